@@ -26,7 +26,7 @@ from supervisor.model.transaction import Transaction
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
 from supervisor.registry import leader_writes
-from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 
 log = structlog.get_logger(__name__)
 

@@ -21,7 +21,7 @@ from supervisor.model.actions import (
 )
 from supervisor.model.transaction import Transaction
 from supervisor.registry import leader_writes as write
-from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 
 BUILDERS: dict[type[Any], Callable[[LeaderWriteContext, Any], Transaction]] = {
     Assign: lambda context, a: write.assign(context, a.ref, a.own, a.host, a.account, a.waited),

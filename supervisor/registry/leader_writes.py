@@ -1,15 +1,14 @@
-"""The multis of the leader (protocol §5). Pure builders, one per row of the table there; ``act`` commits them.
+"""Builds the multis of the leader (protocol §5): pure functions, one per row of the table there; ``act`` commits them.
 
-Every one starts with a check of the *persistent* epoch znode at the version of this term (I4): checking the ephemeral
-/leader would be no fence, because its version restarts at 0. Every one sets or checks /own/<name> at the version that
-the plan was made from. Those that rest on a full wait also check the lease at the version seen (``Waited``): an attempt
-in ``draining`` renews without moving /own, and a leader that slept on an old reading would start a second driver.
-And none commits while the cluster is paused: ``pause`` means it from the moment it is acknowledged.
+Every one begins with the guards that ``leader_write_context`` explains: the epoch of this term (I4), and no pause.
+Every one sets or checks /own/<name> at the version that the plan was made from. Those that rest on a full wait also check
+the lease at the version seen (``Waited``): an attempt in ``draining`` renews without moving /own, and a leader that slept
+on an old reading would start a second driver.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from supervisor.model.actions import Waited
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of, places_of
@@ -38,7 +37,8 @@ from supervisor.model.state import next_attempt
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
-from supervisor.registry.attempt_writes import not_paused, ring_doorbell
+from supervisor.registry.attempt_writes import ring_doorbell
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.older_history import older_aside
 from supervisor.registry.pending_deletions import pending_deletion, reported
 
@@ -46,28 +46,6 @@ KEPT_UNSEEN = "no attempt of this submission was seen to commit a batch there"
 KEPT_SINCE = (
     "its location was not this submission's alone any more, or was claimed before a restore of the registry"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderWriteContext:
-    """From where a leader writes: the layout, the fence of its term, and the stamp of this one write."""
-
-    layout: Layout
-    epoch: int
-    fence_version: int
-    op_id: str
-    at: str
-
-    def transaction(self, what: str, *ops: Op) -> Transaction:
-        """``ops`` behind the check of the epoch, and of the cluster not being paused."""
-        guards = (Check(self.layout.epoch, self.fence_version), *not_paused(self.layout))
-        return Transaction(what, self.op_id, (*guards, *ops))
-
-    def set_own(self, name: str, own: Found[Ownership], changed: Ownership) -> SetData:
-        """/own/<name> set at the version read. ``changed`` gets this write's id."""
-        return SetData(
-            self.layout.own(name), encode(older_aside(replace(changed, op=self.op_id))), own.version
-        )
 
 
 def end_wait(context: LeaderWriteContext, accepted: Found[Acceptance]) -> Transaction:

@@ -25,7 +25,6 @@ asked about, so it waits for as long as one may be under way (``Removal.late_s``
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from supervisor.model.checkpoint_expectation import forgotten
 from supervisor.model.records import (
@@ -40,9 +39,7 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
-
-if TYPE_CHECKING:
-    from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 
 EVENTS = {
     CheckpointState.DELETING: "deleting checkpoint",

@@ -19,7 +19,7 @@ from supervisor.model.view import Row
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkSession
 from supervisor.records.reading import children_of, seen_all
-from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 
 RESULTS_PER_NAME = 5
 RESULTS_MAX = 5_000

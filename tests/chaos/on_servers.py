@@ -256,10 +256,10 @@ def break_store(world: World, choice: random.Random) -> None:
         try:
             world.wait(choice.uniform(0.3, 5.0))
         finally:
-            mend_store(world)
+            repair_store(world)
 
 
-def mend_store(world: World) -> None:
+def repair_store(world: World) -> None:
     released = world.s3.released
     world.s3.reset()
     released.set()

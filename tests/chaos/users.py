@@ -90,8 +90,8 @@ class User(threading.Thread):
         self._config = world.fleet.user_config()
         settings = load_settings(self._config, {})
         sessions = keep_session(world.user_links.hosts, SESSION_S)
-        self._office = CommandContext(settings, sessions, layout_of(settings))
-        self._blobs = self._office.blobs()
+        self._context = CommandContext(settings, sessions, layout_of(settings))
+        self._blobs = self._context.blobs()
         self.jobs = [Job(name, self._write_spec(name)) for name in names]
         self.acknowledged: list[Acknowledged] = []
         self.told: Counter[str] = Counter()
@@ -129,7 +129,7 @@ class User(threading.Thread):
         assert all(job.now.state == GONE for job in self.jobs), [job.now for job in self.jobs]
 
     def close(self) -> None:
-        self._office.sessions.close()
+        self._context.sessions.close()
 
     def _next(self, job: Job) -> str:
         weights, commands = zip(*CHOICES[job.now.state], strict=True)
@@ -170,7 +170,7 @@ class User(threading.Thread):
         )
 
     def _here(self, job: Job, command: str) -> str:
-        commands = self._office.commands
+        commands = self._context.commands
         try:
             if command == "submit":
                 return self._submit(job)
@@ -179,7 +179,7 @@ class User(threading.Thread):
             raise Refused(str(error)) from error
 
     def _submit(self, job: Job) -> str:
-        context = self._office
+        context = self._context
         prepared = prepare(job.spec, context.settings.defaults)
         context.found(self._blobs)
         done = context.commands.check_submit(job.name, prepared.sha256, prepared.spec.checkpoint)

@@ -14,7 +14,7 @@ from supervisor.clock import boottime_s
 from supervisor.errors import SupervisorError
 from supervisor.operations.cluster import ClusterOperations
 from tests.chaos.on_attempts import send
-from tests.chaos.on_servers import mend_store, revive
+from tests.chaos.on_servers import repair_store, revive
 from tests.chaos.users import GONE, RUNNING, User
 from tests.chaos.world import GRACE_S, NODES, SESSION_S, World
 from tests.faults import checker
@@ -49,7 +49,7 @@ def repair(world: World) -> None:
         links.each(Proxy.heal)
     for process in tuple(world.stopped):
         send(process, signal.SIGCONT)
-    mend_store(world)
+    repair_store(world)
     for clock in world.fleet.clocks:
         clock.set_off(0)
     heal = getattr(world.ensemble, "heal", None)

@@ -19,7 +19,7 @@ from supervisor.observe import status as status_module
 from supervisor.observe.listing import seconds_of, take_rows, with_reasons
 from supervisor.observe.observer import Observer
 from supervisor.observe.status import ClusterConfiguration, take_status, unreachable_status
-from tests.fakes.offices import AT, Bench
+from tests.fakes.registry_bench import AT, Bench
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "documents"
 NOW_S = (seconds_of(AT) or 0.0) + 1
@@ -65,7 +65,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """One job of every kind, with times and ids that never change."""
     bench = Bench()
     uids = iter(f"00000000000{n}-00000000" for n in range(1, 10))
-    monkeypatch.setattr("tests.fakes.offices.new_uid", lambda _name: next(uids))
+    monkeypatch.setattr("tests.fakes.registry_bench.new_uid", lambda _name: next(uids))
     # these are of no name
     monkeypatch.setattr("supervisor.records.reading.may_be_of", lambda _uid, _name: True)
     monkeypatch.setattr("supervisor.operations.jobs.wall_iso", lambda: AT)

@@ -195,7 +195,7 @@ def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
         one.todo,
         _age(one.answered_at_s, now) if leads or state is State.SETTLING else None,
         one.tick_due,
-        sight_key(one),
+        accepted_key(one),
         one.term,
         state,
         machine_state.session,
@@ -207,14 +207,14 @@ def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
         machine_state.stopping,
         machine_state.gave_way,
         _due(machine_state.yield_until_at_s, now),
-        sights_key(one.first_seen, world, one),
+        first_seen_key(one.first_seen, world, one),
         tuple([sent_key(sent, world) for sent in one.queue]),
         None if one.reading is None else (_tree_now(one.reading[0], world), _age(one.reading[1], now)),
         None if one.lag is None else _tree_now(one.lag, world),
     )
 
 
-def sight_key(one: Supervisor) -> Any:
+def accepted_key(one: Supervisor) -> Any:
     """What it read before it stands; while it lets others stand, that nobody leads."""
     if bool(one.todo) and isinstance(one.todo[0], Stand):
         return one.sight.owner, one.sight.epoch.epoch, one.sight.version
@@ -225,7 +225,7 @@ def sent_key(sent: Sent, world: World) -> tuple[Any, ...]:
     return sent.tx.what, sent.sid, sent.epoch, tx_key(sent.tx, world.tree)
 
 
-def sights_key(first_seen: FirstSeen, world: World, one: Supervisor) -> tuple[Any, ...]:
+def first_seen_key(first_seen: FirstSeen, world: World, one: Supervisor) -> tuple[Any, ...]:
     trees = [
         world.tree,
         *([one.lag] if one.lag is not None else []),
@@ -234,21 +234,21 @@ def sights_key(first_seen: FirstSeen, world: World, one: Supervisor) -> tuple[An
     trees += [world.saved.tree] if world.saved is not None else []
     return (
         tuple(
-            [(name, _sight(trees, LAYOUT.own(name), sight, world.now_s)) for name, sight in first_seen.owns]
+            [(name, _seen(trees, LAYOUT.own(name), sight, world.now_s)) for name, sight in first_seen.owns]
         ),
         tuple(
             [
-                (name, _sight(trees, LAYOUT.lease(name), sight, world.now_s))
+                (name, _seen(trees, LAYOUT.lease(name), sight, world.now_s))
                 for name, sight in first_seen.leases
             ]
         ),
         None
         if first_seen.accepted is None
-        else _sight(trees, LAYOUT.accepted, first_seen.accepted, world.now_s),
+        else _seen(trees, LAYOUT.accepted, first_seen.accepted, world.now_s),
     )
 
 
-def _sight(trees: list[Snapshot], path: str, sight: tuple[int, float], now_s: float) -> Any:
+def _seen(trees: list[Snapshot], path: str, sight: tuple[int, float], now_s: float) -> Any:
     """Which of the visible states it is of, and since when; one of none of them is as good as no sight."""
     matches = tuple([_mzxid(tree, path) == sight[0] for tree in trees])
     return (matches, _age(sight[1], now_s)) if any(matches) else None
@@ -349,8 +349,8 @@ def shim_key(shim: Shim, world: World) -> tuple[Any, ...]:
         None if shim.exec_before_s is None else _due(shim.exec_before_s, now),
         None if shim.file_s is None else _until(shim.file_s, now),
         None if shim.twin is None else (shim.twin.act, shim.twin.shim_dead, shim.twin.due),
-        None if shim.guarded_attempt is None else ward_key(shim, now),
-        None if shim.ward_asks is None else tx_key(shim.ward_asks, world.tree),
+        None if shim.guarded_attempt is None else guarded_attempt_key(shim, now),
+        None if shim.asked_by_guardian is None else tx_key(shim.asked_by_guardian, world.tree),
     )
 
 
@@ -412,7 +412,7 @@ def event_key(event: Any, shim: Shim, world: World) -> tuple[Any, ...]:
     return (type(event).__name__,)
 
 
-def ward_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
+def guarded_attempt_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
     guarded_attempt = shim.guarded_attempt
     assert guarded_attempt is not None
     killer = guarded_attempt.killer

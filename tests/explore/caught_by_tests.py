@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.explore.caught_tellers import TOLD
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 from tests.unit.registry import test_whole
 
 MACHINE, WARD, KILLER = (

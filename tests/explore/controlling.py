@@ -9,7 +9,7 @@ from supervisor.daemon.leader.controller import Controller
 from supervisor.model.actions import Plan
 from supervisor.model.transaction import Transaction
 from supervisor.model.view import View
-from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 
 
 class Hand:

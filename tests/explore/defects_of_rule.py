@@ -12,7 +12,7 @@ from supervisor.model.transaction import Check
 from supervisor.operations import jobs
 from supervisor.plan import decide, make
 from supervisor.registry import record_sweep, resolve_outcome, user_writes, whole
-from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from tests.explore.defect import Defect
 from tests.explore.planting import around, text
 

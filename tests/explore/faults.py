@@ -277,7 +277,7 @@ def lose_disk(world: World) -> Iterator[Move]:
 def stop(world: World, index: int) -> World:
     one = world.supervisors[index]
     shims = tuple(
-        shim._replace(guarded_attempt=None, ward_asks=None)
+        shim._replace(guarded_attempt=None, asked_by_guardian=None)
         if shim.host == index and shim.guarded_attempt is not None
         else shim
         for shim in world.shims

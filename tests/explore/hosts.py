@@ -84,28 +84,30 @@ def tell_distrust(world: World, me: Supervisor) -> World:
 def guardian(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     for number, shim in enumerate(world.shims):
         if shim.host == index and not shim.over and shim.twin is None:
-            yield from ward_moves(world, number, shim, me)
+            yield from guardian_moves(world, number, shim, me)
 
 
-def ward_moves(world: World, number: int, shim: Shim, me: Supervisor) -> Iterator[Move]:
+def guardian_moves(world: World, number: int, shim: Shim, me: Supervisor) -> Iterator[Move]:
     """The guardian's view of this shim's attempt. While it only looks it remembers nothing, and is made anew at each look."""
     dead = shim.state is None
     guarded_attempt = shim.guarded_attempt
     who = f"{me.id}'s guardian"
     if guarded_attempt is None:
-        guarded_attempt, _ = guard.step(new_ward(shim, me), KillerProbe(dead, shim.file_s), world.now_s)
+        guarded_attempt, _ = guard.step(
+            new_guarded_attempt(shim, me), KillerProbe(dead, shim.file_s), world.now_s
+        )
         if guarded_attempt.stage is guard.GuardStage.WATCHED:
             return
     if guarded_attempt.stage is guard.GuardStage.KILLING:
-        yield from ward_kills(world, number, shim, guarded_attempt, who)
+        yield from guardian_kills(world, number, shim, guarded_attempt, who)
     elif guarded_attempt.stage is guard.GuardStage.BURYING:
-        yield from ward_buries(world, number, shim, guarded_attempt, who, me)
+        yield from guardian_buries(world, number, shim, guarded_attempt, who, me)
     elif guarded_attempt.stage is guard.GuardStage.REMOVING:
         over = shim._replace(over=True, guarded_attempt=None, twin=None)
         yield Move(f"{who} has done with {shim.title}", world.with_shim(number, over))
 
 
-def new_ward(shim: Shim, me: Supervisor) -> guard.GuardedAttempt:
+def new_guarded_attempt(shim: Shim, me: Supervisor) -> guard.GuardedAttempt:
     record = ShimRecord(ProcessId(1, 1, "boot"), shim.claim)
     return guard.GuardedAttempt(
         shim.key,
@@ -119,7 +121,7 @@ def new_ward(shim: Shim, me: Supervisor) -> guard.GuardedAttempt:
     )
 
 
-def ward_kills(
+def guardian_kills(
     world: World, number: int, shim: Shim, guarded_attempt: guard.GuardedAttempt, who: str
 ) -> Iterator[Move]:
     act = guarded_attempt.killer.act
@@ -142,19 +144,21 @@ def ward_kills(
     after = after.with_shim(number, after.shims[number]._replace(guarded_attempt=guarded_attempt))
     # dead already: nobody notices
     if guarded_attempt.stage is guard.GuardStage.KILLING and after.shims[number].state is None:
-        more = next(ward_kills(after, number, after.shims[number], guarded_attempt, who), None)
+        more = next(guardian_kills(after, number, after.shims[number], guarded_attempt, who), None)
         after = after if more is None else more.world
     yield Move(f"{who} {label} of {shim.title}", after)
 
 
-def ward_buries(
+def guardian_buries(
     world: World, number: int, shim: Shim, guarded_attempt: guard.GuardedAttempt, who: str, me: Supervisor
 ) -> Iterator[Move]:
-    if shim.ward_asks is not None:
+    if shim.asked_by_guardian is not None:
         after, came = apply(
-            world.with_shim(number, shim._replace(ward_asks=None)), shim.ward_asks, me.agent_sid
+            world.with_shim(number, shim._replace(asked_by_guardian=None)),
+            shim.asked_by_guardian,
+            me.agent_sid,
         )
-        after = judge.commit(world, after, shim, shim.ward_asks, came)
+        after = judge.commit(world, after, shim, shim.asked_by_guardian, came)
         done = isinstance(came, tuple)
         guarded_attempt, _ = guard.step(
             guarded_attempt, guard.Buried() if done else guard.CommitUnanswered(), world.now_s
@@ -174,5 +178,5 @@ def ward_buries(
     asks = next((effect.transaction for effect in effects if isinstance(effect, guard.CommitBurial)), None)
     yield Move(
         f"{who} reads {judge.shown_own(own)}",
-        world.with_shim(number, shim._replace(guarded_attempt=guarded_attempt, ward_asks=asks)),
+        world.with_shim(number, shim._replace(guarded_attempt=guarded_attempt, asked_by_guardian=asks)),
     )

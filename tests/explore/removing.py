@@ -21,7 +21,7 @@ from supervisor.model.location import overlaps
 from supervisor.model.records import CheckpointClaim, CheckpointState, Result
 from supervisor.model.seen import Found
 from supervisor.records.reading import seen
-from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.spec.s3a import S3Access
 from supervisor.spec.site_policy import SitePolicy
 from tests.explore import judge

@@ -108,7 +108,7 @@ def break_shim(world: World, index: int) -> World:
         index,
         shim._replace(
             orphan=None,
-            ward_asks=None,
+            asked_by_guardian=None,
             recut=True,
             of_the_past=True,
             disturbed=disturbed,

@@ -28,7 +28,8 @@ from supervisor.model.view import SeenAcceptance
 from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
 from supervisor.plan.make import make_plan
-from supervisor.registry.leader_writes import LeaderWriteContext, unassign
+from supervisor.registry.leader_write_context import LeaderWriteContext
+from supervisor.registry.leader_writes import unassign
 from tests.explore import judge, operators, removing, sweeping, trust
 from tests.explore.controlling import Hand
 from tests.explore.hosts import host

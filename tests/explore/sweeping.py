@@ -22,7 +22,7 @@ from supervisor.model.transaction import Node, Reads, Transaction
 from supervisor.records.reading import seen
 from supervisor.registry.blob_sweep import BlobSweeper, References
 from supervisor.registry.blobs import parse_key
-from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from tests.explore import judge
 from tests.explore.replay import Pending
 from tests.explore.setting import LAYOUT, RESULTS_KEPT, SWEEP_GRACE_S, now_s

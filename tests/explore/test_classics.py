@@ -16,7 +16,8 @@ import pytest
 from supervisor.model import lease_terms
 from supervisor.model.records import Cause
 from supervisor.model.transaction import Transaction
-from supervisor.registry import leader_writes, user_writes
+from supervisor.registry import user_writes
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.shim import driver, lease
 from supervisor.shim.state import Stage
 from tests.explore.planting import around
@@ -28,10 +29,10 @@ Patch = Callable[[], AbstractContextManager[object]]
 
 
 def no_epoch_check() -> AbstractContextManager[object]:
-    def transaction(context: leader_writes.LeaderWriteContext, what: str, *ops: Any) -> Transaction:
+    def transaction(context: LeaderWriteContext, what: str, *ops: Any) -> Transaction:
         return Transaction(what, context.op_id, ops)
 
-    return mock.patch.object(leader_writes.LeaderWriteContext, "transaction", transaction)
+    return mock.patch.object(LeaderWriteContext, "transaction", transaction)
 
 
 def deadline_from_the_acknowledgement() -> AbstractContextManager[object]:

@@ -35,6 +35,7 @@ from supervisor.plan.decide import FRESH
 from supervisor.records.layout import Layout
 from supervisor.registry import attempt_writes, leader_writes, operator_writes, pending_deletions, user_writes
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.record_sweep import Deletion
 from supervisor.registry.user_writes import ClaimedLocation, Move
 from tests.explore import defects_of_guards
@@ -50,7 +51,7 @@ PATHS = LAYOUT
 ME, EPOCH = election.Candidate("s1", ""), EpochRecord(epoch=3, supervisor="s1", op="op")
 USER, LEADER = (
     user_writes.UserWriteContext(LAYOUT, "op-1", "now"),
-    leader_writes.LeaderWriteContext(LAYOUT, 4, 11, "op-1", "now"),
+    LeaderWriteContext(LAYOUT, 4, 11, "op-1", "now"),
 )
 SEEN, CLAIM = lease().seen, CheckpointClaim(location="s3://b/j", name="j", uid="u1")
 ENTRY = Assignment(

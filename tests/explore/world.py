@@ -64,7 +64,7 @@ class Shim(NamedTuple):
     file_s: float | None = None
     twin: SecondKiller | None = None
     guarded_attempt: GuardedAttempt | None = None
-    ward_asks: Any = None
+    asked_by_guardian: Any = None
     over: bool = False
     disturbed: bool = False
     tick_due: bool = False

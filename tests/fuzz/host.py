@@ -34,7 +34,7 @@ from supervisor.daemon.host.start_barrier import StartBarrier
 from supervisor.metrics import Metrics
 from supervisor.model.launch import GATE, Launch
 from supervisor.records.codec import encode
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 from tests.fakes.zookeeper import MemoryClient
 from tests.fuzz.odd import odd_record
 from tests.fuzz.registry import Broken
@@ -399,7 +399,7 @@ class OddHost:
         metrics = Metrics(boottime_s)
         hosted = HostedAttempts(self.runtime, self.log_dir)
         self._try("agent", lambda: self._agent(hosted, metrics))
-        self._try("hosting", lambda: self._hosting(hosted, metrics))
+        self._try("hosting", lambda: self._reporter(hosted, metrics))
         guardian = Guardian(self.attempts, "host-a", self.bench.layout, lambda: self.client, self._killed)
         for at_s in TICKS_S:
             self._try("guardian", lambda at_s=at_s: guardian.tick(NOW_S + at_s))  # type: ignore[misc]
@@ -445,7 +445,7 @@ class OddHost:
                 run_dir.write_verdict(str(self.attempts / key), run_dir.StartVerdict())
         hosted.tidy(frozenset())
 
-    def _hosting(self, hosted: HostedAttempts, metrics: Metrics) -> None:
+    def _reporter(self, hosted: HostedAttempts, metrics: Metrics) -> None:
         hosting = AttemptReporter(
             "host-a",
             hosted,

@@ -45,7 +45,7 @@ from supervisor.registry.blob_sweep import References
 from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.savepoints.shelf import Shelf
 from supervisor.spec.site_policy import SitePolicy
-from tests.fakes.offices import submission, terms
+from tests.fakes.registry_bench import submission, terms
 from tests.fuzz.odd import odd_record
 from tests.unit.daemon.host.test_agent import Started, agent_of
 from tests.unit.daemon.leader.test_controller import Rig

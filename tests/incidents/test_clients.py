@@ -11,7 +11,7 @@ import supervisor
 from supervisor.coord import leadership
 from supervisor.coord.leadership import LeadershipState, State
 from supervisor.errors import Conflict
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 from tests.fakes.zookeeper import MemoryZoo
 from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded, running
 from tests.waiting import wait_until

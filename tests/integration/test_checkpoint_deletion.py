@@ -45,7 +45,7 @@ from supervisor.operations.jobs import Submission
 from supervisor.plan.make import Policy
 from supervisor.spec.s3a import S3Access
 from supervisor.spec.site_policy import SitePolicy
-from tests.fakes.offices import Bench, submission, terms
+from tests.fakes.registry_bench import Bench, submission, terms
 from tests.testbed.moto import MotoServer
 
 OBJECTS = 7

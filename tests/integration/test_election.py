@@ -38,22 +38,22 @@ def world(embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def harmed_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
-    """Of this module alone; take ``mended_ensemble``."""
+    """Of this module alone; take ``repaired_ensemble``."""
     with EmbeddedEnsemble(tmp_path_factory.mktemp("harmed")) as ensemble:
         yield ensemble
 
 
 @pytest.fixture
-def mended_ensemble(harmed_ensemble: EmbeddedEnsemble) -> EmbeddedEnsemble:
+def repaired_ensemble(harmed_ensemble: EmbeddedEnsemble) -> EmbeddedEnsemble:
     """All nodes serve, whatever the test before did to them; to be harmed."""
     repair(harmed_ensemble)
     return harmed_ensemble
 
 
 @pytest.fixture
-def fragile(mended_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> Iterator[World]:
+def fragile(repaired_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> Iterator[World]:
     """On an ensemble whose nodes may be harmed."""
-    world = World(mended_ensemble.hosts, zk_root, tmp_path)
+    world = World(repaired_ensemble.hosts, zk_root, tmp_path)
     yield world
     world.close()
 
@@ -299,10 +299,10 @@ def test_f21_a_narrow_line_makes_no_leader_flap(world: World) -> None:
 @pytest.mark.parametrize("how", ["kill", "pause"])
 @pytest.mark.parametrize("which", ["own", "leader"])
 def test_f7_f8_f11_losing_one_zookeeper_node_changes_no_leader(
-    fragile: World, mended_ensemble: EmbeddedEnsemble, how: str, which: str
+    fragile: World, repaired_ensemble: EmbeddedEnsemble, how: str, which: str
 ) -> None:
     """FLINK-10011: SUSPENDED is not loss."""
-    ensemble = mended_ensemble
+    ensemble = repaired_ensemble
     victim = ensemble.leader() if which == "leader" else next(i for i in range(3) if i != ensemble.leader())
     hosts = ensemble.address(victim) + "," + ensemble.address((victim + 1) % 3)
     leader = fragile.start("a", hosts=hosts, timeout_s=10.0)
@@ -320,30 +320,30 @@ def test_f7_f8_f11_losing_one_zookeeper_node_changes_no_leader(
 
 
 def test_f9_f10_an_outage_of_zookeeper_shorter_than_the_session(
-    fragile: World, mended_ensemble: EmbeddedEnsemble
+    fragile: World, repaired_ensemble: EmbeddedEnsemble
 ) -> None:
     leader = fragile.start("a", timeout_s=20.0)
     leader.wait("wrote")
     for i in range(3):
-        mended_ensemble.pause(i)
+        repaired_ensemble.pause(i)
     leader.wait("could_not")
     for i in range(3):
-        mended_ensemble.resume(i)
+        repaired_ensemble.resume(i)
     healed = len(leader.all("wrote"))
     leader.wait("wrote", healed + 10, timeout_s=60)
     assert leader.epochs == [1]
 
 
 def test_f9_an_outage_of_zookeeper_longer_than_the_session(
-    fragile: World, mended_ensemble: EmbeddedEnsemble, record_property: Callable[[str, object], None]
+    fragile: World, repaired_ensemble: EmbeddedEnsemble, record_property: Callable[[str, object], None]
 ) -> None:
     contenders = fragile.leader_and_standby()
     for i in range(3):
-        mended_ensemble.kill(i)
+        repaired_ensemble.kill(i)
     contenders[0].wait("stepped_down")
     for i in range(3):
-        mended_ensemble.restart(i)
-    mended_ensemble.wait_serving()
+        repaired_ensemble.restart(i)
+    repaired_ensemble.wait_serving()
     healed_s = boottime_s()
     wait_until(lambda: sum(len(c.epochs) for c in contenders) >= 2, 60)
     newest = max((each for c in contenders for each in c.all("term")), key=lambda each: each["at"])

@@ -24,7 +24,7 @@ from supervisor.savepoints.schedule import id_of, slot_of
 from supervisor.settings.file import Settings, load_settings
 from supervisor.spec.job import canonical_json, parse_spec
 from supervisor.spec.s3a import S3Access
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 from tests.fakes.zookeeper import MemoryClient
 from tests.testbed.moto import MotoServer
 from tests.unit.checkpoint.golden import unpack

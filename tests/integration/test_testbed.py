@@ -34,7 +34,7 @@ from tests.waiting import wait_until
 def harmed_ensemble(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ensemble]:
-    """Of this module alone; take ``mended_ensemble`` or ``mended_containers``."""
+    """Of this module alone; take ``repaired_ensemble`` or ``repaired_containers``."""
     with (
         DockerEnsemble()
         if request.param == "docker"
@@ -44,16 +44,16 @@ def harmed_ensemble(
 
 
 @pytest.fixture
-def mended_ensemble(harmed_ensemble: Ensemble) -> Ensemble:
+def repaired_ensemble(harmed_ensemble: Ensemble) -> Ensemble:
     """All nodes serve, whatever the test before did to them; to be harmed."""
     repair(harmed_ensemble)
     return harmed_ensemble
 
 
 @pytest.fixture
-def mended_containers(mended_ensemble: Ensemble) -> DockerEnsemble:
-    assert isinstance(mended_ensemble, DockerEnsemble)
-    return mended_ensemble
+def repaired_containers(repaired_ensemble: Ensemble) -> DockerEnsemble:
+    assert isinstance(repaired_ensemble, DockerEnsemble)
+    return repaired_ensemble
 
 
 in_containers = pytest.mark.parametrize("harmed_ensemble", KINDS[1:], indirect=True)
@@ -100,16 +100,16 @@ def test_an_ensemble_has_one_leader_and_two_followers(ensemble: Ensemble, zk_roo
     write_until_taken(ensemble.hosts, zk_root)
 
 
-def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(mended_ensemble: Ensemble) -> None:
-    write_until_taken(mended_ensemble.hosts, "/before")
-    old = mended_ensemble.leader()
-    mended_ensemble.kill(old)
-    wait_until(lambda: mended_ensemble.leader() != old, 30, "another leader")
-    write_until_taken(mended_ensemble.hosts, "/while-down")
-    mended_ensemble.restart(old)
-    mended_ensemble.wait_serving()
-    wait_complete(mended_ensemble)
-    with zookeeper(mended_ensemble.address(old)) as client:
+def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(repaired_ensemble: Ensemble) -> None:
+    write_until_taken(repaired_ensemble.hosts, "/before")
+    old = repaired_ensemble.leader()
+    repaired_ensemble.kill(old)
+    wait_until(lambda: repaired_ensemble.leader() != old, 30, "another leader")
+    write_until_taken(repaired_ensemble.hosts, "/while-down")
+    repaired_ensemble.restart(old)
+    repaired_ensemble.wait_serving()
+    wait_complete(repaired_ensemble)
+    with zookeeper(repaired_ensemble.address(old)) as client:
         client.sync("/")
         assert client.exists("/before") and client.exists("/while-down")
 
@@ -125,30 +125,30 @@ def test_a_server_that_ended_by_itself_is_brought_back(fresh_embedded_ensemble: 
     assert fresh_embedded_ensemble.node(0).pid not in (None, pid)
 
 
-def test_a_paused_leader_is_replaced_and_follows_when_it_wakes(mended_ensemble: Ensemble) -> None:
-    old = mended_ensemble.leader()
-    mended_ensemble.pause(old)
-    wait_until(lambda: mended_ensemble.leader() != old, 30, "another leader")
-    mended_ensemble.wait_serving()  # of those that are not paused
-    mended_ensemble.resume(old)
-    wait_until(lambda: mended_ensemble.modes()[old] == "follower", 30, "the old leader to follow")
+def test_a_paused_leader_is_replaced_and_follows_when_it_wakes(repaired_ensemble: Ensemble) -> None:
+    old = repaired_ensemble.leader()
+    repaired_ensemble.pause(old)
+    wait_until(lambda: repaired_ensemble.leader() != old, 30, "another leader")
+    repaired_ensemble.wait_serving()  # of those that are not paused
+    repaired_ensemble.resume(old)
+    wait_until(lambda: repaired_ensemble.modes()[old] == "follower", 30, "the old leader to follow")
 
 
-def test_a_paused_node_can_be_killed(mended_ensemble: Ensemble) -> None:
-    mended_ensemble.pause(0)
-    mended_ensemble.kill(0)
-    mended_ensemble.restart(0)
-    mended_ensemble.wait_serving()
-    wait_complete(mended_ensemble)
+def test_a_paused_node_can_be_killed(repaired_ensemble: Ensemble) -> None:
+    repaired_ensemble.pause(0)
+    repaired_ensemble.kill(0)
+    repaired_ensemble.restart(0)
+    repaired_ensemble.wait_serving()
+    wait_complete(repaired_ensemble)
 
 
-def test_without_quorum_nobody_serves_until_one_comes_back(mended_ensemble: Ensemble) -> None:
-    mended_ensemble.kill(0)
-    mended_ensemble.stop(1)
-    wait_until(lambda: mended_ensemble.modes() == (None, None, None), 30, "the last node to stop serving")
-    mended_ensemble.restart(1)
-    mended_ensemble.wait_serving()
-    write_until_taken(mended_ensemble.hosts, "/again")
+def test_without_quorum_nobody_serves_until_one_comes_back(repaired_ensemble: Ensemble) -> None:
+    repaired_ensemble.kill(0)
+    repaired_ensemble.stop(1)
+    wait_until(lambda: repaired_ensemble.modes() == (None, None, None), 30, "the last node to stop serving")
+    repaired_ensemble.restart(1)
+    repaired_ensemble.wait_serving()
+    write_until_taken(repaired_ensemble.hosts, "/again")
 
 
 def test_an_embedded_ensemble_dies_with_its_process(tmp_path: Path) -> None:
@@ -189,26 +189,26 @@ def test_an_embedded_ensemble_may_be_left_running_and_started_again_on_its_data(
 
 @in_containers
 def test_a_leader_cut_from_its_peers_is_replaced_while_clients_reach_it(
-    mended_containers: DockerEnsemble,
+    repaired_containers: DockerEnsemble,
 ) -> None:
-    old = mended_containers.leader()
-    mended_containers.cut_quorum(old)
+    old = repaired_containers.leader()
+    repaired_containers.cut_quorum(old)
     others = [i for i in range(3) if i != old]
-    wait_until(lambda: "leader" in [mended_containers.modes()[i] for i in others], 30, "another leader")
-    assert ask(mended_containers.address(old), "ruok") == "imok"
-    mended_containers.heal()
-    wait_until(lambda: mended_containers.modes()[old] == "follower", 60, "the old leader to follow")
+    wait_until(lambda: "leader" in [repaired_containers.modes()[i] for i in others], 30, "another leader")
+    assert ask(repaired_containers.address(old), "ruok") == "imok"
+    repaired_containers.heal()
+    wait_until(lambda: repaired_containers.modes()[old] == "follower", 60, "the old leader to follow")
 
 
 @in_containers
-def test_a_node_cut_from_its_clients_stays_in_the_quorum(mended_containers: DockerEnsemble) -> None:
-    leader = mended_containers.leader()
-    mended_containers.cut_clients(leader)
-    assert mended_containers.modes()[leader] is None
-    others = ",".join(mended_containers.address(i) for i in range(3) if i != leader)
+def test_a_node_cut_from_its_clients_stays_in_the_quorum(repaired_containers: DockerEnsemble) -> None:
+    leader = repaired_containers.leader()
+    repaired_containers.cut_clients(leader)
+    assert repaired_containers.modes()[leader] is None
+    others = ",".join(repaired_containers.address(i) for i in range(3) if i != leader)
     write_until_taken(others, "/through-followers")
-    mended_containers.heal(leader)
-    assert wait_until(mended_containers.leader) == leader
+    repaired_containers.heal(leader)
+    assert wait_until(repaired_containers.leader) == leader
 
 
 @pytest.mark.docker

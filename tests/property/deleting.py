@@ -72,7 +72,7 @@ from supervisor.records.codec import encode
 from supervisor.records.reading import seen
 from supervisor.spec.s3a import S3Access
 from supervisor.spec.site_policy import SitePolicy
-from tests.fakes.offices import AT, Bench, submission, terms
+from tests.fakes.registry_bench import AT, Bench, submission, terms
 from tests.property.processes import Process, SeamClient, Stop, quiet, seam
 
 NAMES = ("a", "b")

@@ -15,7 +15,7 @@ from supervisor.model.records import Desired, JobRef, Outcome, OwnState
 from supervisor.model.seen import Found
 from supervisor.operations.jobs import Did, Done, JobOperations
 from supervisor.records.ids import new_uid
-from tests.fakes.offices import Bench, submission
+from tests.fakes.registry_bench import Bench, submission
 
 NAME = "a"
 COMMANDS = ("submit", "submit other", "cancel", "suspend", "resume", "restart")

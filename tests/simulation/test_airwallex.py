@@ -41,7 +41,7 @@ from supervisor.records.reading import seen
 from supervisor.registry import attempt_writes
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
 from tests.fakes import zookeeper as fake
-from tests.fakes.offices import AT, Bench
+from tests.fakes.registry_bench import AT, Bench
 from tests.fakes.zookeeper import MemoryClient
 from tests.waiting import wait_until
 

@@ -55,10 +55,10 @@ from supervisor.records.ids import new_op_id
 from supervisor.records.reading import seen
 from supervisor.registry import attempt_writes
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.spec.job import canonical_json, from_canonical, parse_spec
 from tests.fakes import zookeeper as fake
-from tests.fakes.offices import Bench, submission
+from tests.fakes.registry_bench import Bench, submission
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
 from tests.faults.by_hand import HostByHand, Running, Stage
 from tests.golden.sample_records import SAMPLES

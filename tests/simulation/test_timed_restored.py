@@ -68,7 +68,7 @@ class Director:
             world.judge.restored(world.loop.now_s, self.saved.rings, lost=True)
             world.ensemble.restore(self.saved, higher=True)
             world.loop.cont(self.shim)
-            world.loop.after(5.0, world.users.heed_alarms)
+            world.loop.after(5.0, world.users.handle_alarms)
             return
         world.loop.after(0.001, self.look)
 

@@ -42,7 +42,7 @@ from supervisor.records.codec import encode
 from supervisor.records.layout import LAYOUT_VERSION, Layout
 from supervisor.records.reading import seen
 from supervisor.registry import attempt_writes
-from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.record_sweep import Deletion, RecordListing, take_listing, to_sweep
 from tests.fakes import zookeeper as fake
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo

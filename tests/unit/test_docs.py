@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -71,6 +72,39 @@ def _unresolved(pattern: str, known: set[str]) -> list[str]:
 def test_every_section_that_is_cited_is_a_heading_of_the_protocol() -> None:
     assert {"4", "5", "7.2", "8", "10"} <= SECTIONS
     assert _unresolved(r"§ ?(\d+(?:\.\d+)?)", SECTIONS) == []
+
+
+def _names_in(path: Path) -> set[str]:
+    """Every class, function, method, constant and field that a module defines."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                found.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(name)
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                found.add(name)
+    return found
+
+
+def test_every_name_that_a_page_finds_in_a_module_is_defined_there() -> None:
+    """Pages say where a thing is as ``room/module.py: name``."""
+    cited = {
+        (page, module, name)
+        for page, text in TEXTS.items()
+        if page.endswith(".md")
+        for module, names in re.findall(r"`([\w/]+\.py): ([\w.]+)", text)
+        for name in names.split(".")
+    }
+    assert len(cited) > 30
+    places = (ROOT / "supervisor", ROOT / "tests", ROOT)
+    unknown = []
+    for page, module, name in sorted(cited):
+        paths = [place / module for place in places if (place / module).is_file()]
+        if not any(name in _names_in(path) for path in paths):
+            unknown.append(f"{page}: {module}: {name}")
+    assert unknown == []
 
 
 def test_every_invariant_that_is_cited_is_a_heading_of_the_protocol() -> None:

@@ -347,7 +347,7 @@ class Nemesis:
         world.judge.restored(at_s, snapshot.rings, lost)
         world.ensemble.restore(snapshot, higher=bool(trouble.which % 2))
         self._snapshots.clear()
-        return world.users.heed_alarms
+        return world.users.handle_alarms
 
     # -- store, clocks ---------------------------------------------------------------------------------------------
 

@@ -146,13 +146,13 @@ class Users:
 
     # -- the operator ----------------------------------------------------------------------------------------------
 
-    def heed_alarms(self) -> None:
+    def handle_alarms(self) -> None:
         """After a restore: ``accept-registry`` whenever somebody distrusts the registry, until nobody does any more."""
         world = self._world
         quiet = [0]
 
         def run(sessions: KeptSession[SimClient]) -> str:
-            context = cast("CommandContext", self._office(sessions))
+            context = cast("CommandContext", self._context(sessions))
             finding = examine_registry(context)
             if not finding.distrust:
                 quiet[0] += 1
@@ -169,7 +169,7 @@ class Users:
 
         again()
 
-    def _office(self, sessions: KeptSession[SimClient]) -> Any:
+    def _context(self, sessions: KeptSession[SimClient]) -> Any:
         world = self._world
 
         def check() -> Cluster | None:

@@ -12,7 +12,7 @@ import pytest
 
 from supervisor.cli.main import run_command
 from supervisor.operations import context as wiring
-from tests.fakes.offices import ROOT, Bench
+from tests.fakes.registry_bench import ROOT, Bench
 
 
 @dataclass

@@ -43,7 +43,7 @@ from supervisor.plan.explain import Explainer, Explanation, explain_ended
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.table import TABLE
 from supervisor.registry.blobs import Blobs
-from tests.fakes.offices import AT, Bench
+from tests.fakes.registry_bench import AT, Bench
 from tests.unit.cli.conftest import Terminal
 from tests.unit.plan.rows import HOST, NOW_S, exited, job, lease, own, row, view
 

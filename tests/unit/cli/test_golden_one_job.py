@@ -21,7 +21,7 @@ from supervisor.clients.zookeeper_probe import Latency
 from supervisor.errors import Complaint
 from supervisor.model.records import Cause, Lease, QueryProgress, QueryState, with_entry
 from supervisor.registry.blobs import Blobs
-from tests.fakes.offices import AT
+from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 from tests.unit.cli.doctor import test_judges as facts
 from tests.unit.cli.test_golden_screens import (

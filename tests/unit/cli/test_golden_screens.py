@@ -21,7 +21,7 @@ from supervisor.model.records import Cause, Entry, EpochRecord, LeaderHint, Paus
 from supervisor.model.restart import RestartPolicy, Strategy
 from supervisor.observe.listing import seconds_of
 from supervisor.observe.status import ClusterConfiguration, take_status, unreachable_status
-from tests.fakes.offices import AT
+from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "screens"

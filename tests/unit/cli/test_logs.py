@@ -17,7 +17,7 @@ from supervisor.cli import logs
 from supervisor.cli.logs import harmless
 from supervisor.model.records import Member, OwnState, with_entry
 from supervisor.shim.output import RotatedFile
-from tests.fakes.offices import AT
+from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 from tests.waiting import wait_until
 

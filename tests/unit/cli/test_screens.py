@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.cli import output
 from supervisor.model.records import Cause, Member, Progress, QueryProgress
-from tests.fakes.offices import AT
+from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 
 

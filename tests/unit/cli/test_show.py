@@ -9,7 +9,7 @@ import pytest
 from supervisor.cli.last_words import LINE_MAX_CHARS, OTHER_LINES, TAIL_BYTES, last_words, read_tail
 from supervisor.model.records import Cause, Progress
 from supervisor.spec.job import canonical_json, parse_spec, without_defaults
-from tests.fakes.offices import AT
+from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 
 TRACEBACK = """\

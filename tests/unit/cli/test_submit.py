@@ -14,7 +14,7 @@ from supervisor.clock import wall_iso
 from supervisor.errors import Unreachable
 from supervisor.model.records import Desired, Phase, Progress
 from supervisor.registry.blobs import Blobs
-from tests.fakes.offices import AT
+from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 from tests.waiting import wait_until
 

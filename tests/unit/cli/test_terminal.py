@@ -20,7 +20,7 @@ from supervisor.cli import output, watch
 from supervisor.cli.main import run_command
 from supervisor.clients.zookeeper import Link
 from supervisor.model.records import Cause, OwnState, Progress, with_entry
-from tests.fakes.offices import AT
+from tests.fakes.registry_bench import AT
 from tests.fakes.zookeeper import MemoryClient
 from tests.unit.cli.conftest import Terminal
 from tests.waiting import wait_until

@@ -7,7 +7,7 @@ import pytest
 from supervisor.cli import waiting
 from supervisor.cli.waiting import repeated
 from supervisor.model.records import Cause, Entry, Ownership, OwnState, Phase, Progress, QueryProgress
-from tests.fakes.offices import AT
+from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 from tests.unit.plan.rows import own
 

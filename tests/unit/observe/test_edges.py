@@ -16,7 +16,7 @@ from supervisor.observe import listing
 from supervisor.observe.observer import Observer
 from supervisor.plan.explain import Explainer
 from supervisor.plan.make import Policy, make_plan
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 from tests.unit.daemon.leader.test_controller import Rig
 
 

@@ -8,7 +8,7 @@ from supervisor.model.records import OwnState
 from supervisor.model.seen import Found
 from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.observer import Observer
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 from tests.unit.plan.rows import lease
 
 FIRST = lease().seen

@@ -22,7 +22,7 @@ from supervisor.observe.listing import (
     with_reasons,
 )
 from supervisor.observe.observer import Observer
-from tests.fakes.offices import AT, Bench
+from tests.fakes.registry_bench import AT, Bench
 
 NOW_S = seconds_of(AT) or 0.0
 

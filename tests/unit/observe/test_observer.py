@@ -17,7 +17,7 @@ from supervisor.observe import observer as module
 from supervisor.observe.observer import Observer
 from supervisor.plan.make import Policy, make_plan
 from tests.fakes import zookeeper as fake
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 
 
 def read_at(view: View, name: str) -> float:

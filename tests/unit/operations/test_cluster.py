@@ -21,8 +21,9 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, Transaction
 from supervisor.operations.cluster import ClusterOperations
-from supervisor.registry import attempt_writes, leader_writes, operator_writes
-from tests.fakes.offices import AT, Bench
+from supervisor.registry import attempt_writes, operator_writes
+from supervisor.registry.leader_write_context import LeaderWriteContext
+from tests.fakes.registry_bench import AT, Bench
 
 Spoil = Callable[[Any], None]
 LOST: dict[str, Spoil] = {
@@ -109,7 +110,7 @@ def test_from_its_acknowledgement_a_pause_keeps_every_leader_write_from_committi
     """A pass that was planned before may still be on its way: its writes fail on /pause."""
     bench.submit("a")
     epoch = bench.record(EpochRecord, bench.layout.epoch)
-    context = leader_writes.LeaderWriteContext(bench.layout, 7, epoch.version, "op", AT)
+    context = LeaderWriteContext(bench.layout, 7, epoch.version, "op", AT)
     write = context.transaction("anything", Create(f"{bench.layout.root}/x", b""))
     zoo = bench.zoo.client()
     operator = ClusterOperations(bench.sessions(), bench.layout, "ops@here")

@@ -21,7 +21,7 @@ from supervisor.operations.savepoint_resume import Revision
 from supervisor.records.ids import new_uid
 from supervisor.registry import user_writes
 from supervisor.registry.blob_sweep import SUBMIT_MAX_S
-from tests.fakes.offices import Bench, submission, terms
+from tests.fakes.registry_bench import Bench, submission, terms
 
 OTHER = "cd" * 32
 Act = Callable[[JobOperations], object]

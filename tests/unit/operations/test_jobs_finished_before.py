@@ -12,7 +12,7 @@ from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.records import BlobRef, Cause, Outcome
 from supervisor.operations.jobs import JobOperations
 from supervisor.operations.savepoint_resume import Basis, Revision
-from tests.fakes.offices import SHA, Bench, submission, terms
+from tests.fakes.registry_bench import SHA, Bench, submission, terms
 from tests.unit.daemon.leader.test_controller import Rig
 
 TERMS = terms("s3://bkt/new-job", unbounded=False, delete_checkpoint=True)

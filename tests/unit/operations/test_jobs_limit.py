@@ -10,7 +10,7 @@ from supervisor.errors import Conflict
 from supervisor.model.transaction import Committed, Transaction
 from supervisor.operations import jobs as module
 from supervisor.operations.jobs import JobOperations
-from tests.fakes.offices import Bench, submission
+from tests.fakes.registry_bench import Bench, submission
 
 
 @pytest.fixture

@@ -22,11 +22,11 @@ from supervisor.plan.explain import Explainer
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.place import freed
 from supervisor.records.layout import Layout
-from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from tests.unit.plan.rows import HOST, NOW_S, job, lease, leftover, own, row, view
 
 GIB = 1024 * MIB
-DESK = LeaderWriteContext(Layout("/r"), 4, 1, "op", "t")
+CONTEXT = LeaderWriteContext(Layout("/r"), 4, 1, "op", "t")
 LONG_AGO = st.sampled_from([0.0, 40.0, 100_000.0])
 MEMORY_STEPS: list[dict[str, Any]] = [
     {},
@@ -143,7 +143,7 @@ def test_a_plan_is_sound_says_something_of_each_name_and_explain_agrees(given: V
     assert not [alarm for alarm in plan.alarms if "could not be judged" in alarm.text]
     assert {each.name for each in (*plan.actions, *plan.notes)} == set(given.rows)
     for action in plan.actions:
-        transaction_for(action, DESK)
+        transaction_for(action, CONTEXT)
     explainer, acted = Explainer(given, Policy(), NOW_S, "s1"), {action.name for action in plan.actions}
     for name in (name for name, seen in given.rows.items() if seen.is_listed):
         assert explainer.job(name).action is not None or name not in acted

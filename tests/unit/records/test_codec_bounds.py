@@ -20,7 +20,7 @@ from supervisor.records.codec import decode, encode, kind_of
 from supervisor.registry.blobs import Blobs
 from supervisor.settings.addresses import _WORD as WORD_OF_SETTINGS
 from supervisor.spec.fields import _NAME as NAME_OF_SPEC
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 from tests.golden.sample_records import SAMPLES
 from tests.unit.daemon.leader.test_controller import Rig
 

@@ -12,7 +12,7 @@ from supervisor.model.location import digest
 from supervisor.model.records import CheckpointClaim, PendingDeletion
 from supervisor.records.codec import encode
 from supervisor.registry.checkpoint_claims import CheckpointClaims, Others
-from tests.fakes.offices import Bench, submission
+from tests.fakes.registry_bench import Bench, submission
 
 
 @pytest.mark.parametrize("number", range(20))

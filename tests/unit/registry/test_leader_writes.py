@@ -19,12 +19,12 @@ from supervisor.model.view import Leftover
 from supervisor.plan.decide import FRESH
 from supervisor.records.codec import decode
 from supervisor.records.layout import Layout
-from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.record_sweep import Deletion
 from tests.unit.plan.rows import HOST, exited, job, lease, leftover, own
 
 LAYOUT = Layout("/c")
-DESK = LeaderWriteContext(LAYOUT, epoch=4, fence_version=11, op_id="op-1", at="now")
+CONTEXT = LeaderWriteContext(LAYOUT, epoch=4, fence_version=11, op_id="op-1", at="now")
 S = OwnState
 SEEN = lease().seen
 NOT_PAUSED = (Create("/c/pause", b""), Delete("/c/pause", 0))
@@ -43,7 +43,7 @@ ALL: dict[type, Any] = {
 
 
 def multi(action: Any) -> Transaction:
-    return transaction_for(action, DESK)
+    return transaction_for(action, CONTEXT)
 
 
 def own_written(tx: Transaction) -> Ownership:
@@ -71,7 +71,7 @@ def test_checks_the_epoch_moves_the_fence_and_rings(action: Any) -> None:
 
 
 def test_a_sweep_checks_them_too() -> None:
-    ops = Deletion("lease", "j", "/c/lease/j", 5, own_version=7).transaction(DESK).ops
+    ops = Deletion("lease", "j", "/c/lease/j", 5, own_version=7).transaction(CONTEXT).ops
     assert ops == (Check("/c/epoch", 11), *NOT_PAUSED, Check("/c/own/j", 7), Delete("/c/lease/j", 5))
 
 

@@ -32,6 +32,7 @@ from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.records.layout import Layout
 from supervisor.registry import attempt_writes, leader_writes, user_writes
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.older_history import EARLIER_MAX_BYTES
 from tests.unit.plan.rows import HOST, job, lease, leftover
 
@@ -70,8 +71,8 @@ class Life:
         return wall_iso(self.now_s)
 
     @property
-    def context(self) -> leader_writes.LeaderWriteContext:
-        return leader_writes.LeaderWriteContext(LAYOUT, int(self.now_s) % 100, 1, "op", self.at)
+    def context(self) -> LeaderWriteContext:
+        return LeaderWriteContext(LAYOUT, int(self.now_s) % 100, 1, "op", self.at)
 
     def take(self, tx: Transaction | None) -> Transaction:
         assert tx is not None

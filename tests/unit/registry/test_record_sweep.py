@@ -7,7 +7,7 @@ from supervisor.model.location import digest
 from supervisor.model.records import CheckpointClaim, OwnState
 from supervisor.observe.observer import Observer
 from supervisor.registry.record_sweep import take_listing, to_sweep
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 
 PLACE = "s3://bkt/a"
 

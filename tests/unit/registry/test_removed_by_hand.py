@@ -7,7 +7,7 @@ import pytest
 from supervisor.model.records import Assignment, Driver, Lease, OwnState, Phase
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
 from supervisor.records.codec import encode
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 
 
 @pytest.mark.parametrize("entry", [True, False], ids=["there", "removed"])

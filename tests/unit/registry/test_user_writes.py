@@ -29,10 +29,10 @@ from supervisor.records.layout import Layout
 from supervisor.registry import user_writes
 from supervisor.registry.leader_writes import next_attempt
 from supervisor.registry.user_writes import ClaimedLocation, Move, UserWriteContext
-from tests.fakes.offices import AT, SHA, terms
+from tests.fakes.registry_bench import AT, SHA, terms
 
 LAYOUT = Layout("/r")
-DESK = UserWriteContext(LAYOUT, "op1", "2026-11-21T01:00:00.000Z")
+CONTEXT = UserWriteContext(LAYOUT, "op1", "2026-11-21T01:00:00.000Z")
 SPEC = BlobRef(key="specs/j/u1/1-ab.json", sha256=SHA, bytes=10)
 JOB = JobRef(
     name="j",
@@ -71,7 +71,7 @@ def result_written(tx: user_writes.Transaction) -> Result:
 
 
 def test_first_submit_creates_everything() -> None:
-    tx = user_writes.submit(DESK, JOB, None, PLACE)
+    tx = user_writes.submit(CONTEXT, JOB, None, PLACE)
     assert tx.id == "op1" and tx.ops == (
         Create("/r/jobs/j", encode(replace(JOB, op="op1"))),
         Create("/r/own/j", encode(Ownership(state=OwnState.VACANT, op="op1", newest_uid="u1"))),
@@ -85,12 +85,12 @@ def test_first_submit_creates_everything() -> None:
 
 def test_later_submit_bumps_the_fence_and_changes_nothing_else_of_it() -> None:
     before = own(OwnState.DRAINING, uid="u0")
-    tx = user_writes.submit(DESK, JOB, before, None)
+    tx = user_writes.submit(CONTEXT, JOB, before, None)
     assert SetData("/r/own/j", encode(replace(before.record, op="op1", newest_uid="u1")), 5) in tx.ops
 
 
 def test_submit_takes_over_the_claim_of_an_older_uid_at_its_version() -> None:
-    tx = user_writes.submit(DESK, JOB, None, replace(PLACE, claim=CLAIM))
+    tx = user_writes.submit(CONTEXT, JOB, None, replace(PLACE, claim=CLAIM))
     assert (
         SetData("/r/checkpoints/h", encode(CheckpointClaim(location="s3://bkt/c", name="j", uid="u1")), 6)
         in tx.ops
@@ -99,13 +99,13 @@ def test_submit_takes_over_the_claim_of_an_older_uid_at_its_version() -> None:
 
 def test_submit_without_a_checkpoint_leaves_the_claims_alone() -> None:
     assert not [
-        op for op in user_writes.submit(DESK, JOB, None, None).ops if op.path.startswith("/r/checkpoints")
+        op for op in user_writes.submit(CONTEXT, JOB, None, None).ops if op.path.startswith("/r/checkpoints")
     ]
 
 
 def test_submit_over_an_unreadable_ownership_is_a_defect_of_the_caller() -> None:
     with pytest.raises(ValueError, match="refused before"):
-        user_writes.submit(DESK, JOB, Unreadable("x", 1), None)
+        user_writes.submit(CONTEXT, JOB, Unreadable("x", 1), None)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_submit_over_an_unreadable_ownership_is_a_defect_of_the_caller() -> None
 )
 def test_cancel_and_suspend_always_move_the_fence(before: OwnState, after: OwnState) -> None:
     found = own(before, claim="c1")
-    cancel = user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", found)
-    suspend = user_writes.suspend(DESK, Found(JOB, 7), found)
+    cancel = user_writes.cancel(CONTEXT, Found(JOB, 7), "j", "u1", found)
+    suspend = user_writes.suspend(CONTEXT, Found(JOB, 7), found)
     for tx in (cancel, suspend):
         assert [op.version for op in tx.ops if isinstance(op, SetData) and op.path == "/r/own/j"] == [5]
         written = own_written(tx)
@@ -133,7 +133,7 @@ def test_cancel_and_suspend_always_move_the_fence(before: OwnState, after: OwnSt
 
 
 def test_cancel_replaces_the_reference_by_a_dirty_result_in_one_step() -> None:
-    tx = user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", own(OwnState.CLAIMED))
+    tx = user_writes.cancel(CONTEXT, Found(JOB, 7), "j", "u1", own(OwnState.CLAIMED))
     assert tx.ops[0] == Delete("/r/jobs/j", 7)
     result = result_written(tx)
     assert isinstance(tx.ops[1], Create)
@@ -148,13 +148,13 @@ def test_cancel_replaces_the_reference_by_a_dirty_result_in_one_step() -> None:
 
 
 def test_cancel_while_the_ownership_is_still_of_an_older_uid_counts_none_of_its_attempts() -> None:
-    tx = user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", own(OwnState.DRAINING, uid="u0"))
+    tx = user_writes.cancel(CONTEXT, Found(JOB, 7), "j", "u1", own(OwnState.DRAINING, uid="u0"))
     assert result_written(tx).attempt == 0
     assert own_written(tx).uid == "u0" and own_written(tx).state is OwnState.DRAINING
 
 
 def test_cancel_with_an_unreadable_ownership_revokes_for_the_uid() -> None:
-    tx = user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", Unreadable("x", 9))
+    tx = user_writes.cancel(CONTEXT, Found(JOB, 7), "j", "u1", Unreadable("x", 9))
     written = own_written(tx)
     assert (written.state, written.uid) == (OwnState.REVOKED, "u1")
     assert [op.version for op in tx.ops if isinstance(op, SetData) and op.path == "/r/own/j"] == [9]
@@ -175,8 +175,8 @@ def test_where_the_ownership_cannot_say_it_the_lease_does(unreadable: Seen[Owner
         since=AT,
     )
     for tx in (
-        user_writes.suspend(DESK, Found(JOB, 7), unreadable, Found(last, 4)),
-        user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", unreadable, Found(last, 4)),
+        user_writes.suspend(CONTEXT, Found(JOB, 7), unreadable, Found(last, 4)),
+        user_writes.cancel(CONTEXT, Found(JOB, 7), "j", "u1", unreadable, Found(last, 4)),
     ):
         written = own_written(tx)
         assert (written.state, written.uid, written.attempt, written.claim) == (
@@ -187,16 +187,16 @@ def test_where_the_ownership_cannot_say_it_the_lease_does(unreadable: Seen[Owner
         )
         assert next_attempt(JOB, written) == 8
     for other in (Found(replace(last, uid="u0"), 4), Unreadable("y", 4)):
-        written = own_written(user_writes.suspend(DESK, Found(JOB, 7), unreadable, other))
+        written = own_written(user_writes.suspend(CONTEXT, Found(JOB, 7), unreadable, other))
         assert (written.state, written.uid, written.attempt, written.claim) == (OwnState.REVOKED, "u1", 0, "")
 
 
 def test_an_ownership_that_is_absent_and_was_never_claimed_has_nobody_to_wait_for() -> None:
-    assert own_written(user_writes.suspend(DESK, Found(JOB, 7), None, None)).state is OwnState.VACANT
+    assert own_written(user_writes.suspend(CONTEXT, Found(JOB, 7), None, None)).state is OwnState.VACANT
 
 
 def test_cancel_of_an_unreadable_reference_needs_nothing_of_it() -> None:
-    tx = user_writes.cancel(DESK, Unreadable("x", 2), "j", "u1", own())
+    tx = user_writes.cancel(CONTEXT, Unreadable("x", 2), "j", "u1", own())
     assert tx.ops[0] == Delete("/r/jobs/j", 2)
     assert result_written(tx).spec is None
 
@@ -218,20 +218,22 @@ def test_cancel_of_a_failed_uid_guards_its_result(found: Seen[Ownership]) -> Non
         submitted_at=AT,
         op="op0",
     )
-    tx = user_writes.cancel_failed(DESK, Found(failed, 8), found)
+    tx = user_writes.cancel_failed(CONTEXT, Found(failed, 8), found)
     assert isinstance(tx.ops[0], SetData) and (tx.ops[0].path, tx.ops[0].version) == ("/r/results/u1", 8)
     assert (result_written(tx).outcome, result_written(tx).state) == (Outcome.CANCELLED, Cleanliness.DIRTY)
 
 
 def test_suspend_changes_the_reference_at_its_version() -> None:
-    tx = user_writes.suspend(DESK, Found(JOB, 7), own())
-    changed = replace(JOB, desired=Desired.SUSPENDED, op="op1", changed=Entry(at=DESK.at, event="suspended"))
+    tx = user_writes.suspend(CONTEXT, Found(JOB, 7), own())
+    changed = replace(
+        JOB, desired=Desired.SUSPENDED, op="op1", changed=Entry(at=CONTEXT.at, event="suspended")
+    )
     assert tx.ops[0] == SetData("/r/jobs/j", encode(changed), 7)
 
 
 def test_running_again_only_checks_the_fence() -> None:
-    tx = user_writes.run_again(DESK, Found(JOB, 7), own(OwnState.CLAIMED), "n2", "restarted")
-    changed = replace(JOB, restart_nonce="n2", op="op1", changed=Entry(at=DESK.at, event="restarted"))
+    tx = user_writes.run_again(CONTEXT, Found(JOB, 7), own(OwnState.CLAIMED), "n2", "restarted")
+    changed = replace(JOB, restart_nonce="n2", op="op1", changed=Entry(at=CONTEXT.at, event="restarted"))
     assert tx.ops == (SetData("/r/jobs/j", encode(changed), 7), Check("/r/own/j", 5), BELL)
 
 
@@ -252,7 +254,7 @@ def test_registering_again_undoes_the_result_and_keeps_the_attempt_number() -> N
         op="op0",
     )
     before = own(OwnState.EXITED, failures=4, charged=3, permanent=True)
-    tx = user_writes.register_again(DESK, JOB, before, Found(failed, 8), PLACE)
+    tx = user_writes.register_again(CONTEXT, JOB, before, Found(failed, 8), PLACE)
     written = own_written(tx)
     assert (written.attempt, written.failures, written.charged, written.permanent) == (3, 0, 0, False)
     assert tx.ops[0] == Create("/r/jobs/j", encode(replace(JOB, op="op1")))
@@ -282,7 +284,7 @@ def test_going_on_from_a_savepoint_moves_reference_claims_and_memory_in_one_step
     """Each at the version seen; the fence is set, not only checked: nothing that was planned before can commit after it."""
     job = replace(JOB, revision=2, restart_nonce="op1")
     before = own(OwnState.EXITED, permanent=True)
-    tx = user_writes.resume_from(DESK, Found(JOB, 7), before, job, PLACE, MOVED)
+    tx = user_writes.resume_from(CONTEXT, Found(JOB, 7), before, job, PLACE, MOVED)
     assert tx.ops == (
         SetData("/r/jobs/j", encode(replace(job, op="op1")), 7),
         SetData("/r/own/j", encode(replace(before.record, op="op1", remembered=MOVED.remembered)), 5),
@@ -295,7 +297,9 @@ def test_going_on_from_a_savepoint_moves_reference_claims_and_memory_in_one_step
 
 
 def test_what_is_not_there_needs_not_go_when_it_goes_on_from_a_savepoint() -> None:
-    tx = user_writes.resume_from(DESK, Found(JOB, 7), own(), JOB, PLACE, Move(MOVED.remembered, None, None))
+    tx = user_writes.resume_from(
+        CONTEXT, Found(JOB, 7), own(), JOB, PLACE, Move(MOVED.remembered, None, None)
+    )
     assert not [op for op in tx.ops if isinstance(op, Delete)]
 
 
@@ -315,12 +319,12 @@ def test_a_failed_uid_is_registered_again_with_a_savepoint_in_the_same_step() ->
         submitted_at=AT,
         op="op0",
     )
-    tx = user_writes.register_again(DESK, JOB, own(OwnState.EXITED), Found(failed, 8), PLACE, MOVED)
+    tx = user_writes.register_again(CONTEXT, JOB, own(OwnState.EXITED), Found(failed, 8), PLACE, MOVED)
     assert own_written(tx).remembered == MOVED.remembered
     assert {Delete("/r/results/u1", 8), Delete("/r/checkpoints/old", 3), Delete("/r/lease/j", 9)} <= set(
         tx.ops
     )
     plain = user_writes.register_again(
-        DESK, JOB, own(OwnState.EXITED, remembered=MOVED.remembered), Found(failed, 8), PLACE
+        CONTEXT, JOB, own(OwnState.EXITED, remembered=MOVED.remembered), Found(failed, 8), PLACE
     )
     assert own_written(plain).remembered == MOVED.remembered

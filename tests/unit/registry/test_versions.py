@@ -31,12 +31,13 @@ from supervisor.plan.decide import FRESH
 from supervisor.records.layout import Layout
 from supervisor.registry import attempt_writes, leader_writes, user_writes
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
-from tests.fakes.offices import Bench
+from supervisor.registry.leader_write_context import LeaderWriteContext
+from tests.fakes.registry_bench import Bench
 from tests.unit.plan.rows import HOST, exited, job, lease, leftover, own
 
 S = OwnState
 LAYOUT = Layout("/c")
-LEADER = leader_writes.LeaderWriteContext(LAYOUT, epoch=4, fence_version=11, op_id="op-1", at="now")
+LEADER = LeaderWriteContext(LAYOUT, epoch=4, fence_version=11, op_id="op-1", at="now")
 USER = user_writes.UserWriteContext(LAYOUT, "op-1", "now")
 NEW = {"labels": {"team": "clicks"}}
 
@@ -157,7 +158,7 @@ def test_a_job_that_failed_and_is_registered_again_by_an_older_version_has_what_
     )  # type: ignore[union-attr]
     epoch = bench.zoo.client()
     bench.put(bench.layout.epoch, EpochRecord(epoch=1, supervisor="s", op="op"))
-    context = leader_writes.LeaderWriteContext(bench.layout, 1, 0, "op", "now")
+    context = LeaderWriteContext(bench.layout, 1, 0, "op", "now")
     epoch.commit(leader_writes.conclude(context, ref, owned, Outcome.FAILED, FRESH, "spent"))
     bench.commands().resume("a")
     again: JobRef = bench.ref("a").record

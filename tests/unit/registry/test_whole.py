@@ -18,7 +18,7 @@ from supervisor.records.layout import Layout
 from supervisor.records.reading import children_of
 from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.registry.record_sweep import take_listing
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 from tests.unit.daemon.leader.test_controller import Rig
 
 PARENTS: dict[str, Callable[[Layout], str]] = {

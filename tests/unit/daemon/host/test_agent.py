@@ -29,7 +29,7 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
 from supervisor.records.codec import decode
 from supervisor.records.layout import Layout, split_attempt
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 from tests.fakes.zookeeper import MemoryClient
 from tests.waiting import wait_until
 

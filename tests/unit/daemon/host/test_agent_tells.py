@@ -19,7 +19,7 @@ from supervisor.daemon.host.launcher import HostedAttempts, TrustCheck
 from supervisor.errors import Conflict
 from supervisor.model.records import Assignment, OwnState
 from supervisor.model.transaction import Create, Transaction
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 from tests.unit.daemon.host.test_agent import Started, agent_of, assigned, one_round
 from tests.waiting import wait_until
 

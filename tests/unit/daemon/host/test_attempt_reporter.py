@@ -63,7 +63,7 @@ class Told:
 
     def start(self) -> None:
         """A supervisor begins: it knows nothing of what another saw."""
-        self._hosting = AttemptReporter(
+        self._reporter = AttemptReporter(
             "s1",
             self._home,
             Layout("/c"),
@@ -74,13 +74,13 @@ class Told:
 
     def forget_looks(self) -> None:
         """As if the attempt had only now appeared beside others that were looked at a moment ago."""
-        self._hosting._logs.clear()
-        self._hosting._looked_for.clear()
+        self._reporter._logs.clear()
+        self._reporter._looked_for.clear()
 
     def look(self, found: int | Exception | None, *, waits: bool = False) -> list[dict[str, Any]]:
         """One look; what the shim was told of it."""
         self.log.found, self.log.waits = found, waits
-        self._hosting.round(self._beat)
+        self._reporter.round(self._beat)
         before, self._count = self._count, len(self.socket.take())
         return self.socket.taken[before:]
 

@@ -15,7 +15,7 @@ from supervisor.daemon.host.launcher import HostedAttempts
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import OwnState, Progress, QueryProgress, QueryState
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 from tests.unit.shim.world import LAUNCH
 
 

@@ -22,7 +22,7 @@ from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Reads, Transaction
 from supervisor.plan.make import Policy
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 from tests.fakes.zookeeper import MemoryClient
 
 

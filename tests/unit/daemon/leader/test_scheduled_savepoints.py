@@ -32,7 +32,7 @@ from supervisor.savepoints.create import Creation
 from supervisor.savepoints.manifest import SavepointStage
 from supervisor.savepoints.schedule import id_of, slot_of
 from supervisor.savepoints.shelf import Shelf
-from tests.fakes.offices import AT, Bench, submission, terms
+from tests.fakes.registry_bench import AT, Bench, submission, terms
 from tests.fakes.zookeeper import MemoryClient
 from tests.unit.checkpoint.golden import unpack
 from tests.unit.checkpoint.savepoints import area, begun, place, shelf

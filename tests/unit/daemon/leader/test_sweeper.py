@@ -22,9 +22,9 @@ from supervisor.model.transaction import Transaction
 from supervisor.plan.make import Policy
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.savepoints.sweep import GRACE_S, SavepointSweeper
-from tests.fakes.offices import AT, Bench
+from tests.fakes.registry_bench import AT, Bench
 from tests.fakes.zookeeper import MemoryClient
 from tests.unit.checkpoint.savepoints import area, begun, files, place, shelf
 

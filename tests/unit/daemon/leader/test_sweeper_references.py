@@ -17,7 +17,7 @@ from supervisor.model.records import Assignment, BlobRef, CheckpointClaim, OwnSt
 from supervisor.observe.observer import Observer
 from supervisor.registry.pending_deletions import pending_deletion
 from supervisor.registry.record_sweep import take_listing
-from tests.fakes.offices import AT, Bench
+from tests.fakes.registry_bench import AT, Bench
 from tests.fakes.zookeeper import MemoryClient
 
 

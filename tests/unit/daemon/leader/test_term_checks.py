@@ -17,7 +17,7 @@ from supervisor.model.records import CheckpointClaim, EpochRecord, PendingDeleti
 from supervisor.model.seen import Found
 from supervisor.spec.s3a import S3Access
 from supervisor.spec.site_policy import SitePolicy
-from tests.fakes.offices import Bench
+from tests.fakes.registry_bench import Bench
 
 PLACE = "file:///checkpoints/a"
 

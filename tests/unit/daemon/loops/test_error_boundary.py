@@ -28,7 +28,7 @@ from supervisor.model.records import (
 from supervisor.records.codec import encode
 from supervisor.records.layout import about_key, is_attempt, split_attempt
 from supervisor.spec.site_policy import SitePolicy
-from tests.fakes.offices import terms
+from tests.fakes.registry_bench import terms
 from tests.unit.daemon.leader.test_controller import Rig
 from tests.unit.daemon.leader.test_scheduled_savepoints import Rig as SavepointRig
 

@@ -1,4 +1,4 @@
-"""The preflight of a PySpark job whose checkpoint is on S3 goes on beside the start of its driver, which waits at its gate.
+"""The preflight of a PySpark job whose checkpoint is on S3 goes on beside the start of its driver, which waits at its start barrier.
 
 S3 answers when the test lets it. What is true is what the driver wrote down: a driver that has started and made no batch has
 not begun its application.
