@@ -52,7 +52,7 @@ from supervisor.clients.threads import Pool
 from supervisor.errors import Corrupt, NotFound
 
 T = TypeVar("T")
-Tell = Callable[[int], None]
+ReportProgress = Callable[[int], None]
 """Told how many objects were just listed."""
 
 DIRECTORIES_MAX: Final = 1000
@@ -61,19 +61,21 @@ SHARES: Final = 8
 SMALL_MAX_BYTES: Final = 16 * 2**20
 CHECKED_MAX: Final = 64
 CHECKED_MAX_BYTES: Final = 512 * 1024
-TOLD_EVERY: Final = 500
+REPORTED_EVERY: Final = 500
 
 
-def inspect(tree: Tree, *, checksums: bool = False, tell: Tell = lambda _count: None) -> Checkpoint:
+def inspect(
+    tree: Tree, *, checksums: bool = False, report_progress: ReportProgress = lambda _count: None
+) -> Checkpoint:
     """The checkpoint at ``tree``, without a query if there is none. ``checksums``: read and compare those that Spark keeps
     (at most ``CHECKED_MAX`` of a query's state files). Raises ``Unreachable``, ``AccessDenied``, ``InvalidInput``."""
-    looker = _Looker(tree, checksums, tell)
-    places, others = looker.places()
-    queries = tuple(looker.query(place) for place in places)
+    looker = _Looker(tree, checksums, report_progress)
+    query_folders, others = looker.query_folders()
+    queries = tuple(looker.query(query_folder) for query_folder in query_folders)
     return Checkpoint(tree.location, queries, others, tree.requests)
 
 
-def places_of(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def query_folders_of(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Directories of the queries, ``""`` for the location itself, and the other directories. Cheap: one request, and one
     per directory that is none of Spark's."""
     top = tree.level("")
@@ -103,15 +105,15 @@ class _Share(NamedTuple):
 
 
 class _Looker:
-    def __init__(self, tree: Tree, checksums: bool, tell: Tell) -> None:
+    def __init__(self, tree: Tree, checksums: bool, report_progress: ReportProgress) -> None:
         self._tree = tree
         self._checksums = checksums
-        self._tell = tell
+        self._report_progress = report_progress
 
-    def places(self) -> tuple[tuple[str, ...], Amount]:
-        places, others = places_of(self._tree)
+    def query_folders(self) -> tuple[tuple[str, ...], Amount]:
+        query_folders, others = query_folders_of(self._tree)
         amount = sum((self._amount(self._tree.entries(folder)) for folder in others), Amount())
-        return places, amount
+        return query_folders, amount
 
     # -- one query ------------------------------------------------------------------------------------------------
 
@@ -176,7 +178,7 @@ class _Looker:
     def _source_logs(self, folder: str) -> tuple[Amount, tuple[tuple[str, int], ...]]:
         newest: dict[str, int] = {}
 
-        def noted() -> Iterator[StoreEntry]:
+        def counted_entries() -> Iterator[StoreEntry]:
             for entry in self._tree.entries(folder):
                 source, _, name = entry.key[len(folder) + 1 :].partition("/")
                 number = batch_of(name.removesuffix(COMPACTED))
@@ -184,7 +186,7 @@ class _Looker:
                     newest[source] = max(number, newest.get(source, 0))
                 yield entry
 
-        amount = self._amount(noted())
+        amount = self._amount(counted_entries())
         return amount, tuple(sorted(newest.items()))
 
     def _entry(
@@ -327,11 +329,11 @@ class _Looker:
         try:
             for entry in entries:
                 count += 1
-                if count % TOLD_EVERY == 0:
-                    self._tell(TOLD_EVERY)
+                if count % REPORTED_EVERY == 0:
+                    self._report_progress(REPORTED_EVERY)
                 yield entry
         finally:  # also where a share ends in the middle of a page
-            self._tell(count % TOLD_EVERY)
+            self._report_progress(count % REPORTED_EVERY)
 
     def _amount(self, entries: Iterable[StoreEntry]) -> Amount:
         count = size = 0

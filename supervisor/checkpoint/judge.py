@@ -202,7 +202,7 @@ def _of_operator(query: Query, operator: StateOperator) -> Iterator[CheckpointFi
     if not lacking:
         return
     whole = all(store.newest is None for store in lacking)
-    told = "; ".join(
+    shown = "; ".join(
         f"partition {store.partition}{'' if store.name == 'default' else f', store {store.name},'} lacks {store.lacks}"
         for store in lacking[:LISTED_MAX]
     )
@@ -211,7 +211,7 @@ def _of_operator(query: Query, operator: StateOperator) -> Iterator[CheckpointFi
     yield CheckpointFinding(
         Code.STATE_MISSING if whole else Code.STATE_INCOMPLETE,
         f"state version {query.wanted} of operator {operator.number} ({operator.name or 'unnamed'}) can't be loaded: "
-        f"{told}{more}",
+        f"{shown}{more}",
         _below(query, f"{STATE}/{operator.number}/{first.partition}"),
         PUT_BACK,
         query.path,

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Final
 
 from supervisor.checkpoint.findings import CheckpointFinding, Code
-from supervisor.checkpoint.inspect import SMALL_MAX_BYTES, places_of
+from supervisor.checkpoint.inspect import SMALL_MAX_BYTES, query_folders_of
 from supervisor.checkpoint.layout import (
     METADATA,
     OFFSETS,
@@ -50,16 +50,16 @@ def preflight(tree: Tree, expected: Sequence[SeenQuery]) -> CheckpointFinding | 
     """
     if not expected:
         return None
-    places, others = places_of(tree)
-    if not places:
+    query_folders, others = query_folders_of(tree)
+    if not query_folders:
         return _nothing(tree, others, expected)
     ids, unreadable = {}, None
-    for place in places:
-        found = _id_at(tree, place)
+    for query_folder in query_folders:
+        found = _id_at(tree, query_folder)
         if isinstance(found, CheckpointFinding):
             unreadable = unreadable or found
         else:
-            ids[found] = place
+            ids[found] = query_folder
     for query in expected:
         if query.id not in ids:
             return unreadable or _foreign(tree, query, tuple(ids))
@@ -69,15 +69,15 @@ def preflight(tree: Tree, expected: Sequence[SeenQuery]) -> CheckpointFinding | 
     return None
 
 
-def preflight_of_first(tree: Tree, left_by: str) -> CheckpointFinding | None:
-    """Before the first start of a job whose checkpoint was used by the job ``left_by``, which has given it up. One request,
+def preflight_of_first(tree: Tree, previous_user: str) -> CheckpointFinding | None:
+    """Before the first start of a job whose checkpoint was used by the job ``previous_user``, which has given it up. One request,
     and one per directory that is none of Spark's. Raises as ``preflight``."""
-    places, _others = places_of(tree)
-    if not places:
+    query_folders, _others = query_folders_of(tree)
+    if not query_folders:
         return None
     return CheckpointFinding(
         Code.OTHERS,
-        f"the checkpoint {tree.location} holds what job {left_by} left there",
+        f"the checkpoint {tree.location} holds what job {previous_user} left there",
         tree.location,
         "choose another location or remove it, or resume with --accept-fresh-start to go on from it, with --from-savepoint "
         "from a copy of a savepoint",
@@ -101,15 +101,17 @@ def _nothing(tree: Tree, others: tuple[str, ...], expected: Sequence[SeenQuery])
     )
 
 
-def _id_at(tree: Tree, place: str) -> str | CheckpointFinding:
-    key = f"{place}/{METADATA}" if place else METADATA
+def _id_at(tree: Tree, query_folder: str) -> str | CheckpointFinding:
+    key = f"{query_folder}/{METADATA}" if query_folder else METADATA
     try:
         return parse_metadata(tree.read(key, SMALL_MAX_BYTES))
     except NotFound:
         what, code = "is missing, so nobody can tell whose checkpoint this is", Code.METADATA_MISSING
     except (Malformed, Corrupt) as error:
         what, code = f"is unreadable: {error}", Code.METADATA_UNREADABLE
-    return CheckpointFinding(code, f"{key} of the checkpoint {tree.location} {what}", key, REMEDY, place)
+    return CheckpointFinding(
+        code, f"{key} of the checkpoint {tree.location} {what}", key, REMEDY, query_folder
+    )
 
 
 def _foreign(tree: Tree, query: SeenQuery, ids: tuple[str, ...]) -> CheckpointFinding:
@@ -123,34 +125,38 @@ def _foreign(tree: Tree, query: SeenQuery, ids: tuple[str, ...]) -> CheckpointFi
     )
 
 
-def _tail(tree: Tree, place: str, query: SeenQuery) -> CheckpointFinding | None:
+def _tail(tree: Tree, query_folder: str, query: SeenQuery) -> CheckpointFinding | None:
     """The newest offset: not older than the batch that was seen, and readable."""
-    folder = f"{place}/{OFFSETS}" if place else OFFSETS
+    folder = f"{query_folder}/{OFFSETS}" if query_folder else OFFSETS
     newest = max(_near(tree, folder, query.batch_id), default=query.batch_id)
-    finding = _unreadable(tree, place, folder, newest)
+    finding = _unreadable(tree, query_folder, folder, newest)
     if finding is None or finding.code is not Code.MISSING:
         return finding
     runs = runs_of(_numbers(tree.entries(folder)))
     if len(runs) > 1 and query.batch_id - runs[-1][1] <= NEAR:
         # asynchronous progress tracking logs only some batches
-        return _unreadable(tree, place, folder, runs[-1][1])
+        return _unreadable(tree, query_folder, folder, runs[-1][1])
     known = f"ends at batch {runs[-1][1]}" if runs else "has no offset"
     what = f"the checkpoint {tree.location} {known}, but batch {query.batch_id} of query {query.id} was committed"
-    return CheckpointFinding(Code.TRUNCATED, what, folder, REMEDY, place)
+    return CheckpointFinding(Code.TRUNCATED, what, folder, REMEDY, query_folder)
 
 
-def _unreadable(tree: Tree, place: str, folder: str, batch: int) -> CheckpointFinding | None:
+def _unreadable(tree: Tree, query_folder: str, folder: str, batch: int) -> CheckpointFinding | None:
     """``MISSING``: there is no such offset."""
     key = f"{folder}/{batch}"
     try:
         parse_offset(tree.read(key, SMALL_MAX_BYTES))
     except NotFound:
         return CheckpointFinding(
-            Code.MISSING, f"offset {key} of the checkpoint {tree.location} is missing", key, REMEDY, place
+            Code.MISSING,
+            f"offset {key} of the checkpoint {tree.location} is missing",
+            key,
+            REMEDY,
+            query_folder,
         )
     except (Malformed, Corrupt) as error:
         what = f"the newest offset {key} of the checkpoint {tree.location} is unreadable: {error}"
-        return CheckpointFinding(Code.OFFSET_UNREADABLE, what, key, REMEDY, place)
+        return CheckpointFinding(Code.OFFSET_UNREADABLE, what, key, REMEDY, query_folder)
     return None
 
 

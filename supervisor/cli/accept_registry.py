@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from supervisor.cli.options import Chosen, command
-from supervisor.cli.output import local_time, notice, print_table, say
+from supervisor.cli.output import local_time, notice, print_line, print_table
 from supervisor.errors import Conflict, InvalidInput
 from supervisor.operations.accept_registry import RegistryFinding, examine_registry
 from supervisor.operations.accept_registry import accept_registry as accept
@@ -46,7 +46,7 @@ def accept_registry(
     with open_commands(settings) as context:
         finding = examine_registry(context)
         if not chosen.document:
-            _tell(finding, no_driver_runs)
+            _print_finding(finding, no_driver_runs)
         if not finding.distrust or dry_run:
             return _answer(chosen, finding, None)
         if not yes:
@@ -68,16 +68,16 @@ def _confirm() -> None:
 
 def _answer(chosen: Chosen, finding: RegistryFinding, accepted: Acceptance | None) -> int:
     if chosen.document:
-        chosen.say(_document(finding, accepted))
+        chosen.print_document(_document(finding, accepted))
     elif accepted is not None:
         print()
-        say(
+        print_line(
             f"accepted as epoch {accepted.epoch}: the next leader goes on with this state; see spark-supervisor status"
         )
     elif not finding.distrust:
-        say("nobody distrusts this registry: there is nothing to accept, and nothing was changed")
+        print_line("nobody distrusts this registry: there is nothing to accept, and nothing was changed")
     else:
-        say("a dry run: nothing was changed")
+        print_line("a dry run: nothing was changed")
     return 0
 
 
@@ -100,34 +100,34 @@ def _document(finding: RegistryFinding, accepted: Acceptance | None) -> dict[str
     }
 
 
-def _tell(finding: RegistryFinding, no_driver_runs: bool) -> None:
+def _print_finding(finding: RegistryFinding, no_driver_runs: bool) -> None:
     if not finding.distrust:
         return
-    say("This registry is not trusted:")
+    print_line("This registry is not trusted:")
     for sentence in finding.distrust:
-        say(f"  {sentence}")
+        print_line(f"  {sentence}")
     print()
-    _tell_jobs(finding)
-    _tell_lost(finding)
+    _print_jobs(finding)
+    _print_lost(finding)
     if no_driver_runs:
-        say("Jobs start at once: you state that no driver of this cluster runs on any host.")
+        print_line("Jobs start at once: you state that no driver of this cluster runs on any host.")
     else:
         lease = (
             "the longest lease there can be"
             if finding.lease_s is None
             else f"the longest lease, {finding.lease_s:g} s"
         )
-        say(
+        print_line(
             f"Nothing is started for {finding.wait_s:.0f} s after a leader has seen it: drivers of the lost state end by "
             f"then ({lease})."
         )
 
 
-def _tell_jobs(finding: RegistryFinding) -> None:
+def _print_jobs(finding: RegistryFinding) -> None:
     running = [job for job in finding.jobs if job.will_run]
     others = [job for job in finding.jobs if not job.will_run]
     for title, jobs in ((f"Will run ({len(running)})", running), (f"Will not run ({len(others)})", others)):
-        say(f"{title}{':' if jobs else ''}")
+        print_line(f"{title}{':' if jobs else ''}")
         if jobs:
             head = ("  NAME", "UID", "REVISION", "ATTEMPT", "STATE", "CHECKPOINT")
             print_table(
@@ -140,18 +140,18 @@ def _tell_jobs(finding: RegistryFinding) -> None:
         print()
     missing = [job.name for job in finding.jobs if job.spec_missing]
     if missing:
-        say(
+        print_line(
             f"Without their spec in the store, so they can't start; cancel and submit them: {', '.join(missing)}"
         )
         print()
 
 
-def _tell_lost(finding: RegistryFinding) -> None:
-    say(
+def _print_lost(finding: RegistryFinding) -> None:
+    print_line(
         "What was done after this state was saved is lost: a job cancelled since will run again, one suspended too."
     )
     if finding.lost:
-        say(
+        print_line(
             f"Specs in the store that are unknown to it ({len(finding.lost)}), submitted since or never registered; submit "
             "anew what you miss:"
         )

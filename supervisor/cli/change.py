@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from supervisor.cli.options import Chosen, Name, Timeout, command, known_name, seconds
-from supervisor.cli.output import say
+from supervisor.cli.output import print_line
 from supervisor.cli.waiting import wait_gone, wait_running
 from supervisor.errors import NotFound
 from supervisor.operations.context import CommandContext, open_commands
@@ -97,25 +97,25 @@ def change_job(
     act: Callable[[CommandContext], Done],
     afterwards: Afterwards,
     *,
-    told: bool = False,
+    announced: bool = False,
 ) -> int:
-    """Carry out ``act``, say what it did, then do ``afterwards``. ``told``: ``act`` has said it itself."""
+    """Carry out ``act``, say what it did, then do ``afterwards``. ``announced``: ``act`` has said it itself."""
     known_name(name)
     settings = chosen.settings()
     with open_commands(settings) as context:
         if context.check() is None:
             raise NotFound(f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}")
         done = act(context)
-        if not told:
-            say_done(chosen, done)
+        if not announced:
+            print_done(chosen, done)
         afterwards(context, done)
     return 0
 
 
-def say_done(chosen: Chosen, done: Done) -> None:
+def print_done(chosen: Chosen, done: Done) -> None:
     """Say what was done, at once: it is durable, whatever comes of a wait."""
     if chosen.document:
-        chosen.say({"name": done.name, "uid": done.uid, "did": done.did.value})
+        chosen.print_document({"name": done.name, "uid": done.uid, "did": done.did.value})
         return
     hint = _HINTS.get(done.did.value)
-    say(f"{done.name}: {done.did.value} ({done.uid})" + (f"; {hint}" if hint else ""))
+    print_line(f"{done.name}: {done.did.value} ({done.uid})" + (f"; {hint}" if hint else ""))

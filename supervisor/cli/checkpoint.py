@@ -14,7 +14,7 @@ from supervisor.checkpoint.preflight import preflight
 from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, known_name
-from supervisor.cli.output import age, local_time, print_labelled, print_table, say
+from supervisor.cli.output import age, local_time, print_labelled, print_line, print_table
 from supervisor.cli.progress import counting
 from supervisor.clock import wall_iso
 from supervisor.errors import InvalidInput, NotFound
@@ -51,7 +51,7 @@ def show(chosen: Chosen, where: Where) -> int:
     """
     seen, _ = _inspect(chosen, where, checksums=False)
     if chosen.document:
-        chosen.say(document_of(seen))
+        chosen.print_document(document_of(seen))
         return 0
     _print(seen)
     return 0
@@ -76,7 +76,7 @@ def verify(chosen: Chosen, where: Where) -> int:
         findings = (lost, *findings)
     problems = sum(not finding.is_notice for finding in findings)
     if chosen.document:
-        chosen.say(_verdict(seen, findings))
+        chosen.print_document(_verdict(seen, findings))
     else:
         _print_findings(seen, findings, problems)
     return 1 if problems else 0
@@ -93,13 +93,13 @@ def _inspect(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint
     """And, with ``checksums``, what is not there though the registry remembers it of a job. Raises NotFound."""
     settings: Settings | None
     if is_location(where):
-        settings, place = _settings_if_any(chosen), Located(where, {})
+        settings, located_checkpoint = _settings_if_any(chosen), Located(where, {})
     else:
         settings = chosen.settings()
-        place = _of_job(settings, known_name(where))
-    tree = tree_of(settings, place)
-    with counting() as tell:
-        seen = inspect(tree, checksums=checksums, tell=tell)
+        located_checkpoint = _of_job(settings, known_name(where))
+    tree = tree_of(settings, located_checkpoint)
+    with counting() as report_progress:
+        seen = inspect(tree, checksums=checksums, report_progress=report_progress)
     if not seen.queries:
         what = (
             f"{seen.amount.objects} objects, but no checkpoint of Spark's"
@@ -107,7 +107,7 @@ def _inspect(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint
             else "nothing"
         )
         raise NotFound(f"there is {what} at {tree.location}")
-    return seen, preflight(tree, place.expected) if checksums else None
+    return seen, preflight(tree, located_checkpoint.expected) if checksums else None
 
 
 def _of_job(settings: Settings, name: str) -> Located:
@@ -186,8 +186,8 @@ def _amount(amount: Amount) -> dict[str, Any]:
 
 def _print(seen: Checkpoint) -> None:
     document = document_of(seen)
-    say(f"{'location:':<16} {seen.location}")
-    say(
+    print_line(f"{'location:':<16} {seen.location}")
+    print_line(
         f"{'objects:':<16} {seen.amount.objects}, {_size(seen.amount.bytes)}, newest {age(document['newest_at'])} ago"
     )
     for query in document["queries"]:
@@ -298,6 +298,6 @@ def _print_findings(seen: Checkpoint, findings: tuple[CheckpointFinding, ...], p
     more = f"; {left} checksums of state files were not compared" if left else ""
     what = f"{len(seen.queries)} {'query' if len(seen.queries) == 1 else 'queries'}, {seen.amount.objects} objects"
     if problems:
-        say(f"{seen.location}: {problems} {'problem' if problems == 1 else 'problems'}; {what}{more}")
+        print_line(f"{seen.location}: {problems} {'problem' if problems == 1 else 'problems'}; {what}{more}")
     else:
-        say(f"{seen.location}: good; {what}{more}")
+        print_line(f"{seen.location}: good; {what}{more}")

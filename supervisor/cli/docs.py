@@ -40,7 +40,7 @@ def docs(chosen: Chosen, topic: Topic = None) -> int:
     if topic is None:
         titles = {name: _title(page) for name, page in pages.items()}
         if chosen.document:
-            chosen.say([{"topic": name, "title": title} for name, title in titles.items()])
+            chosen.print_document([{"topic": name, "title": title} for name, title in titles.items()])
         else:
             print_table(HEAD, titles.items())
         return 0
@@ -51,7 +51,7 @@ def docs(chosen: Chosen, topic: Topic = None) -> int:
         raise NotFound(f"there is no page {topic}: {hint}")
     text = page.read_text(encoding="utf-8")
     if chosen.document:
-        chosen.say({"topic": topic.lower(), "title": _title(page), "markdown": text})
+        chosen.print_document({"topic": topic.lower(), "title": _title(page), "markdown": text})
     else:
         print(text, end="")
     return 0

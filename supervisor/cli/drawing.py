@@ -50,8 +50,8 @@ def drawn(
     lasts = [last_cell(columns, line) for line in lines]
     sizes = [max(cell_len(line[n]) for line in [columns.head, *lines]) for n in range(last)]
     needed = [cell_len(text) for text in lasts]
-    told = [n for n in range(last) if any(line[n] != "-" for line in lines)]
-    kept = _fitting(columns, sizes, needed, width, told)
+    filled = [n for n in range(last) if any(line[n] != "-" for line in lines)]
+    kept = _fitting(columns, sizes, needed, width, filled)
     room = width - sum(sizes[n] + 2 for n in kept)
     room = room if columns.whole else max(room, 1 if columns.spare else LAST_MIN)
     last_size = min(room, max([cell_len(columns.head[last]), *needed]))
@@ -88,12 +88,12 @@ def _fitting(
     sizes: Sequence[int],
     needed: Sequence[int],
     width: int,
-    told: Sequence[int],
+    filled: Sequence[int],
 ) -> list[int]:
     """The columns with room beside a last one that can be read. ``sizes``: of the others; ``needed``: by each last cell;
-    ``told``: the columns that are not empty, and so go last."""
+    ``filled``: the columns that are not empty, and so go last."""
     kept = list(range(len(sizes)))
-    spare = sorted((columns.head.index(name) for name in columns.spare), key=lambda n: n in told)
+    spare = sorted((columns.head.index(name) for name in columns.spare), key=lambda n: n in filled)
     least = width - sum(sizes[n] + 2 for n in kept if n not in spare)
     if columns.whole:
         wish = max((size for size in needed if size <= least), default=0)

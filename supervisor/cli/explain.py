@@ -16,12 +16,20 @@ import typer
 from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, known_name
-from supervisor.cli.output import local_time, notice, print_labelled, print_table, say, span, with_local_times
+from supervisor.cli.output import (
+    local_time,
+    notice,
+    print_labelled,
+    print_line,
+    print_table,
+    span,
+    with_local_times,
+)
 from supervisor.cli.plain import brief, plain_lines
 from supervisor.clock import wall_iso
 from supervisor.errors import NotFound
 from supervisor.model.actions import Alarm
-from supervisor.model.words import counted
+from supervisor.model.phrases import counted
 from supervisor.operations.context import open_commands
 from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
 
@@ -71,19 +79,19 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
             notice(f"nothing was ever submitted at {settings.zookeeper.root}")
         scene = take_scene(context)
         if name is not None:
-            _tell_one(chosen, scene, explain_name(context, scene, name), verbose=verbose)
+            _print_one(chosen, scene, explain_name(context, scene, name), verbose=verbose)
         else:
-            _tell_all(chosen, scene, explain_all(context, scene), verbose=verbose)
+            _print_all(chosen, scene, explain_all(context, scene), verbose=verbose)
     return 0
 
 
 # -- one job ------------------------------------------------------------------------------------------------------
 
 
-def _tell_one(chosen: Chosen, scene: Scene, explained: Explanation, *, verbose: bool) -> None:
+def _print_one(chosen: Chosen, scene: Scene, explained: Explanation, *, verbose: bool) -> None:
     now_s = time.time()
     if chosen.document:
-        chosen.say({**document_of(explained, now_s), **_cluster(scene)})
+        chosen.print_document({**document_of(explained, now_s), **_cluster(scene)})
         return
     lines = list(plain_lines(explained, now_s))
     if scene.view.distrust:
@@ -161,18 +169,18 @@ def _clock(wall_s: float, now_s: float) -> str:
 # -- all jobs -----------------------------------------------------------------------------------------------------
 
 
-def _tell_all(chosen: Chosen, scene: Scene, everything: list[Explanation], *, verbose: bool) -> None:
+def _print_all(chosen: Chosen, scene: Scene, everything: list[Explanation], *, verbose: bool) -> None:
     now_s = time.time()
     notable = [explained for explained in everything if not explained.is_fine]
     if chosen.document:
         jobs = [document_of(explained, now_s) for explained in notable]
-        chosen.say({**_cluster(scene), "running": len(everything) - len(notable), "jobs": jobs})
+        chosen.print_document({**_cluster(scene), "running": len(everything) - len(notable), "jobs": jobs})
         return
     for label, text in _heads(scene, verbose=verbose):
         print_labelled(f"{label:<9}", with_local_times(text))
     fine, others = len(everything) - len(notable), len(notable)
     count = f"{fine} as wanted" + (f", {others} to look at" if others else "") if everything else "none"
-    say(f"{'jobs:':<9}{count}")
+    print_line(f"{'jobs:':<9}{count}")
     if notable:
         print()
         sys.stdout.flush()
@@ -184,8 +192,10 @@ def _heads(scene: Scene, *, verbose: bool) -> Iterator[tuple[str, str]]:
     if scene.leader is None:
         yield "", "jobs run on, and stop when told to; nothing is started until somebody leads"
     if scene.view.distrust:
-        told = f"the registry is not trusted: {scene.view.distrust}; nothing is started, stopped or cleaned"
-        yield "trust:", f"{told}; see {ACCEPT}"
+        sentence = (
+            f"the registry is not trusted: {scene.view.distrust}; nothing is started, stopped or cleaned"
+        )
+        yield "trust:", f"{sentence}; see {ACCEPT}"
     if scene.view.paused:
         yield (
             "paused:",
@@ -217,8 +227,8 @@ def _cluster(scene: Scene) -> dict[str, Any]:
     }
 
 
-def _text(told: object | None) -> str | None:
-    return None if told is None else str(told)
+def _text(sentence: object | None) -> str | None:
+    return None if sentence is None else str(sentence)
 
 
 def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:

@@ -59,12 +59,12 @@ Version = Annotated[
         "--version",
         help="Print the version and exit.",
         is_eager=True,
-        callback=lambda asked: _say_version(asked),
+        callback=lambda asked: _print_version(asked),
     ),
 ]
 
 
-def _say_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     """Before anything else is parsed: no command is needed beside it."""
     if asked:
         print(f"spark-supervisor {__version__}")

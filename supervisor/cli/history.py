@@ -66,7 +66,7 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
     elif not every_uid:
         jobs = jobs[-1:]
     if chosen.document:
-        chosen.say({"name": name, "uids": [_story(job)[0] for job in jobs]})
+        chosen.print_document({"name": name, "uids": [_story(job)[0] for job in jobs]})
         return 0
     for number, job in enumerate(jobs):
         if number:
@@ -114,12 +114,12 @@ def documents_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """``attempt`` is null for what is about none. Of a series also how many there were, the last, and what is left out."""
     documents: list[dict[str, Any]] = []
     for entry in entries:
-        told: dict[str, Any] = {"at": entry.at, "event": entry.event, "attempt": entry.attempt or None}
-        told["detail"] = entry.detail
+        each: dict[str, Any] = {"at": entry.at, "event": entry.event, "attempt": entry.attempt or None}
+        each["detail"] = entry.detail
         if isinstance(entry, Series):
-            told |= {"count": entry.count, "last_at": entry.last_at or entry.at}
-            told |= {"last_attempt": entry.last_attempt or entry.attempt, "omitted": entry.omitted}
-        documents.append(told)
+            each |= {"count": entry.count, "last_at": entry.last_at or entry.at}
+            each |= {"last_attempt": entry.last_attempt or entry.attempt, "omitted": entry.omitted}
+        documents.append(each)
     return documents
 
 
@@ -136,7 +136,7 @@ def line_of(document: dict[str, Any]) -> list[Any]:
 
 def brief(documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The newest ``BRIEF`` entries, and before them the first failure of the newest series."""
-    entries = [Entry(at=told["at"], event=told["event"], attempt=told["attempt"] or 0) for told in documents]
+    entries = [Entry(at=each["at"], event=each["event"], attempt=each["attempt"] or 0) for each in documents]
     first = first_failure(entries)
     place = next((n for n, entry in enumerate(entries[:-BRIEF]) if entry is first), None)
     return [*(() if place is None else (documents[place],)), *documents[-BRIEF:]]

@@ -34,18 +34,18 @@ class ListView:
         """Of a cluster that is paused: what is to be known before any row; else empty."""
         if not self.paused:
             return ""
-        told = "" if self.pause is None else f" by {self.pause.by} since {local_time(self.pause.at)}"
-        told += f" ({self.pause.reason})" if self.pause is not None and self.pause.reason else ""
-        return f"the cluster is paused{told}: nothing is started or cleaned; spark-supervisor unpause ends it"
+        sentences = "" if self.pause is None else f" by {self.pause.by} since {local_time(self.pause.at)}"
+        sentences += f" ({self.pause.reason})" if self.pause is not None and self.pause.reason else ""
+        return f"the cluster is paused{sentences}: nothing is started or cleaned; spark-supervisor unpause ends it"
 
 
-def told_apart(look: ListView) -> ListView:
+def with_supervisors(list_view: ListView) -> ListView:
     """For people: a HOST with several supervisors is shown with the one that has the job."""
     rows = [
-        replace(row, host=f"{row.host} ({row.supervisor})") if row.host in look.shared else row
-        for row in look.rows
+        replace(row, host=f"{row.host} ({row.supervisor})") if row.host in list_view.shared else row
+        for row in list_view.rows
     ]
-    return replace(look, rows=rows)
+    return replace(list_view, rows=rows)
 
 
 def take_list_view(context: CommandContext, every_uid: bool) -> ListView:
@@ -55,18 +55,18 @@ def take_list_view(context: CommandContext, every_uid: bool) -> ListView:
     view = Observer(zoo, context.layout, boottime_s, epoch=0).take_view(None)
     rows = take_rows(zoo, context.layout, view, wall_s(), every_uid=every_uid)
 
-    told: dict[str, str] = {}
+    sentences: dict[str, str] = {}
 
     def reasons() -> dict[str, str]:
         path = context.layout.leader
         leader, site = seen(LeaderHint, zoo.read(path), path), site_policy(context.settings.policy)
         if view.paused:
-            told.update(reasons_of(view, leader, site, pause_is_told=True))
+            sentences.update(reasons_of(view, leader, site, pause_is_shown=True))
         return reasons_of(view, leader, site)
 
     rows = with_reasons(rows, reasons)
     rows = [
-        replace(row, trouble=told[row.name]) if row.state == "pending" and row.name in told else row
+        replace(row, trouble=sentences[row.name]) if row.state == "pending" and row.name in sentences else row
         for row in rows
     ]
     hosts = Counter(member.host for member in view.members.values())

@@ -15,7 +15,7 @@ import typer
 
 from supervisor.cli.columns import Columns
 from supervisor.cli.global_options import OutputFormat
-from supervisor.cli.list_view import ListView, take_list_view, told_apart
+from supervisor.cli.list_view import ListView, take_list_view, with_supervisors
 from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import (
     age,
@@ -108,37 +108,37 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
     if watch:
         columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
         with open_commands(settings) as context:
-            _watch(columns, lambda: told_apart(take_list_view(context, every_uid)), row_cells)
+            _watch(columns, lambda: with_supervisors(take_list_view(context, every_uid)), row_cells)
         return 0
     with collector_at_rest():
         with open_commands(settings) as context:
-            look = take_list_view(context, every_uid)
-            if not look.rows and context.check() is None:
+            listed = take_list_view(context, every_uid)
+            if not listed.rows and context.check() is None:
                 notice(f"nothing was ever submitted at {settings.zookeeper.root}")
         if chosen.document:
-            chosen.say([row.document() for row in look.rows])
+            chosen.print_document([row.document() for row in listed.rows])
         else:
-            _say_pause(look)
-            print_table(columns, [row_cells(row) for row in told_apart(look).rows])
-            _say_what_helps(look)
+            _print_pause(listed)
+            print_table(columns, [row_cells(row) for row in with_supervisors(listed).rows])
+            _print_remedies(listed)
     return 0
 
 
-def _say_what_helps(look: ListView) -> None:
+def _print_remedies(listed: ListView) -> None:
     """To a person, of jobs that wait for one."""
-    if terminal_width() is not None and any(row.state in ("failed", "quarantined") for row in look.rows):
+    if terminal_width() is not None and any(row.state in ("failed", "quarantined") for row in listed.rows):
         print()
         print_labelled(
             "", "spark-supervisor explain NAME says what to do about a job that is failed or quarantined"
         )
 
 
-def _say_pause(look: ListView) -> None:
+def _print_pause(listed: ListView) -> None:
     """First of all; a script that reads the table in a pipe does not meet it."""
-    if look.head and terminal_width() is None:
-        notice(look.head)
-    elif look.head:
-        print_labelled("", look.head)
+    if listed.head and terminal_width() is None:
+        notice(listed.head)
+    elif listed.head:
+        print_labelled("", listed.head)
         print(flush=True)
 
 
@@ -167,14 +167,14 @@ def _watch(columns: Columns, take: Callable[[], ListView], row_cells: Callable[[
 
 def trouble_of(row: JobRow, now_s: float | None = None) -> str:
     """REASON: what is not well, and when it is tried again."""
-    said = row.reason if row.trouble is None else row.trouble
-    said = with_local_times(said)
+    text = row.reason if row.trouble is None else row.trouble
+    text = with_local_times(text)
     if row.state != "backoff" or row.next_attempt_at is None:
-        return said
+        return text
     left_s = datetime.fromisoformat(row.next_attempt_at).timestamp() - (
         time.time() if now_s is None else now_s
     )
-    return f"{said}; next try in {span(left_s)}"
+    return f"{text}; next try in {span(left_s)}"
 
 
 def _narrow(row: JobRow) -> list[Any]:

@@ -85,7 +85,7 @@ def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = 
             _elsewhere(context, job, number, output.path)
         if chosen.document:
             text = b"".join(file.read_bytes() for file in output.files()).decode("utf-8", "replace")
-            chosen.say(
+            chosen.print_document(
                 {"name": name, "uid": job.uid, "attempt": number, "path": str(output.path), "output": text}
             )
         elif follow:

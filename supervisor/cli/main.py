@@ -148,7 +148,7 @@ def run_command(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except SupervisorError as error:
-        return _told(chosen, str(error), error.exit_code)
+        return _print_error(chosen, str(error), error.exit_code)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -157,10 +157,10 @@ def run_command(arguments: list[str] | None = None) -> int:
         usage = getattr(error, "format_message", None)
         if usage is not None:
             return _misused(error, usage())
-        return _told(chosen, f"unexpected {type(error).__name__}: {error}; --debug shows where", 1)
+        return _print_error(chosen, f"unexpected {type(error).__name__}: {error}; --debug shows where", 1)
 
 
-def _told(chosen: GlobalOptions, sentence: str, code: int) -> int:
+def _print_error(chosen: GlobalOptions, sentence: str, code: int) -> int:
     if chosen.debug:
         traceback.print_exc()
     notice(f"error: {sentence}")

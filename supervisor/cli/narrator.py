@@ -24,7 +24,7 @@ class Narrator:
     def __init__(self, names: int, goal: str) -> None:
         self._names = names
         self._goal = goal
-        self._said: dict[str, str] = {}
+        self._phases: dict[str, str] = {}
         self._done: set[str] = set()
         self._begun_at_s = time.monotonic()
         self._status: StatusLine | None = None
@@ -45,12 +45,12 @@ class Narrator:
         if self._status is not None:
             self._status.end()
 
-    def tell(self, name: str, phase: str, *, done: bool = False) -> None:
+    def report(self, name: str, phase: str, *, done: bool = False) -> None:
         """How far ``name`` is. The same again says nothing."""
         if done:
             self._done.add(name)
-        changed = self._said.get(name) != phase
-        self._said[name] = phase
+        changed = self._phases.get(name) != phase
+        self._phases[name] = phase
         if self._status is None and changed:
             notice(f"{name}: {phase}")
 
@@ -58,7 +58,7 @@ class Narrator:
         """After each look: the line of a terminal, which also shows that time passes."""
         if self._status is None:
             return
-        open_ones = [f"{name}: {phase}" for name, phase in self._said.items() if name not in self._done]
+        open_ones = [f"{name}: {phase}" for name, phase in self._phases.items() if name not in self._done]
         counted = f"{len(self._done)} of {self._names} {self._goal}; " if self._names > 1 else ""
         more = f" and {len(open_ones) - SHOWN_MAX} more" if len(open_ones) > SHOWN_MAX else ""
         passed_s = time.monotonic() - self._begun_at_s

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from supervisor.cli.options import Chosen, command, seconds
-from supervisor.cli.output import say, with_local_times
+from supervisor.cli.output import print_line, with_local_times
 from supervisor.cli.waiting import wait_switched_over
 from supervisor.clock import boottime_s
 from supervisor.errors import NotFound, SupervisorError
@@ -41,13 +41,13 @@ def pause(chosen: Chosen, reason: Reason = "") -> int:
     with _open(chosen) as (_, operator):
         done = operator.pause(reason)
     if chosen.document:
-        chosen.say(_document(done, paused=True))
+        chosen.print_document(_document(done, paused=True))
     elif done.changed:
-        say(
+        print_line(
             f"{_sentence(done.record)}: nothing is started or cleaned; drivers run on; spark-supervisor unpause ends it"
         )
     else:
-        say(f"already {_sentence(done.record)}: left as it is")
+        print_line(f"already {_sentence(done.record)}: left as it is")
     return 0
 
 
@@ -57,11 +57,11 @@ def unpause(chosen: Chosen) -> int:
     with _open(chosen) as (_, operator):
         done = operator.unpause()
     if chosen.document:
-        chosen.say(_document(done, paused=False))
+        chosen.print_document(_document(done, paused=False))
     elif done.changed:
-        say(f"unpaused; it was {_sentence(done.record)}")
+        print_line(f"unpaused; it was {_sentence(done.record)}")
     else:
-        say("not paused: nothing to do")
+        print_line("not paused: nothing to do")
     return 0
 
 
@@ -89,17 +89,17 @@ def switchover(chosen: Chosen, to: To = None, timeout: Timeout = "60s") -> int:
             f"{to} did not take over within the session time: {leader} leads now (epoch {epoch})"
         )
     if chosen.document:
-        chosen.say(_handed_over(leader, asked.leader, epoch, "handed over", round(took_s, 3)))
+        chosen.print_document(_handed_over(leader, asked.leader, epoch, "handed over", round(took_s, 3)))
     else:
-        say(f"{leader} leads (epoch {epoch}); {asked.leader} handed over; it took {took_s:.2f} s")
+        print_line(f"{leader} leads (epoch {epoch}); {asked.leader} handed over; it took {took_s:.2f} s")
     return 0
 
 
 def _led_already(chosen: Chosen, asked: Asked) -> int:
     if chosen.document:
-        chosen.say(_handed_over(asked.leader, asked.leader, asked.epoch, "already leads", 0.0))
+        chosen.print_document(_handed_over(asked.leader, asked.leader, asked.epoch, "already leads", 0.0))
     else:
-        say(f"{asked.leader} leads already (epoch {asked.epoch}): nothing to do")
+        print_line(f"{asked.leader} leads already (epoch {asked.epoch}): nothing to do")
     return 0
 
 

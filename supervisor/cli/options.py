@@ -42,7 +42,7 @@ class Chosen(GlobalOptions):
 
     json = document
 
-    def say(self, document: Any) -> None:
+    def print_document(self, document: Any) -> None:
         """Print ``document`` in the form that was asked for."""
         (_print_yaml if self.output is OutputFormat.YAML else print_json)(document)
 
@@ -73,9 +73,9 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(function)
     def wrapper(ctx: typer.Context, **given: Any) -> int:
-        told = ctx.ensure_object(GlobalOptions)
-        told.take(*(given.pop(name) for name in _GLOBAL))
-        chosen = Chosen(told.config, told.output, told.debug)
+        parsed = ctx.ensure_object(GlobalOptions)
+        parsed.take(*(given.pop(name) for name in _GLOBAL))
+        chosen = Chosen(parsed.config, parsed.output, parsed.debug)
         try:
             code = function(chosen, **given)
             sys.stdout.flush()

@@ -22,7 +22,7 @@ from supervisor.cli.columns import NUMBERS, Columns, last_cell, padded
 _ISO = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     print(clean(line))
 
 
@@ -30,7 +30,7 @@ def print_labelled(label: str, text: str) -> None:
     """``label`` and ``text``; on a terminal a long text is broken below itself, in a pipe it is one line."""
     width = terminal_width()
     if width is None:
-        say(label + text)
+        print_line(label + text)
         return
     for line in textwrap.wrap(clean(text), max(30, width - len(label))) or [""]:
         print(label + line)

@@ -22,9 +22,9 @@ from supervisor.model.actions import (
     Unassign,
 )
 from supervisor.model.headline import headline
+from supervisor.model.phrases import counted
 from supervisor.model.records import OwnState
 from supervisor.model.state import JobState, next_attempt
-from supervisor.model.words import counted
 from supervisor.plan.decide import WaitingAssignment
 from supervisor.plan.explain import Await
 from supervisor.plan.table import Wanted
@@ -157,7 +157,7 @@ def _next(explained: Explanation, wall_now_s: float) -> str | None:
     by = _by(explained.wait_s, wall_now_s)
     if explained.lease is not None and explained.lease.is_silent and explained.state is not JobState.STOPPING:
         return (
-            f"if that lasts until {by}, the leader {_said(explained, explained.later)}"
+            f"if that lasts until {by}, the leader {_action_sentence(explained, explained.later)}"
             if explained.later
             else None
         )
@@ -181,18 +181,18 @@ def _after_exit(explained: Explanation, by: str) -> str:
 
 
 def _now(explained: Explanation, step: Action | WaitingAssignment) -> str:
-    told = _said(explained, step)
+    sentence = _action_sentence(explained, step)
     if explained.held_by:
-        return f"after that the leader {told}"
+        return f"after that the leader {sentence}"
     why = (
         f": {explained.why}"
         if isinstance(step, (Drain, Unassign)) and explained.cell and not explained.alarm
         else ""
     )
-    return f"the leader now {told}{why}"
+    return f"the leader now {sentence}{why}"
 
 
-def _said(explained: Explanation, step: Action | WaitingAssignment | None) -> str:
+def _action_sentence(explained: Explanation, step: Action | WaitingAssignment | None) -> str:
     if step is None:
         return "does nothing"
     wanted = explained.cell[1] if explained.cell else None
@@ -221,8 +221,8 @@ def does(step: Action | WaitingAssignment) -> str:
         case SuspendExhausted():
             return "suspends it"
         case CleanUp():
-            doomed = ", and deletes its checkpoint" if step.deletes_checkpoint else ""
-            return f"removes what submission {step.leftover.result.record.uid} left behind{doomed}"
+            deletion = ", and deletes its checkpoint" if step.deletes_checkpoint else ""
+            return f"removes what submission {step.leftover.result.record.uid} left behind{deletion}"
 
 
 def _by(wait_s: float | None, wall_now_s: float) -> str:

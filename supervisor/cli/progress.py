@@ -18,8 +18,8 @@ def counting() -> Iterator[Callable[[int], None]]:
         return
     from supervisor.cli import drawing  # rich takes 40 ms to load: a pipe starts without it
 
-    with drawing.counting_bar() as tell:
-        yield tell
+    with drawing.counting_bar() as report_progress:
+        yield report_progress
 
 
 @contextmanager
@@ -30,5 +30,5 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
         return
     from supervisor.cli import drawing  # as above
 
-    with drawing.share_bar(what) as tell:
-        yield tell
+    with drawing.share_bar(what) as report_progress:
+        yield report_progress

@@ -18,12 +18,12 @@ from supervisor.spec.site_policy import SitePolicy
 
 
 def reasons_of(
-    view: View, leader: Seen[LeaderHint], site: SitePolicy, *, pause_is_told: bool = False
+    view: View, leader: Seen[LeaderHint], site: SitePolicy, *, pause_is_shown: bool = False
 ) -> dict[str, str]:
     """By name: why the plan does not start it, or that it is about to. ``leader``: /leader, None if nobody leads. ``site``:
-    of this command's configuration. ``pause_is_told``: once, elsewhere; so the reasons are those that there are besides."""
+    of this command's configuration. ``pause_is_shown``: once, elsewhere; so the reasons are those that there are besides."""
     now_s, has_leader = boottime_s(), leader is not None
-    waits_for_unpause = view.paused and pause_is_told
+    waits_for_unpause = view.paused and pause_is_shown
     if waits_for_unpause:
         view = replace(view, paused=False, pause=None)
     if isinstance(leader, Found):

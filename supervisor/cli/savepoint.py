@@ -11,7 +11,7 @@ import typer
 from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, Name, command, known_name
-from supervisor.cli.output import age, local_time, notice, print_labelled, print_table, say
+from supervisor.cli.output import age, local_time, notice, print_labelled, print_line, print_table
 from supervisor.cli.progress import progress
 from supervisor.clock import wall_iso
 from supervisor.errors import InvalidInput, NotFound
@@ -29,7 +29,7 @@ from supervisor.savepoints.operations import (
     restore_to,
     shelf_of,
 )
-from supervisor.savepoints.restore import verify as look
+from supervisor.savepoints.restore import verify as verify_savepoint
 from supervisor.savepoints.shelf import Shelf, ShelfEntry, next_due_at_s
 from supervisor.settings.units import format_duration
 from supervisor.spec.s3a import bucket_of
@@ -110,30 +110,39 @@ def create(
     """
     _only_deep(deep, job_code)
     settings = chosen.settings()
-    place, uid, attempt = _job(settings, known_name(name))
-    told: list[Begun] = []
+    located_checkpoint, uid, attempt = _job(settings, known_name(name))
+    begun_here: list[Begun] = []
     try:
-        with progress("copying") as tell:
+        with progress("copying") as report_progress:
             manifest = create_savepoint(
-                settings, place, name, uid, attempt, new or old_style, told.append, tell
+                settings,
+                located_checkpoint,
+                name,
+                uid,
+                attempt,
+                new or old_style,
+                begun_here.append,
+                report_progress,
             )
     except BaseException:
-        if told:
-            notice(f"savepoint {told[0].id} is incomplete: savepoint create {name} {told[0].id} goes on")
+        if begun_here:
+            notice(
+                f"savepoint {begun_here[0].id} is incomplete: savepoint create {name} {begun_here[0].id} goes on"
+            )
         raise
     document = _document(settings, name, manifest.id)
     stores = _opened(settings, _area(settings, name, manifest.id), manifest, name, job_code) if deep else None
     bad = _bad(stores)
     if chosen.document:
-        chosen.say({**document, "state_stores": _stores(stores), "problems": bad})
+        chosen.print_document({**document, "state_stores": _stores(stores), "problems": bad})
         return 1 if bad else 0
     batches = ", ".join(str(query.batch) for query in manifest.queries)
-    say(
+    print_line(
         f"{name}: savepoint {manifest.id} after batch {batches}: {manifest.objects} objects, {_size(manifest.bytes)}"
     )
-    _say_stores(stores)
+    _print_stores(stores)
     for problem in bad:
-        say(f"problem: {problem}")
+        print_line(f"problem: {problem}")
     return 1 if bad else 0
 
 
@@ -150,7 +159,7 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
     names = shelf.names() if name is None else (known_name(name),)
     found = [document for each in names for document in _of_one(shelf, each)]
     if chosen.document:
-        chosen.say(found)
+        chosen.print_document(found)
         return 0
     if not found:
         notice("no savepoints")
@@ -174,7 +183,7 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
     )
     for each in found:
         if each["next_due_at"] is not None:
-            say(
+            print_line(
                 f"{each['name']}: every {each['every']} while it runs; the next is due at {local_time(each['next_due_at'])}"
             )
     return 0
@@ -199,7 +208,7 @@ def show(chosen: Chosen, name: Name, which: Which = None) -> int:
     settings = chosen.settings()
     document = _entry(newest(shelf_of(settings), known_name(name), which))
     if chosen.document:
-        chosen.say(document)
+        chosen.print_document(document)
         return 0
     for label, value in (
         ("savepoint", document["id"]),
@@ -220,7 +229,7 @@ def show(chosen: Chosen, name: Name, which: Which = None) -> int:
             print_labelled(f"{label + ':':<16} ", str(value))
     for query in document["queries"]:
         where = f", in {query['path']}" if query["path"] else ""
-        say(f"{'query:':<16} {query['id']}, after batch {query['batch']}{where}")
+        print_line(f"{'query:':<16} {query['id']}, after batch {query['batch']}{where}")
     return 0
 
 
@@ -246,14 +255,14 @@ def verify(
     _only_deep(deep, job_code)
     settings = chosen.settings()
     area = _area(settings, where, which)
-    verdict = look(area)
+    verdict = verify_savepoint(area)
     manifest = verdict.manifest
     stores = (
         _opened(settings, area, manifest, manifest.name, job_code) if deep and not verdict.problems else None
     )
     problems = [*verdict.problems, *_bad(stores)]
     if chosen.document:
-        chosen.say(
+        chosen.print_document(
             {
                 "name": manifest.name,
                 "id": manifest.id,
@@ -264,11 +273,11 @@ def verify(
             }
         )
         return 1 if problems else 0
-    _say_stores(stores)
+    _print_stores(stores)
     for problem in problems:
-        say(f"problem: {problem}")
+        print_line(f"problem: {problem}")
     good = f"whole: {manifest.objects} objects, {_size(manifest.bytes)}"
-    say(f"{manifest.name}: savepoint {manifest.id} is {'damaged' if problems else good}")
+    print_line(f"{manifest.name}: savepoint {manifest.id} is {'damaged' if problems else good}")
     return 1 if problems else 0
 
 
@@ -285,12 +294,12 @@ def delete(chosen: Chosen, name: Name, savepoint: MustId, force: Force = False) 
         if entry.begun is not None:
             with open_commands(settings) as context:
                 require_free(context, None, entry.begun.location)
-    with progress("deleting") as tell:
-        shelf.delete(known_name(name), checked_id(savepoint), force=force, tell=tell)
+    with progress("deleting") as report_progress:
+        shelf.delete(known_name(name), checked_id(savepoint), force=force, report_progress=report_progress)
     if chosen.document:
-        chosen.say({"name": name, "id": savepoint, "did": "deleted"})
+        chosen.print_document({"name": name, "id": savepoint, "did": "deleted"})
     else:
-        say(f"{name}: savepoint {savepoint} deleted")
+        print_line(f"{name}: savepoint {savepoint} deleted")
     return 0
 
 
@@ -311,18 +320,18 @@ def restore(chosen: Chosen, where: Where, to: To, which: Which = None) -> int:
     saved = _area(settings, where, which)
     with open_commands(settings) as context:
         require_free(context, job, to)
-    with progress("restoring") as tell:
-        done = restore_to(settings, saved, to, _conf(settings, job, to), tell)
+    with progress("restoring") as report_progress:
+        done = restore_to(settings, saved, to, _conf(settings, job, to), report_progress)
     if job is not None and done.manifest.source == normalise(to):
         notice(f"it is behind what {job} had there: resume {job} --accept-fresh-start starts it")
     did = "restored" if done.did else "was there already"
     if chosen.document:
         manifest = done.manifest
-        chosen.say(
+        chosen.print_document(
             {"name": manifest.name, "id": manifest.id, "to": to, "did": did, "objects": manifest.objects}
         )
     else:
-        say(f"{done.manifest.name}: savepoint {done.manifest.id} {did} at {to}")
+        print_line(f"{done.manifest.name}: savepoint {done.manifest.id} {did} at {to}")
     return 0
 
 
@@ -340,9 +349,9 @@ app.command("restore", short_help="Copy a savepoint to a new location.")(restore
 def _job(settings: Settings, name: str) -> tuple[Located, str, int]:
     """The checkpoint of a job, its uid and attempt."""
     with open_commands(settings) as context:
-        place, job_records = located(context, name), context.commands.job_records(name)
+        located_checkpoint, job_records = located(context, name), context.commands.job_records(name)
     own = job_records.own.record if isinstance(job_records.own, Found) else None
-    return place, (own.newest_uid or own.uid) if own else "", own.attempt if own else 0
+    return located_checkpoint, (own.newest_uid or own.uid) if own else "", own.attempt if own else 0
 
 
 def _conf(settings: Settings, name: str | None, location: str) -> dict[str, str]:
@@ -386,13 +395,13 @@ def _stores(stores: tuple[OpenedStore, ...] | None) -> list[dict[str, Any]] | No
     return None if stores is None else [asdict(store) for store in stores]
 
 
-def _say_stores(stores: tuple[OpenedStore, ...] | None) -> None:
+def _print_stores(stores: tuple[OpenedStore, ...] | None) -> None:
     if stores:
         print_table(
             STORES, [(each.operator, each.name, each.store, each.partitions, each.rows) for each in stores]
         )
     elif stores is not None:
-        say("the queries have no state")
+        print_line("the queries have no state")
 
 
 def _document(settings: Settings, name: str, savepoint: str) -> dict[str, Any]:

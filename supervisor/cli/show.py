@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from supervisor.cli.history import documents_of, entries_of
-from supervisor.cli.last_words import last_words, read_tail
+from supervisor.cli.log_tail import read_tail, tail_lines
 from supervisor.cli.logs import is_here, output_of
 from supervisor.cli.options import Chosen, Name, command, known_name
 from supervisor.cli.reasons import reasons_of
-from supervisor.cli.show_screen import LastWords, print_job
+from supervisor.cli.show_screen import LogTail, print_job
 from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model import driver_memory
@@ -57,11 +57,11 @@ def show(chosen: Chosen, name: Name, everything: All = False) -> int:
         if job is None:
             raise no_job(context.zoo(), context.layout, name)
         document = _document(context, job)
-        words = None if chosen.document else _last_words(context, job, document)
+        tail = None if chosen.document else _log_tail(context, job, document)
     if chosen.document:
-        chosen.say(document)
+        chosen.print_document(document)
         return 0
-    print_job(document, words, every=everything)
+    print_job(document, tail, every=everything)
     return 0
 
 
@@ -72,7 +72,11 @@ def _document(context: CommandContext, job: OneJob) -> dict[str, Any]:
     ref = job.ref.spec if job.ref is not None else result.spec if result is not None else None
     spec, why_not = _spec(context, ref)
     ended = last_exit_of(history)
-    raised = driver_memory.told(job.ref, job.own) if job.ref is not None and job.own is not None else None
+    raised = (
+        driver_memory.raise_of_memory(job.ref, job.own)
+        if job.ref is not None and job.own is not None
+        else None
+    )
     return {
         **_row(context, job).document(),
         "driver_memory": raised,
@@ -147,7 +151,7 @@ def _savepoints(context: CommandContext, job: OneJob) -> dict[str, Any] | None:
     if job.ref is None or terms is None or terms.savepoints is None or terms.checkpoint is None:
         return None
     policy = terms.savepoints
-    said: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "every": format_duration(policy.every_s),
         "keep": policy.keep,
         "max_age": None if policy.max_age_s is None else format_duration(policy.max_age_s),
@@ -158,23 +162,23 @@ def _savepoints(context: CommandContext, job: OneJob) -> dict[str, Any] | None:
     try:
         newest, due_at = schedule_of(context.settings, job.row.name, terms.checkpoint, policy)
     except SupervisorError as error:
-        return {**said, "problem": str(error)}
-    return {**said, "newest": newest, "next_due_at": due_at}
+        return {**summary, "problem": str(error)}
+    return {**summary, "newest": newest, "next_due_at": due_at}
 
 
-def _last_words(context: CommandContext, job: OneJob, document: dict[str, Any]) -> LastWords | None:
+def _log_tail(context: CommandContext, job: OneJob, document: dict[str, Any]) -> LogTail | None:
     """How the driver that failed last took its leave, if it wrote that on this host; else where it is."""
     ended = document["last_exit"]
     if ended is None or ended["cause"] in PLANNED_CAUSES:
         return None
     number, call = ended["attempt"], f"spark-supervisor logs {job.row.name} --attempt {ended['attempt']}"
     try:
-        lines = last_words(read_tail(output_of(context, job, number).files()))
+        lines = tail_lines(read_tail(output_of(context, job, number).files()))
     except OSError as error:
-        return LastWords(number, (), f"can't be read here ({error.strerror}): {call}")
+        return LogTail(number, (), f"can't be read here ({error.strerror}): {call}")
     if lines:
-        return LastWords(number, tuple(lines), call)
+        return LogTail(number, tuple(lines), call)
     here, where = is_here(context, job, number)
     return (
-        None if here or not where else LastWords(number, (), f"attempt {number} ran on {where}: there {call}")
+        None if here or not where else LogTail(number, (), f"attempt {number} ran on {where}: there {call}")
     )

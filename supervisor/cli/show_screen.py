@@ -21,13 +21,13 @@ from supervisor.cli.output import (
     local_time,
     notice,
     print_labelled,
+    print_line,
     print_table,
-    say,
     with_local_times,
 )
 from supervisor.clock import wall_s
 from supervisor.model.headline import headline
-from supervisor.model.words import counted
+from supervisor.model.phrases import counted
 from supervisor.spec.job import without_defaults
 
 LABEL = 17
@@ -39,7 +39,7 @@ QUERIES = Columns(
 
 
 @dataclass(frozen=True)
-class LastWords:
+class LogTail:
     """How the output of the last attempt that failed ends. ``command``: prints all of it, where it is."""
 
     attempt: int
@@ -47,7 +47,7 @@ class LastWords:
     command: str
 
 
-def print_job(document: dict[str, Any], words: LastWords | None, *, every: bool) -> None:
+def print_job(document: dict[str, Any], log_tail: LogTail | None, *, every: bool) -> None:
     """``every``: also what is unknown or as usual."""
     for label, text in _heading(document):
         _line(label, text)
@@ -55,7 +55,7 @@ def print_job(document: dict[str, Any], words: LastWords | None, *, every: bool)
         if value or every:
             _line(label, value or "-")
     _print_queries(document["queries"], document["more_queries"], every=every)
-    _print_words(words)
+    _print_log_tail(log_tail)
     _print_history(document, every=every)
     print()
     sys.stdout.flush()
@@ -104,10 +104,10 @@ def _attempt(document: dict[str, Any]) -> str | None:
     if document["attempt"] is None:
         return None
     counts = (("restarts", "restart"), ("failures", "failure"))
-    told = [counted(document[key], word) for key, word in counts if document[key]]
+    parts = [counted(document[key], word) for key, word in counts if document[key]]
     if document["failures"] > 1:
-        told[-1] += " in a row"
-    return ", ".join([str(document["attempt"]), *told])
+        parts[-1] += " in a row"
+    return ", ".join([str(document["attempt"]), *parts])
 
 
 def _host(document: dict[str, Any]) -> str | None:
@@ -127,11 +127,11 @@ def _last_failure(document: dict[str, Any], form: Callable[[str], str]) -> str |
     ended = document["last_exit"]
     if ended is None:
         return None
-    said = "" if is_said(ended["why"], document["reason"]) else f": {form(ended['why'])}"
-    return f"{ended['cause']}, attempt {ended['attempt']}, {age(ended['at'])} ago{said}"
+    ended_why = "" if is_part_of(ended["why"], document["reason"]) else f": {form(ended['why'])}"
+    return f"{ended['cause']}, attempt {ended['attempt']}, {age(ended['at'])} ago{ended_why}"
 
 
-def is_said(detail: str, reason: str) -> bool:
+def is_part_of(detail: str, reason: str) -> bool:
     """Does ``reason`` hold ``detail``, which may have been cut?"""
     return detail.removesuffix("…") in reason
 
@@ -139,8 +139,8 @@ def is_said(detail: str, reason: str) -> bool:
 def _batch(progress: dict[str, Any] | None) -> str | None:
     if progress is None or progress["batch_id"] is None:
         return None
-    told = f"{progress['batch_id']}" + (f" of {progress['query']}" if progress["query"] else "")
-    told += f", {age(progress['at'])} ago"
+    parts = f"{progress['batch_id']}" + (f" of {progress['query']}" if progress["query"] else "")
+    parts += f", {age(progress['at'])} ago"
     figures = [
         f"{progress[key]:g} {unit}"
         for key, unit in (
@@ -151,26 +151,26 @@ def _batch(progress: dict[str, Any] | None) -> str | None:
         if progress[key] is not None
     ]
     figures += [f"lag {progress['lag']:g}"] if progress["lag"] is not None else []
-    return told + (": " + ", ".join(figures) if figures else "")
+    return parts + (": " + ", ".join(figures) if figures else "")
 
 
 def _start(phases: dict[str, float] | None) -> str | None:
-    told = [
+    parts = [
         f"{phase.removesuffix('_s').replace('_', ' ')} {took_s:.1f} s"
         for phase, took_s in (phases or {}).items()
     ]
-    return ", ".join(told) or None
+    return ", ".join(parts) or None
 
 
-def _savepoints(said: dict[str, Any] | None) -> str | None:
-    if said is None:
+def _savepoints(ended_why: dict[str, Any] | None) -> str | None:
+    if ended_why is None:
         return None
-    limit = "" if said["max_age"] is None else f", none older than {said['max_age']}"
-    what = f"every {said['every']}, the newest {said['keep']} are kept{limit}"
-    if said["problem"] is not None:
-        return f"{what}; {said['problem']}"
-    due = local_time(said["next_due_at"]) if said["next_due_at"] else "now"
-    return f"{what}; newest {said['newest'] or 'none yet'}; next due {due}, while it runs"
+    limit = "" if ended_why["max_age"] is None else f", none older than {ended_why['max_age']}"
+    what = f"every {ended_why['every']}, the newest {ended_why['keep']} are kept{limit}"
+    if ended_why["problem"] is not None:
+        return f"{what}; {ended_why['problem']}"
+    due = local_time(ended_why["next_due_at"]) if ended_why["next_due_at"] else "now"
+    return f"{what}; newest {ended_why['newest'] or 'none yet'}; next due {due}, while it runs"
 
 
 def _moment(iso: str | None) -> str | None:
@@ -245,7 +245,7 @@ def _print_queries(queries: list[dict[str, Any]], more: int, *, every: bool) -> 
         ],
     )
     if more:
-        say(f"and {more} more")
+        print_line(f"and {more} more")
 
 
 def _rounded(number: float | None) -> float | None:
@@ -257,29 +257,29 @@ def _whole(number: float | None) -> int | float | None:
     return int(number) if number is not None and number.is_integer() else number
 
 
-def _print_words(words: LastWords | None) -> None:
-    if words is None:
+def _print_log_tail(log_tail: LogTail | None) -> None:
+    if log_tail is None:
         return
     print()
-    if not words.lines:
-        print_labelled(f"{'output:':<{LABEL}}", words.command)
+    if not log_tail.lines:
+        print_labelled(f"{'output:':<{LABEL}}", log_tail.command)
         return
-    say(f"output of attempt {words.attempt}, the end ({words.command}):")
-    for line in words.lines:
+    print_line(f"output of attempt {log_tail.attempt}, the end ({log_tail.command}):")
+    for line in log_tail.lines:
         print(f"  {clean(line)}")
 
 
 def _print_history(document: dict[str, Any], *, every: bool) -> None:
     history = document["history"]
-    told = history if every else brief(history)
-    if not told:
+    parts = history if every else brief(history)
+    if not parts:
         return
     print()
     sys.stdout.flush()
-    print_table(HEAD, [_row(entry, document) for entry in told])
-    if len(told) < len(history):
-        say(
-            f"{len(history) - len(told)} older entries are left out: spark-supervisor history {document['name']}"
+    print_table(HEAD, [_row(entry, document) for entry in parts])
+    if len(parts) < len(history):
+        print_line(
+            f"{len(history) - len(parts)} older entries are left out: spark-supervisor history {document['name']}"
         )
 
 

@@ -30,7 +30,7 @@ def status(chosen: Chosen) -> int:
     with open_commands(settings) as context:
         document, error = status_of(context)
     if chosen.document:
-        chosen.say(document)
+        chosen.print_document(document)
     else:
         _print(document)
     if error is not None:
@@ -66,7 +66,7 @@ def _print(document: dict[str, Any]) -> None:
     if document["supervisors"]:
         print(flush=True)
         print_table(SUPERVISORS, [_row(member) for member in document["supervisors"]])
-    _tell_versions(document["supervisors"])
+    _print_versions(document["supervisors"])
 
 
 def _paused(pause: dict[str, Any] | None) -> str:
@@ -77,7 +77,7 @@ def _paused(pause: dict[str, Any] | None) -> str:
     )
 
 
-def _tell_versions(supervisors: list[dict[str, Any]]) -> None:
+def _print_versions(supervisors: list[dict[str, Any]]) -> None:
     """During a rolling upgrade, or when one host was forgotten."""
     who: dict[str, list[str]] = {}
     for member in supervisors:

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from supervisor.cli.options import Chosen, command, seconds
-from supervisor.cli.output import notice, say
+from supervisor.cli.output import notice, print_line
 from supervisor.daemon.host import drain_host
 from supervisor.daemon.host.launcher import HostedAttempts
 from supervisor.logs import configure_logs
-from supervisor.model.words import counted
+from supervisor.model.phrases import counted
 
 Patience = Annotated[
     str | None,
@@ -34,10 +34,10 @@ def stop_drivers(chosen: Chosen, timeout: Patience = None) -> int:
     directory = HostedAttempts(settings.supervisor.runtime_dir, settings.supervisor.log_dir).attempts_dir
     departed = drain_host.stop_drivers(directory, timeout_s)
     if chosen.document:
-        chosen.say({"stopped": list(departed.stopped), "left": list(departed.left)})
+        chosen.print_document({"stopped": list(departed.stopped), "left": list(departed.left)})
     else:
         stopped = f"{counted(len(departed.stopped), 'driver')} stopped"
-        say(stopped if departed.stopped else f"no driver runs below {directory}")
+        print_line(stopped if departed.stopped else f"no driver runs below {directory}")
     if departed.left:
         notice(
             f"error: still stopping: {', '.join(departed.left)}; each is killed at the end of its stop_grace"

@@ -15,7 +15,7 @@ import typer
 
 from supervisor.cli.completion import files
 from supervisor.cli.options import Chosen, Timeout, command, seconds
-from supervisor.cli.output import notice, say
+from supervisor.cli.output import notice, print_line
 from supervisor.cli.progress import progress
 from supervisor.cli.waiting import wait_running
 from supervisor.clients.listening import why_silent
@@ -143,10 +143,10 @@ def submit(
         wish = Wish(dry_run, suspended, fresh_start, timeout_s if wait else None, from_savepoint)
         _carry_out(lines, settings, wish)
     if chosen.document:
-        chosen.say([line.document() for line in lines])
+        chosen.print_document([line.document() for line in lines])
     for line in lines:
-        _tell(line, alone=len(lines) == 1, quiet=chosen.document)
-        _tell_not_taken(line, accept_fresh_start, from_savepoint)
+        _report_progress(line, alone=len(lines) == 1, quiet=chosen.document)
+        _print_not_taken(line, accept_fresh_start, from_savepoint)
     return max(line.error.exit_code if line.error else 0 for line in lines)
 
 
@@ -267,8 +267,8 @@ def _restore(context: CommandContext, lines: list[SubmitLine], wish: Wish) -> No
             if wish.dry_run:
                 line.savepoint = read_savepoint(saved)[0].id
                 continue
-            with progress("restoring") as tell:
-                done = restore_to(context.settings, saved, spec.checkpoint, spec.conf, tell)
+            with progress("restoring") as report_progress:
+                done = restore_to(context.settings, saved, spec.checkpoint, spec.conf, report_progress)
             line.savepoint = done.manifest.id
             line.queries = tuple(SeenQuery(query.id, query.batch) for query in done.manifest.queries)
         except SupervisorError as error:
@@ -315,11 +315,11 @@ def _wait(context: CommandContext, lines: list[SubmitLine], wait_s: float) -> No
             line.failed(error)
 
 
-def _tell(line: SubmitLine, *, alone: bool, quiet: bool) -> None:
+def _report_progress(line: SubmitLine, *, alone: bool, quiet: bool) -> None:
     """Its line: on stdout what was done, on stderr what was not."""
     if line.did is not None and not quiet:
         origin = f", from savepoint {line.savepoint}" if line.savepoint else ""
-        say(f"{line.name}: {line.did}" + (f" ({line.uid})" if line.uid else "") + origin)
+        print_line(f"{line.name}: {line.did}" + (f" ({line.uid})" if line.uid else "") + origin)
     if line.error is not None:
         notice(
             f"error: {line.error}"
@@ -328,7 +328,7 @@ def _tell(line: SubmitLine, *, alone: bool, quiet: bool) -> None:
         )
 
 
-def _tell_not_taken(line: SubmitLine, accept_fresh_start: bool, from_savepoint: str | None) -> None:
+def _print_not_taken(line: SubmitLine, accept_fresh_start: bool, from_savepoint: str | None) -> None:
     """Both are for a first start; for a job that is registered already, resume has them."""
     asked = (
         f"--from-savepoint {from_savepoint}"

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from supervisor.cli.change import GoneWait, RunWait, change_job, say_done, until_gone, until_running
+from supervisor.cli.change import GoneWait, RunWait, change_job, print_done, until_gone, until_running
 from supervisor.cli.options import Chosen, Name, Timeout, command, seconds
 from supervisor.cli.output import notice
-from supervisor.cli.with_savepoint import resume_from, save_stopped, told_of
+from supervisor.cli.with_savepoint import resume_from, save_stopped, savepoint_document
 from supervisor.errors import InvalidInput
 from supervisor.operations.context import CommandContext
 from supervisor.savepoints.suspend import check_before
@@ -111,7 +111,7 @@ def resume(
     def act(context: CommandContext) -> Done:
         return resume_from(chosen, context, name, from_savepoint, to)
 
-    return change_job(chosen, name, act, afterwards, told=True)
+    return change_job(chosen, name, act, afterwards, announced=True)
 
 
 def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: float) -> int:
@@ -121,7 +121,7 @@ def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: f
         check_before(context, name, which)
         known.append(context.commands.suspend(name))
         if not chosen.document:
-            say_done(chosen, known[0])
+            print_done(chosen, known[0])
         return known[0]
 
     def afterwards(context: CommandContext, done: Done) -> None:
@@ -129,7 +129,7 @@ def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: f
         save_stopped(chosen, context, done, which)
 
     try:
-        return change_job(chosen, name, act, afterwards, told=True)
+        return change_job(chosen, name, act, afterwards, announced=True)
     except BaseException:
         if known:
             notice(
@@ -137,5 +137,5 @@ def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: f
                 "without"
             )
             if chosen.document:
-                chosen.say(told_of(known[0], None))
+                chosen.print_document(savepoint_document(known[0], None))
         raise

@@ -43,7 +43,7 @@ QUICK_PERIOD_S = 0.05
 GOOD = frozenset({JobState.RUNNING, JobState.FINISHED})
 BAD = frozenset({JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED, JobState.SUSPENDED})
 
-SETTLED_AFTER_S = 30.0
+STEADY_AFTER_S = 30.0
 """Of running without a query: a shim of the version before says so when Spark has yet to start. By the wall clock: it only
 ends a wait."""
 SAME_FAILURES = 3
@@ -72,7 +72,7 @@ def wait_gone(context: CommandContext, name: str, uid: str, timeout_s: float, di
 
         def is_gone() -> bool:
             phase = _alive(context, name, uid, first_seen)
-            narrator.tell(name, phase or "gone: no driver of it is alive", done=phase is None)
+            narrator.report(name, phase or "gone: no driver of it is alive", done=phase is None)
             return phase is None
 
         if _poll(is_gone, timeout_s, narrator):
@@ -113,12 +113,12 @@ def wait_running(
     began_with: dict[str, int] = {}
     with Narrator(len(uids), "running") as narrator:
 
-        def all_settled() -> bool:
+        def all_done() -> bool:
             for name, uid in uids.items():
                 if name in outcomes:
                     continue
                 shown, phase, own = _shown(context, name, uid)
-                narrator.tell(name, phase, done=shown.state in GOOD | BAD)
+                narrator.report(name, phase, done=shown.state in GOOD | BAD)
                 first = began_with.setdefault(name, 1 if own is None else _first_of_wait(own))
                 again = "" if own is None else repeated(own, first)
                 if shown.state in GOOD:
@@ -134,7 +134,7 @@ def wait_running(
                     )
             return len(outcomes) == len(uids)
 
-        _poll(all_settled, timeout_s, narrator)
+        _poll(all_done, timeout_s, narrator)
     late = [name for name in uids if name not in outcomes]
     for name, why in _whys(context, late).items():
         outcomes[name] = TimedOut(f"{name} is {did} but does not run after {timeout_s:g} s ({why})")
@@ -184,19 +184,19 @@ def _shown(context: CommandContext, name: str, uid: str) -> tuple[Shown, str, Ow
     else:
         row = Row(name, ref, own, lease=SeenLease(lease, reads.received_at_s, reads.sent_at_s))
         shown = shown_state(row)
-        if shown.state is JobState.RUNNING and not _is_settled(lease):
+        if shown.state is JobState.RUNNING and not _is_steady(lease):
             shown = Shown(JobState.STARTING, shown.reason)
         if shown.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING) and isinstance(own, Found):
             return shown, _phase(own.record, lease), mine
     return shown, f"{shown.state.value}: {shown.reason}", mine
 
 
-def _is_settled(lease: Seen[Lease]) -> bool:
+def _is_steady(lease: Seen[Lease]) -> bool:
     """Whether who waits may go: a query has committed a batch or waits for data, or there will be none (``shim.health``)."""
     if not isinstance(lease, Found) or lease.record.progress is not None or lease.record.queries:
         return True
     since_at_s = seconds_of(lease.record.since)
-    return since_at_s is None or not 0 <= wall_s() - since_at_s < SETTLED_AFTER_S
+    return since_at_s is None or not 0 <= wall_s() - since_at_s < STEADY_AFTER_S
 
 
 def _is_to_be_replaced(job: JobRef, own: Ownership) -> bool:
@@ -248,7 +248,7 @@ def wait_switched_over(context: CommandContext, asked: Asked, timeout_s: float) 
             why[0] = f"{hint.record.supervisor} leads, but has not acted yet"
         else:
             found.append(hint.record)
-        narrator.tell("switchover", f"{found[0].supervisor} leads" if found else why[0], done=bool(found))
+        narrator.report("switchover", f"{found[0].supervisor} leads" if found else why[0], done=bool(found))
         return bool(found)
 
     with Narrator(1, "handed over") as narrator:
@@ -268,7 +268,7 @@ def _poll(
             if is_over():
                 return True
         except Unreachable as error:
-            narrator.tell("waiting", str(error))
+            narrator.report("waiting", str(error))
         narrator.refresh()
         if last_read:
             return False

@@ -34,22 +34,22 @@ Take = Callable[[], ListView]
 def watch_screen(columns: Columns, take: Take, row_cells: Callable[[JobRow], list[Any]]) -> None:
     """Until KeyboardInterrupt. ``row_cells``: the cells of a row."""
     console = Console(highlight=False, markup=False)
-    look, trouble, changes = take(), "", RowChanges()
+    listed, trouble, changes = take(), "", RowChanges()
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
-            marked = changes.seen(look.rows)
-            marks = frozenset(n for n, row in enumerate(look.rows) if _key(row) in marked)
-            height = console.size.height - AROUND - (1 if look.head else 0)
-            lines = cells(row_cells(row) for row in look.rows[: max(1, height)])
+            marked = changes.seen(listed.rows)
+            marks = frozenset(n for n, row in enumerate(listed.rows) if _key(row) in marked)
+            height = console.size.height - AROUND - (1 if listed.head else 0)
+            lines = cells(row_cells(row) for row in listed.rows[: max(1, height)])
             count = len(lines)
             table = drawn(columns, lines[:count], console.size.width, marks)
             while len(table.renderables) - 1 > height and count > 1:  # reasons that stand below their rows
                 count -= 1
                 table = drawn(columns, lines[:count], console.size.width, marks)
-            live.update(_page(look.head, table, len(look.rows) - count, trouble), refresh=True)
+            live.update(_page(listed.head, table, len(listed.rows) - count, trouble), refresh=True)
             _pause()
             try:
-                look, trouble = take(), ""
+                listed, trouble = take(), ""
             except Unreachable as error:
                 trouble = trouble or f"since {time.strftime('%H:%M:%S')} {error}; trying again"
 
@@ -115,8 +115,8 @@ def _key(row: JobRow) -> Key:
 def _line(row: JobRow) -> str:
     where = f" on {row.host}" if row.host else ""
     attempt = f" attempt {row.attempt}{where}" if row.attempt else ""
-    said = row.reason if row.trouble is None else row.trouble
-    return clean(f"{row.name} {row.state}{attempt}" + (f": {said}" if said else ""))
+    shown_trouble = row.reason if row.trouble is None else row.trouble
+    return clean(f"{row.name} {row.state}{attempt}" + (f": {shown_trouble}" if shown_trouble else ""))
 
 
 def _pause() -> None:

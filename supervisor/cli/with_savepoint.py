@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from supervisor.cli.output import notice, say
+from supervisor.cli.output import notice, print_line
 from supervisor.cli.progress import progress
 from supervisor.savepoints import resume, suspend
 
@@ -22,9 +22,9 @@ def resume_from(
     """Says what it did. Interrupted, or refused after the copy was begun, it names the copy."""
     begun: list[Planned] = []
     try:
-        with progress("restoring") as tell:
+        with progress("restoring") as report_progress:
             resumed = resume.resume_from(
-                context, name, which, to, lambda planned: _begins(begun, planned), tell
+                context, name, which, to, lambda planned: _begins(begun, planned), report_progress
             )
     except BaseException:
         if begun:
@@ -35,15 +35,17 @@ def resume_from(
         raise
     done, planned = resumed.done, resumed.planned
     if chosen.document:
-        chosen.say({**told_of(done, planned.manifest.id), "checkpoint": planned.new})
+        chosen.print_document({**savepoint_document(done, planned.manifest.id), "checkpoint": planned.new})
         return done
     if not begun:
-        say(
+        print_line(
             f"{name}: {done.did.value} ({done.uid}); it has begun with savepoint {planned.manifest.id} at {planned.new}"
         )
         return done
     batches = ", ".join(str(query.batch) for query in planned.manifest.queries)
-    say(f"{name}: {done.did.value} ({done.uid}), from savepoint {planned.manifest.id} after batch {batches}")
+    print_line(
+        f"{name}: {done.did.value} ({done.uid}), from savepoint {planned.manifest.id} after batch {batches}"
+    )
     notice(
         f"its checkpoint is {planned.new} from now on: write that into its spec file, too; {planned.old} stays as it is"
     )
@@ -53,25 +55,27 @@ def resume_from(
 def save_stopped(chosen: Chosen, context: CommandContext, done: Done, which: str | None) -> None:
     """Once the driver of ``done`` has stopped. Says what it did."""
     savepoint = suspend.id_after(context, done.name, which)
-    with progress("copying") as tell:
-        saved = suspend.save(context, done.name, savepoint, _nobody, tell)
+    with progress("copying") as report_progress:
+        saved = suspend.save(context, done.name, savepoint, _nobody, report_progress)
     manifest = saved.manifest
     if chosen.document:
-        chosen.say(told_of(done, manifest.id))
+        chosen.print_document(savepoint_document(done, manifest.id))
         return
     batches = ", ".join(str(query.batch) for query in manifest.queries)
     did = "verified" if saved.did else "was there already"
-    say(f"{done.name}: savepoint {manifest.id} after batch {batches}: {manifest.objects} objects, {did}")
+    print_line(
+        f"{done.name}: savepoint {manifest.id} after batch {batches}: {manifest.objects} objects, {did}"
+    )
 
 
-def told_of(done: Done, savepoint: str | None) -> dict[str, Any]:
+def savepoint_document(done: Done, savepoint: str | None) -> dict[str, Any]:
     """The document. ``savepoint`` None: it has not come to one."""
     return {"name": done.name, "uid": done.uid, "did": done.did.value, "savepoint": savepoint}
 
 
-def _begins(told: list[Planned], planned: Planned) -> None:
+def _begins(plans: list[Planned], planned: Planned) -> None:
     """Before anything is copied: whoever finds the copy later knows what it is."""
-    told.append(planned)
+    plans.append(planned)
     origin = planned.manifest
     whose = "" if origin.name == planned.name else f" of {origin.name}"
     notice(f"copying savepoint {origin.id}{whose} to {planned.new}")

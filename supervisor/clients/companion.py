@@ -1,7 +1,7 @@
 """A helper process of ours that watches us, and acts when we die, however we die.
 
 ``Companion`` is our side: it starts ``python -m <module>`` and tells it lines through a pipe; the last line is what holds.
-``last_word`` is the companion's side: it returns when we are dead, with that line, or when we have dismissed it. The end of
+``last_message`` is the companion's side: it returns when we are dead, with that line, or when we have dismissed it. The end of
 the pipe proves nothing, because other children may hold it; so the companion watches a pidfd of this process, which it
 inherits. A pidfd can't come to mean somebody else, even if we die before the companion has begun, as a pid could.
 
@@ -78,12 +78,12 @@ class Companion:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def send(self, word: bytes) -> None:
+    def send(self, message: bytes) -> None:
         """Tell it one line, at once and whole; it replaces the line before.
 
         Raises SupervisorError: the child is gone, or has not read for very long.
         """
-        line = word + b"\n"
+        line = message + b"\n"
         if len(line) > select.PIPE_BUF:
             raise SupervisorError(f"{len(line)} bytes are too much for one line to a helper process")
         try:
@@ -117,7 +117,7 @@ class Companion:
 # -- the other side ---------------------------------------------------------------------------------------------------
 
 
-def last_word() -> bytes | None:
+def last_message() -> bytes | None:
     """Wait in the companion until its parent is dead; return the last line that it was told (b"": none).
 
     None: the parent has dismissed it.
@@ -127,16 +127,16 @@ def last_word() -> bytes | None:
     poller = select.poll()
     poller.register(parent, select.POLLIN)
     poller.register(pipe, select.POLLIN)
-    word = unread = b""
+    message = unread = b""
     while True:
         dead = parent in {fd for fd, _ in poller.poll()}
         text, ended = _drain(pipe)
         *lines, unread = (unread + text).split(b"\n")
         if _DISMISSED in lines:
             return None
-        word = lines[-1] if lines else word
+        message = lines[-1] if lines else message
         if dead:
-            return word
+            return message
         if ended:
             poller.unregister(pipe)  # proves nothing; the pidfd will tell
 

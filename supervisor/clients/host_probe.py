@@ -145,14 +145,14 @@ def boottime_trouble() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """``exists``: False if it would have to be made below ``place``, the nearest directory that is there.
+    """``exists``: False if it would have to be made below ``existing``, the nearest directory that is there.
 
     ``error``: why it cannot be used (not written to, not made, no directory). ``file_system``: like ``tmpfs``.
     """
 
     path: str
     exists: bool
-    place: str
+    existing: str
     error: str = ""
     file_system: str = ""
     noexec: bool = False
@@ -162,62 +162,62 @@ class Directory:
     anothers: bool = False
 
 
-def look_at_directory(path: Path) -> Directory:
+def probe_directory(path: Path) -> Directory:
     """Tries to write a file there, and takes it away. Bounded by the file system only: call it with a deadline."""
-    place = path
-    while not os.path.lexists(place) and place != place.parent:
-        place = place.parent
-    kind, options = mount_of(place)
-    free_bytes, free_files = _room(place)
+    existing = path
+    while not os.path.lexists(existing) and existing != existing.parent:
+        existing = existing.parent
+    kind, options = mount_of(existing)
+    free_bytes, free_files = _room(existing)
     return Directory(
         str(path),
-        place == path,
-        str(place),
-        _unusable(place),
+        existing == path,
+        str(existing),
+        _unusable(existing),
         kind,
         "noexec" in options,
         free_bytes,
         free_files,
-        place == path and _open_to_all(place),
-        place == path and _is_anothers(place),
+        existing == path and _open_to_all(existing),
+        existing == path and _is_anothers(existing),
     )
 
 
-def _room(place: Path) -> tuple[int | None, int | None]:
+def _room(existing: Path) -> tuple[int | None, int | None]:
     """Bytes and files that this user may add. Some file systems have no number of files."""
     try:
-        space = os.statvfs(place)
+        space = os.statvfs(existing)
     except OSError:
         return None, None
     return space.f_bavail * space.f_frsize, space.f_favail if space.f_files else None
 
 
-def _unusable(place: Path) -> str:
-    if not place.is_dir():
-        return f"{place} is not a directory"
-    probe = place / f".spark-supervisor-doctor-{secrets.token_hex(8)}"
+def _unusable(existing: Path) -> str:
+    if not existing.is_dir():
+        return f"{existing} is not a directory"
+    probe = existing / f".spark-supervisor-doctor-{secrets.token_hex(8)}"
     try:
         os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
-        return f"{place} cannot be written to ({error.strerror})"
+        return f"{existing} cannot be written to ({error.strerror})"
     with suppress(OSError):
         probe.unlink()
     return ""
 
 
-def _open_to_all(place: Path) -> bool:
+def _open_to_all(existing: Path) -> bool:
     """Others may replace what is in it: writable for all, without the sticky bit."""
     try:
-        mode = place.stat().st_mode
+        mode = existing.stat().st_mode
     except OSError:
         return False
     return bool(mode & 0o002) and not mode & 0o1000
 
 
-def _is_anothers(place: Path) -> bool:
+def _is_anothers(existing: Path) -> bool:
     """It belongs to another user than the one of this process."""
     try:
-        return place.stat().st_uid != os.geteuid()
+        return existing.stat().st_uid != os.geteuid()
     except OSError:
         return False
 
@@ -299,10 +299,10 @@ def may_write(options: Mapping[str, str], path: str) -> bool:
     """
     if options.get("ProtectSystem") != "strict":
         return True
-    said = options.get("ReadWritePaths", "").split()
-    if any("%" in one for one in said):  # what it stands for is known to systemd
+    paths = options.get("ReadWritePaths", "").split()
+    if any("%" in one for one in paths):  # what it stands for is known to systemd
         return True
-    there = [one.lstrip("-+") for one in said if not one.startswith("-") or Path(one.lstrip("-+")).exists()]
+    there = [one.lstrip("-+") for one in paths if not one.startswith("-") or Path(one.lstrip("-+")).exists()]
     open_to_it = ["/dev", "/proc", "/sys", *there]
     for key, parent in OWN_DIRECTORIES.items():
         open_to_it += [f"{parent}/{one.partition(':')[0]}" for one in options.get(key, "").split()]

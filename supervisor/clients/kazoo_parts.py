@@ -99,19 +99,19 @@ class _OncePerOutage(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno >= logging.ERROR:
             return True
         if str(record.msg).startswith("Failed connecting to Zookeeper within"):
             return False  # said at every end of a client; our retries are never used up
-        first = record.msg not in self._said
-        self._said.add(record.msg)
+        first = record.msg not in self._logged
+        self._logged.add(record.msg)
         return first
 
     def reset(self) -> None:
-        self._said.clear()
+        self._logged.clear()
 
 
 def quiet_logger(name: str) -> tuple[logging.Logger, _OncePerOutage]:

@@ -18,23 +18,23 @@ def pom_url(repository: str, coordinates: str) -> str:
 
 def missing_from(repositories: tuple[str, ...], coordinates: str, within_s: float = TIMEOUT_S) -> str:
     """Empty if one of ``repositories`` has it; else why not, as far as it is known. Never raises."""
-    said = []
+    problems = []
     for repository in repositories:
         url = pom_url(repository, coordinates)
         if not url.startswith(("http://", "https://")):
-            said.append(f"{repository} is not looked at")
+            problems.append(f"{repository} is not looked at")
             continue
         try:
             request = urllib.request.Request(url, method="HEAD")
             with urllib.request.urlopen(request, timeout=within_s):
                 return ""
         except urllib.error.HTTPError as error:
-            said.append(
+            problems.append(
                 f"{repository} does not have it"
                 if error.code == 404
                 else f"{repository} answered {error.code}"
             )
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
-            said.append(f"{repository} does not answer ({getattr(reason, 'strerror', None) or reason})")
-    return ", ".join(said)
+            problems.append(f"{repository} does not answer ({getattr(reason, 'strerror', None) or reason})")
+    return ", ".join(problems)

@@ -22,7 +22,7 @@ ANSWER_S = 15.0
 CONNECT_S = 7.0
 CONNECT_MIN_S = 4.0
 _SPARE_S = 1.0
-SETTLE_S = 12.0
+RESOLVE_S = 12.0
 REQUEST_S = 5.0
 _PAUSE_S = 0.05
 
@@ -54,12 +54,12 @@ class KeptSession(Generic[C]):
         make_client: Callable[[], C],
         end_session: Callable[[Session], None],
         connect_s: float = CONNECT_S,
-        settle_s: float = SETTLE_S,
+        resolve_s: float = RESOLVE_S,
     ) -> None:
         self._make_client = make_client
         self._end_session = end_session
         self._connect_s = connect_s
-        self._settle_s = settle_s
+        self._resolve_s = resolve_s
         self._client: C | None = None
 
     def zoo(self) -> C:
@@ -72,7 +72,7 @@ class KeptSession(Generic[C]):
 
     def resolve_outcome(self) -> C:
         """A client that shows the outcome of every earlier write. Raises Unreachable when nothing can be known yet."""
-        deadline_at_s = boottime_s() + self._settle_s
+        deadline_at_s = boottime_s() + self._resolve_s
         client = self._client
         while client is not None and client.link not in (Link.LOST, Link.CLOSED):
             try:

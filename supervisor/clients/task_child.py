@@ -49,7 +49,7 @@ def _answer(
     given: bytes | None = task
     while True:
         try:
-            said = child.communicate(given, POLL_EVERY_S)[0]
+            output = child.communicate(given, POLL_EVERY_S)[0]
             break
         except subprocess.TimeoutExpired:
             given, waited_s = None, waited_s + POLL_EVERY_S
@@ -58,7 +58,7 @@ def _answer(
         if waited_s >= timeout_s:
             raise TimedOut(f"it was not done after {timeout_s:.0f} s, and was ended")
     try:
-        answer = json.loads(said)
+        answer = json.loads(output)
     except ValueError:
         answer = None
     if not isinstance(answer, dict):

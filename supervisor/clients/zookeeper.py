@@ -193,14 +193,14 @@ class ZooClient:
     ) -> None:
         """Send ``request``; ``done`` gets what ``read_reply`` makes of the answer, or the SupervisorError it raises."""
 
-        def settle(reply: Reply) -> None:
+        def resolve(reply: Reply) -> None:
             try:
                 result: T | SupervisorError = read_reply(reply)
             except SupervisorError as error:
                 result = error
             done(result)
 
-        reply = Reply(settle)
+        reply = Reply(resolve)
         frame = bytes(kazoo.int_struct.pack(request.type) + request.serialize())
         if len(frame) > FRAME_MAX_BYTES:
             limit = f"{len(frame)} bytes, more than the {FRAME_MAX_BYTES} that ZooKeeper accepts"
@@ -233,15 +233,15 @@ class ZooClient:
         """
         self._session.refuse_own_thread()
         results: list[T | SupervisorError] = []
-        settled = threading.Event()
+        resolved = threading.Event()
 
         def done(result: T | SupervisorError) -> None:
             results.append(result)
-            settled.set()
+            resolved.set()
 
         start(done)
         before = 0
-        while not settled.wait(self._request_timeout_s + _THREAD_MARGIN_S):
+        while not resolved.wait(self._request_timeout_s + _THREAD_MARGIN_S):
             before, last = answered(), before
             if before == last:
                 raise too_late(f"ZooKeeper did not answer {what} in time")

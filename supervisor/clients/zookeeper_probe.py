@@ -63,11 +63,11 @@ def read_srvr(address: str, answer: str) -> ServerProbe | None:
     """What the answer to ``srvr`` says; None if the word is not allowed there."""
     version = re.search(r"version: (\d+\.\d+\.\d+)", answer)
     mode = re.search(r"^Mode: (\S+)", answer, re.MULTILINE)
-    told = version[1] if version else None
+    version_text = version[1] if version else None
     if mode:
-        return ServerProbe(address, mode[1] != "read-only", mode[1], told)
+        return ServerProbe(address, mode[1] != "read-only", mode[1], version_text)
     if "not currently serving" in answer:
-        return ServerProbe(address, False, None, told, "it is up, but has no quorum")
+        return ServerProbe(address, False, None, version_text, "it is up, but has no quorum")
     return None
 
 

@@ -80,7 +80,7 @@ class Reply:
         "heard_at_s",
         "queued_at_s",
         "sent_at_s",
-        "settled",
+        "resolved",
         "value",
         "_then",
     )
@@ -89,20 +89,20 @@ class Reply:
         self.value: Any = None
         self.error: Exception | None = None
         self.queued_at_s = self.deadline_at_s = self.sent_at_s = self.heard_at_s = 0.0
-        self.settled = False
+        self.resolved = False
         self._then = then
 
     def set(self, value: Any = None) -> None:
-        self._settle(value, None)
+        self._resolve(value, None)
 
     def set_exception(self, error: Exception) -> None:
         known = isinstance(error, KazooException | Unanswered)
-        self._settle(None, error if known else Unanswered(f"the reply made no sense: {error}", sent=True))
+        self._resolve(None, error if known else Unanswered(f"the reply made no sense: {error}", sent=True))
 
-    def _settle(self, value: Any, error: Exception | None) -> None:
-        if self.settled:
+    def _resolve(self, value: Any, error: Exception | None) -> None:
+        if self.resolved:
             return
-        self.settled = True
+        self.resolved = True
         self.value, self.error, self.heard_at_s = value, error, boottime_s()
         run_callback(self._then, self)
 
@@ -321,7 +321,7 @@ class SessionLink:
 
     def next_deadline_at_s(self) -> float | None:
         for _, reply, _ in self._pending:
-            if reply is not None and not reply.settled:
+            if reply is not None and not reply.resolved:
                 return reply.deadline_at_s
         return None
 
@@ -331,7 +331,7 @@ class SessionLink:
         first_s = self.next_deadline_at_s()
         if first_s is None or first_s > now_s:
             return
-        outstanding = [reply for _, reply, _ in self._pending if reply is not None and not reply.settled]
+        outstanding = [reply for _, reply, _ in self._pending if reply is not None and not reply.resolved]
         overdue = list(takewhile(lambda reply: reply.deadline_at_s <= now_s, outstanding))
         if any(self.heard_at_s < reply.sent_at_s for reply in overdue):
             raise ConnectionDropped(reason)  # that settles them, after the link was suspended

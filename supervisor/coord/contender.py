@@ -67,13 +67,13 @@ class ElectionRegistry:
 class SessionFactory(Generic[Client]):
     """How to get a session, and to be rid of one. ``connect`` returns a client that is not started yet.
 
-    ``close``: ends any session by its id and password; may block for seconds; raises SupervisorError. ``tell``: is told
-    which sessions to close should this process die (the session closer).
+    ``close``: ends any session by its id and password; may block for seconds; raises SupervisorError. ``publish_sessions``
+    is given the sessions that are to be closed should this process die (the session closer).
     """
 
     connect: Callable[[Callable[[Link], None]], Client]
     close: Callable[[Session], None]
-    tell: Callable[[tuple[Session, ...]], None] = lambda _: None
+    publish_sessions: Callable[[tuple[Session, ...]], None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Contender(Generic[Client]):
         self._vacant_at_s: float | None = None
         self._hinted_at_s: float | None = None
         self._zxid_kept_at_s = 0.0
-        self._said_distrust: str | None = None
+        self._published_distrust: str | None = None
         self._recent: dict[int, Author] = {}
         self._marking: tuple[int, threading.Event] | None = None
         self._looked_on = 0
@@ -242,7 +242,7 @@ class Contender(Generic[Client]):
         while pending:
             before = self._machine_state
             self._machine_state, effects = machine.step(before, pending.pop(0))
-            self._say(before)
+            self._log_changes(before)
             self._report = self._make_report()  # before the effects: they may take their time
             for effect in effects:
                 outcome = self._effects[type(effect)](effect)
@@ -250,7 +250,7 @@ class Contender(Generic[Client]):
                     pending.append(outcome)
             self._report = self._make_report()
 
-    def _say(self, before: machine.LeadershipState) -> None:
+    def _log_changes(self, before: machine.LeadershipState) -> None:
         now = self._machine_state
         if now.state is not before.state:
             self._since_at_s = boottime_s()
@@ -303,7 +303,7 @@ class Contender(Generic[Client]):
 
     def _publish_sessions(self) -> None:
         session = self._client.session if self._client is not None else None
-        self._sessions.tell((*self._abandoned, *((session,) if session is not None else ())))
+        self._sessions.publish_sessions((*self._abandoned, *((session,) if session is not None else ())))
 
     def _close_abandoned(self) -> None:
         """What an abandoned session did, or may still do, is void once it is closed; and /leader is free at once.
@@ -388,7 +388,7 @@ class Contender(Generic[Client]):
         if self._seen is None:
             return machine.NotStood(boottime_s(), "nothing was read yet")
         self._op_id = secrets.token_hex(8)
-        self._said_distrust = self._trust.reason  # /leader is created with it, if at all
+        self._published_distrust = self._trust.reason  # /leader is created with it, if at all
         transaction = take_leadership(
             self._layout,
             self._me,
@@ -396,7 +396,7 @@ class Contender(Generic[Client]):
             op_id=self._op_id,
             seen=self._seen.epoch,
             version=effect.version,
-            distrust=self._said_distrust,
+            distrust=self._published_distrust,
         )
         try:
             committed = self._the_client().commit(transaction)
@@ -489,7 +489,12 @@ class Contender(Generic[Client]):
     def _publish_distrust(self) -> None:
         """Once per term, when it turns out: agents that see nothing wrong themselves start nothing then."""
         term, client = self._term, self._client
-        if term is None or client is None or not term.active or term.distrust in (None, self._said_distrust):
+        if (
+            term is None
+            or client is None
+            or not term.active
+            or term.distrust in (None, self._published_distrust)
+        ):
             return
         tx = publish_distrust(
             self._layout,
@@ -501,7 +506,7 @@ class Contender(Generic[Client]):
         )
         try:
             client.commit(tx)
-            self._said_distrust = term.distrust
+            self._published_distrust = term.distrust
         except (
             SupervisorError
         ) as error:  # tried again at the next tick; whether it was applied makes no difference

@@ -166,10 +166,10 @@ def publish_recording(
             before=tuple(_led(*each) for each in before),
         )
     )
-    say = (
+    publish = (
         SetData(layout.recorded, data, ANY_VERSION) if recorded is not None else Create(layout.recorded, data)
     )
-    return Transaction("publish_recording", op_id, (Check(layout.epoch, fence), say))
+    return Transaction("publish_recording", op_id, (Check(layout.epoch, fence), publish))
 
 
 def hint_of(me: Candidate, epoch: int, distrust: str | None) -> LeaderHint:

@@ -31,11 +31,11 @@ def start_recording(
     store: EpochStore,
     recent: Mapping[int, Author],
     announce: Callable[[int | None], None],
-    on_settled: Callable[[], None],
+    on_recorded: Callable[[], None],
 ) -> BackgroundThread:
-    """``announce``: as in ``trust.record_epoch``. ``on_settled`` is called once, when ``term.recorded`` or
+    """``announce``: as in ``trust.record_epoch``. ``on_recorded`` is called once, when ``term.recorded`` or
     ``term.distrust`` has been set."""
-    work = partial(_record, term, store, dict(recent), announce, on_settled)
+    work = partial(_record, term, store, dict(recent), announce, on_recorded)
     return BackgroundThread(f"epoch-{term.epoch}", work).start()
 
 
@@ -74,7 +74,7 @@ def _record(
     store: EpochStore,
     recent: Mapping[int, Author],
     announce: Callable[[int | None], None],
-    on_settled: Callable[[], None],
+    on_recorded: Callable[[], None],
 ) -> None:
     pause_s = PAUSE_MIN_S
     while not term.over.is_set():
@@ -96,5 +96,5 @@ def _record(
         else:
             log.error("registry_not_trusted", epoch=term.epoch, why=distrust)
             term.set_distrust(distrust)
-        on_settled()
+        on_recorded()
         return

@@ -183,16 +183,16 @@ class RegistryEvidence:
 class Memory:
     """What is kept of ZooKeeper. ``doorbell_version``, ``doorbell_mzxid``: version and mzxid of /doorbell, -1: never seen.
 
-    ``noted``: number of the latest acceptance that was taken note of, 0: of none; None: not known any more, since the
-    file could not be read. ``noted_id``: its id. ``reason``: why the registry is not trusted, or None. ``restored``: that
+    ``last_accepted``: number of the latest acceptance that was taken note of, 0: of none; None: not known any more, since the
+    file could not be read. ``last_accepted_id``: its id. ``reason``: why the registry is not trusted, or None. ``restored``: that
     is because it has another past, and not for want of something to go by.
     """
 
     zxid: int = 0
     doorbell_version: int = -1
     doorbell_mzxid: int = -1
-    noted: int | None = 0
-    noted_id: str = ""
+    last_accepted: int | None = 0
+    last_accepted_id: str = ""
     reason: str | None = None
     restored: bool = False
 
@@ -269,7 +269,10 @@ class Trust:
             self._save(self._memory)
 
     def _is_news(self, judged: Memory) -> bool:
-        return (judged.noted, judged.noted_id) != (self._memory.noted, self._memory.noted_id)
+        return (judged.last_accepted, judged.last_accepted_id) != (
+            self._memory.last_accepted,
+            self._memory.last_accepted_id,
+        )
 
     def _judged(self, layout: Layout, seen: RegistryEvidence, before: Memory | None = None) -> Memory:
         known = self._memory if before is None else before
@@ -293,8 +296,8 @@ class Trust:
             "distrust": memory.reason,
             "rings": memory.doorbell_version,
             "rung": memory.doorbell_mzxid,
-            "accepted": memory.noted,
-            "accepted_id": memory.noted_id,
+            "accepted": memory.last_accepted,
+            "accepted_id": memory.last_accepted_id,
             "restored": memory.restored,
         }
         with draft.open("w") as file:
@@ -322,15 +325,17 @@ def _strange_cluster(path: str, cluster: Node | None, expected_id: str) -> str |
 def _weighed(known: Memory, seen: RegistryEvidence, accepted: Acceptance | None, layout: Layout) -> Memory:
     """(2), (3) and (4) of the module's text, in this order."""
     newest, its_id = (accepted.epoch, accepted.id) if accepted is not None else (0, "")
-    if known.noted is None:
+    if known.last_accepted is None:
         # whether it was believed before can't be told any more
-        return replace(known, noted=newest, noted_id=its_id)
-    if newest > known.noted:
-        return _with_doorbell(Memory(zxid=seen.zxid, noted=newest, noted_id=its_id), seen.doorbell)
+        return replace(known, last_accepted=newest, last_accepted_id=its_id)
+    if newest > known.last_accepted:
+        return _with_doorbell(
+            Memory(zxid=seen.zxid, last_accepted=newest, last_accepted_id=its_id), seen.doorbell
+        )
     if known.reason is not None:
         return known
-    if (newest, its_id) != (known.noted, known.noted_id):
-        why = f"this registry does not know that it was accepted as epoch {known.noted}: it was restored once more"
+    if (newest, its_id) != (known.last_accepted, known.last_accepted_id):
+        why = f"this registry does not know that it was accepted as epoch {known.last_accepted}: it was restored once more"
     elif seen.zxid < known.zxid:
         why = f"ZooKeeper is at zxid {seen.zxid:#x}, and was at {known.zxid:#x} before: it was restored to an older state"
     elif _has_other_past(known, seen.doorbell):
@@ -389,7 +394,7 @@ def _load(path: Path, cluster_id: str) -> Memory:
                 f"{path}, which says how far ZooKeeper was, can't be read now: {error}"
             ) from None
         return Memory(
-            noted=None,
+            last_accepted=None,
             reason=(
                 f"{path}, which says how far ZooKeeper was, can't be read ({error}); "
                 "remove it if nothing was restored, else run spark-supervisor accept-registry"

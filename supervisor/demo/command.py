@@ -109,7 +109,7 @@ class Live:
         ended = self._stack.find_ended()
         if ended is not None:
             raise SupervisorError(
-                f"{ended.what}, and it was not us who killed it; its last words: {ended.last_words}"
+                f"{ended.what}, and it was not us who killed it; its last words: {ended.log_tail}"
             )
         time.sleep(seconds)
 

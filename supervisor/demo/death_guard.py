@@ -10,7 +10,7 @@ import contextlib
 import json
 
 from supervisor.clients import processes
-from supervisor.clients.companion import Companion, last_word
+from supervisor.clients.companion import Companion, last_message
 from supervisor.clients.processes import ProcessId
 from supervisor.errors import SupervisorError
 
@@ -51,7 +51,7 @@ class DeathGuard:
 def main() -> None:
     """The guard."""
     boot_id = processes.boot_id()
-    for pid, start_ticks in json.loads(last_word() or b"[]"):
+    for pid, start_ticks in json.loads(last_message() or b"[]"):
         with contextlib.suppress(OSError):  # one that can't be looked at spares none of the others
             processes.kill(ProcessId(pid, start_ticks, boot_id))
 

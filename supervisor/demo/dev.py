@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.cli.options import Chosen, command
-from supervisor.cli.output import say
+from supervisor.cli.output import print_line
 from supervisor.demo.stack import FLEET, Stack, forget_configuration
 from supervisor.errors import InvalidInput, SupervisorError, TimedOut
 from supervisor.operations.cluster_status import status_of
@@ -36,16 +36,16 @@ def dev(chosen: Chosen) -> int:
     forget_configuration()
     with Stack("dev", FLEET, keep=False) as stack:
         try:
-            _say(f"starting three ZooKeeper servers and two supervisors in {stack.directory} ...")
+            _print_line(f"starting three ZooKeeper servers and two supervisors in {stack.directory} ...")
             stack.start_ensemble()
             for name in FLEET:
                 stack.start_supervisor(name)
-            _tell(stack, _ready(stack))
+            _print_guide(stack, _ready(stack))
             _keep_running(stack)
         except KeyboardInterrupt:
-            _say("")
-            _say("ending jobs, supervisors and ZooKeeper ...")
-    _say("everything has ended, and nothing was left behind")
+            _print_line("")
+            _print_line("ending jobs, supervisors and ZooKeeper ...")
+    _print_line("everything has ended, and nothing was left behind")
     return 0
 
 
@@ -56,7 +56,7 @@ def _ready(stack: Stack) -> dict[str, Any]:
         while time.monotonic() < until_at_s:
             ended = stack.find_ended()
             if ended is not None:
-                raise SupervisorError(f"{ended.what}; its last words: {ended.last_words}")
+                raise SupervisorError(f"{ended.what}; its last words: {ended.log_tail}")
             document, _ = status_of(context)
             if document["leader"] is not None and len(document["supervisors"]) == len(stack.daemons):
                 return document
@@ -64,22 +64,22 @@ def _ready(stack: Stack) -> dict[str, Any]:
     raise TimedOut(f"no leader within {READY_LIMIT_S:g} s", f"see {stack.directory}/*/supervisor.log")
 
 
-def _tell(stack: Stack, document: dict[str, Any]) -> None:
+def _print_guide(stack: Stack, document: dict[str, Any]) -> None:
     """What is running, and what to type."""
     leader = document["leader"]
-    _say("")
+    _print_line("")
     for member in document["supervisors"]:
         name = member["id"]
         role = "leads" if name == leader else "stands by"
-        _say(
+        _print_line(
             f"  {name:<6} {role:<10} pid {stack.pid(name):<8} http://{member['address']}   (/metrics /api/status /livez)"
         )
-    _say("\nIn another terminal:\n")
+    _print_line("\nIn another terminal:\n")
     for line in _path_line():
-        _say(line)
-    _say(f"  export SPARK_SUPERVISOR_CONFIG={shlex.quote(str(stack.config))}")
-    _say(f"  cd {shlex.quote(str(stack.directory))}\n")
-    _say_columns(
+        _print_line(line)
+    _print_line(f"  export SPARK_SUPERVISOR_CONFIG={shlex.quote(str(stack.config))}")
+    _print_line(f"  cd {shlex.quote(str(stack.directory))}\n")
+    _print_columns(
         [
             (
                 f"{PROGRAM} submit jobs/{stack.spec.name}",
@@ -96,20 +96,22 @@ def _tell(stack: Stack, document: dict[str, Any]) -> None:
             (f"{PROGRAM} cancel clicks", "for good; submitted again, it goes on from its checkpoint"),
         ]
     )
-    _say("\nAnd break it:\n")
-    _say_columns(
+    _print_line("\nAnd break it:\n")
+    _print_columns(
         [
             (f"kill -9 {stack.pid(leader)}", f"{leader}, the leader: the other takes over, no job notices"),
             ("kill -9 DRIVER_PID", "(in list -o wide): the next attempt goes on with the next batch"),
         ]
     )
-    _say(f"\nA killed supervisor is started again after {RESTART_AFTER_S:g} s. Ctrl-C here ends everything.")
+    _print_line(
+        f"\nA killed supervisor is started again after {RESTART_AFTER_S:g} s. Ctrl-C here ends everything."
+    )
 
 
-def _say_columns(lines: list[tuple[str, str]]) -> None:
+def _print_columns(lines: list[tuple[str, str]]) -> None:
     width = max(len(text) for text, _ in lines)
     for text, about in lines:
-        _say(f"  {text:<{width}}   # {about}")
+        _print_line(f"  {text:<{width}}   # {about}")
 
 
 def _keep_running(stack: Stack) -> None:
@@ -119,13 +121,13 @@ def _keep_running(stack: Stack) -> None:
         time.sleep(_POLL_S)
         ended = stack.find_ended()
         if ended is not None:
-            _say(f"{ended.what}; it is started again in {RESTART_AFTER_S:g} s")
+            _print_line(f"{ended.what}; it is started again in {RESTART_AFTER_S:g} s")
         now_s = time.monotonic()
         for name, daemon in stack.daemons.items():
             if daemon.process is not None:
                 due_at_s.pop(name, None)
             elif now_s >= due_at_s.setdefault(name, now_s + RESTART_AFTER_S):
-                _say(f"supervisor {name} is started: pid {stack.start_supervisor(name)}")
+                _print_line(f"supervisor {name} is started: pid {stack.start_supervisor(name)}")
 
 
 def _path_line() -> list[str]:
@@ -137,7 +139,7 @@ def _path_line() -> list[str]:
     return [f"  export PATH={shlex.quote(str(beside.parent))}:$PATH"]
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     for line in text.split("\n"):
-        say(line)
+        print_line(line)
     sys.stdout.flush()

@@ -78,10 +78,10 @@ class Daemon:
 
 
 class ProcessEnded(NamedTuple):
-    """``last_words``: the end of its log."""
+    """``log_tail``: the end of its log."""
 
     what: str
-    last_words: str
+    log_tail: str
 
 
 def check_requirements() -> None:

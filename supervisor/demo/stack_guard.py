@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from supervisor.clients import processes, run_dir
-from supervisor.clients.companion import Companion, last_word
+from supervisor.clients.companion import Companion, last_message
 from supervisor.clients.containment import CgroupContainment
 from supervisor.clients.marked import kill_marked
 from supervisor.clients.processes import ProcessId
@@ -88,10 +88,10 @@ def _run_dirs(directory: Path) -> Iterator[Path]:
 
 def main() -> None:
     """The guard."""
-    word = last_word()
-    if word:
-        told = json.loads(word)
-        _end(Path(told["directory"]), keep=bool(told["keep"]))
+    message = last_message()
+    if message:
+        given = json.loads(message)
+        _end(Path(given["directory"]), keep=bool(given["keep"]))
 
 
 def _end(directory: Path, *, keep: bool) -> None:

@@ -87,13 +87,13 @@ class Story:
     # -- the steps -------------------------------------------------------------------------------------------------
 
     def _start_fleet(self) -> None:
-        say, world = self._screen, self._world
-        say.text(
+        view, world = self._screen, self._world
+        view.text(
             "Three ZooKeeper servers remember what shall run. Two supervisors start and watch the jobs; one of them leads "
             "and decides, the other one is ready to take over."
         )
-        say.event(f"3 ZooKeeper servers serve: {world.start_ensemble()}")
-        say.command(f"spark-supervisor run --config {world.commands()[0]}")
+        view.event(f"3 ZooKeeper servers serve: {world.start_ensemble()}")
+        view.command(f"spark-supervisor run --config {world.commands()[0]}")
         first = world.start_supervisor(self._fleet[0])
         leader = self._wait(
             Claim.FLEET, "a leader", world.leader, "the first supervisor is starting", LIMIT_S
@@ -108,29 +108,31 @@ class Story:
             LIMIT_S,
         )
         standby = next(iter(both - {leader.supervisor}))
-        self._tell_seen(
+        self._record_seen(
             Claim.FLEET,
             f"{leader.supervisor} leads, {standby} stands by (processes {first} and {second})",
             f"{leader.supervisor} leads, {standby} stands by",
         )
-        say.why("No single process matters: one ZooKeeper server or one supervisor may die at any time.")
+        view.why("No single process matters: one ZooKeeper server or one supervisor may die at any time.")
 
     def _submit(self) -> None:
-        say, world = self._screen, self._world
+        view, world = self._screen, self._world
         rows = f"{self._pace.rows_per_batch:,}"
-        say.text(
+        view.text(
             f"An ordinary PySpark streaming job that knows nothing of us. Each batch reads {rows} rows and adds them to "
             "counts in Spark's state. Its sink writes batch number and total count to a file: by that file we judge."
         )
-        say.command(f"spark-supervisor submit {world.commands()[1]}")
-        say.output(world.submit())
+        view.command(f"spark-supervisor submit {world.commands()[1]}")
+        view.output(world.submit())
         row = self._wait(
             Claim.RUNNING, "a driver", self._row_with_driver, "the job waits to be started", LIMIT_S
         )
         self._uid = row.uid or ""
-        say.event(f"{row.supervisor} has started the driver: process {row.driver_pid}, attempt {row.attempt}")
+        view.event(
+            f"{row.supervisor} has started the driver: process {row.driver_pid}, attempt {row.attempt}"
+        )
         first = self._batches(Claim.RUNNING, 1, START_LIMIT_S)[0]
-        say.event(f"the first batch: number {first.batch_id}, {first.total:,} rows counted")
+        view.event(f"the first batch: number {first.batch_id}, {first.total:,} rows counted")
         self._wait(
             Claim.RUNNING,
             "the job in state running",
@@ -139,20 +141,20 @@ class Story:
             LIMIT_S,
         )
         last = self._batches(Claim.RUNNING, self._pace.batches, LIMIT_S)[-1]
-        self._tell_seen(
+        self._record_seen(
             Claim.RUNNING,
             f"it runs: batch {last.batch_id}, {last.total:,} rows counted",
             f"process {row.driver_pid}, batches 0 to {last.batch_id}",
         )
-        say.why(
+        view.why(
             "The spec and the program are stored: from now on this job shall run, whichever host is there to run it."
         )
 
     def _kill_leader(self) -> None:
-        say, world = self._screen, self._world
+        view, world = self._screen, self._world
         before, leader = self._running_row(Claim.TAKEOVER), self._leader(Claim.TAKEOVER)
         who = "it" if before.supervisor == leader.supervisor else before.supervisor
-        say.text(
+        view.text(
             f"{leader.supervisor} leads, and {who} started our driver. SIGKILL leaves no time to hand anything over."
         )
         lines = self._record(Claim.UNDISTURBED)
@@ -173,23 +175,23 @@ class Story:
                 f"process {after.driver_pid} is no living driver of attempt {before.attempt}",
             )
         pause_s = _longest_pause_s((*lines[-1:], *new))
-        self._tell_seen(
+        self._record_seen(
             Claim.UNDISTURBED,
             f"the driver is still process {after.driver_pid}, attempt {after.attempt}; meanwhile came "
             f"{_batches(new)}, never more than {pause_s:.1f} s apart",
             f"process {after.driver_pid}, attempt {after.attempt}; {_batches(new)}",
         )
-        say.why("Supervisors can crash, restart or be upgraded: what they supervise goes on.")
+        view.why("Supervisors can crash, restart or be upgraded: what they supervise goes on.")
 
     def _kill_driver(self) -> None:
-        say, world = self._screen, self._world
+        view, world = self._screen, self._world
         before, lines = self._running_row(Claim.RECOVERED), self._record(Claim.RECOVERED)
         assert before.driver_pid is not None and before.attempt is not None
-        say.text(
+        view.text(
             f"Now the job itself: SIGKILL to its JVM, in the middle of whatever it does after batch {lines[-1].batch_id}. "
             "Spark by itself would leave it at that."
         )
-        say.command(f"kill -9 {before.driver_pid}")
+        view.command(f"kill -9 {before.driver_pid}")
         world.pause(_ODD_MOMENT_S)
         killed_s = world.now_s()
         world.kill_driver(self._uid, before.driver_pid)
@@ -201,7 +203,7 @@ class Story:
             LIMIT_S,
             _QUICK_POLL_S,
         )
-        say.event(f"noticed after {_ms(world.now_s() - killed_s)}: {noticed.state}, {noticed.reason}")
+        view.event(f"noticed after {_ms(world.now_s() - killed_s)}: {noticed.state}, {noticed.reason}")
         first = self._first_of_next(before.attempt, START_LIMIT_S)
         last = next(
             line for line in reversed(self._record(Claim.RECOVERED)) if line.attempt == before.attempt
@@ -220,28 +222,28 @@ class Story:
             )
         else:
             goes_on, why = f"batch {first.batch_id}, the next number", ""
-        self._tell_seen(
+        self._record_seen(
             Claim.RECOVERED,
             f"attempt {first.attempt} (process {first.pid}) goes on with {goes_on}, {took}{why}",
             f"attempt {first.attempt} went on with {goes_on}, {took}",
         )
         new = self._batches(Claim.EXACT, self._count_of(first) + self._pace.batches, LIMIT_S)
-        self._tell_exact(new)
-        say.why(
+        self._record_exact(new)
+        view.why(
             "The new driver took up state and position from the checkpoint. No hole, no row counted twice."
         )
 
     def _cancel(self) -> None:
-        say, world = self._screen, self._world
-        say.text(
+        view, world = self._screen, self._world
+        view.text(
             "A cancel is a write to the registry. When the command returns it is durable, whoever leads."
         )
-        say.command("spark-supervisor cancel clicks")
+        view.command("spark-supervisor cancel clicks")
         asked_s = world.now_s()
         printed = world.cancel()
         acknowledged = _ms(world.now_s() - asked_s)
-        say.output(printed)
-        say.event(f"acknowledged after {acknowledged}")
+        view.output(printed)
+        view.event(f"acknowledged after {acknowledged}")
         self._wait(
             Claim.CANCELLED,
             "the driver's end",
@@ -253,19 +255,19 @@ class Story:
         row = self._wait(
             Claim.CANCELLED, "the state cancelled", self._row_cancelled, "the driver is gone", LIMIT_S
         )
-        self._tell_seen(
+        self._record_seen(
             Claim.CANCELLED,
             f"the driver is gone after {gone_s:.1f} s; the job is {row.state}",
             f"acknowledged after {acknowledged}, driver gone after {gone_s:.1f} s",
         )
-        say.why(
+        view.why(
             "Had nobody led at that moment, it would have been the same: the driver's own guard obeys the registry."
         )
 
     def _kill_leader_again(self) -> None:
-        say, world = self._screen, self._world
+        view, world = self._screen, self._world
         claim = Claim.STAYS_DEAD
-        say.text(
+        view.text(
             "A new leader that finds traces of a cancelled job and starts it again: the bug that this product exists to "
             f"exclude. {self._killed} comes back, so that there is a successor; then the leader is killed."
         )
@@ -274,7 +276,7 @@ class Story:
         self._wait(
             claim, f"the return of {back}", lambda: back in world.members(), f"{back} is starting", LIMIT_S
         )
-        say.event(f"{back} is back (process {pid})")
+        view.event(f"{back} is back (process {pid})")
         lines = self._record(claim)
         leader = self._take_over(claim, self._leader(claim))
         self._wait(
@@ -284,16 +286,16 @@ class Story:
             "the new leader reads the registry",
             LIMIT_S,
         )
-        say.event(f"{leader.supervisor} has read the registry and made its first plan")
+        view.event(f"{leader.supervisor} has read the registry and made its first plan")
         self._watch_dead(len(lines))
-        say.event(
+        view.event(
             f"watched for {self._pace.watch_s:g} s: no process of the job on this machine, and not one batch after "
             f"{lines[-1].batch_id}"
         )
-        say.command("spark-supervisor list --all")
-        say.output(world.list_all())
+        view.command("spark-supervisor list --all")
+        view.output(world.list_all())
         self._seen[claim] = f"{leader.supervisor} leads; watched for {self._pace.watch_s:g} s"
-        say.why("Cancelled means cancelled: whoever leads, whatever crashed in between.")
+        view.why("Cancelled means cancelled: whoever leads, whatever crashed in between.")
 
     # -- what several steps do -------------------------------------------------------------------------------------
 
@@ -337,14 +339,14 @@ class Story:
             )
             world.pause(_POLL_S)
 
-    def _tell_seen(self, claim: Claim, event: str, short: str) -> None:
+    def _record_seen(self, claim: Claim, event: str, short: str) -> None:
         self._screen.event(event)
         self._seen[claim] = short
 
-    def _tell_exact(self, lines: Sequence[BatchLine]) -> None:
+    def _record_exact(self, lines: Sequence[BatchLine]) -> None:
         last = lines[-1]
         rows = self._pace.rows_per_batch
-        self._tell_seen(
+        self._record_seen(
             Claim.EXACT,
             f"batch {last.batch_id} says {last.total:,} rows, exactly {rows:,} x {last.batch_id + 1}; every "
             f"number from 0 to {last.batch_id} is there",
@@ -445,16 +447,16 @@ class Story:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def _summary(self) -> None:
-        say = self._screen
-        say.text("")
-        say.title("What was observed")
+        view = self._screen
+        view.text("")
+        view.title("What was observed")
         for claim in Claim:
             if self.failure is not None and self.failure.claim is claim:
-                say.verdict(False, f"{claim.value}? {self.failure}")
+                view.verdict(False, f"{claim.value}? {self.failure}")
             elif claim in self._seen:
-                say.verdict(True, f"{claim.value} - {self._seen[claim]}")
+                view.verdict(True, f"{claim.value} - {self._seen[claim]}")
             else:
-                say.verdict(None, claim.value)
+                view.verdict(None, claim.value)
 
 
 def _job_records(row: JobRow | None, lines: Sequence[BatchLine]) -> str:

@@ -54,8 +54,8 @@ def place_of(location: str) -> str:
 def queries_of(remembered: CheckpointExpectation | None) -> tuple[SeenQuery, ...]:
     """Words that are none (written by hand) are left out."""
     found = []
-    for word in remembered.queries if remembered is not None else ():
-        query_id, _, batch = word.rpartition(" ")
+    for pair in remembered.queries if remembered is not None else ():
+        query_id, _, batch = pair.rpartition(" ")
         if query_id and len(batch) <= BATCH_DIGITS_MAX and batch.isascii() and batch.isdigit():
             found.append(SeenQuery(query_id, int(batch)))
     return tuple(found)
@@ -63,11 +63,11 @@ def queries_of(remembered: CheckpointExpectation | None) -> tuple[SeenQuery, ...
 
 def query_ids_at(remembered: CheckpointExpectation | None, place: str) -> frozenset[str]:
     """Of the queries that were seen to commit batches at ``place``, here or before, as far as they are still known."""
-    words = _by_place(None, remembered).get(place, ())
-    return frozenset(query.id for query in queries_of(CheckpointExpectation(place, words)))
+    pairs = _by_place(None, remembered).get(place, ())
+    return frozenset(query.id for query in queries_of(CheckpointExpectation(place, pairs)))
 
 
-def words_of(seen: Iterable[SeenQuery]) -> tuple[str, ...]:
+def pairs_of(seen: Iterable[SeenQuery]) -> tuple[str, ...]:
     """For a record, as in ``CheckpointExpectation.queries``."""
     return with_batches(CheckpointExpectation(""), seen).queries
 
@@ -77,11 +77,11 @@ def with_batches(remembered: CheckpointExpectation, seen: Iterable[SeenQuery]) -
     known = {query.id: query.batch_id for query in queries_of(remembered)}
     for query in seen:
         known[query.id] = max(query.batch_id, known.pop(query.id, 0))  # the latest at the end
-    words = tuple(f"{query_id} {batch_id}" for query_id, batch_id in known.items())[-QUERIES_MAX:]
-    if words == remembered.queries:
+    pairs = tuple(f"{query_id} {batch_id}" for query_id, batch_id in known.items())[-QUERIES_MAX:]
+    if pairs == remembered.queries:
         return remembered
     return replace(
-        remembered, queries=words, elsewhere=_newest(remembered.elsewhere, QUERIES_MAX - len(words))
+        remembered, queries=pairs, elsewhere=_newest(remembered.elsewhere, QUERIES_MAX - len(pairs))
     )
 
 
@@ -90,7 +90,7 @@ def places_of(remembered: CheckpointExpectation | None) -> frozenset[str]:
     if remembered is None:
         return frozenset()
     here = {remembered.place} if remembered.queries else set()
-    return frozenset(here | {word.partition(" ")[0] for word in remembered.elsewhere})
+    return frozenset(here | {pair.partition(" ")[0] for pair in remembered.elsewhere})
 
 
 def to_be_expected(
@@ -137,7 +137,7 @@ def forgotten(remembered: CheckpointExpectation | None, location: str) -> Checkp
     place = place_of(location)
     if remembered is None or place not in places_of(remembered):
         return remembered
-    others = tuple(word for word in remembered.elsewhere if word.partition(" ")[0] != place)
+    others = tuple(pair for pair in remembered.elsewhere if pair.partition(" ")[0] != place)
     return replace(
         remembered, queries=() if remembered.place == place else remembered.queries, elsewhere=others
     )
@@ -156,23 +156,23 @@ def _by_place(
         if each is None:
             continue
         mine: dict[str, tuple[str, ...]] = {each.place: each.queries} if each.queries else {}
-        for word in reversed(each.elsewhere):
-            place, _, query = word.partition(" ")
+        for pair in reversed(each.elsewhere):
+            place, _, query = pair.partition(" ")
             mine[place] = (query, *mine.get(place, ()))
-        for place, words in mine.items():
-            found.setdefault(place, words)
+        for place, pairs in mine.items():
+            found.setdefault(place, pairs)
     return found
 
 
 def _with_others(known: CheckpointExpectation, before: dict[str, tuple[str, ...]]) -> CheckpointExpectation:
-    words = [
-        f"{place} {word}"
+    pairs = [
+        f"{place} {pair}"
         for place, there in reversed(before.items())
         if place != known.place
-        for word in there
+        for pair in there
     ]
-    return replace(known, elsewhere=_newest(tuple(words), QUERIES_MAX - len(known.queries)))
+    return replace(known, elsewhere=_newest(tuple(pairs), QUERIES_MAX - len(known.queries)))
 
 
-def _newest(words: tuple[str, ...], room: int) -> tuple[str, ...]:
-    return words[-room:] if room > 0 else ()
+def _newest(pairs: tuple[str, ...], room: int) -> tuple[str, ...]:
+    return pairs[-room:] if room > 0 else ()

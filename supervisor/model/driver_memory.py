@@ -52,7 +52,7 @@ def next_memory(job: JobRef, own: Ownership) -> DriverMemory:
     return DriverMemory(driver, raised, declared + driver - base)
 
 
-def told(job: JobRef, own: Ownership) -> str | None:
+def raise_of_memory(job: JobRef, own: Ownership) -> str | None:
     """For ``show``: what the present or latest attempt has, if it is more than the spec says."""
     if own.uid != job.uid or own.revision != job.revision or not own.raised:
         return None

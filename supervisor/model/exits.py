@@ -146,7 +146,9 @@ def _ours(e: ExitEvidence) -> ExitVerdict:
     """An application that stands still for want of memory is still one that stood still, but the advice is the same."""
     assert e.killed_for is not None
     cause, reason = e.killed_for
-    advice = out_of_memory.said(e.error, e.tail) if cause in (Cause.STALLED, Cause.START_TIMED_OUT) else None
+    advice = (
+        out_of_memory.advice_in(e.error, e.tail) if cause in (Cause.STALLED, Cause.START_TIMED_OUT) else None
+    )
     return ExitVerdict(cause, f"{reason}; {advice}" if advice else reason)
 
 
@@ -205,9 +207,9 @@ def _impossible_memory(e: ExitEvidence) -> ExitVerdict:
 def _short_of_memory(e: ExitEvidence) -> str | None:
     """What ran out and which setting to raise, if anything says that it was memory. A word counts more than a counter:
     it tells whose memory it was. Without any counter a SIGKILL that nobody of ours sent is most likely the kernel's."""
-    said = out_of_memory.said(e.error, e.tail)
-    if said is not None:
-        return said
+    of_error = out_of_memory.advice_in(e.error, e.tail)
+    if of_error is not None:
+        return of_error
     if e.status == SPARK_EXIT_OOM:
         return f"exit code {SPARK_EXIT_OOM}, Spark's own for it: {out_of_memory.RAISE_BOTH}"
     if WORKER_DIED.search(e.error) or WORKER_DIED.search(e.tail):
@@ -222,15 +224,15 @@ def _short_of_memory(e: ExitEvidence) -> str | None:
 
 
 def _out_of_memory(e: ExitEvidence) -> ExitVerdict:
-    said = told(e)
+    of_error = reported_error(e)
     return ExitVerdict(
-        Cause.OUT_OF_MEMORY, f"{_short_of_memory(e)}; {how(e.status)}" + (f": {said}" if said else "")
+        Cause.OUT_OF_MEMORY, f"{_short_of_memory(e)}; {how(e.status)}" + (f": {of_error}" if of_error else "")
     )
 
 
 def _swallowed(e: ExitEvidence) -> ExitVerdict:
-    said = f" ({told(e)})" if told(e) else ""
-    reason = f"exit code 0 of an unbounded job: its query ended, or an exception was swallowed{said}"
+    of_error = f" ({reported_error(e)})" if reported_error(e) else ""
+    reason = f"exit code 0 of an unbounded job: its query ended, or an exception was swallowed{of_error}"
     return ExitVerdict(Cause.EXITED_ZERO, reason)
 
 
@@ -251,15 +253,17 @@ def _crashed(e: ExitEvidence) -> ExitVerdict:
 
 def _not_executable(e: ExitEvidence) -> ExitVerdict:
     return ExitVerdict(
-        Cause.NOT_STARTED, f"exit code {e.status}: {told(e) or 'a command was not found'}", permanent=True
+        Cause.NOT_STARTED,
+        f"exit code {e.status}: {reported_error(e) or 'a command was not found'}",
+        permanent=True,
     )
 
 
 def _own_failure(e: ExitEvidence) -> ExitVerdict:
     hint = next((hint for word, hint in HINTS.items() if word in e.error or word in e.tail), "")
-    said = told(e)
+    of_error = reported_error(e)
     advice = f"{hint}; " if hint else ""  # first: a history keeps little more than that
-    return ExitVerdict(Cause.USER_ERROR, f"{advice}{how(e.status)}" + (f": {said}" if said else ""))
+    return ExitVerdict(Cause.USER_ERROR, f"{advice}{how(e.status)}" + (f": {of_error}" if of_error else ""))
 
 
 _TABLE: Final[tuple[tuple[Callable[[ExitEvidence], bool], Callable[[ExitEvidence], ExitVerdict]], ...]] = (
@@ -299,7 +303,7 @@ _ERROR_LINE: Final = re.compile(
 _SPARK_TALK: Final = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:INFO|DEBUG|TRACE) ")
 
 
-def told(evidence: ExitEvidence) -> str:
+def reported_error(evidence: ExitEvidence) -> str:
     """What the application said of its end: its report, else the last line of the log that names an error.
 
     Without either its last words, unless it left by ``sys.exit``; Spark's own talk of an orderly end says nothing.

@@ -22,7 +22,7 @@ class Oom(StrEnum):
 
 RAISE_BOTH: Final = "raise spark.driver.memory, and resources.memory with it"
 
-_SAID: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
+_PHRASES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(words), sentence)
     for words, sentence in (
         (
@@ -82,9 +82,9 @@ _KILLED: Final = {
 }
 
 
-def said(*texts: str) -> str | None:
+def advice_in(*texts: str) -> str | None:
     """The advice for the first sign of a lack of memory in what driver or bootstrap said; None: there is none."""
-    return next((advice for words, advice in _SAID for text in texts if words.search(text)), None)
+    return next((advice for words, advice in _PHRASES for text in texts if words.search(text)), None)
 
 
 def killed(oom: Oom | None, what: str) -> str | None:

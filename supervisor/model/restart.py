@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from supervisor.model.bounds import Bytes, Count, Factor, Seconds
-from supervisor.model.words import counted
+from supervisor.model.phrases import counted
 
 
 class Strategy(StrEnum):

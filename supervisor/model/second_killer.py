@@ -94,6 +94,6 @@ def _probed(killer: SecondKiller, probe: KillerProbe, now_s: float) -> SecondKil
     return killer._replace(deadline_at_s=deadline_at_s, shim_dead=probe.shim_dead, due=due, act=act)
 
 
-def looks_again_at_s(killer: SecondKiller) -> float | None:
+def next_probe_at_s(killer: SecondKiller) -> float | None:
     """When to look at the latest (BOOTTIME), by the deadline that is known; None: none is, every p will do."""
     return None if killer.deadline_at_s is None else second_killer_acts_at_s(killer.deadline_at_s)

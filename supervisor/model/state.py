@@ -171,8 +171,8 @@ def _fate(result: Result) -> str:
     """What becomes of its checkpoint, where the spec asks for its deletion."""
     if result.checkpoint_state is not None:
         return FATES.get(result.checkpoint_state, "")
-    doomed = result.deletes_checkpoint and result.state is Cleanliness.DIRTY
-    return "its checkpoint will be deleted once no driver of it can be alive" if doomed else ""
+    deletion = result.deletes_checkpoint and result.state is Cleanliness.DIRTY
+    return "its checkpoint will be deleted once no driver of it can be alive" if deletion else ""
 
 
 def next_attempt(job: JobRef, own: Ownership) -> int:
@@ -212,12 +212,12 @@ def history_of(
     if result is not None:
         besides = (*opened(result.earlier, uid), *result.history)
         entries = [entry for entry in besides if not _holds(entries, entry)] + entries
-    told = [ref.changed] if ref is not None and ref.changed.event != "submitted" else []
+    recorded = [ref.changed] if ref is not None and ref.changed.event != "submitted" else []
     submitted_at = ref.submitted_at if ref is not None else result.submitted_at if result is not None else ""
-    told += [Entry(at=submitted_at, event="submitted")] if submitted_at else []
+    recorded += [Entry(at=submitted_at, event="submitted")] if submitted_at else []
     ordered = [entry for entry in entries if entry.attempt]
     by_user = [entry for entry in entries if not entry.attempt]
-    by_user += [entry for entry in told if not _holds(entries, entry)]
+    by_user += [entry for entry in recorded if not _holds(entries, entry)]
     for entry in sorted(by_user, key=lambda entry: entry.at, reverse=True):
         later = (n for n, other in enumerate(ordered) if other.at > entry.at)
         ordered.insert(next(later, len(ordered)), entry)

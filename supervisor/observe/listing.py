@@ -380,10 +380,10 @@ class Changed:
 
 def changes_of(zoo: ZkReader, layout: Layout, rows: Iterable[Row]) -> dict[str, Changed]:
     """By name, of attempts that may be alive or are to be started. What changed since the row was read is not known."""
-    moving = [row for row in rows if isinstance(row.own, Found) and row.own.record.state in OCCUPYING]
-    paths = [path for row in moving for path in (layout.own(row.name), layout.lease(row.name))]
+    occupying = [row for row in rows if isinstance(row.own, Found) and row.own.record.state in OCCUPYING]
+    paths = [path for row in occupying for path in (layout.own(row.name), layout.lease(row.name))]
     nodes = zoo.read_many(paths).nodes
-    pairs = zip(moving, nodes[::2], nodes[1::2], strict=True)
+    pairs = zip(occupying, nodes[::2], nodes[1::2], strict=True)
     return {
         row.name: Changed(
             _changed_at_s(row.own, own), _changed_at_s(row.lease.seen if row.lease else None, lease)

@@ -38,7 +38,7 @@ from supervisor.observe.first_seen import FirstSeen
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkReader
 from supervisor.records.reading import seen, seen_all
-from supervisor.registry.whole import Whole, fixed_paths, judge_whole
+from supervisor.registry.fixed_znodes import FixedZnodesVerdict, fixed_paths, judge_fixed_znodes
 
 LEASE_READS_PER_S = 500
 """Budget of the lease sweep: up to 1,000 jobs, every lease is read every two seconds; beyond, once per lease length."""
@@ -71,7 +71,7 @@ class Observer:
         if changed is None or (self._accepted is not None and not _is_waited(self._accepted)):
             self._read_acceptance()
         members = self._members()
-        whole = self._check_whole()  # last: it vouches for all that was read before
+        whole = self._check_fixed_znodes()  # last: it vouches for all that was read before
         return View(
             rows=MappingProxyType(dict(self._rows)),
             members=MappingProxyType(members),
@@ -88,7 +88,7 @@ class Observer:
 
     def in_motion(self) -> set[str]:
         """Names whose ownership is about to change by other hands: reread at every pass, for what the bell forgot."""
-        return {name for name, row in self._rows.items() if _is_moving(row)}
+        return {name for name, row in self._rows.items() if _is_changing(row)}
 
     # -- names ----------------------------------------------------------------------------------------------------
 
@@ -187,9 +187,9 @@ class Observer:
         """By uid: the checkpoint claim that still carries it."""
         wanted: dict[str, str] = {}
         for result in results:
-            place = _claimed_place(result.record)
-            if place is not None:
-                wanted[result.record.uid] = self._layout.checkpoint(place)
+            found_location = _claimed_place(result.record)
+            if found_location is not None:
+                wanted[result.record.uid] = self._layout.checkpoint(found_location)
         nodes = self._zoo.read_many(list(wanted.values())).nodes
         found: dict[str, tuple[str, Found[CheckpointClaim]]] = {}
         for (uid, path), node in zip(wanted.items(), nodes, strict=True):
@@ -245,9 +245,9 @@ class Observer:
         pause, wish = self._zoo.read_many(paths).nodes
         return seen(Pause, pause, paths[0]), seen(Handover, wish, paths[1])
 
-    def _check_whole(self) -> Whole:
+    def _check_fixed_znodes(self) -> FixedZnodesVerdict:
         nodes = self._zoo.read_many(fixed_paths(self._layout)).nodes
-        return judge_whole(
+        return judge_fixed_znodes(
             self._layout, nodes, self._accepted.since_zxid if self._accepted is not None else 0
         )
 
@@ -265,7 +265,7 @@ class Observer:
         return members
 
     def _children(self, path: str) -> tuple[str, ...]:
-        """None for a parent that is missing: ``_check_whole`` notices, and nothing rests on the view then."""
+        """None for a parent that is missing: ``_check_fixed_znodes`` notices, and nothing rests on the view then."""
         return self._zoo.children(path) or ()
 
 
@@ -315,7 +315,7 @@ def _is_waited(acceptance: SeenAcceptance) -> bool:
     return isinstance(acceptance.seen, Found) and acceptance.seen.record.waited
 
 
-def _is_moving(row: Row) -> bool:
+def _is_changing(row: Row) -> bool:
     if not isinstance(row.own, Found):
         return False
     if row.is_torn:

@@ -35,7 +35,7 @@ class ClusterConfiguration:
 
 
 def take_status(
-    zoo: ZkSession, layout: Layout, place: ClusterConfiguration, session_s: float, store_ok: bool
+    zoo: ZkSession, layout: Layout, configuration: ClusterConfiguration, session_s: float, store_ok: bool
 ) -> dict[str, Any]:
     """The document, from a full and fresh read. ``session_s``: as granted. Raises Unreachable."""
     zoo.sync()
@@ -46,15 +46,19 @@ def take_status(
     loads = loads_of(view.rows.values())
     members = sorted(view.members.values(), key=lambda member: member.id)
     return {
-        "cluster": place.cluster,
+        "cluster": configuration.cluster,
         "leader": leads,
         "epoch": epoch.record.epoch if isinstance(epoch, Found) else None,
         "supervisors": [
             _supervisor(member, member.id == leads, loads.get(member.id, Load()).drivers)
             for member in members
         ],
-        "zookeeper": {"state": "connected", "hosts": place.hosts, "session": format_duration(session_s)},
-        "store": {"url": place.store_url, "ok": store_ok},
+        "zookeeper": {
+            "state": "connected",
+            "hosts": configuration.hosts,
+            "session": format_duration(session_s),
+        },
+        "store": {"url": configuration.store_url, "ok": store_ok},
         "jobs": listing.counted(listing.take_rows(zoo, layout, view, wall_s())),
         "paused": view.paused,
         "pause": pause_document(view.pause),
@@ -63,15 +67,15 @@ def take_status(
     }
 
 
-def unreachable_status(place: ClusterConfiguration, store_ok: bool) -> dict[str, Any]:
+def unreachable_status(configuration: ClusterConfiguration, store_ok: bool) -> dict[str, Any]:
     """The document while ZooKeeper does not answer: what is not known is null."""
     return {
-        "cluster": place.cluster,
+        "cluster": configuration.cluster,
         "leader": None,
         "epoch": None,
         "supervisors": [],
-        "zookeeper": {"state": "unreachable", "hosts": place.hosts, "session": None},
-        "store": {"url": place.store_url, "ok": store_ok},
+        "zookeeper": {"state": "unreachable", "hosts": configuration.hosts, "session": None},
+        "store": {"url": configuration.store_url, "ok": store_ok},
         "jobs": {},
         "paused": None,
         "pause": None,

@@ -187,10 +187,12 @@ def _distrust(
         found.append(f"the leader {hint.record.supervisor}: {hint.record.distrust}")
     if view.distrust is not None:
         found.append(f"the registry: {view.distrust}")
-    told = {member.id: member.distrust for member in view.members.values() if member.distrust is not None}
-    found += [f"{member}: {why}" for member, why in sorted(told.items())]
+    distrusting = {
+        member.id: member.distrust for member in view.members.values() if member.distrust is not None
+    }
+    found += [f"{member}: {why}" for member, why in sorted(distrusting.items())]
     mine = _of_this_host(context, zoo, cluster)
-    if mine is not None and context.settings.supervisor.id not in told:
+    if mine is not None and context.settings.supervisor.id not in distrusting:
         found.append(f"{context.settings.supervisor.id} (this host, not up): {mine}")
     unique = {sentence.partition(": ")[2]: sentence for sentence in reversed(found)}
     return tuple(reversed(unique.values()))

@@ -71,14 +71,14 @@ def located(context: CommandContext, name: str) -> Located:
     return Located(location, spec.conf, name, expected)
 
 
-def tree_of(settings: Settings | None, place: Located) -> Tree:
+def tree_of(settings: Settings | None, located: Located) -> Tree:
     """No I/O. ``settings`` None: there is no configuration; S3 is where the environment says. Raises InvalidInput."""
     store = access_of_store(settings.store, settings.policy.endpoints) if settings is not None else S3Access()
     quick, patient = (
-        open_checkpoint(place.location, place.conf, store, each) for each in (DEADLINE_S, PATIENT_S)
+        open_checkpoint(located.location, located.conf, store, each) for each in (DEADLINE_S, PATIENT_S)
     )
     if quick is None or patient is None:
         raise InvalidInput(
-            f"nobody but Spark can look at {place.location}: only file:// and s3a:// locations can be judged"
+            f"nobody but Spark can look at {located.location}: only file:// and s3a:// locations can be judged"
         )
     return PatientTree(quick, patient)

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from supervisor.settings.file import Settings
 
 
-def place_of(settings: Settings) -> ClusterConfiguration:
+def configuration_of(settings: Settings) -> ClusterConfiguration:
     return ClusterConfiguration(settings.cluster, settings.zookeeper.hosts, settings.store.url)
 
 
 def status_of(context: CommandContext) -> tuple[dict[str, Any], SupervisorError | None]:
     """The document of ``status``; with the error if ZooKeeper did not answer, then with nulls."""
-    place, settings = place_of(context.settings), context.settings
+    configuration, settings = configuration_of(context.settings), context.settings
     # both may take their time to say that they are down
     with Pool(1, "store") as pool:
         store_ok = pool.submit(is_ok, context.store().check)
@@ -28,6 +28,6 @@ def status_of(context: CommandContext) -> tuple[dict[str, Any], SupervisorError 
             context.check()
             session = zoo.session
             session_s = session.timeout_s if session is not None else settings.zookeeper.session_timeout_s
-            return take_status(zoo, context.layout, place, session_s, store_ok.result()), None
+            return take_status(zoo, context.layout, configuration, session_s, store_ok.result()), None
         except Unreachable as error:
-            return unreachable_status(place, store_ok.result()), error
+            return unreachable_status(configuration, store_ok.result()), error

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.errors import Conflict, Corrupt, GuardFailed, TimedOut
-from supervisor.model.checkpoint_expectation import SeenQuery, moved_to, place_of, words_of
+from supervisor.model.checkpoint_expectation import SeenQuery, moved_to, pairs_of, place_of
 from supervisor.model.records import (
     BlobRef,
     Cleanliness,
@@ -44,9 +44,9 @@ from supervisor.records.reading import seen
 from supervisor.registry import user_writes
 from supervisor.registry.blob_sweep import SUBMIT_MAX_S
 from supervisor.registry.checkpoint_claims import CheckpointClaims, LeftCheckpoint, being_deleted, left_by
+from supervisor.registry.fixed_znodes import ANY_AGE, fixed_paths, judge_fixed_znodes
 from supervisor.registry.resolve_outcome import ReplaceableSession, commit_resolved
 from supervisor.registry.user_writes import ClaimedLocation, Move, UserWriteContext
-from supervisor.registry.whole import ANY_AGE, fixed_paths, judge_whole
 
 JOBS_MAX = 10_000
 TRIES_MAX = 20
@@ -112,7 +112,7 @@ class JobWrite:
     tx: Transaction
     done: Done
     applied: Callable[[JobRecords], bool | None]
-    place: ClaimedLocation | None = None
+    claimed: ClaimedLocation | None = None
 
 
 class JobOperations:
@@ -121,7 +121,7 @@ class JobOperations:
     def __init__(self, sessions: ReplaceableSession, layout: Layout) -> None:
         self._sessions = sessions
         self._layout = layout
-        self._places: CheckpointClaims | None = None
+        self._claims: CheckpointClaims | None = None
         self._left_by: LeftCheckpoint | None = None
 
     def job_records(self, name: str, uid: str | None = None) -> JobRecords:
@@ -142,12 +142,12 @@ class JobOperations:
         found = self._read(zoo, name, None)
         done = _same_or_conflict(found, name, spec_sha256)
         if done is None:
-            self._place_for(zoo, name, None, checkpoint)
+            self._reserve(zoo, name, None, checkpoint)
         return done
 
-    def check_place(self, name: str, location: str) -> None:
+    def check_location(self, name: str, location: str) -> None:
         """Raises Conflict if ``name`` can't have its checkpoint at ``location`` now. Call ``sync`` before."""
-        self._place_for(self._sessions.zoo(), name, None, location)
+        self._reserve(self._sessions.zoo(), name, None, location)
 
     def submit(self, submission: Submission) -> Done:
         """Register a stored submission. The same spec again is a no-op; a live name with another is a Conflict.
@@ -169,13 +169,13 @@ class JobOperations:
             done = _same_or_conflict(found, name, submission.spec.sha256)
             if done is not None:
                 return done
-            place = self._place_for(zoo, name, uid, submission.terms.checkpoint)
+            claimed = self._reserve(zoo, name, uid, submission.terms.checkpoint)
             self._check_room(zoo)
             context = self._context()
             last = self._last_claim(zoo, found, name)
             job = replace(_reference(submission, context), left_by=self._other_of(zoo, submission))
-            tx = user_writes.submit(context, job, found.own, place, last)
-            return JobWrite(tx, Done(name, uid, Did.SUBMITTED), lambda now: _newest(now) == uid, place)
+            tx = user_writes.submit(context, job, found.own, claimed, last)
+            return JobWrite(tx, Done(name, uid, Did.SUBMITTED), lambda now: _newest(now) == uid, claimed)
 
         return self._carry_out(name, uid, attempt)
 
@@ -296,14 +296,14 @@ class JobOperations:
         _must_be_newest(found, name, record.uid)
         if record.spec is None or record.terms is None:
             raise Conflict(f"the spec of {name} is not known any more: submit it again")
-        place = self._place_for(zoo, name, record.uid, record.terms.checkpoint)
+        claimed = self._reserve(zoo, name, record.uid, record.terms.checkpoint)
         self._check_room(zoo)
         context = self._context()
         job = _again(record, context)
         tx = user_writes.register_again(
-            context, replace(job, fresh_start=context.op_id if fresh_start else ""), own, result, place
+            context, replace(job, fresh_start=context.op_id if fresh_start else ""), own, result, claimed
         )
-        return JobWrite(tx, Done(name, record.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), place)
+        return JobWrite(tx, Done(name, record.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), claimed)
 
     def basis(self, name: str) -> Basis:
         """What a resume from a savepoint would begin with. Raises Conflict for a uid that was cancelled or has finished."""
@@ -312,8 +312,10 @@ class JobOperations:
         if record.spec is None or record.terms is None:
             raise Conflict(f"the spec of {name} is not known any more: submit it again")
         running = why_running(record, _owned(found, name)) if isinstance(record, JobRef) else ""
-        told = record.changed.detail if isinstance(record, JobRef) else ""
-        return Basis(name, record.uid, record.revision, record.spec, record.terms.checkpoint, running, told)
+        last_known = record.changed.detail if isinstance(record, JobRef) else ""
+        return Basis(
+            name, record.uid, record.revision, record.spec, record.terms.checkpoint, running, last_known
+        )
 
     def resume_from(self, revision: Revision) -> Done:
         """Run again with the checkpoint of ``revision``, in one step: the claim of the old one is given up, its data stay.
@@ -326,29 +328,29 @@ class JobOperations:
         def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
             own = _owned(found, name)
-            context, place = self._context(), self._place_for(zoo, name, uid, revision.terms.checkpoint)
+            context, claimed = self._context(), self._reserve(zoo, name, uid, revision.terms.checkpoint)
             path = self._layout.lease(name)
             lease: Seen[Lease] = seen(Lease, zoo.read(path), path)
-            told = lease.record.remembered if isinstance(lease, Found) else None
+            last_known = lease.record.remembered if isinstance(lease, Found) else None
             remembered = moved_to(
-                revision.terms.checkpoint or "", revision.queries, told, own.record.remembered
+                revision.terms.checkpoint or "", revision.queries, last_known, own.record.remembered
             )
-            left = self._all_places(zoo).held(revision.basis.checkpoint, uid)
-            if left is not None and left[0] == place.path:
+            left = self._all_claims(zoo).held(revision.basis.checkpoint, uid)
+            if left is not None and left[0] == claimed.path:
                 raise Conflict(
-                    f"{name} has its checkpoint at {place.location} already: choose another location"
+                    f"{name} has its checkpoint at {claimed.location} already: choose another location"
                 )
             move = Move(remembered, lease, left)
             if found.ref is None:
-                return self._register_moved(zoo, found, revision, context, place, move)
+                return self._register_moved(zoo, found, revision, context, claimed, move)
             ref = _live(found, name, uid)
             running = why_running(ref.record, own)
             if running:
                 raise Conflict(running)
             require_basis(revision.basis, ref.record)
             job = moved_reference(ref.record, revision, "resumed", context.op_id, context.at)
-            tx = user_writes.resume_from(context, ref, own, job, place, move)
-            return JobWrite(tx, Done(name, uid, Did.RESUMED), _changed_by(tx, ref), place)
+            tx = user_writes.resume_from(context, ref, own, job, claimed, move)
+            return JobWrite(tx, Done(name, uid, Did.RESUMED), _changed_by(tx, ref), claimed)
 
         return self._carry_out(name, uid, attempt)
 
@@ -358,7 +360,7 @@ class JobOperations:
         found: JobRecords,
         revision: Revision,
         context: UserWriteContext,
-        place: ClaimedLocation,
+        claimed: ClaimedLocation,
         move: Move,
     ) -> JobWrite:
         name = revision.basis.name
@@ -369,8 +371,8 @@ class JobOperations:
         job = moved_reference(
             _again(result.record, context), revision, "registered again", context.op_id, context.at
         )
-        tx = user_writes.register_again(context, job, own, result, place, move)
-        return JobWrite(tx, Done(name, job.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), place)
+        tx = user_writes.register_again(context, job, own, result, claimed, move)
+        return JobWrite(tx, Done(name, job.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), claimed)
 
     # -- the loop -------------------------------------------------------------------------------------------------
 
@@ -385,8 +387,8 @@ class JobOperations:
                 if self._commit(zoo, step, name, uid):
                     return step.done
             except GuardFailed:
-                self._places = None
-        whole = judge_whole(
+                self._claims = None
+        whole = judge_fixed_znodes(
             self._layout, self._sessions.zoo().read_many(fixed_paths(self._layout)).nodes, ANY_AGE
         )
         if whole.distrust is not None:
@@ -407,8 +409,8 @@ class JobOperations:
             lambda now: write.applied(self._read(now, name, uid)),
             f"show {name} tells as soon as ZooKeeper answers, and the same command may be given again",
         )
-        if committed and write.place is not None and self._places is not None:
-            self._places.taken(write.place, name, uid)
+        if committed and write.claimed is not None and self._claims is not None:
+            self._claims.taken(write.claimed, name, uid)
         return committed
 
     def _read(self, zoo: ZkSession, name: str, uid: str | None) -> JobRecords:
@@ -434,18 +436,18 @@ class JobOperations:
             return False
         return zoo.read(self._layout.assignment(own.supervisor, own.uid, own.attempt)) is not None
 
-    def _place_for(self, zoo: ZkSession, name: str, uid: str | None, location: str | None) -> ClaimedLocation:
+    def _reserve(self, zoo: ZkSession, name: str, uid: str | None, location: str | None) -> ClaimedLocation:
         """Also refuses what an older uid of the name still claims only to have it deleted: it would be a matter of luck
         whether the new one goes on from there. Read after the ownership, which every end of a uid moves."""
-        cached = self._places is not None
+        cached = self._claims is not None
         try:
-            place = self._all_places(zoo).reserve(name, location)
+            claimed = self._all_claims(zoo).reserve(name, location)
         except Conflict:
             if not cached:
                 raise
-            self._places = None  # what was in the way when they were read may be gone
-            place = self._all_places(zoo).reserve(name, location)
-        claim = place.claim.record if isinstance(place.claim, Found) else None
+            self._claims = None  # what was in the way when they were read may be gone
+            claimed = self._all_claims(zoo).reserve(name, location)
+        claim = claimed.claim.record if isinstance(claimed.claim, Found) else None
         if claim is not None and claim.uid != uid:
             path = self._layout.result(claim.uid)
             result: Seen[Result] = seen(Result, zoo.read(path), path)
@@ -455,12 +457,12 @@ class JobOperations:
                 and result.record.state is Cleanliness.DIRTY
             ):
                 raise Conflict(being_deleted(name, claim.location))
-        return place
+        return claimed
 
-    def _all_places(self, zoo: ZkSession) -> CheckpointClaims:
-        if self._places is None:
-            self._places = CheckpointClaims.load(zoo, self._layout)
-        return self._places
+    def _all_claims(self, zoo: ZkSession) -> CheckpointClaims:
+        if self._claims is None:
+            self._claims = CheckpointClaims.load(zoo, self._layout)
+        return self._claims
 
     def _context(self) -> UserWriteContext:
         return UserWriteContext(self._layout, new_op_id(), wall_iso())
@@ -482,7 +484,7 @@ def _reference(submission: Submission, context: UserWriteContext) -> JobRef:
         changed=Entry(at=context.at, event="submitted"),
         op=context.op_id,
         fresh_start=context.op_id if submission.fresh_start else "",
-        begins_with=words_of(submission.queries),
+        begins_with=pairs_of(submission.queries),
     )
 
 

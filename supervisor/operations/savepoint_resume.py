@@ -31,7 +31,7 @@ DETAIL_MAX_BYTES = 120
 class Basis:
     """The newest revision of a job. ``running``: why it may run, so that its checkpoint must be left alone; else ``""``.
 
-    ``told``: what its user's last change says of itself.
+    ``recorded_detail``: what its user's last change says of itself.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Basis:
     spec: BlobRef
     checkpoint: str | None
     running: str
-    told: str = ""
+    recorded_detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ def require_basis(basis: Basis, now: JobRef | Result) -> None:
         raise Conflict(f"{basis.name} was changed by somebody else meanwhile: try again")
 
 
-def told_of(savepoint: str, checkpoint: str | None) -> str:
+def savepoint_detail(savepoint: str, checkpoint: str | None) -> str:
     """What is written beside the change, for people, and for a command that is given again."""
     return clip(f"from savepoint {savepoint}, now at {checkpoint}", DETAIL_MAX_BYTES)
 
 
 def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: str) -> JobRef:
     """``job`` as it is to be: it runs with the new checkpoint, of which nobody has accepted anything and nobody left it."""
-    detail = told_of(revision.savepoint, revision.terms.checkpoint)
+    detail = savepoint_detail(revision.savepoint, revision.terms.checkpoint)
     return replace(
         job,
         revision=revision.basis.revision + 1,

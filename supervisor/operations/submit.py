@@ -84,7 +84,7 @@ class Batch:
     """The files of one call, looked at together before anything is stored: two of them must not collide either."""
 
     def __init__(self, layout: Layout) -> None:
-        self._places = CheckpointClaims(layout, 0, {})
+        self._claims = CheckpointClaims(layout, 0, {})
         self._sources: dict[str, Prepared] = {}
 
     def add(self, prepared: Prepared) -> None:
@@ -94,7 +94,7 @@ class Batch:
             raise Conflict(
                 f"{prepared.source} and {before.source} are two different specs of {prepared.name}: keep one"
             )
-        place = self._places.reserve(prepared.name, prepared.spec.checkpoint)
-        if place is not None:
-            self._places.taken(place, prepared.name, uid="")
+        claimed = self._claims.reserve(prepared.name, prepared.spec.checkpoint)
+        if claimed is not None:
+            self._claims.taken(claimed, prepared.name, uid="")
         self._sources.setdefault(prepared.name, prepared)

@@ -24,6 +24,7 @@ from supervisor.model.actions import (
     Waited,
 )
 from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
+from supervisor.model.phrases import counted
 from supervisor.model.records import (
     Cause,
     Desired,
@@ -37,7 +38,6 @@ from supervisor.model.restart import Account, OnExhausted, spent
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.state import account_of, delay_of, has_finished
 from supervisor.model.view import Leftover, Row
-from supervisor.model.words import counted
 from supervisor.plan.table import ROWS, TABLE, Do, Owned, Wanted
 
 FRESH = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False)
@@ -237,7 +237,7 @@ def _assign(case: Case) -> Decision:
     own = case.own.record
     if _begins_afresh(case.ref.record, own):
         return _candidate(case, "to be started", FRESH)
-    return _candidate(case, "to be started", _carried(own))
+    return _candidate(case, "to be started", _account_after(own))
 
 
 def _assign_first(case: Case) -> Decision:
@@ -385,7 +385,7 @@ def _begins_afresh(job: JobRef, own: Ownership) -> bool:
     return own.uid != job.uid or own.restart_nonce != job.restart_nonce or own.revision != job.revision
 
 
-def _carried(own: Ownership) -> Account:
+def _account_after(own: Ownership) -> Account:
     """An un-assigned attempt is no restart: the account stays as it stood."""
     return Account(own.failures, own.charged, own.recent_s, 0.0, exhausted=False)
 

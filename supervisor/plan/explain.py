@@ -222,11 +222,11 @@ class Explainer:
             reason=shown.reason,
             cell=cell,
             rule=TABLE[cell] if cell else None,
-            action=said(action) if action is not None else None,
+            action=sentence_of(action) if action is not None else None,
             why=action.why if action is not None else note.why if note is not None else "",
             waits_for=waits_for,
             wait_s=None if renewed else wait_s,
-            then=said(later) if later is not None else None,
+            then=sentence_of(later) if later is not None else None,
             held_by=self._held_by(name, action),
             attempt=own.attempt if own is not None and mine else 0,
             host=own.host if own is not None and mine and own.state not in DEAD else "",
@@ -399,7 +399,7 @@ def urgency(explained: Explanation) -> tuple[int, str]:
     return rank, explained.name
 
 
-def said(step: Action | WaitingAssignment) -> str:
+def sentence_of(step: Action | WaitingAssignment) -> str:
     """A step of the leader as one phrase."""
     match step:
         case Assign():
@@ -419,8 +419,8 @@ def said(step: Action | WaitingAssignment) -> str:
         case SuspendExhausted():
             return "suspend it"
         case CleanUp():
-            doomed = ", and delete its checkpoint" if step.deletes_checkpoint else ""
-            return f"clean up what {step.leftover.result.record.uid} left behind{doomed}"
+            deletion = ", and delete its checkpoint" if step.deletes_checkpoint else ""
+            return f"clean up what {step.leftover.result.record.uid} left behind{deletion}"
 
 
 def _waits_for(

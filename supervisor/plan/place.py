@@ -8,10 +8,10 @@ from dataclasses import replace
 from supervisor.model.actions import Assign, Note
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.load import Load
+from supervisor.model.phrases import all_its, counted
 from supervisor.model.records import HOST_CAUSES, Member, Ownership, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
-from supervisor.model.words import all_its, counted
 from supervisor.plan.decide import WaitingAssignment
 
 MEMORY_RAISED = "its driver memory was raised to {} after out_of_memory"

@@ -38,18 +38,18 @@ class Index:
     def __init__(self) -> None:
         self._at: dict[str, set[str]] = {}
         self._inside: dict[str, set[str]] = {}
-        self._places: dict[str, str] = {}
+        self._locations: dict[str, str] = {}
 
     def add(self, path: str, location: str) -> None:
         """Again for a path that is known: at ``location`` from now on."""
         self.discard(path)
-        self._places[path] = location
+        self._locations[path] = location
         self._at.setdefault(location, set()).add(path)
         for ancestor in _ancestors(location):
             self._inside.setdefault(ancestor, set()).add(path)
 
     def discard(self, path: str) -> None:
-        location = self._places.pop(path, None)
+        location = self._locations.pop(path, None)
         if location is not None:
             self._at[location].discard(path)
             for ancestor in _ancestors(location):
@@ -63,7 +63,7 @@ class Index:
         return frozenset(found)
 
     def paths(self) -> frozenset[str]:
-        return frozenset(self._places)
+        return frozenset(self._locations)
 
 
 class CheckpointClaims:
@@ -126,15 +126,15 @@ class CheckpointClaims:
         claim = self._claims.get(path)
         return (path, claim) if isinstance(claim, Found) and claim.record.uid == uid else None
 
-    def taken(self, place: ClaimedLocation, name: str, uid: str) -> None:
-        """The multi with ``place`` committed: what it changed is known without reading again."""
-        self._generation = place.generation + 1
-        if place.path:
-            version = place.claim.version + 1 if isinstance(place.claim, Found) else 0
-            self._claims[place.path] = Found(
-                CheckpointClaim(location=place.location, name=name, uid=uid), version
+    def taken(self, claimed: ClaimedLocation, name: str, uid: str) -> None:
+        """The multi with ``claimed`` committed: what it changed is known without reading again."""
+        self._generation = claimed.generation + 1
+        if claimed.path:
+            version = claimed.claim.version + 1 if isinstance(claimed.claim, Found) else 0
+            self._claims[claimed.path] = Found(
+                CheckpointClaim(location=claimed.location, name=name, uid=uid), version
             )
-            self._index.add(place.path, place.location)
+            self._index.add(claimed.path, claimed.location)
 
 
 class Overlap(NamedTuple):
@@ -210,14 +210,14 @@ class Others:
         self._doubtful.discard(path)
         if found is None:
             self._index.discard(path)
-        elif isinstance(found, Found) and is_place_of(self._layout, path, found.record.location):
+        elif isinstance(found, Found) and is_claim_path(self._layout, path, found.record.location):
             self._index.add(path, found.record.location)
         else:
             self._index.discard(path)
             self._doubtful.add(path)
 
 
-def is_place_of(layout: Layout, path: str, location: str) -> bool:
+def is_claim_path(layout: Layout, path: str, location: str) -> bool:
     """Whether a claim of ``location`` stands at ``path``, as every one does that was not altered by hand."""
     try:
         return normalise(location) == location and layout.checkpoint(digest(location)) == path
@@ -265,10 +265,10 @@ def _ancestors(location: str) -> list[str]:
     return found
 
 
-def being_deleted(name: str, place: str) -> str:
-    """Why nobody can have ``place`` now."""
+def being_deleted(name: str, location: str) -> str:
+    """Why nobody can have ``location`` now."""
     return (
-        f"the checkpoint of the ended job {name} at {place} is being deleted, as its spec asks (checkpoint_on_cancel): "
+        f"the checkpoint of the ended job {name} at {location} is being deleted, as its spec asks (checkpoint_on_cancel): "
         f"submit when show {name} says that it was deleted, or choose another location"
     )
 

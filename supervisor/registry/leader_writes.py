@@ -55,7 +55,7 @@ def end_wait(context: LeaderWriteContext, accepted: Found[Acceptance]) -> Transa
 
 
 def make_parents(context: LeaderWriteContext, missing: tuple[str, ...]) -> Transaction:
-    """Parents that somebody removed by hand, empty: hosts and shims tell again what was below them (``registry.whole``)."""
+    """Parents that somebody removed by hand, empty: hosts and shims tell again what was below them (``registry.fixed_znodes``)."""
     return context.transaction("make_parents", *(Create(path, b"") for path in missing))
 
 

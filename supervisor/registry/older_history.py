@@ -17,10 +17,10 @@ EARLIER_MAX_BYTES: Final = 1536
 TO_COME_BYTES: Final = 750
 """What is left free for those who append: an attempt's claim and the words of its end."""
 
-Told = TypeVar("Told", Ownership, Result)
+Recorded = TypeVar("Recorded", Ownership, Result)
 
 
-def older_aside(record: Told) -> Told:
+def older_aside(record: Recorded) -> Recorded:
     """``record`` with the newest entries as they are and the older ones packed, within its 4 KiB.
 
     ``HISTORY_KEPT`` stay as they are; in a record so full that something would be lost for it, half as many.

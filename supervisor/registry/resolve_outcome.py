@@ -33,7 +33,7 @@ def commit_resolved(
     zoo: ZkSession,
     tx: Transaction,
     committed: Callable[[ZkSession], bool | None],
-    how_to_tell: str = ASK_STATUS,
+    how_to_find_out: str = ASK_STATUS,
 ) -> bool:
     """Commit ``tx`` through ``zoo``, a client of ``sessions``, and know what came of it.
 
@@ -52,9 +52,9 @@ def commit_resolved(
         outcome = committed(resolved)
     except Unreachable as error:
         why = error.complaint.what
-        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {why}", how_to_tell) from lost
+        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {why}", how_to_find_out) from lost
     if outcome is None:
         raise OutcomeUnknown(
-            f"the outcome of {tx.what} is unknown: it was changed again meanwhile", how_to_tell
+            f"the outcome of {tx.what} is unknown: it was changed again meanwhile", how_to_find_out
         ) from lost
     return outcome

@@ -67,7 +67,7 @@ def submit(
     context: UserWriteContext,
     job: JobRef,
     own: Seen[Ownership],
-    place: ClaimedLocation | None,
+    claimed: ClaimedLocation | None,
     last: Seen[Lease] = None,
 ) -> Transaction:
     """Register a new uid. Its blob and artifacts must be in the store already.
@@ -95,7 +95,7 @@ def submit(
             fence,
             Create(layout.result(job.uid), b""),
             Delete(layout.result(job.uid), 0),
-            *_claim_place(context, job, place),
+            *_claim_location(context, job, claimed),
             ring_doorbell(layout, name),
         ),
     )
@@ -106,12 +106,12 @@ def register_again(
     job: JobRef,
     own: Found[Ownership],
     result: Found[Result],
-    place: ClaimedLocation | None,
+    claimed: ClaimedLocation | None,
     move: Move | None = None,
 ) -> Transaction:
     """Resume or restart of a failed uid: the same uid, the next attempt number, no failures, a fresh budget.
 
-    ``move``: its checkpoint is at ``place`` from now on; as ``resume_from``.
+    ``move``: its checkpoint is at ``claimed`` from now on; as ``resume_from``.
     """
     layout, name = context.layout, job.name
     kept = replace(
@@ -131,7 +131,7 @@ def register_again(
             Create(layout.job(name), encode(replace(job, op=context.op_id))),
             Delete(layout.result(job.uid), result.version),
             SetData(layout.own(name), encode(kept), own.version),
-            *_claim_place(context, job, place),
+            *_claim_location(context, job, claimed),
             *_leave(context, name, move),
             ring_doorbell(layout, name),
         ),
@@ -279,7 +279,7 @@ def resume_from(
     ref: Found[JobRef],
     own: Found[Ownership],
     job: JobRef,
-    place: ClaimedLocation,
+    claimed: ClaimedLocation,
     move: Move,
 ) -> Transaction:
     """A new revision, ``job``, whose checkpoint is a copy of a savepoint; it runs again from there. Both are stored already.
@@ -299,7 +299,7 @@ def resume_from(
                 encode(replace(own.record, op=context.op_id, remembered=move.remembered)),
                 own.version,
             ),
-            *_claim_place(context, job, place),
+            *_claim_location(context, job, claimed),
             *_leave(context, name, move),
             ring_doorbell(layout, name),
         ),
@@ -371,16 +371,20 @@ def _recovered(context: UserWriteContext, uid: str, event: str, last: Seen[Lease
     )
 
 
-def _claim_place(context: UserWriteContext, job: JobRef, place: ClaimedLocation | None) -> tuple[Op, ...]:
-    if place is None:
+def _claim_location(
+    context: UserWriteContext, job: JobRef, claimed: ClaimedLocation | None
+) -> tuple[Op, ...]:
+    if claimed is None:
         return ()
-    moved = SetData(context.layout.checkpoints, context.op_id.encode(), place.generation)
-    if not place.path:
+    moved = SetData(context.layout.checkpoints, context.op_id.encode(), claimed.generation)
+    if not claimed.path:
         return (moved,)
-    kept = place.claim.record.extra if isinstance(place.claim, Found) else {}
-    data = encode(CheckpointClaim(location=place.location, name=job.name, uid=job.uid, extra=kept))
+    kept = claimed.claim.record.extra if isinstance(claimed.claim, Found) else {}
+    data = encode(CheckpointClaim(location=claimed.location, name=job.name, uid=job.uid, extra=kept))
     take: Op = (
-        Create(place.path, data) if place.claim is None else SetData(place.path, data, place.claim.version)
+        Create(claimed.path, data)
+        if claimed.claim is None
+        else SetData(claimed.path, data, claimed.claim.version)
     )
     return (take, moved)
 

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from supervisor.checkpoint.findings import CheckpointFinding
-from supervisor.checkpoint.inspect import inspect, places_of
+from supervisor.checkpoint.inspect import inspect, query_folders_of
 from supervisor.checkpoint.judge import judge
 from supervisor.checkpoint.layout import (
     COMMITS,
@@ -50,7 +50,7 @@ from supervisor.savepoints.manifest import (
 from supervisor.savepoints.view import SavedTree
 
 T = TypeVar("T")
-Tell = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 """Told how many objects are copied, and of how many."""
 
 WORKERS: Final = 16
@@ -80,14 +80,14 @@ class Creation:
         now: Callable[[], str],
         *,
         still_wanted: Callable[[], None] = lambda: None,
-        tell: Tell = lambda _done, _of: None,
+        report_progress: ReportProgress = lambda _done, _of: None,
     ) -> None:
         self._source = source
         self._target = target
         self._begun = begun
         self._now = now
         self._still_wanted = still_wanted
-        self._tell = tell
+        self._report_progress = report_progress
         self._copied: dict[str, tuple[Item, str]] = {}
         self.rounds = 0
 
@@ -130,7 +130,7 @@ class Creation:
         todo = [item for item in taken.items if self._copied.get(item.key, (None, ""))[0] != item]
         lost: set[str] = set()
         count = len(taken.items) - len(todo)
-        self._tell(count, len(taken.items))
+        self._report_progress(count, len(taken.items))
 
         def one(item: Item) -> str | None:
             mine = there.get(item.key)
@@ -147,7 +147,7 @@ class Creation:
             else:
                 self._copied[item.key] = (item, tag)
             count += 1
-            self._tell(count, len(taken.items))
+            self._report_progress(count, len(taken.items))
         return lost
 
     def _finish(self, taken: Taken, saved: Sequence[SavedObject]) -> Manifest:
@@ -208,10 +208,10 @@ def take(source: Area) -> Taken:
     items: list[Item] = []
     needed: set[str] = set()
     left_out = sum(1 for folder in others for _ in source.items(folder))
-    for place, newest in committed.items():
-        prefix = f"{place}/" if place else ""
-        chosen = [item for item in _below(source, place) if belongs(item.key[len(prefix) :], newest)]
-        queries.append(SavedQuery(place, _query_id(source, f"{prefix}{METADATA}"), newest))
+    for query_folder, newest in committed.items():
+        prefix = f"{query_folder}/" if query_folder else ""
+        chosen = [item for item in _below(source, query_folder) if belongs(item.key[len(prefix) :], newest)]
+        queries.append(SavedQuery(query_folder, _query_id(source, f"{prefix}{METADATA}"), newest))
         items += chosen
         needed |= {item.key for item in chosen if is_needed(item.key[len(prefix) :], newest)}
         # also if they had gone when listed
@@ -222,25 +222,25 @@ def take(source: Area) -> Taken:
 def boundaries(source: Area) -> tuple[dict[str, int], tuple[str, ...]]:
     """Directory of each query that has committed something → its newest committed batch; and directories that are no
     query's. Raises NotFound where there is no checkpoint, Conflict where there is nothing to save."""
-    places, others = places_of(source)
-    if not places:
+    query_folders, others = query_folders_of(source)
+    if not query_folders:
         raise NotFound(f"there is no checkpoint of Spark's at {source.location}")
     found = {}
-    for place in places:
-        folder = f"{place}/{COMMITS}" if place else COMMITS
+    for query_folder in query_folders:
+        folder = f"{query_folder}/{COMMITS}" if query_folder else COMMITS
         batches = [batch_of(item.key.rpartition("/")[2]) for item in source.items(folder)]
         newest = max((batch for batch in batches if batch is not None), default=None)
         if newest is not None:
-            found[place] = newest
+            found[query_folder] = newest
     if not found:
         raise Conflict(f"no query at {source.location} has committed a batch yet: there is nothing to save")
     return found, others
 
 
-def _below(source: Area, place: str) -> Iterator[Item]:
-    for item in source.items(place):
+def _below(source: Area, query_folder: str) -> Iterator[Item]:
+    for item in source.items(query_folder):
         top, slash, _ = item.key.partition("/")
-        if place or not slash or top in PARTS:
+        if query_folder or not slash or top in PARTS:
             yield item
 
 

@@ -27,7 +27,7 @@ from supervisor.model.seen import Found, Unreadable
 from supervisor.operations.checkpoints import Located, is_location
 from supervisor.operations.context import COMMAND_STORE_DEADLINE_S, CommandContext
 from supervisor.registry.checkpoint_claims import CheckpointClaims
-from supervisor.savepoints.create import Creation, Tell, boundaries
+from supervisor.savepoints.create import Creation, ReportProgress, boundaries
 from supervisor.savepoints.manifest import SHELF, Begun, Manifest, SavepointStage, checked_id, new_id
 from supervisor.savepoints.restore import RestoredCopy, restore
 from supervisor.savepoints.schedule import PREFIX, began_at_s, newest_of, slot_of
@@ -100,7 +100,7 @@ def create_savepoint(
     attempt: int,
     savepoint: str | None,
     begun: Callable[[Begun], None],
-    tell: Tell,
+    report_progress: ReportProgress,
     every_s: float = 0.0,
 ) -> Manifest:
     """Create it, or go on with the one of that id. ``begun`` is told before the first copy. ``every_s``: the period, if
@@ -135,7 +135,12 @@ def create_savepoint(
     begun(what)
     kept = what
     return Creation(
-        area, shelf.place(what), what, wall_iso, still_wanted=lambda: shelf.require(kept), tell=tell
+        area,
+        shelf.area_of(what),
+        what,
+        wall_iso,
+        still_wanted=lambda: shelf.require(kept),
+        report_progress=report_progress,
     ).run()
 
 
@@ -174,14 +179,14 @@ def find_savepoint(settings: Settings, name: str | None, which: str | None, conf
         raise NotFound(
             f"savepoint {entry.id} of {name} is incomplete: savepoint create {name} {entry.id} goes on"
         )
-    return shelf.place(entry.begun)
+    return shelf.area_of(entry.begun)
 
 
 def restore_to(
-    settings: Settings, saved: Area, target: str, conf: Mapping[str, str], tell: Tell
+    settings: Settings, saved: Area, target: str, conf: Mapping[str, str], report_progress: ReportProgress
 ) -> RestoredCopy:
     """Raises as ``savepoint_restore.restore``."""
-    return restore(saved, open_area(target, access_for(settings, target, conf)), wall_iso(), tell)
+    return restore(saved, open_area(target, access_for(settings, target, conf)), wall_iso(), report_progress)
 
 
 def require_free(context: CommandContext, name: str | None, location: str) -> None:
@@ -197,15 +202,15 @@ def require_free(context: CommandContext, name: str | None, location: str) -> No
     if name is None:
         CheckpointClaims.load(zoo, context.layout).reserve("", location)
         return
-    context.commands.check_place(name, location)
+    context.commands.check_location(name, location)
     try:
         found = context.commands.job_records(name)
     except NotFound:
         return
     if not isinstance(found.own, Unreadable) and (found.own is None or found.own.record.state in DEAD):
         return
-    place = found.ref.record.terms.checkpoint if isinstance(found.ref, Found) else None
-    if isinstance(found.own, Unreadable) or place is None or overlaps(place, location):
+    of_savepoint = found.ref.record.terms.checkpoint if isinstance(found.ref, Found) else None
+    if isinstance(found.own, Unreadable) or of_savepoint is None or overlaps(of_savepoint, location):
         raise Conflict(f"{name} may be running: suspend it first (suspend {name} --wait), then restore")
     # of the same name, of an older submission, counts too
     CheckpointClaims.load(zoo, context.layout).reserve("", location)

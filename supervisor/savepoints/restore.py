@@ -19,7 +19,14 @@ from supervisor.checkpoint.schema_paths import moved
 from supervisor.clients.store.area import PARTIAL, Area, Item
 from supervisor.errors import Conflict, Corrupt, NotFound
 from supervisor.model.location import digest, overlaps
-from supervisor.savepoints.create import Tell, differences, differing, in_parallel, manifest_at, problems_of
+from supervisor.savepoints.create import (
+    ReportProgress,
+    differences,
+    differing,
+    in_parallel,
+    manifest_at,
+    problems_of,
+)
 from supervisor.savepoints.manifest import (
     DATA,
     OBJECTS_MAX_BYTES,
@@ -69,7 +76,9 @@ def verify(area: Area) -> CopyVerdict:
     return CopyVerdict(manifest, (*problems, *(str(each) for each in problems_of(SavedTree(area, saved)))))
 
 
-def restore(area: Area, target: Area, at: str, tell: Tell = lambda _done, _of: None) -> RestoredCopy:
+def restore(
+    area: Area, target: Area, at: str, report_progress: ReportProgress = lambda _done, _of: None
+) -> RestoredCopy:
     """``at``: wall time as text. Raises NotFound, Corrupt (the savepoint is not what it was), Conflict (the target is not
     empty), and what the areas raise. Interrupted: asked again it goes on."""
     if overlaps(area.location, target.location):
@@ -80,12 +89,12 @@ def restore(area: Area, target: Area, at: str, tell: Tell = lambda _done, _of: N
     note = json.dumps({"v": 1, "target": target.location, "at": at}).encode()
     area.write(mark, note)  # before the manifest is read: see savepoint_shelf.delete
     try:
-        return _restore(area, target, tell)
+        return _restore(area, target, report_progress)
     finally:
         area.remove(mark)
 
 
-def _restore(area: Area, target: Area, tell: Tell) -> RestoredCopy:
+def _restore(area: Area, target: Area, report_progress: ReportProgress) -> RestoredCopy:
     manifest, saved = read_savepoint(area)
     wrong = differences(area, saved, read_files=False)
     if wrong:
@@ -104,7 +113,7 @@ def _restore(area: Area, target: Area, tell: Tell) -> RestoredCopy:
     target.write(
         MARK, json.dumps({"v": 1, "savepoint": manifest.id, "objects": manifest.objects_sha256}).encode()
     )
-    _copy(area, target, saved, there, changed, tell)
+    _copy(area, target, saved, there, changed, report_progress)
     _compare(target, saved, changed, manifest)
     found = problems_of(target)
     if found:
@@ -137,7 +146,7 @@ def _copy(
     saved: tuple[SavedObject, ...],
     there: dict[str, Item],
     changed: Mapping[str, bytes],
-    tell: Tell,
+    report_progress: ReportProgress,
 ) -> None:
     listed = {item.key: item for item in area.items(DATA)}
 
@@ -150,11 +159,11 @@ def _copy(
             return target.tag(mine)
         return target.copy_from(area, item, each.key)
 
-    tell(0, len(saved))
+    report_progress(0, len(saved))
     for done, (each, tag) in enumerate(in_parallel(one, sorted(saved, key=_turn)), 1):
         if target.location.startswith("file:") and tag != each.tag:  # of the very bytes that were copied
             raise Corrupt(f"the savepoint is damaged: {each.key} has another content", "see savepoint verify")
-        tell(done, len(saved))
+        report_progress(done, len(saved))
 
 
 def _compare(

@@ -15,8 +15,8 @@ from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.location import normalise, overlaps
 from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Did, Done
-from supervisor.operations.savepoint_resume import Basis, Revision, told_of
-from supervisor.savepoints.create import Tell, manifest_at
+from supervisor.operations.savepoint_resume import Basis, Revision, savepoint_detail
+from supervisor.savepoints.create import ReportProgress, manifest_at
 from supervisor.savepoints.manifest import Manifest
 from supervisor.savepoints.operations import find_savepoint, restore_to
 from supervisor.savepoints.target import fresh_location, would_not_follow
@@ -44,7 +44,7 @@ def resume_from(
     which: str | None,
     to: str | None,
     begun: Callable[[Planned], None],
-    tell: Tell,
+    report_progress: ReportProgress,
 ) -> Resumed:
     """``which``: id or location of the savepoint, None for the newest. ``to``: where the checkpoint shall be from now on.
 
@@ -72,10 +72,10 @@ def resume_from(
             f"{target} overlaps {spec.checkpoint}, the checkpoint that {name} has: choose another location"
         )
     moved = _moved(spec, target)
-    context.commands.check_place(name, target)
+    context.commands.check_location(name, target)
     planned = Planned(name, manifest, spec.checkpoint, target)
     begun(planned)
-    restored = restore_to(context.settings, saved, target, spec.conf, tell)
+    restored = restore_to(context.settings, saved, target, spec.conf, report_progress)
     ref = blobs.put_spec(name, basis.uid, basis.revision + 1, canonical_json(moved))
     queries = tuple(SeenQuery(query.id, query.batch) for query in restored.manifest.queries)
     done = context.commands.resume_from(Revision(basis, ref, moved.terms(), manifest.id, queries))
@@ -84,7 +84,7 @@ def resume_from(
 
 def _is_done(basis: Basis, checkpoint: str, savepoint: str, to: str | None) -> bool:
     """Was this very command given before, and its answer lost?"""
-    return basis.told == told_of(savepoint, checkpoint) and (
+    return basis.recorded_detail == savepoint_detail(savepoint, checkpoint) and (
         to is None or normalise(to) == normalise(checkpoint)
     )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from supervisor.clients.store.area import PARTIAL, Area, Item
 from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, SupervisorError
 from supervisor.model.location import normalise
-from supervisor.savepoints.create import Tell, in_parallel, manifest_at
+from supervisor.savepoints.create import ReportProgress, in_parallel, manifest_at
 from supervisor.savepoints.manifest import (
     BEGUN,
     DATA,
@@ -120,7 +120,7 @@ class Shelf:
         sizes = [item.bytes for item in self._area.items(f"{name}/{savepoint}")]
         return len(sizes), sum(sizes)
 
-    def place(self, begun: Begun) -> Area:
+    def area_of(self, begun: Begun) -> Area:
         """Where the copies lie."""
         return self._open(begun.location, begun.access)
 
@@ -134,7 +134,12 @@ class Shelf:
             raise Conflict(f"savepoint {begun.id} of {begun.name} was deleted while it was being created")
 
     def delete(
-        self, name: str, savepoint: str, *, force: bool = False, tell: Tell = lambda _done, _of: None
+        self,
+        name: str,
+        savepoint: str,
+        *,
+        force: bool = False,
+        report_progress: ReportProgress = lambda _done, _of: None,
     ) -> None:
         """Raises NotFound; Conflict while it is being restored, unless ``force``. Again after a crash: goes on."""
         level = self._area.level(f"{name}/{savepoint}")
@@ -152,7 +157,7 @@ class Shelf:
                 raise Conflict(
                     f"savepoint {savepoint} can't be deleted here: {away}", "--force removes its entry alone"
                 )
-            self._empty(self.place(begun), force, tell)
+            self._empty(self.area_of(begun), force, report_progress)
         here = f"{name}/{savepoint}"
         if begun is None or begun.location != self._home(name, savepoint):
             for item in list(self._area.items(here)):
@@ -160,25 +165,25 @@ class Shelf:
                     self._area.remove(item.key)
         self._area.remove(f"{here}/{BEGUN}")
 
-    def _empty(self, place: Area, force: bool, tell: Tell) -> None:
+    def _empty(self, area_of: Area, force: bool, report_progress: ReportProgress) -> None:
         if not force:
-            _refuse_readers(place)
+            _refuse_readers(area_of)
         try:
-            manifest = manifest_at(place)
+            manifest = manifest_at(area_of)
         except Corrupt:
             manifest = None
-        place.remove(MANIFEST)
+        area_of.remove(MANIFEST)
         if not force:
             try:
-                _refuse_readers(place)  # one that began between read the manifest while it was there
+                _refuse_readers(area_of)  # one that began between read the manifest while it was there
             except Conflict:
                 if manifest is not None:
-                    place.create(MANIFEST, encode_manifest(manifest))
+                    area_of.create(MANIFEST, encode_manifest(manifest))
                 raise
-        todo = [item for item in place.items() if item.key != BEGUN]
-        tell(0, len(todo))
-        for done, _ in enumerate(in_parallel(_removing(place), todo), 1):
-            tell(done, len(todo))
+        todo = [item for item in area_of.items() if item.key != BEGUN]
+        report_progress(0, len(todo))
+        for done, _ in enumerate(in_parallel(_removing(area_of), todo), 1):
+            report_progress(done, len(todo))
 
     def _entry(self, name: str, savepoint: str) -> ShelfEntry:
         begun = None
@@ -191,7 +196,7 @@ class Shelf:
     def _entry_of(self, name: str, savepoint: str, begun: Begun | None) -> ShelfEntry:
         if begun is None:
             return ShelfEntry(name, savepoint, None, None)
-        manifest = manifest_at(self.place(begun))
+        manifest = manifest_at(self.area_of(begun))
         return ShelfEntry(
             name, savepoint, begun, manifest, "" if manifest is not None else self._out_of_sight(begun)
         )
@@ -200,7 +205,7 @@ class Shelf:
         """Beside a checkpoint on the file system of another host, it may be. Nothing there proves nothing then."""
         if not begun.location.startswith("file:") or begun.location == self._home(begun.name, begun.id):
             return ""
-        level = self.place(begun).level("")
+        level = self.area_of(begun).level("")
         if level.objects or level.folders:
             return ""
         return f"it lies at {begun.location}, where this host sees nothing: ask on the host that made it"
@@ -249,23 +254,23 @@ def _is_ours(keys: set[str], folders: tuple[str, ...]) -> bool:
     )
 
 
-def _refuse_readers(place: Area) -> None:
-    for entry in place.level(RESTORES).objects:
+def _refuse_readers(area_of: Area) -> None:
+    for entry in area_of.level(RESTORES).objects:
         try:
-            note = json.loads(place.read(f"{RESTORES}/{entry.key}", SMALL_MAX_BYTES))
-            told = f"to {note['target']} since {note['at']}"
+            note = json.loads(area_of.read(f"{RESTORES}/{entry.key}", SMALL_MAX_BYTES))
+            reader = f"to {note['target']} since {note['at']}"
         except NotFound:
             continue
         except (Corrupt, ValueError, KeyError, TypeError, RecursionError):
-            told = "by somebody"
+            reader = "by somebody"
         raise Conflict(
-            f"it is being restored {told}: wait for it",
+            f"it is being restored {reader}: wait for it",
             "if that was interrupted, restore it there again, or give --force",
         )
 
 
-def _removing(place: Area) -> Callable[[Item], None]:
+def _removing(area_of: Area) -> Callable[[Item], None]:
     def remove(item: Item) -> None:
-        place.remove(item.key)
+        area_of.remove(item.key)
 
     return remove

@@ -14,7 +14,7 @@ from supervisor.model.records import Desired, JobRef
 from supervisor.model.seen import Found
 from supervisor.operations.checkpoints import Located, located
 from supervisor.operations.context import CommandContext
-from supervisor.savepoints.create import Tell, boundaries
+from supervisor.savepoints.create import ReportProgress, boundaries
 from supervisor.savepoints.manifest import Begun, Manifest, checked_id, new_id
 from supervisor.savepoints.operations import access_for, create_savepoint, home_of, shelf_of
 from supervisor.savepoints.restore import verify
@@ -31,8 +31,8 @@ class SuspendedSavepoint(NamedTuple):
 def check_before(context: CommandContext, name: str, savepoint: str | None) -> None:
     """Refuse what can't come to a savepoint before the job is stopped for it. Raises NotFound, Conflict, InvalidInput and
     what ZooKeeper and the store raise."""
-    place = located(context, name)
-    home_of(context.settings, place, name, checked_id(savepoint or "one"))
+    found = located(context, name)
+    home_of(context.settings, found, name, checked_id(savepoint or "one"))
     entry = _entry(context, name, savepoint) if savepoint is not None else None
     ref = context.commands.job_records(name).ref
     suspended = isinstance(ref, Found) and ref.record.desired is Desired.SUSPENDED
@@ -54,22 +54,24 @@ def save(
     name: str,
     savepoint: str,
     begun: Callable[[Begun], None],
-    tell: Tell,
+    report_progress: ReportProgress,
 ) -> SuspendedSavepoint:
     """Create and verify it, or go on with it; its driver must have stopped. Raises Conflict if the savepoint of that id is
     of another state of the checkpoint, Corrupt if it is not whole, and as ``create_savepoint``."""
-    place, job_records = located(context, name), context.commands.job_records(name)
+    found, job_records = located(context, name), context.commands.job_records(name)
     own = job_records.own.record if isinstance(job_records.own, Found) else None
     entry = _entry(context, name, savepoint)
     if entry is not None and entry.manifest is not None:
-        _require_same(context, place, entry.manifest)
+        _require_same(context, found, entry.manifest)
         return SuspendedSavepoint(entry.manifest, False)
     uid, attempt = (own.newest_uid, own.attempt) if own is not None else ("", 0)
-    manifest = create_savepoint(context.settings, place, name, uid, attempt, savepoint, begun, tell)
+    manifest = create_savepoint(
+        context.settings, found, name, uid, attempt, savepoint, begun, report_progress
+    )
     made = _entry(context, name, savepoint)
     if made is None or made.begun is None:
         raise Conflict(f"savepoint {savepoint} of {name} was deleted while it was being verified")
-    wrong = verify(shelf_of(context.settings).place(made.begun)).problems
+    wrong = verify(shelf_of(context.settings).area_of(made.begun)).problems
     if wrong:
         raise Corrupt(f"savepoint {savepoint} of {name} is damaged: {wrong[0]}", "see savepoint verify")
     _suspended(context, name)
@@ -92,8 +94,11 @@ def _entry(context: CommandContext, name: str, savepoint: str) -> ShelfEntry | N
         return None
 
 
-def _require_same(context: CommandContext, place: Located, manifest: Manifest) -> None:
-    area = open_area(place.location, access_for(context.settings, place.location, place.conf))
+def _require_same(context: CommandContext, located: Located, manifest: Manifest) -> None:
+    area = open_area(
+        located.location,
+        access_for(context.settings, located.location, located.conf),
+    )
     now, _ = boundaries(area)
     if manifest.source != area.location or {query.path: query.batch for query in manifest.queries} != now:
         raise Conflict(

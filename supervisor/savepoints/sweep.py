@@ -37,7 +37,7 @@ class SavepointSweeper:
             return ()
         self._next_at_s = began_at_s + EVERY_S
         seen: dict[tuple[str, str], Sighting] = {}
-        doomed = []
+        to_delete = []
         for each in self._shelf.leftovers():
             if not go_on():
                 return ()
@@ -48,10 +48,10 @@ class SavepointSweeper:
             before = self._sightings.get(each)
             seen[each] = before if before is not None and before[0] == now else (now, self._clock())
             if began_at_s - seen[each][1] >= GRACE_S:
-                doomed.append(each)
+                to_delete.append(each)
         self._sightings = seen
         removed = []
-        for name, savepoint in doomed[:DELETES_MAX]:
+        for name, savepoint in to_delete[:DELETES_MAX]:
             if not go_on():
                 break
             try:

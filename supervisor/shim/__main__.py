@@ -34,7 +34,7 @@ def main(directory: str, cgroup: str | None) -> int:
             return 0
         own_attempt(directory, cgroup)
     except (OSError, SupervisorError) as error:
-        ShimLog(os.path.basename(directory)).say("shim_not_begun", "error", why=str(error))
+        ShimLog(os.path.basename(directory)).log_event("shim_not_begun", "error", why=str(error))
         return 1
     return 0
 

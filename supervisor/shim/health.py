@@ -42,11 +42,11 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
             lives = _query_lives(life, now_s)
             return replace(lives, batch_s=life.batch_s or now_s, progress=report.progress or life.progress)
         case "looked":
-            looked = replace(life, looked_s=now_s)
+            probed = replace(life, looked_s=now_s)
             return (
-                after_report(looked, replace(report, event="progress"), now_s)
+                after_report(probed, replace(report, event="progress"), now_s)
                 if _has_moved(life, report)
-                else looked
+                else probed
             )
         case "error" | "terminated":
             return replace(life, error=report.error or life.error)

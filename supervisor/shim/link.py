@@ -31,15 +31,15 @@ _CLOSE_S = 5.0
 
 
 class RegistryLink:
-    """``post`` takes events, ``say`` lines for the log, from any thread and without blocking."""
+    """``post_event`` takes events, ``log`` lines for the log, from any thread and without blocking."""
 
     def __init__(
-        self, launch: Launch, layout: Layout, post: Callable[[Event], None], say: Callable[..., None]
+        self, launch: Launch, layout: Layout, post_event: Callable[[Event], None], log: Callable[..., None]
     ) -> None:
         self._launch = launch
         self._layout = layout
-        self._post = post
-        self._say = say
+        self._post_event = post_event
+        self._log = log
         self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._passwords: dict[int, bytes] = {}
         self._generation = 0
@@ -81,9 +81,9 @@ class RegistryLink:
             self._passwords[session.id] = session.password
             for old in list(self._passwords)[:-_SESSIONS_KEPT]:
                 del self._passwords[old]
-            self._post(shim.Connected(session.id))
+            self._post_event(shim.Connected(session.id))
         else:
-            self._post(shim.Disconnected() if link is Link.SUSPENDED else shim.SessionLost())
+            self._post_event(shim.Disconnected() if link is Link.SUSPENDED else shim.SessionLost())
 
     def _work(self) -> None:
         while True:
@@ -93,21 +93,21 @@ class RegistryLink:
             try:
                 self._do(request)
             except Exception as error:  # noqa: BLE001 - the edge of this thread: each request must be answered
-                self._post(_failure(request))
-                self._say("shim_request_failed", "error", why=repr(error))
+                self._post_event(_failure(request))
+                self._log("shim_request_failed", "error", why=repr(error))
 
     def _do(self, request: Request) -> None:
         match request:
             case shim.Read(token):
-                self._post(self._read(token))
+                self._post_event(self._read(token))
             case shim.Commit(transaction, first):
-                self._post(self._commit(transaction, FIRST_CONNECTION if first else None))
+                self._post_event(self._commit(transaction, FIRST_CONNECTION if first else None))
             case shim.NewClient():
                 old, self._generation = self._client, self._generation + 1
                 old.close(0.5)
                 self._new_client()
             case shim.CloseSession(session):
-                self._post(self._close_session(session))
+                self._post_event(self._close_session(session))
 
     def _read(self, token: int) -> Event:
         entry = self._launch.assignment
@@ -128,7 +128,7 @@ class RegistryLink:
 
     def _own_changed(self) -> None:
         """Always this one, never a new function: a watcher that is set again while it waits is the same to the client."""
-        self._post(shim.OwnChanged())
+        self._post_event(shim.OwnChanged())
 
     def _commit(self, transaction: Transaction, connection: int | None) -> Event:
         own_path = self._layout.own(self._launch.assignment.name)

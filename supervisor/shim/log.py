@@ -21,7 +21,7 @@ class ShimLog:
         about = {"job": job} if job else {}
         self._about = {**about, "uid": uid, "attempt": int(attempt) if attempt.isdigit() else attempt}
 
-    def say(self, event: str, level: str = "info", **fields: Any) -> None:
+    def log_event(self, event: str, level: str = "info", **fields: Any) -> None:
         """One line. Never raises."""
         head = {"timestamp": wall_iso(), "level": level, "event": event}
         line = {**head, **self._about, **fields, "logger": "supervisor.shim"}

@@ -55,7 +55,7 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
             life = _with_room(life, report)
             if len(life.queries) < TRACKED:
                 life = replace(life, queries=(*life.queries, QueryLife(key, report.query, now_s)))
-    changed = (_told(query, report, now_s) if query.id in keys else query for query in life.queries)
+    changed = (_with_report(query, report, now_s) if query.id in keys else query for query in life.queries)
     return replace(life, queries=tuple(changed))
 
 
@@ -74,7 +74,7 @@ def _with_room(life: Life, report: Reported) -> Life:
     )
 
 
-def _told(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
+def _with_report(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
     query = replace(query, name=report.query or query.name, last_at_s=now_s, at=report.at or query.at)
     match report.event:
         case "query":  # it may be one that had ended: the same checkpoint, started again
@@ -87,9 +87,9 @@ def _told(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
             return replace(query, ended=False, idle=report.event == "idle")
 
 
-def _with_committed(known: tuple[InPlace, ...], told: tuple[InPlace, ...]) -> tuple[InPlace, ...]:
-    ids = {each.id for each in told}
-    return (*(each for each in known if each.id not in ids), *told)[-QUERIES_MAX:]
+def _with_committed(known: tuple[InPlace, ...], reported: tuple[InPlace, ...]) -> tuple[InPlace, ...]:
+    ids = {each.id for each in reported}
+    return (*(each for each in known if each.id not in ids), *reported)[-QUERIES_MAX:]
 
 
 def remembered(launch: Launch, life: Life) -> CheckpointExpectation | None:

@@ -75,36 +75,39 @@ def parse(data: bytes) -> Reported | None:
     if not isinstance(body, dict) or not isinstance(body.get("event"), str):
         return None
     event = body["event"][:20]
-    told = Reported(event, query=_text(body.get("query")), id=_text(body.get("id")), at=wall_iso())
+    reported = Reported(event, query=_text(body.get("query")), id=_text(body.get("id")), at=wall_iso())
     if "checkpoint" in body:
-        told = replace(told, committed=_committed(body))
+        reported = replace(reported, committed=_committed(body))
     if event in ("progress", "looked"):
-        return replace(told, progress=_progress(body))
+        return replace(reported, progress=_progress(body))
     if event == "error":
-        kind, message = _words(body.get("kind")), _words(body.get("message"))
+        kind, message = _one_line(body.get("kind")), _one_line(body.get("message"))
         once = message if message.startswith(f"{kind}: ") else f"{kind}: {message}"
-        return replace(told, error=clip(once, _TEXT_MAX_BYTES))
+        return replace(reported, error=clip(once, _TEXT_MAX_BYTES))
     if event == "terminated" and body.get("error"):
-        return replace(told, error=clip(_words(body["error"]), _TEXT_MAX_BYTES))
+        return replace(reported, error=clip(_one_line(body["error"]), _TEXT_MAX_BYTES))
     if event == "stopping":
         queries = body.get("queries")
-        return replace(told, queries=queries if isinstance(queries, int) else 0)
-    return told
+        return replace(reported, queries=queries if isinstance(queries, int) else 0)
+    return reported
 
 
 def _committed(body: dict[str, Any]) -> tuple[InPlace, ...]:
     """Of the query that the report is about; of a JVM application's all, in ``committed``: id → batch."""
-    place = body.get("checkpoint")
-    if not isinstance(place, str) or not 0 < len(place.encode(errors="replace")) <= LOCATION_MAX_BYTES:
+    checkpoint = body.get("checkpoint")
+    if (
+        not isinstance(checkpoint, str)
+        or not 0 < len(checkpoint.encode(errors="replace")) <= LOCATION_MAX_BYTES
+    ):
         return ()
-    told = body.get("committed")
+    reported = body.get("committed")
     batches = (
-        list(told.items())[:QUERIES_MAX]
-        if isinstance(told, dict)
+        list(reported.items())[:QUERIES_MAX]
+        if isinstance(reported, dict)
         else [(body.get("id"), body.get("batch_id"))]
     )
     return tuple(
-        InPlace(query_id, batch, place)
+        InPlace(query_id, batch, checkpoint)
         for query_id, batch in batches
         if isinstance(query_id, str)
         and 0 < len(query_id) <= _ID_MAX_CHARS
@@ -119,7 +122,7 @@ def _committed(body: dict[str, Any]) -> tuple[InPlace, ...]:
     )
 
 
-def _words(value: Any) -> str:
+def _one_line(value: Any) -> str:
     """Of a text or a number. Whatever holds others may be nested deeper than it can be written out."""
     return str(value) if isinstance(value, str | int | float) and not _is_endless(value) else ""
 

@@ -68,9 +68,9 @@ class Runner:
         self._reports = ReportSocket(parts.directory)
         entry = launch.assignment
         self._log = ShimLog(f"{entry.uid}.{entry.attempt}", entry.name)
-        self._link = RegistryLink(launch, layout, self._post, self._log.say)
+        self._link = RegistryLink(launch, layout, self._post_event, self._log.log_event)
         self._poll = select.poll()
-        self._said = b""
+        self._answer = b""
         self._heard = False
         self._let_go = False
         self._oom_watch: OomWatch | None = None
@@ -79,12 +79,12 @@ class Runner:
 
     def run(self) -> None:
         """Returns when everything about this attempt is done."""
-        signal.signal(signal.SIGTERM, lambda _number, _frame: self._post(shim.StopAsked()))
+        signal.signal(signal.SIGTERM, lambda _number, _frame: self._post_event(shim.StopAsked()))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
         for descriptor in (
             self._wake,
             self._reports.fileno(),
-            self._parts.starter.said,
+            self._parts.starter.answer,
             self._parts.starter.pidfd,
             self._parts.twin,
         ):
@@ -98,7 +98,7 @@ class Runner:
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
-    def _post(self, event: Event) -> None:
+    def _post_event(self, event: Event) -> None:
         """From any thread, and from signal handlers."""
         self._events.put(event)
         try:
@@ -115,22 +115,22 @@ class Runner:
             os.eventfd_read(self._wake)
         if self._parts.twin in ready:
             self._poll.unregister(self._parts.twin)
-            self._log.say(
+            self._log.log_event(
                 "shim_lost_twin", "warning", next="only shim and guardian are left to kill the driver"
             )
-        if self._parts.starter.said in ready:
+        if self._parts.starter.answer in ready:
             for event in self._hear_starter():
                 self._events.put(event)
 
     def _hear_starter(self) -> list[Event]:
         """Read once from its pipe; at the end of that say what became of exec."""
-        data = os.read(self._parts.starter.said, 4096)
-        self._said += data
+        data = os.read(self._parts.starter.answer, 4096)
+        self._answer += data
         if data:
             return []
-        self._poll.unregister(self._parts.starter.said)
+        self._poll.unregister(self._parts.starter.answer)
         self._heard = True
-        refusal = outcome(self._said)
+        refusal = outcome(self._answer)
         if not self._let_go:
             return []  # it died while it waited; its exit says the rest
         if refusal is None:
@@ -173,17 +173,17 @@ class Runner:
         while events and not self._finished:
             before = self._state
             self._state, effects = step(before, events.popleft(), Now(boottime_s(), wall_s()))
-            self._tell(before, self._state)
+            self._log_changes(before, self._state)
             events.extend(self._perform(effects))
 
-    def _tell(self, before: ShimState, now: ShimState) -> None:
+    def _log_changes(self, before: ShimState, now: ShimState) -> None:
         """The attempt's story, one line per step; and each kill for the host's metrics."""
         if now.stage is not before.stage:
-            self._log.say("shim_stage", stage=now.stage.value, was=before.stage.value)
+            self._log.log_event("shim_stage", stage=now.stage.value, was=before.stage.value)
         if now.phase is not before.phase:
-            self._log.say("shim_phase", phase=now.phase.value, was=before.phase.value)
+            self._log.log_event("shim_phase", phase=now.phase.value, was=before.phase.value)
         if now.status is not None and before.status is None:
-            self._log.say("shim_driver_exited", status=now.status, driver_pid=now.driver_pid)
+            self._log.log_event("shim_driver_exited", status=now.status, driver_pid=now.driver_pid)
         if now.empty_at_s is not None and before.empty_at_s is None and now.cause is not None:
             run_dir.note_kill(self._parts.directory, "shim", now.empty_at_s - now.kill_began_at_s)
 
@@ -209,15 +209,15 @@ class Runner:
                     events.extend(self._kill())
                 case shim.Finish(why):
                     self._finish(why)
-                case shim.WriteLog(said, why):
-                    self._log.say(said, why=why)
+                case shim.WriteLog(name, why):
+                    self._log.log_event(name, why=why)
         return events
 
     def _write_deadline(self, deadline_at_s: float | None) -> bool:
         try:
             self._parts.deadline.write(deadline_at_s)
         except OSError as error:
-            self._log.say("shim_deadline_unwritable", "error", why=str(error))
+            self._log.log_event("shim_deadline_unwritable", "error", why=str(error))
             return False
         return True
 
@@ -240,7 +240,7 @@ class Runner:
 
     def _finish(self, why: str) -> None:
         """The exit is recorded by now; not before may the cgroup go that lets the guardian record it as well."""
-        self._log.say("shim_done", why=why)
+        self._log.log_event("shim_done", why=why)
         self._finished = True
         os.close(self._parts.starter.go)
         self._parts.tree.kill(_FAREWELL_S)  # a starter that was never let go

@@ -44,12 +44,12 @@ _PERMANENT = (
 
 
 class Starter(NamedTuple):
-    """``go``: to let it go. ``said``: end of file means exec. ``output``: stdout and stderr of the driver."""
+    """``go``: to let it go. ``answer``: end of file means exec. ``output``: stdout and stderr of the driver."""
 
     pid: int
     pidfd: int
     go: int
-    said: int
+    answer: int
     output: int
 
 
@@ -71,23 +71,25 @@ def read_launch(directory: str) -> Launch:
 def fork_starter(launch: Launch, claim_id: str, tree: Containment) -> Starter:
     """Fork it and wait until it is inside. To be called while this process has one thread. Raises OSError."""
     wait_go, go = os.pipe()
-    said, say = os.pipe()
+    answer, write_answer = os.pipe()
     output, write_output = os.pipe()
     pid = os.fork()
     if pid == 0:
-        for descriptor in (go, said, output):
+        for descriptor in (go, answer, output):
             os.close(descriptor)
-        _be_starter(launch, {**launch.env, CLAIM_MARKER: claim_id}, tree, wait_go, say, write_output)
-    for descriptor in (wait_go, say, write_output):
+        _be_starter(launch, {**launch.env, CLAIM_MARKER: claim_id}, tree, wait_go, write_answer, write_output)
+    for descriptor in (wait_go, write_answer, write_output):
         os.close(descriptor)
-    starter = Starter(pid, os.pidfd_open(pid), go, said, output)
+    starter = Starter(pid, os.pidfd_open(pid), go, answer, output)
     poll = select.poll()
-    poll.register(said, select.POLLIN)
-    word = os.read(said, 1000) if poll.poll(READY_TIMEOUT_S * 1000) else b"it did not answer"
-    if word != b"ready\n":
+    poll.register(answer, select.POLLIN)
+    first_answer = os.read(answer, 1000) if poll.poll(READY_TIMEOUT_S * 1000) else b"it did not answer"
+    if first_answer != b"ready\n":
         signal.pidfd_send_signal(starter.pidfd, signal.SIGKILL)
         os.waitpid(pid, 0)
-        raise OSError(f"the starter could not be prepared: {word.decode(errors='replace') or 'it died'}")
+        raise OSError(
+            f"the starter could not be prepared: {first_answer.decode(errors='replace') or 'it died'}"
+        )
     return starter
 
 
@@ -96,18 +98,18 @@ def let_go(starter: Starter, before_at_s: float) -> None:
     os.write(starter.go, f"{before_at_s:.6f}\n".encode())
 
 
-def outcome(said: bytes) -> Refusal | None:
-    """What became of exec: None = executed. ``said``: all that came from the starter after "ready"."""
-    if not said:
+def outcome(answer: bytes) -> Refusal | None:
+    """What became of exec: None = executed. ``answer``: all that came from the starter after "ready"."""
+    if not answer:
         return None
-    if said == b"late\n":
+    if answer == b"late\n":
         return Refusal(True, "its time was over", False)
-    number, _, text = said.decode(errors="replace").partition(" ")
+    number, _, text = answer.decode(errors="replace").partition(" ")
     return Refusal(False, text.strip(), number.isdigit() and int(number) in _PERMANENT)
 
 
 def _be_starter(
-    launch: Launch, env: dict[str, str], tree: Containment, wait_go: int, say: int, output: int
+    launch: Launch, env: dict[str, str], tree: Containment, wait_go: int, write_answer: int, output: int
 ) -> NoReturn:
     try:
         _default_signals()
@@ -115,22 +117,24 @@ def _be_starter(
         tree.enter()
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)
-        os.write(say, b"ready\n")
-        word = os.read(wait_go, 100)
-        if not word.endswith(b"\n"):
+        os.write(write_answer, b"ready\n")
+        deadline_line = os.read(wait_go, 100)
+        if not deadline_line.endswith(b"\n"):
             os._exit(0)
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.chdir(launch.cwd)
-        if boottime_s() >= float(word):
-            os.write(say, b"late\n")
+        if boottime_s() >= float(deadline_line):
+            os.write(write_answer, b"late\n")
         else:
             os.execvpe(launch.argv[0], launch.argv, env)
     except OSError as error:
         what = error.filename or launch.argv[0]
-        os.write(say, f"{error.errno} {what} could not be executed: {error.strerror}".encode()[:1000])
+        os.write(
+            write_answer, f"{error.errno} {what} could not be executed: {error.strerror}".encode()[:1000]
+        )
     except BaseException as error:  # noqa: BLE001 - a forked copy of the shim must never return into the shim's code
-        os.write(say, f"0 {launch.argv[:1]} could not be executed: {error!r}".encode()[:1000])
+        os.write(write_answer, f"0 {launch.argv[:1]} could not be executed: {error!r}".encode()[:1000])
     finally:
         os._exit(127)
 

@@ -18,7 +18,7 @@ from supervisor.clients.run_dir import DeadlineFile
 from supervisor.clients.second_killer import strike
 from supervisor.clock import boottime_s
 from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S
-from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, looks_again_at_s, step
+from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, next_probe_at_s, step
 from supervisor.shim.log import ShimLog
 
 
@@ -31,19 +31,19 @@ def fork_twin(tree: Containment, deadline: DeadlineFile, directory: str) -> int:
     """
     # ours before the fork: no moment at which the pid could mean somebody else
     shim = os.pidfd_open(os.getpid())
-    said, say = os.pipe()
+    read_pid, write_pid = os.pipe()
     gc.freeze()  # keep the collector from touching, and so copying, every page that the two share
     between = os.fork()
     if between == 0:
         try:
             os.setsid()
             if os.fork() == 0:
-                _be_twin(shim, tree, deadline, directory, say)
+                _be_twin(shim, tree, deadline, directory, write_pid)
         finally:
             os._exit(0)  # a forked copy of the shim must never return into the shim's code
-    os.close(say)
+    os.close(write_pid)
     os.waitpid(between, 0)
-    with os.fdopen(said, "rb") as pipe:
+    with os.fdopen(read_pid, "rb") as pipe:
         pid = int(pipe.read(20) or b"0")
     os.close(shim)
     if not pid:
@@ -51,7 +51,7 @@ def fork_twin(tree: Containment, deadline: DeadlineFile, directory: str) -> int:
     return pid
 
 
-def _be_twin(shim: int, tree: Containment, deadline: DeadlineFile, directory: str, say: int) -> None:
+def _be_twin(shim: int, tree: Containment, deadline: DeadlineFile, directory: str, write_pid: int) -> None:
     code = 1
     log = ShimLog(os.path.basename(directory))
     try:
@@ -60,12 +60,12 @@ def _be_twin(shim: int, tree: Containment, deadline: DeadlineFile, directory: st
             signal.signal(number, signal.SIG_IGN)  # it ends with the shim, not with the host's first hint
         with open("/proc/self/comm", "w", encoding="ascii") as file:
             file.write("shim-twin")
-        os.write(say, b"%d" % os.getpid())
-        os.close(say)
+        os.write(write_pid, b"%d" % os.getpid())
+        os.close(write_pid)
         watch(shim, tree, deadline, log, directory)
         code = 0
     except BaseException as error:  # noqa: BLE001 - nothing above could tell anybody
-        log.say("twin_failed", "error", why=repr(error))
+        log.log_event("twin_failed", "error", why=repr(error))
     finally:
         os._exit(code)
 
@@ -77,14 +77,14 @@ def watch(shim: int, tree: Containment, deadline: DeadlineFile, log: ShimLog, di
         dead = processes.wait_dead(shim, _pause_s(killer))
         killer = step(killer, _probe(dead, deadline), boottime_s())
     if not killer.shim_dead:
-        log.say("twin_acts", "error", why="the deadline is near and the shim has not acted")
+        log.log_event("twin_acts", "error", why="the deadline is near and the shim has not acted")
     while killer.act is not Act.OVER:
         before_at_s = killer.took_s
         killer = step(killer, strike(killer.act, shim, tree, KILL_TIME_S), boottime_s())
         if killer.took_s - before_at_s > KILL_TIME_S:
-            log.say("twin_kill_slow", "error", tree=killer.tree.value, killed_s=round(killer.took_s, 3))
+            log.log_event("twin_kill_slow", "error", tree=killer.tree.value, killed_s=round(killer.took_s, 3))
     if killer.deadline_at_s is not None:  # else the shim had seen to it, and only ended
-        log.say("twin_killed", "warning", tree=killer.tree.value, killed_s=round(killer.took_s, 3))
+        log.log_event("twin_killed", "warning", tree=killer.tree.value, killed_s=round(killer.took_s, 3))
         run_dir.note_kill(directory, "twin", killer.took_s)
 
 
@@ -97,7 +97,7 @@ def _probe(dead: bool, deadline: DeadlineFile) -> KillerProbe:
 
 def _pause_s(killer: SecondKiller) -> float:
     """At most p: a wait is measured on a clock that stands still while the host sleeps."""
-    at_s = looks_again_at_s(killer)
+    at_s = next_probe_at_s(killer)
     return (
         SECOND_KILLER_PERIOD_S if at_s is None else min(SECOND_KILLER_PERIOD_S, max(0.0, at_s - boottime_s()))
     )

@@ -110,36 +110,36 @@ def build_properties(
 
     ``driver_memory``: bytes that the leader has given the driver (``restart.memory_step``); 0: as job and host say.
     """
-    said = said_of(spec, toolchain)
+    given_conf = conf_of(spec, toolchain)
     if driver_memory:
-        said[MEMORY_KEY] = as_spark_size(driver_memory)
+        given_conf[MEMORY_KEY] = as_spark_size(driver_memory)
     # of spark-defaults.conf; the spec's own keys count
     for key in ("spark.master", "spark.submit.deployMode"):
-        said.pop(key, None)
-    if said.get("spark.remote"):
+        given_conf.pop(key, None)
+    if given_conf.get("spark.remote"):
         raise Refused(
             Cause.NOT_STARTED,
             "conf spark.remote names a Spark Connect server: its queries live where no lease holds them",
             "remove it",
         )
     added = {RETRIES_KEY: str(PORT_RETRIES)}
-    if toolchain.is_4_1 and said.get(FORMAT_KEY, "1") == "1":
+    if toolchain.is_4_1 and given_conf.get(FORMAT_KEY, "1") == "1":
         # 4.1 checks sums of state files whose names are used again after a failed batch, and then cannot go on
         # (SPARK-56461); 4.2 does the same as this line.
         added[CHECKSUM_KEY] = "false"
     bucket = bucket_of(spec.checkpoint or "")
     if bucket is not None:
-        added |= properties_for(said, bucket, store)
-    return {**added, **said, **fence.properties, **_joined(spec, files, toolchain, said, fence)}
+        added |= properties_for(given_conf, bucket, store)
+    return {**added, **given_conf, **fence.properties, **_joined(spec, files, toolchain, given_conf, fence)}
 
 
-def said_of(spec: JobSpec, toolchain: Toolchain) -> dict[str, str]:
+def conf_of(spec: JobSpec, toolchain: Toolchain) -> dict[str, str]:
     """The properties that job and host give, before anything is added."""
     return {**dict(toolchain.defaults), **spec.conf}
 
 
 def _joined(
-    spec: JobSpec, files: Files, toolchain: Toolchain, said: Mapping[str, str], fence: Fence
+    spec: JobSpec, files: Files, toolchain: Toolchain, given_conf: Mapping[str, str], fence: Fence
 ) -> dict[str, str]:
     """Lists to which the job, the host's defaults and we may all add; ``--jars`` and the like would replace them."""
     lists: dict[str, tuple[str, ...]] = {
@@ -152,9 +152,9 @@ def _joined(
         lists["spark.files"] = (files.application,)
     joined = {}
     # Quicker than spark.jars, which copies each through the block manager; executors elsewhere need that.
-    class_path = [said.get("spark.driver.extraClassPath", "")]
+    class_path = [given_conf.get("spark.driver.extraClassPath", "")]
     for_executors: tuple[Path, ...] = ()
-    if toolchain.s3a_jars and not _brings_s3a(spec, said):
+    if toolchain.s3a_jars and not _brings_s3a(spec, given_conf):
         class_path.append(f"{toolchain.s3a_jars[0].parent}/*")
         for_executors += toolchain.s3a_jars
     if fence.jar is not None:
@@ -166,7 +166,7 @@ def _joined(
             lists["spark.jars"] += tuple(map(str, for_executors))
     for key, ours in lists.items():
         if ours:
-            joined[key] = ",".join(filter(None, (said.get(key, ""), *ours)))
+            joined[key] = ",".join(filter(None, (given_conf.get(key, ""), *ours)))
     return joined
 
 
@@ -175,10 +175,11 @@ def _in_one_process(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _brings_s3a(spec: JobSpec, said: Mapping[str, str]) -> bool:
+def _brings_s3a(spec: JobSpec, given_conf: Mapping[str, str]) -> bool:
     """The job has S3A jars of its own; two versions on one class path would clash."""
     lists = (
-        said.get(key, "") for key in ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+        given_conf.get(key, "")
+        for key in ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
     )
     return any(
         "hadoop-aws" in text or "hadoop-cloud" in text for text in (*spec.packages, *spec.jars, *lists)

@@ -269,18 +269,18 @@ def listener(reports: Reports, orders: Any = None, places: dict[str, str] | None
             error = event.exception
             if orders is not None:
                 orders.committed.pop(str(event.runId), None)
-            said = {"query": name_of(event), "id": str(event.id), "error": None}
+            ended = {"query": name_of(event), "id": str(event.id), "error": None}
             if error is not None:
-                said.update(error=telling(error), kind=kind_of(error, event.errorClassOnException or ""))
-            report_end(reports, orders, said)
+                ended.update(error=telling(error), kind=kind_of(error, event.errorClassOnException or ""))
+            report_end(reports, orders, ended)
 
     return ReportingListener()
 
 
-def report_end(reports: Reports, orders: Any, said: dict[str, Any]) -> None:
+def report_end(reports: Reports, orders: Any, ended: dict[str, Any]) -> None:
     """Of a query. No later event says it again, so what the shim has no room for now is said at its next look."""
-    if not reports.send("terminated", **said) and orders is not None:
-        orders.unsaid[said["id"]] = said
+    if not reports.send("terminated", **ended) and orders is not None:
+        orders.unsaid[ended["id"]] = ended
 
 
 def progress_of(progress: Any) -> dict[str, Any]:
@@ -330,7 +330,7 @@ def complain(what: str) -> None:
 
 def kind_of(text: str, error_class: str) -> str:
     """A short name for an error: a telling word from anywhere in its text, else Spark's error class."""
-    return next((word for word in TELLING if word in text), error_class)
+    return next((verdict for verdict in TELLING if verdict in text), error_class)
 
 
 def telling(text: str) -> str:
@@ -368,16 +368,16 @@ def await_verdict(reports: Reports) -> None:
     There is no time-out here: a query that starts without its checkpoint starts from nothing. A supervisor that died looks
     again when it is back, and the shim ends what has not begun in time.
     """
-    path, said = os.environ.get("SPARK_SUPERVISOR_GATE"), False
+    path, reported = os.environ.get("SPARK_SUPERVISOR_GATE"), False
     while path:
         try:
-            word = json.loads(Path(path).read_bytes())
-            if word["cause"] == "":
+            verdict = json.loads(Path(path).read_bytes())
+            if verdict["cause"] == "":
                 return
-            sys.stderr.write(f"spark-supervisor: the application does not begin: {word['why']}\n")
+            sys.stderr.write(f"spark-supervisor: the application does not begin: {verdict['why']}\n")
             sys.exit(NOT_BEGUN)
         except (OSError, ValueError, KeyError, TypeError):  # nothing is decided yet
-            said = said or reports.send("waiting")
+            reported = reported or reports.send("waiting")
             time.sleep(BARRIER_POLL_S)
 
 

@@ -166,7 +166,7 @@ class Orders:
         self._send("stopping", queries=count)
         if not count:
             return
-        say(f"asked to stop within {within_s:g} s: {count} queries, each after the batch that it is in")
+        log(f"asked to stop within {within_s:g} s: {count} queries, each after the batch that it is in")
         closing: dict[str, Closing] = {}
         while queries or self._starting:
             for query in queries:
@@ -178,10 +178,10 @@ class Orders:
             queries = self.active()
         failed = [each.query for each in closing.values() if each.query.exception() is not None]
         if failed:
-            say(f"{len(failed)} queries failed while they were to stop")
+            log(f"{len(failed)} queries failed while they were to stop")
         else:
             self._send("stopped")
-            say("all queries have stopped at a batch boundary")
+            log("all queries have stopped at a batch boundary")
 
     def _has_committed(self, run: str, before: int) -> bool:
         return self.committed.get(run, 0) > before
@@ -331,7 +331,7 @@ def jvm() -> Any:
     return context._jvm
 
 
-def say(what: str) -> None:
+def log(what: str) -> None:
     """For the driver's log."""
     try:
         sys.stderr.write(f"spark-supervisor: {what}\n")
@@ -341,4 +341,4 @@ def say(what: str) -> None:
 
 
 def complain(what: str) -> None:
-    say(f"{what}: " + traceback.format_exc(limit=-1).strip().replace("\n", " | "))
+    log(f"{what}: " + traceback.format_exc(limit=-1).strip().replace("\n", " | "))

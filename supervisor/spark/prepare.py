@@ -19,7 +19,7 @@ from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause, clip
 from supervisor.settings.file import Settings
-from supervisor.spark.arguments import Files, build_argv, build_properties, said_of, session_arguments
+from supervisor.spark.arguments import Files, build_argv, build_properties, conf_of, session_arguments
 from supervisor.spark.environment import build_environment, passes
 from supervisor.spark.fence.build import Built, fence_jar
 from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this_spark
@@ -55,7 +55,7 @@ def prepare(
     spec: JobSpec,
     assignment: Assignment,
     settings: Settings,
-    place: AttemptPlace,
+    attempt_place: AttemptPlace,
     fetch_stored: Callable[[str], Path],
     *,
     root: str | None = None,
@@ -70,17 +70,19 @@ def prepare(
         java_home=settings.spark.java_home,
         s3a_jars=settings.spark.s3a_jars,
         job_env=spec.env,
-        environ=place.environ,
+        environ=attempt_place.environ,
     )
     store = access_of_store(settings.store, settings.policy.endpoints)
-    properties_file = place.work_dir / PROPERTIES
-    env = build_environment(spec, assignment, toolchain, place.environ, place.run_dir / "report")
+    properties_file = attempt_place.work_dir / PROPERTIES
+    env = build_environment(
+        spec, assignment, toolchain, attempt_place.environ, attempt_place.run_dir / "report"
+    )
     if spec.launch == "session":
         env["PYSPARK_SUBMIT_ARGS"] = session_arguments(spec, properties_file)
-    cwd = _make_directories(place.work_dir)
-    files = _fetch_all(spec, place.work_dir, fetch_stored, store)
+    cwd = _make_directories(attempt_place.work_dir)
+    files = _fetch_all(spec, attempt_place.work_dir, fetch_stored, store)
     argv = build_argv(spec, files, toolchain, properties_file)
-    fence = _fence(spec, assignment, settings, place, toolchain)
+    fence = _fence(spec, assignment, settings, attempt_place, toolchain)
     properties = build_properties(spec, files, toolchain, store, assignment.driver_memory, fence)
     _write_private(properties_file, render_properties(properties))
     return Launch(
@@ -89,7 +91,7 @@ def prepare(
         root=root or settings.zookeeper.root,
         session_timeout_s=settings.zookeeper.session_timeout_s,
         supervisor=settings.supervisor.id,
-        host=place.host,
+        host=attempt_place.host,
         assignment=assignment,
         lease_s=spec.lease_s,
         stop_grace_s=spec.stop_grace_s,
@@ -100,20 +102,26 @@ def prepare(
         argv=argv,
         env=env,
         cwd=str(cwd),
-        log_path=str(place.log_path),
-        cgroup=place.cgroup,
+        log_path=str(attempt_place.log_path),
+        cgroup=attempt_place.cgroup,
         not_fenced=clip(fence.why, NOT_FENCED_MAX_BYTES),
     )
 
 
 def _fence(
-    spec: JobSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, toolchain: Toolchain
+    spec: JobSpec,
+    assignment: Assignment,
+    settings: Settings,
+    attempt_place: AttemptPlace,
+    toolchain: Toolchain,
 ) -> Fence:
-    why = why_not(spec, said_of(spec, toolchain), toolchain.version)
+    why = why_not(spec, conf_of(spec, toolchain), toolchain.version)
     if why is None or why:
         return Fence(why=why or "")
-    built = _fence_jar(settings, toolchain, place.environ)
-    return Fence(built.jar, owner_of(spec.name, assignment.uid, assignment.attempt, place.host), built.why)
+    built = _fence_jar(settings, toolchain, attempt_place.environ)
+    return Fence(
+        built.jar, owner_of(spec.name, assignment.uid, assignment.attempt, attempt_place.host), built.why
+    )
 
 
 def make_fence_ahead(settings: Settings, environ: Mapping[str, str]) -> Built | None:

@@ -34,7 +34,7 @@ def main() -> None:
             for query in task["queries"]
         ]
     except Exception as error:  # noqa: BLE001 - the edge of the process
-        answer["error"] = told(error)
+        answer["error"] = error_text(error)
     Path(sys.argv[2]).write_text(json.dumps(answer))
 
 
@@ -62,7 +62,7 @@ def stores_of(spark: Any, location: str, batch: int, state_format: int) -> list[
             try:
                 store["rows"] = count(spark, location, where)
             except Exception as error:  # noqa: BLE001 - the edge of one store
-                store["error"] = told(error)
+                store["error"] = error_text(error)
             found.append(store)
     return found
 
@@ -91,7 +91,7 @@ def variables_of(row: Any) -> list[dict[str, str]]:
     return [{"stateVarName": name} for name in names if name and not name.startswith("$")] or [{}]
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Spark's message without its stack."""
     lines = [
         line.strip()

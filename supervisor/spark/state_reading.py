@@ -130,7 +130,7 @@ def open_state(
         properties = _properties(states, job, toolchain, access, code)
     except Refused as refused:
         raise SupervisorError(f"the state can't be opened on this host: {refused}") from None
-    task, answer, said = (directory / name for name in ("task.json", "answer.json", "spark.properties"))
+    task, answer, given_conf = (directory / name for name in ("task.json", "answer.json", "spark.properties"))
     task.write_text(
         json.dumps(
             {
@@ -145,8 +145,8 @@ def open_state(
             }
         )
     )
-    _write_private(said, render_properties(properties))
-    options = submit_options(_stand_in(states, {}), said)
+    _write_private(given_conf, render_properties(properties))
+    options = submit_options(_stand_in(states, {}), given_conf)
     ran = run_tool(
         (str(toolchain.submit), *options, str(READER), str(task), str(answer)),
         {
@@ -211,14 +211,18 @@ def _properties(
 
 def _conf_of(job: JobSpec | None, states: Sequence[StateOf], *, with_code: bool) -> dict[str, str]:
     """What of the job's properties the reader gets."""
-    said = job.conf if job is not None else {}
+    given_conf = job.conf if job is not None else {}
     bucket = bucket_of(states[0].location)
-    kept = {key: value for key, value in said.items() if _is_value_of_s3a(key, value, bucket)}
-    if spark_size_bytes(said.get(MEMORY_KEY, "")) is not None:
-        kept[MEMORY_KEY] = said[MEMORY_KEY]
+    kept = {key: value for key, value in given_conf.items() if _is_value_of_s3a(key, value, bucket)}
+    if spark_size_bytes(given_conf.get(MEMORY_KEY, "")) is not None:
+        kept[MEMORY_KEY] = given_conf[MEMORY_KEY]
     return {
         **kept,
-        **({key: value for key, value in said.items() if key.startswith(CODE_CONF)} if with_code else {}),
+        **(
+            {key: value for key, value in given_conf.items() if key.startswith(CODE_CONF)}
+            if with_code
+            else {}
+        ),
     }
 
 

@@ -100,8 +100,8 @@ def spark_version(home: Path) -> str | None:
 
 def spark_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path:
     """The Spark home that counts, with a spark-submit that can be executed. Raises ``Refused``."""
-    told, by = _first(configured, "spark.home", environ, "SPARK_HOME")
-    home = told or installed_spark_home()
+    configured_home, by = _first(configured, "spark.home", environ, "SPARK_HOME")
+    home = configured_home or installed_spark_home()
     if home is None:
         raise Refused(
             Cause.NO_SPARK, "no Spark on this host", "install pyspark, or set spark.home in supervisor.yaml"
@@ -183,11 +183,15 @@ def s3a_jars_of(configured: Path | None, home: Path, environ: Mapping[str, str])
     """The jars that are added for ``s3a://``; none if Spark has its own. Raises ``Refused`` for a directory without them."""
     if any(home.glob("jars/hadoop-aws-*.jar")):
         return ()
-    told = configured or (Path(environ[S3A_JARS_VARIABLE]) if environ.get(S3A_JARS_VARIABLE) else None)
-    if told is not None and not any(told.glob("hadoop-aws-*.jar")):
+    configured_home = configured or (
+        Path(environ[S3A_JARS_VARIABLE]) if environ.get(S3A_JARS_VARIABLE) else None
+    )
+    if configured_home is not None and not any(configured_home.glob("hadoop-aws-*.jar")):
         remedy = "fill it with deploy/s3a-jars/fetch, or correct it"
-        raise Refused(Cause.NO_SPARK, f"spark.s3a_jars is {told}, which holds no hadoop-aws jar", f"{remedy}")
-    return tuple(sorted(told.glob("*.jar"))) if told is not None else ()
+        raise Refused(
+            Cause.NO_SPARK, f"spark.s3a_jars is {configured_home}, which holds no hadoop-aws jar", f"{remedy}"
+        )
+    return tuple(sorted(configured_home.glob("*.jar"))) if configured_home is not None else ()
 
 
 def defaults_of(

@@ -30,9 +30,9 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def is_local_path(place: str) -> bool:
+def is_local_path(path: str) -> bool:
     """A path on the machine of the one who submits; the file is uploaded. Anything with a scheme is used in place."""
-    return _SCHEME.match(place) is None
+    return _SCHEME.match(path) is None
 
 
 def _name(value: str) -> str:

@@ -175,9 +175,9 @@ class JobSpec(Section):
             return self
         begins_with = self.driver_memory_bytes()
         if not begins_with:
-            said = self.conf[driver_memory.PROPERTY]
+            configured = self.conf[driver_memory.PROPERTY]
             raise ValueError(
-                f"restart.memory_step raises conf {driver_memory.PROPERTY}, which is no size ({said[:40]!r})"
+                f"restart.memory_step raises conf {driver_memory.PROPERTY}, which is no size ({configured[:40]!r})"
             )
         had = driver_memory.as_spark_size(begins_with)
         where = (
@@ -211,8 +211,12 @@ class JobSpec(Section):
 
     def driver_memory_bytes(self) -> int:
         """What ``restart.memory_step`` begins with: spark.driver.memory of conf, else all that the job declares."""
-        said = self.conf.get(driver_memory.PROPERTY)
-        return self.resources.memory_bytes if said is None else driver_memory.spark_size_bytes(said) or 0
+        configured = self.conf.get(driver_memory.PROPERTY)
+        return (
+            self.resources.memory_bytes
+            if configured is None
+            else driver_memory.spark_size_bytes(configured) or 0
+        )
 
     def restart_policy(self) -> RestartPolicy:
         restart = self.restart
@@ -229,8 +233,12 @@ class JobSpec(Section):
         )
 
     def savepoint_policy(self) -> SavepointPolicy | None:
-        said = self.savepoints
-        return None if said.every_s is None else SavepointPolicy(said.every_s, said.keep, said.max_age_s)
+        configured = self.savepoints
+        return (
+            None
+            if configured.every_s is None
+            else SavepointPolicy(configured.every_s, configured.keep, configured.max_age_s)
+        )
 
     def application_args(self) -> tuple[str, ...]:
         """``args`` with ``{checkpoint}`` replaced. Other braces stay as they are: applications take JSON and templates."""
@@ -254,10 +262,10 @@ def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobS
     ):
         if why is not None:
             raise InvalidInput(f"{source}: {why}")
-    for place in _files(spec):
-        if place.startswith(STORE_SCHEME):
+    for given in _files(spec):
+        if given.startswith(STORE_SCHEME):
             raise InvalidInput(
-                f"{source}: {place[:80]!r} begins with store:, which only the supervisor writes",
+                f"{source}: {given[:80]!r} begins with store:, which only the supervisor writes",
                 "give a file",
             )
     return spec
@@ -285,9 +293,9 @@ def without_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     return _beyond({key: document[key] for key in order}, plain)
 
 
-def _beyond(said: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+def _beyond(configured: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for key, value in said.items():
+    for key, value in configured.items():
         usual = plain.get(key)
         if isinstance(value, Mapping) and isinstance(usual, Mapping):
             value = _beyond(value, usual)
@@ -325,18 +333,18 @@ def spec_sha256(spec: JobSpec) -> str:
 
 def local_paths(spec: JobSpec) -> tuple[str, ...]:
     """Files to be uploaded, as written in the spec, each once, the application first."""
-    return tuple(dict.fromkeys(place for place in _files(spec) if is_local_path(place)))
+    return tuple(dict.fromkeys(given for given in _files(spec) if is_local_path(given)))
 
 
 def store_keys(spec: JobSpec) -> tuple[str, ...]:
     """Keys of the uploaded files that an agent must fetch before a start, each once."""
-    found = (store_key(place) for place in _files(spec))
+    found = (store_key(given) for given in _files(spec))
     return tuple(dict.fromkeys(key for key in found if key is not None))
 
 
-def store_key(place: str) -> str | None:
+def store_key(given: str) -> str | None:
     """``store:<key>`` → key; None for a file that is used in place."""
-    return place.removeprefix(STORE_SCHEME) if place.startswith(STORE_SCHEME) else None
+    return given.removeprefix(STORE_SCHEME) if given.startswith(STORE_SCHEME) else None
 
 
 def with_uploaded(spec: JobSpec, keys: Mapping[str, str]) -> JobSpec:
@@ -345,8 +353,8 @@ def with_uploaded(spec: JobSpec, keys: Mapping[str, str]) -> JobSpec:
     if missing:
         raise ValueError(f"no store key for {missing[0]}")
 
-    def put(place: str) -> str:
-        return f"{STORE_SCHEME}{keys[place]}" if is_local_path(place) else place
+    def put(given: str) -> str:
+        return f"{STORE_SCHEME}{keys[given]}" if is_local_path(given) else given
 
     return spec.model_copy(
         update={

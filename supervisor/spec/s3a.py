@@ -166,8 +166,8 @@ def _with_wishes(conf: Mapping[str, str], bucket: str, access: S3Access) -> S3Ac
     return access if pays is None else access._replace(request_payer="requester" if pays else None)
 
 
-def _truth(said: str | None) -> bool | None:
-    return {"true": True, "false": False}.get((said or "").lower())
+def _truth(configured: str | None) -> bool | None:
+    return {"true": True, "false": False}.get((configured or "").lower())
 
 
 def properties_for(conf: Mapping[str, str], bucket: str, store: S3Access) -> dict[str, str]:

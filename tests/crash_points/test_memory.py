@@ -67,7 +67,7 @@ def test_the_stories_pass_every_multi_of_the_leader(passed: memory_runs.Passed) 
 
 NOT_TOLD = {
     "end_wait": "after an accepted restore: tests/property/test_restores.py",
-    "make_parents": "after somebody removed them by hand: tests/unit/registry/test_whole.py, tests/faults/test_removed_parents.py",
+    "make_parents": "after somebody removed them by hand: tests/unit/registry/test_fixed_znodes.py, tests/faults/test_removed_parents.py",
 }
 
 

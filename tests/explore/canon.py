@@ -107,8 +107,8 @@ def memory_key(one: Supervisor, world: World, bells: list[Any]) -> tuple[Any, ..
                 for notifier in bells
             ]
         ),
-        memory.noted,
-        memory.noted_id,
+        memory.last_accepted,
+        memory.last_accepted_id,
         memory.reason is None,
         one.recorded,
         one.distrust is None,

@@ -20,7 +20,7 @@ import pytest
 
 from tests.explore.caught_tellers import TOLD
 from tests.fakes.registry_bench import Bench
-from tests.unit.registry import test_whole
+from tests.unit.registry import test_fixed_znodes
 
 MACHINE, WARD, KILLER = (
     "unit.shim.test_machine",
@@ -28,7 +28,7 @@ MACHINE, WARD, KILLER = (
     "unit.model.test_second_killer",
 )
 PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.operations.test_jobs"
-ENDS, WHOLE = "unit.shim.test_machine_properties", "unit.registry.test_whole"
+ENDS, WHOLE = "unit.shim.test_machine_properties", "unit.registry.test_fixed_znodes"
 KEPT = "unit.daemon.leader.test_sweeper_references"
 TELLERS = "unit.shim.test_tellers"
 GUARDS, WRITES = "explore.test_defects", "unit.registry.test_leader_writes"
@@ -300,7 +300,7 @@ def _on_disk() -> Any:
 
 
 FIXTURES: dict[str, Callable[[], Any]] = {
-    "rig": lambda: test_whole.running_rig(),
+    "rig": lambda: test_fixed_znodes.running_rig(),
     "on_disk": _on_disk,
     "bench": Bench,
     "monkeypatch": pytest.MonkeyPatch,

@@ -95,7 +95,7 @@ ACCEPTANCES = (
     text(
         "acceptance-changes-nothing",
         "§6: when the operator accepts it",
-        (trust._weighed, "if newest > known.noted:", "if False:"),
+        (trust._weighed, "if newest > known.last_accepted:", "if False:"),
     ),
 )
 

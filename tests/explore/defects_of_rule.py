@@ -11,7 +11,7 @@ from supervisor.model import load
 from supervisor.model.transaction import Check
 from supervisor.operations import jobs
 from supervisor.plan import decide, make
-from supervisor.registry import record_sweep, resolve_outcome, user_writes, whole
+from supervisor.registry import fixed_znodes, record_sweep, resolve_outcome, user_writes
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from tests.explore.defect import Defect
 from tests.explore.planting import around, text
@@ -264,12 +264,12 @@ DECISIONS = (
     text(
         "registry-that-lost-a-parent-is-acted-upon",
         "I10: a registry that lost what nobody can tell again: no kill, no launch",
-        (whole.judge_whole, "if node is None and path in lasting:", "if False:"),
+        (fixed_znodes.judge_fixed_znodes, "if node is None and path in lasting:", "if False:"),
     ),
     text(
         "parent-made-anew-is-believed",
         "I10: a registry that lost what nobody can tell again: no kill, no launch",
-        (whole.judge_whole, "cluster.stat.czxid != node.stat.czxid > accepted_zxid", "False"),
+        (fixed_znodes.judge_fixed_znodes, "cluster.stat.czxid != node.stat.czxid > accepted_zxid", "False"),
     ),
     text(
         "one-spoilt-job-stops-them-all",

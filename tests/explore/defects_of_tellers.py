@@ -118,22 +118,22 @@ STARTER = (
     text(
         "starter-does-not-look-itself",
         BEFORE_EXEC,
-        (starter._be_starter, "if boottime_s() >= float(word):", "if False:"),
+        (starter._be_starter, "if boottime_s() >= float(deadline_line):", "if False:"),
     ),
     text(
         "starter-executes-without-a-word",
         BEFORE_EXEC,
         (
             starter._be_starter,
-            'if not word.endswith(b"\\n"):\n            os._exit(0)',
-            'word = word or b"inf"',
+            'if not deadline_line.endswith(b"\\n"):\n            os._exit(0)',
+            'deadline_line = deadline_line or b"inf"',
         ),
     ),
     text("starter-is-born-outside", EMPTY, (starter._be_starter, "tree.enter()", "pass")),
     text(
         "starter-that-is-not-inside-waits",
         EMPTY,
-        (starter.fork_starter, 'if word != b"ready\\n":', "if False:"),
+        (starter.fork_starter, 'if first_answer != b"ready\\n":', "if False:"),
     ),
 )
 
@@ -230,7 +230,7 @@ LINK = (
     text(
         "request-is-left-without-an-answer",
         UNKNOWN,
-        (RegistryLink._work, "self._post(_failure(request))", "pass"),
+        (RegistryLink._work, "self._post_event(_failure(request))", "pass"),
     ),
     text(
         "fence-is-the-version-of-another-record",
@@ -515,13 +515,13 @@ OFFICES = (
     text(
         "end-of-the-pipe-is-taken-for-a-death",
         "§3: a pidfd tells the death of the supervisor, and nothing else",
-        (companion.last_word, "if dead:", "if dead or ended:"),
+        (companion.last_message, "if dead:", "if dead or ended:"),
     ),
     text(
         "session-closer-hears-half-a-line",
         "§3: the session closer closes the sessions that are current",
         (
-            companion.last_word,
+            companion.last_message,
             '*lines, unread = (unread + text).split(b"\\n")',
             '*lines, unread = text.split(b"\\n")',
         ),
@@ -529,7 +529,7 @@ OFFICES = (
     text(
         "session-closer-hears-the-first-word-only",
         "§3: the session closer closes the sessions that are current",
-        (companion.last_word, "lines[-1]", "lines[0]"),
+        (companion.last_message, "lines[-1]", "lines[0]"),
     ),
     text(
         "who-comes-late-is-not-asked-to-stop",
@@ -786,7 +786,7 @@ HOST = (
         "I10: a look whether the registry is to be trusted counts from before it was asked",
         (
             Agent._trusted_at,
-            "return looked_s if doubt is None else None",
+            "return checked_at_s if doubt is None else None",
             "return boottime_s() if doubt is None else None",
         ),
     ),

@@ -96,7 +96,7 @@ class Bench:
             make,
             lambda old: self.zoo.close_session(old.id, old.password),
             connect_s=0.1,
-            settle_s=0.2,
+            resolve_s=0.2,
         )
 
     def commands(self) -> JobOperations:

@@ -446,7 +446,7 @@ class OddHost:
         hosted.tidy(frozenset())
 
     def _reporter(self, hosted: HostedAttempts, metrics: Metrics) -> None:
-        hosting = AttemptReporter(
+        reporter = AttemptReporter(
             "host-a",
             hosted,
             self.bench.layout,
@@ -454,7 +454,7 @@ class OddHost:
             metrics,
             lambda _launch: None,
         )
-        hosting.round(lambda: None)
+        reporter.round(lambda: None)
         for key in sorted(hosted.keys()):
             report(self.attempts / key, {"event": "idle"})
         if b'spark_supervisor_job_state{job="calm",state="running"} 1.0' not in metrics.exposition():

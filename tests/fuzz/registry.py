@@ -366,7 +366,7 @@ class Odd:
 
         metrics = Metrics(boottime_s)
         home = Home(self.directory, self.directory)
-        hosting = AttemptReporter(
+        reporter = AttemptReporter(
             "host-a",
             home,
             self.layout,
@@ -374,7 +374,7 @@ class Odd:
             metrics,
             lambda _launch: None,
         )
-        hosting.round(lambda: None)
+        reporter.round(lambda: None)
         if b'spark_supervisor_job_state{job="calm",state="running"} 1.0' not in metrics.exposition():
             self._note("a host shows nothing of calm", "")
 

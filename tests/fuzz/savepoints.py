@@ -109,7 +109,7 @@ class Shelves:
             what = begun(self.checkpoint(name), place(self.rig.store, savepoint, name), savepoint, name)
             on = shelf(self.rig.store)
             on.begin(what)
-            Creation(area(self.checkpoint(name)), on.place(what), what, lambda: AT).run()
+            Creation(area(self.checkpoint(name)), on.area_of(what), what, lambda: AT).run()
         area(place(self.rig.store, LEFT, name)).remove("manifest.json")
 
     def checkpoint(self, name: str) -> Path:

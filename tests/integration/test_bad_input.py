@@ -125,7 +125,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
             lambda: ZooClient(hosts, session_timeout_s, request_timeout_s=2.0),
             end,
             connect_s=3.0,
-            settle_s=3.0,
+            resolve_s=3.0,
         )
 
     monkeypatch.setattr(commands, "keep_session", keep)

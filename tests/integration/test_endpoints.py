@@ -137,7 +137,7 @@ def recorded(given: Settings, conf: dict[str, str]) -> None:
         "now",
         "1",
     )
-    list(shelf_of(given).place(begun).items())
+    list(shelf_of(given).area_of(begun).items())
 
 
 def doctored(given: Settings, conf: dict[str, str]) -> None:

@@ -88,10 +88,10 @@ def test_made_shown_and_removed_by_a_process_of_its_own(place: Place, tmp_path: 
     newest, due_at = schedule_of(place.settings, "clicks", place.wanted.checkpoint, POLICY)
     assert newest == savepoint and due_at is not None
     assert entry.begun is not None and place.means.in_use()(entry.begun.location) is None
-    shelf.place(entry.begun).write("restores/x.json", b'{"target": "s3://b/x", "at": "now"}')
+    shelf.area_of(entry.begun).write("restores/x.json", b'{"target": "s3://b/x", "at": "now"}')
     with pytest.raises(Conflict, match="being restored"):
         place.means.delete("clicks", savepoint, 60, YES)
-    shelf.place(entry.begun).remove("restores/x.json")
+    shelf.area_of(entry.begun).remove("restores/x.json")
     place.means.delete("clicks", savepoint, 60, YES)
     assert shelf.ids("clicks") == ()
 

@@ -114,7 +114,7 @@ def test_the_end_of_the_pipe_proves_nothing(world: World, ephemeral: tuple[ZooCl
     client, path = ephemeral
     session_closer = SessionCloser(world.hosts)
     assert client.session is not None
-    session_closer.tell((client.session,))
+    session_closer.publish_sessions((client.session,))
     child = session_closer._child
     assert child is not None
     assert not child.wait(1.0)  # closes the pipe
@@ -128,13 +128,13 @@ def test_a_killed_session_closer_is_replaced_and_told_again(
     client, _ = ephemeral
     session_closer = SessionCloser(world.hosts)
     assert client.session is not None
-    session_closer.tell((client.session,), of="agent")
+    session_closer.publish_sessions((client.session,), of="agent")
     first = session_closer.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: session_closer.pid is None, 10)
     session_closer.check()
     assert session_closer.pid not in (None, first)
-    session_closer.tell((), of="agent")
+    session_closer.publish_sessions((), of="agent")
     session_closer.stop()
     assert session_closer.pid is None

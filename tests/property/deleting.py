@@ -172,7 +172,7 @@ class Leader:
             clock=world.clock,
             open_at=world.opened,
         )
-        self.remover._apart = quiet(say=_raised)
+        self.remover._boundary = quiet(say=_raised)
         self.process: Process | None = None
         self.stopped_s = 0.0
 
@@ -497,7 +497,7 @@ class World:
             basis = context.basis(name)
             if basis.running or any(near(file, target) for file in self.files()):
                 return
-            context.check_place(name, target)
+            context.check_location(name, target)
             job, before = self.jobs[basis.uid], set(self.jobs[basis.uid].places)
             job.places = {*before, target}
             self.write(target)

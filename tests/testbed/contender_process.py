@@ -155,7 +155,7 @@ class _Program:
 
     def tell(self, sessions: tuple[Session, ...]) -> None:
         if self.session_closer is not None:
-            self.session_closer.tell(sessions)
+            self.session_closer.publish_sessions(sessions)
         self.say(
             "sessions",
             ids=[session.id for session in sessions],

@@ -17,11 +17,11 @@ import typer
 from supervisor.cli.doctor.catalogue import AREAS
 from supervisor.cli.doctor.catalogue import listed as list_checks
 from supervisor.cli.doctor.examine import ReportLine, examine
+from supervisor.cli.doctor.phrases import NO_SPEC
 from supervisor.cli.doctor.subject import Subject
-from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.cli.options import Chosen, command, seconds
-from supervisor.cli.output import clean, print_labelled, say, terminal_width, with_local_times
-from supervisor.model.words import counted
+from supervisor.cli.output import clean, print_labelled, print_line, terminal_width, with_local_times
+from supervisor.model.phrases import counted
 from supervisor.spec.files import read_spec_file
 
 _STYLES = {"ok": "32", "warning": "33", "problem": "31;1", "skipped": "2"}
@@ -76,7 +76,9 @@ def doctor(
     counts = Counter(line.finding.verdict.value for line in lines)
     bad = counts["problem"] > 0
     if chosen.document:
-        chosen.say({"ok": not bad, "counts": dict(counts), "checks": [_document(line) for line in lines]})
+        chosen.print_document(
+            {"ok": not bad, "counts": dict(counts), "checks": [_document(line) for line in lines]}
+        )
     else:
         _print(lines, counts, verbose=verbose)
     return 1 if bad else 0
@@ -84,11 +86,13 @@ def doctor(
 
 def _list(chosen: Chosen, checks: tuple[tuple[str, str, str], ...]) -> int:
     if chosen.document:
-        chosen.say([{"area": area, "check": check, "about": about} for area, check, about in checks])
+        chosen.print_document(
+            [{"area": area, "check": check, "about": about} for area, check, about in checks]
+        )
         return 0
     width = max(len(check) for _, check, _ in checks)
     for _, check, about in checks:
-        say(f"{check:<{width}}  {about}")
+        print_line(f"{check:<{width}}  {about}")
     return 0
 
 
@@ -114,22 +118,24 @@ def _print(lines: list[ReportLine], counts: Counter[str], *, verbose: bool) -> N
     width = max((len(line.check) for line in shown), default=0)
     for line in shown:
         finding = line.finding
-        _say(finding.verdict.value, f"{line.check:<{width}}  ", finding.found)
+        _print_finding(finding.verdict.value, f"{line.check:<{width}}  ", finding.found)
         if finding.remedy:
-            _say("", f"{'remedy:':>{width}}  ", finding.remedy)
+            _print_finding("", f"{'remedy:':>{width}}  ", finding.remedy)
     if without and verbose:
-        _say("skipped", f"{counted(len(without), 'check')} of a job: ", f"{NO_SPEC}, see doctor SPEC.yaml")
+        _print_finding(
+            "skipped", f"{counted(len(without), 'check')} of a job: ", f"{NO_SPEC}, see doctor SPEC.yaml"
+        )
     if shown:
         print()
-    told = [f"{counted(counts['ok'], 'check')} ok"]
-    told += [counted(counts[word], word) for word in ("warning", "problem") if counts[word]]
+    counts_text = [f"{counted(counts['ok'], 'check')} ok"]
+    counts_text += [counted(counts[word], word) for word in ("warning", "problem") if counts[word]]
     if counts["skipped"]:
         needed = f" ({len(without)} of them need a spec: doctor SPEC.yaml)" if without else ""
-        told.append(f"{counts['skipped']} skipped{needed}")
-    print_labelled("", ", ".join(told) + ("" if verbose else "; -v shows all"))
+        counts_text.append(f"{counts['skipped']} skipped{needed}")
+    print_labelled("", ", ".join(counts_text) + ("" if verbose else "; -v shows all"))
 
 
-def _say(verdict: str, label: str, text: str) -> None:
+def _print_finding(verdict: str, label: str, text: str) -> None:
     """Colours and lines that fit on a terminal only."""
     width, margin = terminal_width(), 10 + len(label)
     lines = (

@@ -16,7 +16,7 @@ from supervisor.cli.doctor.findings import (
     warning,
 )
 from supervisor.cli.doctor.subject import Subject
-from supervisor.clients.host_probe import Directory, look_at_directory
+from supervisor.clients.host_probe import Directory, probe_directory
 
 NETWORK: Final = frozenset(
     {
@@ -59,9 +59,9 @@ def collect(subject: Subject) -> DirectoryFacts:
     scratch = of_job or subject.environ.get(SCRATCH) or subject.conf.get("spark.local.dir") or "/tmp"
     first = Path(scratch.split(",")[0])
     return DirectoryFacts(
-        look_at_directory(settings.runtime_dir),
-        look_at_directory(settings.log_dir),
-        look_at_directory(first if first.is_absolute() else Path("/tmp")),
+        probe_directory(settings.runtime_dir),
+        probe_directory(settings.log_dir),
+        probe_directory(first if first.is_absolute() else Path("/tmp")),
     )
 
 
@@ -86,7 +86,7 @@ def judge_usable(key: str, directory: Directory) -> DoctorFinding:
         )
     if directory.free_files is not None and directory.free_files < FILES_LEAST:
         return problem(f"{key} {directory.path} has {directory.free_files} inodes left", "make room there")
-    state = "can be used" if directory.exists else f"will be made in {directory.place}"
+    state = "can be used" if directory.exists else f"will be made in {directory.existing}"
     left = f", {room / (1 << 30):.1f} GiB left" if room is not None else ""
     return ok(f"{key} {directory.path} {state} ({directory.file_system or 'unknown file system'}{left})")
 

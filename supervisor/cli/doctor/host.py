@@ -185,13 +185,13 @@ def judge_groups(facts: HostFacts) -> DoctorFinding:
 
 def judge_open_files(facts: HostFacts) -> DoctorFinding:
     soft = facts.limits.open_files
-    told = f"soft limit of open files of {facts.limits_of}: {_shown(soft)}, inherited by every driver"
+    found = f"soft limit of open files of {facts.limits_of}: {_shown(soft)}, inherited by every driver"
     remedy = "set LimitNOFILE=1048576 in the unit (deploy/systemd has it), or ulimit -n before the start"
     if soft != UNLIMITED and soft < FILES_LEAST:
-        return problem(told, remedy)
+        return problem(found, remedy)
     if soft != UNLIMITED and soft < FILES_PER_DRIVER:
-        return warning(told, remedy)
-    return ok(f"{told}; no inotify watches are used")
+        return warning(found, remedy)
+    return ok(f"{found}; no inotify watches are used")
 
 
 def judge_processes(facts: HostFacts) -> DoctorFinding:
@@ -205,13 +205,13 @@ def judge_processes(facts: HostFacts) -> DoctorFinding:
         return ok("threads are not limited")
     name = min(bounded, key=lambda key: bounded[key])
     least = bounded[name]
-    told = f"{name} of {facts.limits_of} allows {least} threads, {facts.drivers} drivers (capacity.drivers) need about "
+    found = f"{name} of {facts.limits_of} allows {least} threads, {facts.drivers} drivers (capacity.drivers) need about "
     remedy = "set TasksMax=infinity and LimitNPROC=infinity in the unit, raise kernel.pid_max, or lower capacity.drivers"
     if least < facts.drivers * THREADS_LEAST:
-        return problem(f"{told}{facts.drivers * THREADS_PER_DRIVER}", remedy)
+        return problem(f"{found}{facts.drivers * THREADS_PER_DRIVER}", remedy)
     if least < facts.drivers * THREADS_PER_DRIVER:
-        return warning(f"{told}{facts.drivers * THREADS_PER_DRIVER}", remedy)
-    return ok(f"{told}{facts.drivers * THREADS_PER_DRIVER}")
+        return warning(f"{found}{facts.drivers * THREADS_PER_DRIVER}", remedy)
+    return ok(f"{found}{facts.drivers * THREADS_PER_DRIVER}")
 
 
 def judge_memory(facts: HostFacts) -> DoctorFinding:
@@ -263,9 +263,9 @@ def judge_unit(facts: HostFacts) -> DoctorFinding:
         )
     closed = [(key, path) for key, path in facts.written if not may_write(unit.options, path)]
     if closed:
-        told = ", ".join(f"{key} {path}" for key, path in closed)
+        found = ", ".join(f"{key} {path}" for key, path in closed)
         return problem(
-            f"{unit.path} has ProtectSystem=strict: the service and its drivers can't write to {told}",
+            f"{unit.path} has ProtectSystem=strict: the service and its drivers can't write to {found}",
             f"systemctl edit {Path(unit.path).name}: ReadWritePaths={' '.join(path for _, path in closed)} below [Service], "
             "then restart the service",
         )

@@ -16,8 +16,8 @@ from supervisor.cli.doctor.findings import (
     skipped,
     warning,
 )
+from supervisor.cli.doctor.phrases import MORE_TIME
 from supervisor.cli.doctor.subject import Subject
-from supervisor.cli.doctor.words import MORE_TIME
 from supervisor.clients.tools import Ran, run_tool
 from supervisor.errors import Complaint
 from supervisor.spark.environment import passes
@@ -130,9 +130,9 @@ def judge_java(facts: JavaFacts) -> DoctorFinding:
             f"{facts.path} is Java {facts.version}, newer than any that Spark 4 was tried with",
             "use Java 17, 21 or 25",
         )
-    told = f"; every JVM also obeys {', '.join(facts.options)}" if facts.options else ""
-    told += f"; the driver obeys the job's {', '.join(facts.of_job)}, not tried here" if facts.of_job else ""
-    return ok(f"{facts.path} is Java {facts.version}{told}")
+    found = f"; every JVM also obeys {', '.join(facts.options)}" if facts.options else ""
+    found += f"; the driver obeys the job's {', '.join(facts.of_job)}, not tried here" if facts.of_job else ""
+    return ok(f"{facts.path} is Java {facts.version}{found}")
 
 
 def judge_modules(facts: JavaFacts) -> DoctorFinding:

@@ -17,8 +17,8 @@ from supervisor.cli.doctor.findings import (
     skipped,
     warning,
 )
+from supervisor.cli.doctor.phrases import NO_SPEC
 from supervisor.cli.doctor.subject import Subject
-from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.listening import why_silent
 from supervisor.clients.maven import CENTRAL, TIMEOUT_S, missing_from
 from supervisor.clients.store.open import open_store
@@ -147,12 +147,12 @@ def collect_packages(subject: Subject) -> PackageFacts:
         return PackageFacts(f"{own} says where packages come from", packages)
     repositories = (*_listed(spec.conf.get("spark.jars.repositories", "")), CENTRAL)
     within_s = TIMEOUT_S * subject.patience
-    looked = [
+    probed = [
         (name, missing_from(repositories, name, within_s))
         for name in packages[:PACKAGES_MAX]
         if not _cached(name)
     ]
-    return PackageFacts("", packages, tuple((name, why) for name, why in looked if why))
+    return PackageFacts("", packages, tuple((name, why) for name, why in probed if why))
 
 
 def _cached(coordinates: str) -> bool:

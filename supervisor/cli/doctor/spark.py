@@ -22,8 +22,8 @@ from supervisor.cli.doctor.findings import (
     warning,
 )
 from supervisor.cli.doctor.java import host_environment
+from supervisor.cli.doctor.phrases import MORE_TIME
 from supervisor.cli.doctor.subject import Subject
-from supervisor.cli.doctor.words import MORE_TIME
 from supervisor.clients.tools import Ran, run_tool
 from supervisor.errors import Complaint
 from supervisor.spark.fence.build import fence_jar
@@ -243,9 +243,10 @@ def _thin(subject: Subject, home: Path) -> tuple[frozenset[str], Complaint]:
 
 def _brought(subject: Subject, defaults: dict[str, str]) -> tuple[str, ...]:
     """Jars and coordinates with S3A in them that the job, or the host's defaults, name."""
-    said = {**defaults, **subject.conf}
+    effective_conf = {**defaults, **subject.conf}
     lists = [
-        said.get(key, "") for key in ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+        effective_conf.get(key, "")
+        for key in ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
     ]
     spec = subject.spec
     words = [word for text in lists for word in re.split(r"[,:](?=/)|,", text)]
@@ -280,18 +281,18 @@ def judge_submit(facts: SparkFacts) -> DoctorFinding:
         return warning(ran.error, MORE_TIME)
     if ran.code is None:
         return problem(ran.error, "see the line about Java; start spark-submit --version by hand")
-    told = re.search(r"version (\d[\w.-]+)", ran.text)
-    if ran.code != 0 or told is None:
+    found = re.search(r"version (\d[\w.-]+)", ran.text)
+    if ran.code != 0 or found is None:
         return problem(
             f"spark-submit --version failed with {ran.code}: {ran.last_line}",
             "see the lines about Java and Spark",
         )
-    if facts.version is not None and told[1] != facts.version:
+    if facts.version is not None and found[1] != facts.version:
         return problem(
-            f"spark-submit of {facts.home} says it is {told[1]}, its jars are {facts.version}: two Sparks are mixed",
+            f"spark-submit of {facts.home} says it is {found[1]}, its jars are {facts.version}: two Sparks are mixed",
             "unset SPARK_HOME and SPARK_CONF_DIR of the environment, or install Spark anew",
         )
-    return ok(f"spark-submit --version runs and says {told[1]}")
+    return ok(f"spark-submit --version runs and says {found[1]}")
 
 
 def judge_python(facts: SparkFacts) -> DoctorFinding:

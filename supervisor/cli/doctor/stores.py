@@ -18,8 +18,8 @@ from supervisor.cli.doctor.findings import (
     skipped,
     warning,
 )
+from supervisor.cli.doctor.phrases import NO_SPEC
 from supervisor.cli.doctor.subject import Subject
-from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.store.base import Store
 from supervisor.clients.store.files import FileStore
 from supervisor.clients.store.open import open_store
@@ -188,12 +188,12 @@ def judge_skew(what: str, skew_s: float | None, *, refused: bool) -> DoctorFindi
     if skew_s is None:
         return skipped(f"the clock of {what} is not known")
     way = "ahead of" if skew_s > 0 else "behind"
-    said = f"the clock of {what} is {abs(skew_s):.0f} s {way} that of this host"
+    sentence = f"the clock of {what} is {abs(skew_s):.0f} s {way} that of this host"
     remedy = "synchronise the clocks (chrony or ntp)"
     if abs(skew_s) > SKEW_REFUSED_S and refused:
-        return problem(f"{said}: S3 refuses requests above 15 min", remedy)
+        return problem(f"{sentence}: S3 refuses requests above 15 min", remedy)
     if abs(skew_s) > SKEW_WARNED_S:
-        return warning(f"{said}; no decision rests on it, but logs and S3 signatures do", remedy)
+        return warning(f"{sentence}; no decision rests on it, but logs and S3 signatures do", remedy)
     return ok(f"the clock of {what} agrees with that of this host ({skew_s:+.1f} s)")
 
 

@@ -15,9 +15,9 @@ from supervisor.cli.doctor.findings import (
     skipped,
     warning,
 )
+from supervisor.cli.doctor.phrases import NO_SPEC
 from supervisor.cli.doctor.stores import judge_skew
 from supervisor.cli.doctor.subject import Subject
-from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.host_probe import lock_holder
 from supervisor.clients.processes import boot_id
 from supervisor.clients.zookeeper import ZooClient
@@ -173,10 +173,10 @@ def judge_servers(facts: ZooFacts) -> DoctorFinding:
     if not silent:
         leader = next((server.address for server in facts.servers if server.mode == "leader"), None)
         return ok(f"{count} of {count} servers serve{f', {leader} leads' if leader else ''}")
-    told = "; ".join(silent).replace("; ", ", ")
+    text = "; ".join(silent).replace("; ", ", ")
     if len(silent) == count:
         return problem(
-            f"no server of zookeeper.hosts serves: {told}",
+            f"no server of zookeeper.hosts serves: {text}",
             "start ZooKeeper, or correct zookeeper.hosts and firewalls",
         )
     left = count - len(silent)
@@ -188,7 +188,7 @@ def judge_servers(facts: ZooFacts) -> DoctorFinding:
         if spare > 0
         else "there is no quorum"
     )
-    return problem(f"{left} of {count} servers serve ({told}); {then}", "bring them back")
+    return problem(f"{left} of {count} servers serve ({text}); {then}", "bring them back")
 
 
 def judge_ensemble(facts: ZooFacts) -> DoctorFinding:
@@ -203,7 +203,7 @@ def judge_ensemble(facts: ZooFacts) -> DoctorFinding:
         return problem(
             "a server is in read-only mode: it has lost its quorum", "bring the other servers back"
         )
-    told = (
+    text = (
         f"ZooKeeper {', '.join(versions)}"
         if versions
         else "versions are not told (srvr is not in 4lw.commands.whitelist)"
@@ -216,15 +216,15 @@ def judge_ensemble(facts: ZooFacts) -> DoctorFinding:
     standalone = any(server.mode == "standalone" for server in facts.servers)
     if count == 1:
         return warning(
-            f"an ensemble of one{' (standalone)' if standalone else ', or only one of it is named'}; {told}",
+            f"an ensemble of one{' (standalone)' if standalone else ', or only one of it is named'}; {text}",
             "run three or five servers and name all of them in zookeeper.hosts: the loss of one must stop nothing",
         )
     if count % 2 == 0:
         return warning(
-            f"an ensemble of {count} survives no more losses than one of {count - 1}; {told}",
+            f"an ensemble of {count} survives no more losses than one of {count - 1}; {text}",
             f"run {count + 1} servers, or {count - 1}; and name all of them in zookeeper.hosts",
         )
-    return ok(f"{count} servers, {told}")
+    return ok(f"{count} servers, {text}")
 
 
 def judge_session(facts: ZooFacts) -> DoctorFinding:
@@ -245,16 +245,16 @@ def judge_latency(facts: ZooFacts) -> DoctorFinding:
     latency = facts.latency
     if latency is None:
         return skipped("there is no session")
-    told = f"sync and read take {latency.min_ms:.1f} / {latency.median_ms:.1f} / {latency.max_ms:.1f} ms (min/median/max)"
+    text = f"sync and read take {latency.min_ms:.1f} / {latency.median_ms:.1f} / {latency.max_ms:.1f} ms (min/median/max)"
     limit_ms = (facts.granted_s or facts.asked_s) * 1000 / 3
     remedy = (
         "give ZooKeeper a disk of its own for dataLogDir, look at its garbage collector and at the network"
     )
     if latency.max_ms > limit_ms:
-        return problem(f"{told}: a third of the session time and more", remedy)
+        return problem(f"{text}: a third of the session time and more", remedy)
     if latency.median_ms > SLOW_MS:
-        return warning(told, remedy)
-    return ok(told)
+        return warning(text, remedy)
+    return ok(text)
 
 
 def judge_permissions(facts: ZooFacts) -> DoctorFinding:
@@ -288,12 +288,12 @@ def judge_load(facts: ZooFacts) -> DoctorFinding:
     if not facts.children:
         return skipped("there is no cluster to look at")
     path, count = max(facts.children, key=lambda entry: entry[1])
-    told = f"the largest listing is {path}: {count} names, {count * CHILD_BYTES // 1024} KiB of the 1024 of an answer"
+    text = f"the largest listing is {path}: {count} names, {count * CHILD_BYTES // 1024} KiB of the 1024 of an answer"
     if count > MANY_CHILDREN or count * CHILD_BYTES > FRAME_BYTES // 2:
         return warning(
-            told, "raise jute.maxbuffer on every server (same value), and split the jobs into two clusters"
+            text, "raise jute.maxbuffer on every server (same value), and split the jobs into two clusters"
         )
-    return ok(told)
+    return ok(text)
 
 
 def judge_leases(facts: ZooFacts) -> DoctorFinding:
@@ -304,8 +304,8 @@ def judge_leases(facts: ZooFacts) -> DoctorFinding:
     if warned:
         name, complaint = warned[0]
         return warning(f"{name}: {complaint.what}", complaint.remedy)
-    told = ", ".join(f"{name} {format_duration(lease_s)}" for name, lease_s in facts.leases)
-    return ok(f"{told}: long enough for any outage that a session survives")
+    text = ", ".join(f"{name} {format_duration(lease_s)}" for name, lease_s in facts.leases)
+    return ok(f"{text}: long enough for any outage that a session survives")
 
 
 def judge_id(facts: ZooFacts) -> DoctorFinding:

@@ -89,7 +89,7 @@ _SHARED: dict[str, WorkerSlots] = {}
 _SHARING = threading.Lock()
 
 
-def places_on(path: str) -> WorkerSlots:
+def slots_on(path: str) -> WorkerSlots:
     """Of the file system that ``path`` is on, as the table of mounts says: asking the file system might hang. A symbolic
     link to another one counts where it stands."""
     mount = mount_of(path)
@@ -115,21 +115,21 @@ def _unescaped(point: str) -> str:
 
 
 class Bounded:
-    """Runs operations within their budgets: at most ``PARALLEL_MAX`` at a time, stuck ones included. ``places``: shared with
+    """Runs operations within their budgets: at most ``PARALLEL_MAX`` at a time, stuck ones included. ``slots``: shared with
     others who look at the same file system; None: of its own."""
 
-    def __init__(self, deadline_s: float, places: WorkerSlots | None = None) -> None:
+    def __init__(self, deadline_s: float, slots: WorkerSlots | None = None) -> None:
         self._deadline_s = deadline_s
-        self._places = places if places is not None else WorkerSlots()
+        self._slots = slots if slots is not None else WorkerSlots()
 
     def run(self, what: str, work: Callable[[Budget], T], max_s: float | None = None) -> T:
         """The result or the error of ``work``; ``Unreachable`` naming ``what`` when its budget is used up."""
         budget = Budget(what, self._deadline_s, max_s)
-        if self._places.left >= PARALLEL_MAX:
+        if self._slots.left >= PARALLEL_MAX:
             raise Unreachable(
                 f"{what}: {PARALLEL_MAX} looks at its file system or store hang; nothing more is asked of it"
             )
-        if not self._places.free.acquire(timeout=budget.remaining_s()):
+        if not self._slots.free.acquire(timeout=budget.remaining_s()):
             budget.trouble = f"{PARALLEL_MAX} operations were already waiting for this store"
             raise budget.over()
         future: Future[T] = Future()
@@ -138,17 +138,17 @@ class Bounded:
         try:
             BackgroundThread("store", lambda: self._work(work, budget, future, left)).start()
         except RuntimeError as error:  # no more threads on this host
-            self._places.free.release()
+            self._slots.free.release()
             raise Unreachable(f"{what}: {error}") from None
         try:
             while not future.done() and budget.remaining_s() > 0:
                 wait([future], timeout=budget.remaining_s())
         finally:
             budget.abandon()
-        with self._places.lock:
+        with self._slots.lock:
             if not future.done():
                 left.set()
-                self._places.left += 1
+                self._slots.left += 1
         if left.is_set():
             raise budget.over()
         return future.result()
@@ -159,12 +159,12 @@ class Bounded:
         try:
             result = work(budget)
         except BaseException as error:  # noqa: BLE001  carried to the caller's thread and raised there
-            with self._places.lock:
+            with self._slots.lock:
                 future.set_exception(error)
         else:
-            with self._places.lock:
+            with self._slots.lock:
                 future.set_result(result)
         finally:
             if left.is_set():
-                self._places.note_left(-1)
-            self._places.free.release()
+                self._slots.note_left(-1)
+            self._slots.free.release()

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 
 from supervisor.clients import umask
 from supervisor.clients.store.base import CHUNK_BYTES, DEADLINE_S, TRANSFER_MAX_S, StoreEntry, listing_order
-from supervisor.clients.store.deadline import Bounded, Budget, places_on
+from supervisor.clients.store.deadline import Bounded, Budget, slots_on
 from supervisor.clients.store.local import counted, write_chunks
 from supervisor.clients.store.objects import PARTIAL, Item, Level, ObjectClient
 from supervisor.errors import (
@@ -44,7 +44,7 @@ class FileObjectClient:
         self.location = location
         self.requests = 0
         self._root = location.removeprefix("file://")
-        self._bounded = Bounded(deadline_s, places_on(self._root))
+        self._bounded = Bounded(deadline_s, slots_on(self._root))
         self._lock = threading.Lock()
         self._touched: set[Path] = set()
 

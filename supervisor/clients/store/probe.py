@@ -117,10 +117,10 @@ def probe_store(store: Store) -> StoreProbe:
 
 def probe_directory(directory: Path) -> StoreProbe:
     """As ``probe_store``, in the nearest directory above (or at) ``directory`` that exists. Only its own file is made."""
-    place = directory
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    file = place / f".spark-supervisor-doctor-{secrets.token_hex(8)}"
+    existing = directory
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    file = existing / f".spark-supervisor-doctor-{secrets.token_hex(8)}"
     steps = _Steps()
 
     def write() -> None:
@@ -131,7 +131,7 @@ def probe_directory(directory: Path) -> StoreProbe:
         steps.skew_s = file.stat().st_mtime - time.time()
 
     def listed() -> None:
-        if file not in place.iterdir():
+        if file not in existing.iterdir():
             raise NotFound(f"{file} was written, but is not in the listing")
 
     def read() -> None:
@@ -150,4 +150,4 @@ def probe_directory(directory: Path) -> StoreProbe:
         steps.run(name, step)
     with suppress(OSError):
         file.unlink()
-    return steps.result(str(place), str(file) if file.exists() else "")
+    return steps.result(str(existing), str(file) if file.exists() else "")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from supervisor.clients.store.base import StoreEntry
-from supervisor.clients.store.deadline import Bounded, Budget, places_on
+from supervisor.clients.store.deadline import Bounded, Budget, slots_on
 from supervisor.clock import boottime_s
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.deletable import holds_savepoints
@@ -105,14 +105,14 @@ class S3Removal:
         """Markers of directories are deleted too, the location's own among them (``""``)."""
         page, more = self._client.page("", self._after, BATCH_MAX)
         keys = [each.key for each in page]
-        doomed = [key for key in keys if not holds_savepoints(key)]
-        if doomed:
+        to_delete = [key for key in keys if not holds_savepoints(key)]
+        if to_delete:
             # from the question: it may be stopped over the answer
             latest_at_s = boottime_s() + SEND_WITHIN_S
             still()
-            self._client.delete_batch(doomed, latest_at_s)
+            self._client.delete_batch(to_delete, latest_at_s)
         self._after = keys[-1] if more else ""
-        return Removed(len(doomed), more or bool(doomed))
+        return Removed(len(to_delete), more or bool(to_delete))
 
 
 class DirectoryRemoval:
@@ -125,7 +125,7 @@ class DirectoryRemoval:
         self.resolved = location
         self.queries: frozenset[str] | None = frozenset()
         self._path = location.removeprefix("file://")
-        self._bounded = Bounded(deadline_s, places_on(self._path))
+        self._bounded = Bounded(deadline_s, slots_on(self._path))
         self._counting = threading.Lock()
         self._running = 0
 

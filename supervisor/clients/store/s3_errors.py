@@ -73,25 +73,28 @@ class StoreLocation:
     server: str
 
 
-def meaning(error: Exception, place: StoreLocation, key: str) -> SupervisorError:
+def meaning(error: Exception, store_location: StoreLocation, key: str) -> SupervisorError:
     """The error to raise instead of one of ``THEIRS``."""
     if isinstance(error, ClientError):
-        return _of_answer(error, place, key)
+        return _of_answer(error, store_location, key)
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return AccessDenied(
-            f"{place.url}: {_line(error)}", "set AWS_ACCESS_KEY_ID and its like, a profile or a role"
+            f"{store_location.url}: {_line(error)}", "set AWS_ACCESS_KEY_ID and its like, a profile or a role"
         )
     if isinstance(error, _MISCONFIGURED):
         return InvalidInput(
-            f"{place.url} cannot be used: {_line(error)}", "correct store.url, store.region or AWS_*"
+            f"{store_location.url} cannot be used: {_line(error)}", "correct store.url, store.region or AWS_*"
         )
     if isinstance(error, ResponseParserError):
-        return Unreachable(f"{place.server} answers as no S3 server does", "correct store.endpoint_url")
+        return Unreachable(
+            f"{store_location.server} answers as no S3 server does", "correct store.endpoint_url"
+        )
     if isinstance(error, SSLError):
         return Unreachable(
-            f"{place.server} has no TLS that this host trusts ({_line(error)})", "see store.endpoint_url"
+            f"{store_location.server} has no TLS that this host trusts ({_line(error)})",
+            "see store.endpoint_url",
         )
-    return Unreachable(f"{place.server} did not serve {place.url}: {_line(error)}")
+    return Unreachable(f"{store_location.server} did not serve {store_location.url}: {_line(error)}")
 
 
 def status_of(error: ClientError) -> int:
@@ -107,25 +110,30 @@ def wants_new_client(error: BaseException) -> bool:
     return isinstance(error, NoCredentialsError | PartialCredentialsError)
 
 
-def _of_answer(error: ClientError, place: StoreLocation, key: str) -> SupervisorError:
+def _of_answer(error: ClientError, store_location: StoreLocation, key: str) -> SupervisorError:
     code, status = code_of(error), status_of(error)
     if code == "NoSuchKey":
-        return NotFound(f"{place.url}/{key} does not exist")
+        return NotFound(f"{store_location.url}/{key} does not exist")
     if status in (301, 302, 308) and code not in _REMEDIES:
         code = "301"
     if code in _REMEDIES:
-        return AccessDenied(f"{place.server} refused {place.url} ({code}): {_REMEDIES[code]}")
+        return AccessDenied(
+            f"{store_location.server} refused {store_location.url} ({code}): {_REMEDIES[code]}"
+        )
     if status in _PASSING_STATUS or status >= 500 or code in _PASSING:
-        return Unreachable(f"{place.server} answered {status} {code} for {place.url}")
+        return Unreachable(f"{store_location.server} answered {status} {code} for {store_location.url}")
     if status in (401, 403):
         return AccessDenied(
-            f"{place.server} refused {place.url} ({status} {code}): {_REMEDIES['AccessDenied']}"
+            f"{store_location.server} refused {store_location.url} ({status} {code}): {_REMEDIES['AccessDenied']}"
         )
     if status == 404:
         return Unreachable(
-            f"{place.server} answered 404 {code} for {place.url}", "is store.endpoint_url an S3 server?"
+            f"{store_location.server} answered 404 {code} for {store_location.url}",
+            "is store.endpoint_url an S3 server?",
         )
-    return AccessDenied(f"{place.server} refused {place.url}/{key} ({status} {code}: {_line(error)})")
+    return AccessDenied(
+        f"{store_location.server} refused {store_location.url}/{key} ({status} {code}: {_line(error)})"
+    )
 
 
 def code_of(error: ClientError) -> str:

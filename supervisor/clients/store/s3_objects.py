@@ -186,12 +186,12 @@ class S3ObjectClient:
 
     def now_s(self) -> float:
         def call(budget: Budget, client: Client) -> float:
-            said = self._first(budget, client)["ResponseMetadata"]["HTTPHeaders"].get("date", "")
+            date = self._first(budget, client)["ResponseMetadata"]["HTTPHeaders"].get("date", "")
             try:
-                return parsedate_to_datetime(said).timestamp()
+                return parsedate_to_datetime(date).timestamp()
             except ValueError:
                 raise Unreachable(
-                    f"{self._session.place.server} says no time (Date: {said[:40]!r})",
+                    f"{self._session.place.server} says no time (Date: {date[:40]!r})",
                     "correct the endpoint",
                 ) from None
 

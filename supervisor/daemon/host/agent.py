@@ -64,7 +64,7 @@ STARTERS = 4
 
 
 class Agent:
-    """``connect``: makes a client that is not started yet. ``tell``: is told of each new session (the session closer).
+    """``connect``: makes a client that is not started yet. ``publish_session`` gets each new session.
 
     ``doubt``: why an entry must not be started (I10), or None; asked before each start, with its czxid. ``distrust``: what
     this supervisor itself has against the registry, or None; everybody may see it in /supervisors.
@@ -77,7 +77,7 @@ class Agent:
         connect: Callable[[Callable[[Link], None]], ZooClient],
         starter: Launcher,
         hosted: HostedAttempts,
-        tell: Callable[[Session | None], None] = lambda _session: None,
+        publish_session: Callable[[Session | None], None] = lambda _session: None,
         doubt: Callable[[ZooClient, int], str | None] = lambda _client, _zxid: None,
         distrust: Callable[[], str | None] = lambda: None,
     ) -> None:
@@ -87,7 +87,7 @@ class Agent:
         self._connect = connect
         self._starter = starter
         self._hosted = hosted
-        self._tell = tell
+        self._publish_session = publish_session
         self._doubt = doubt
         self._distrust = distrust
         self._stopping = threading.Event()
@@ -99,8 +99,8 @@ class Agent:
         self._held_back: set[str] = set()
         self._doubted: dict[str, str] = {}
         self._delays: dict[str, str] = {}
-        self._said = ""
-        self._apart = ErrorBoundary("agent")
+        self._logged = ""
+        self._boundary = ErrorBoundary("agent")
 
     # -- for the daemon -------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Agent:
         self._pool.close()
         if self._client is not None:
             self._client.close()
-        self._tell(None)
+        self._publish_session(None)
 
     def stop(self) -> None:
         """End the loop and the session: the leader sees at once that this host takes nothing new."""
@@ -161,8 +161,8 @@ class Agent:
 
     def _turn(self) -> None:
         try:
-            self._apart.attempt("round", self._round, None, (SupervisorError,))
-            self._said = ""
+            self._boundary.attempt("round", self._round, None, (SupervisorError,))
+            self._logged = ""
         except SupervisorError as error:
             self._log_once(str(error))
 
@@ -174,11 +174,11 @@ class Agent:
         self._publish_state(client)
         with self._lock:
             under_way = frozenset(self._under_way)
-        self._apart.attempt("tidy", lambda: self._hosted.tidy(under_way), None)
+        self._boundary.attempt("tidy", lambda: self._hosted.tidy(under_way), None)
         entries = client.children(self._layout.assigned_to(self._me.id), self.wake.set)
         if entries is None:  # removed by hand: made anew in the next round
             self._registered, entries = None, ()
-        unwritten = self._apart.attempt("gate", self._starter.check_again, dict[str, str]())
+        unwritten = self._boundary.attempt("gate", self._starter.check_again, dict[str, str]())
         with self._lock:
             fresh = [entry for entry in entries if entry not in self._under_way and is_attempt(entry)]
             self._under_way.update(fresh)
@@ -211,7 +211,7 @@ class Agent:
                 f"supervisor id {self._me.id} is still held by another session: waiting for it to end"
             )
         self._registered = session.id
-        self._tell(session)
+        self._publish_session(session)
         log.info(
             "registered",
             supervisor=self._me.id,
@@ -266,7 +266,7 @@ class Agent:
             )
         except Exception as error:  # noqa: BLE001 - the edge of one item
             self._set_delay(entry, f"a defect of the supervisor: {type(error).__name__}: {error}")
-            self._apart.say(entry, error)
+            self._boundary.log_error(entry, error)
         finally:
             with self._lock:
                 self._under_way.discard(entry)
@@ -289,8 +289,8 @@ class Agent:
         own = seen(Ownership, client.read(own_path), own_path)
         if not isinstance(own, Found) or not _is_current(own, given.record):
             return  # taken back meanwhile; the leader sweeps the entry
-        looked_s = self._trusted_at(client, entry, node.stat.czxid)
-        if looked_s is None:
+        checked_at_s = self._trusted_at(client, entry, node.stat.czxid)
+        if checked_at_s is None:
             return
         if client.read(self._layout.pause) is not None:
             self._hold_back(entry)
@@ -302,8 +302,8 @@ class Agent:
             return
         try:
             again = partial(self._trusted_at, client, entry, node.stat.czxid)
-            look = TrustCheck(looked_s, again, self._known(client, given.record.name, own.record))
-            self._starter.start(given.record, look, _ended_before(own.record))
+            trust_check = TrustCheck(checked_at_s, again, self._known(client, given.record.name, own.record))
+            self._starter.start(given.record, trust_check, _ended_before(own.record))
         except (Refused, AccessDenied) as error:
             # No access is told in the records, not only in this host's log; and another host may have access.
             refused = error if isinstance(error, Refused) else Refused(Cause.NO_ACCESS, str(error))
@@ -326,15 +326,15 @@ class Agent:
         expected = to_be_expected(
             job.terms.checkpoint, job.fresh_start, newest, own.remembered, job.begins_with
         )
-        was_looked_at = job.fresh_start or (isinstance(lease, Found) and lease.record.uid == job.uid)
-        return KnownCheckpoint(job.terms.checkpoint, expected, "" if was_looked_at else job.left_by)
+        was_checked = job.fresh_start or (isinstance(lease, Found) and lease.record.uid == job.uid)
+        return KnownCheckpoint(job.terms.checkpoint, expected, "" if was_checked else job.left_by)
 
     def _trusted_at(self, client: ZooClient, entry: str, assigned_zxid: int) -> float | None:
         """BOOTTIME before it was asked whether the registry is to be trusted, or None: it is not."""
-        looked_s = boottime_s()
+        checked_at_s = boottime_s()
         doubt = self._doubt(client, assigned_zxid)
         self._set_doubt(entry, doubt)
-        return looked_s if doubt is None else None
+        return checked_at_s if doubt is None else None
 
     def _is_of_lost_state(self, entry: str, given: Assignment) -> bool:
         """The run directory is there, and not by this assignment: after an accepted restore numbers come up again."""
@@ -384,14 +384,14 @@ class Agent:
             else:
                 self._doubted[entry] = doubt
         if doubt is not None and not known:
-            self._say(f"nothing is started here: {doubt}")
+            self._log_reason(f"nothing is started here: {doubt}")
 
     def _log_once(self, why: str) -> None:
-        if why != self._said:
-            self._said = why
-            self._say(why)
+        if why != self._logged:
+            self._logged = why
+            self._log_reason(why)
 
-    def _say(self, why: str) -> None:
+    def _log_reason(self, why: str) -> None:
         log.warning(
             "agent_waits", supervisor=self._me.id, why=why, next="drivers of this host go on meanwhile"
         )

@@ -78,22 +78,22 @@ class AttemptReporter:
         self._progress: dict[str, Progress] = {}
         self._silence: dict[str, tuple[int, float]] = {}
         self._phases: dict[str, Phase] = {}
-        self._told: dict[str, set[str]] = {}
+        self._observed_phases: dict[str, set[str]] = {}
         self._unborn = False
         self._began_at_s = boottime_s()
-        self._said = ""
-        self._apart = ErrorBoundary("hosting")
+        self._logged = ""
+        self._boundary = ErrorBoundary("hosting")
 
     def run(self, beat: Callable[[], None]) -> None:
         """Until ``stop``."""
         while not self._stopping.is_set():
             beat()
             try:
-                self._apart.attempt("round", lambda: self.round(beat), None, (SupervisorError, OSError))
-                self._said = ""
+                self._boundary.attempt("round", lambda: self.round(beat), None, (SupervisorError, OSError))
+                self._logged = ""
             except (SupervisorError, OSError) as error:
-                if str(error) != self._said:
-                    self._said = str(error)
+                if str(error) != self._logged:
+                    self._logged = str(error)
                     log.warning(
                         "hosting_not_told", why=str(error), next="drivers go on; their metrics stand still"
                     )
@@ -134,7 +134,7 @@ class AttemptReporter:
             row = Row(name, ref, own, lease=SeenLease(lease, reads.received_at_s, reads.sent_at_s))
             state = shown_state(row).state
             shown.add(name)
-            self._apart.attempt(key, partial(self._publish_job, key, launch, state.value, lease), None)
+            self._boundary.attempt(key, partial(self._publish_job, key, launch, state.value, lease), None)
         now_s = boottime_s()
         self._unborn = any(
             key not in self._phases and now_s - launch.begun_s < UNBORN_MAX_S
@@ -143,7 +143,9 @@ class AttemptReporter:
         self._last_hosted = self._between_attempts(client, shown)
         self._metrics.hosts_only(shown, self._last_hosted)
         self._phases = {key: phase for key, phase in self._phases.items() if key in launches}
-        self._told = {key: told for key, told in self._told.items() if key in launches}
+        self._observed_phases = {
+            key: observed for key, observed in self._observed_phases.items() if key in launches
+        }
         self._progress = {key: progress for key, progress in self._progress.items() if key in launches}
         self._silence = {key: silence for key, silence in self._silence.items() if key in launches}
 
@@ -187,11 +189,13 @@ class AttemptReporter:
         start = lease.start or StartTimes()
         phases = {"spawn": start.spawn_s, "session": start.session_s, "first_batch": start.first_batch_s}
         known = {phase for phase, seconds in phases.items() if seconds is not None}
-        told = self._told.setdefault(key, known if launch.begun_s < self._began_at_s else set())
+        observed = self._observed_phases.setdefault(
+            key, known if launch.begun_s < self._began_at_s else set()
+        )
         for phase, seconds in phases.items():
-            if seconds is not None and phase not in told:
+            if seconds is not None and phase not in observed:
                 self._metrics.job_started(phase, seconds)
-        self._told[key] = told | known
+        self._observed_phases[key] = observed | known
 
     def _log_silence(self, name: str, key: str, lease: Lease) -> None:
         """``silence_s`` was true when this renewal was sent; it is as old as that, and no renewal shows twice."""
@@ -243,7 +247,7 @@ class AttemptReporter:
                 )
                 continue
             except Exception as error:  # noqa: BLE001 - the edge of one item
-                self._apart.say(key, error)
+                self._boundary.log_error(key, error)
                 continue
             self._logs[key] = (commit_log, newest)
             report(self._hosted.attempts_dir / key, event)
@@ -289,9 +293,9 @@ def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
     """Of the queries that live, by name, else id. The record holds eight at most, which bounds the series of a job."""
     ended = (QueryState.FAILED, QueryState.TERMINATED)
     live = (one for one in lease.queries if one.state not in ended)
-    told: dict[str, QueryProgress | Progress] = {one.query or one.id or "": one for one in live}
+    observed: dict[str, QueryProgress | Progress] = {one.query or one.id or "": one for one in live}
     if not lease.queries and lease.progress is not None:
-        told = {lease.progress.query or "": lease.progress}
+        observed = {lease.progress.query or "": lease.progress}
     return {
         query: QueryNumbers(
             one.batch_id,
@@ -300,7 +304,7 @@ def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
             None if one.batch_ms is None else one.batch_ms / 1000,
             one.lag,
         )
-        for query, one in told.items()
+        for query, one in observed.items()
     }
 
 

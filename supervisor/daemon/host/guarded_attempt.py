@@ -203,7 +203,7 @@ def step(
 def next_wake_at_s(guarded_attempt: GuardedAttempt) -> float | None:
     """When it wants to be looked at, at the latest (BOOTTIME); None: every p will do."""
     return (
-        second_killer.looks_again_at_s(guarded_attempt.killer)
+        second_killer.next_probe_at_s(guarded_attempt.killer)
         if guarded_attempt.stage is GuardStage.WATCHED
         else None
     )
@@ -220,7 +220,7 @@ class _Turn:
     def set(self, **changes: Any) -> None:
         self.guarded_attempt = replace(self.guarded_attempt, **changes)
 
-    def say(self, event: str, level: str, **fields: Any) -> None:
+    def log(self, event: str, level: str, **fields: Any) -> None:
         self.effects.append(LogGuard(event, level, tuple(fields.items())))
 
     def handle(self, event: Event) -> None:
@@ -229,7 +229,7 @@ class _Turn:
                 self.meet(event)
             case Stranger(), GuardStage.WATCHED:
                 assert self.guarded_attempt.shim is not None
-                self.say(
+                self.log(
                     "run_dir_of_stranger",
                     "warning",
                     pid=self.guarded_attempt.shim.process.pid,
@@ -269,7 +269,7 @@ class _Turn:
             return
         self.set(shim=found.shim)
         if found.shim.process.boot_id != self.guarded_attempt.boot_id:
-            self.say("run_dir_of_earlier_boot", "info")
+            self.log("run_dir_of_earlier_boot", "info")
             self.set(stage=GuardStage.REMOVING)
         else:
             self.set(stage=GuardStage.WATCHED)
@@ -282,7 +282,7 @@ class _Turn:
         if killer.act is not Act.PROBE:
             self.set(stage=GuardStage.KILLING, acted_at_s=self.now_s)
             if not killer.shim_dead:
-                self.say("shim_let_deadline_come", "error", deadline_s=killer.deadline_at_s)
+                self.log("shim_let_deadline_come", "error", deadline_s=killer.deadline_at_s)
 
     def struck(self, blow: ShimStruck | TreeStruck) -> None:
         killer = second_killer.step(self.guarded_attempt.killer, blow, self.now_s)
@@ -292,7 +292,7 @@ class _Turn:
         elif isinstance(blow, ShimStruck):
             self.effects.append(Strike(killer.act))
         elif self.now_s - self.guarded_attempt.acted_at_s > KILL_TIME_S:  # again at the next tick
-            self.say(
+            self.log(
                 "kill_takes_too_long", "error", seconds=round(self.now_s - self.guarded_attempt.acted_at_s, 1)
             )
 
@@ -300,7 +300,7 @@ class _Turn:
         killer = self.guarded_attempt.killer
         empty = killer.tree is Emptiness.EMPTY
         if empty or killer.took_s > _KILLED_S:
-            self.say(
+            self.log(
                 "shim_gone",
                 "warning",
                 tree=killer.tree.value,
@@ -309,7 +309,7 @@ class _Turn:
                 next="a tombstone if the tree is proven empty, else the full wait",
             )
         else:  # a shim that has ended in order takes its cgroup with it
-            self.say("attempt_over", "info", next="its run directory is removed")
+            self.log("attempt_over", "info", next="its run directory is removed")
         self.set(
             stage=GuardStage.BURYING
             if empty and self.guarded_attempt.launch is not None
@@ -320,7 +320,7 @@ class _Turn:
 
     def answered(self, answer: OwnershipRead | Buried | CommitUnanswered) -> None:
         if isinstance(answer, Buried):
-            self.say("tombstone_written", "info", cause=self.guarded_attempt.cause.value)
+            self.log("tombstone_written", "info", cause=self.guarded_attempt.cause.value)
             self.set(stage=GuardStage.REMOVING)
         elif isinstance(answer, OwnershipRead):
             self.bury(answer)
@@ -351,7 +351,7 @@ class _Turn:
         )
         self.set(doubt_at_s=since_at_s)
         if self.now_s - since_at_s >= patience_s:
-            self.say("no_tombstone", "warning", why="/own does not show the claim")
+            self.log("no_tombstone", "warning", why="/own does not show the claim")
             self.set(stage=GuardStage.REMOVING)
 
     def exit(self, own: Ownership, driver_began_at_s: float | None) -> Exit:

@@ -75,7 +75,7 @@ class GuardedProcess:
     guarded_attempt: GuardedAttempt
     pidfd: int | None = None
     tree: Containment | None = None
-    said: str = ""
+    logged: str = ""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Guardian:
         self._client = client
         self._watched: dict[str, GuardedProcess] = {}
         self._boot_id = processes.boot_id()
-        self._apart = ErrorBoundary("guardian")
+        self._boundary = ErrorBoundary("guardian")
         self._answers: queue.SimpleQueue[tuple[str, Reads | Committed | SupervisorError]] = (
             queue.SimpleQueue()
         )
@@ -147,16 +147,16 @@ class Guardian:
             except (
                 OSError
             ) as error:  # no descriptor, no memory: this one again at the next tick, the others now
-                if watched.said != str(error):
+                if watched.logged != str(error):
                     log.warning(
                         "guardian_failed",
                         **watched.about,
                         stage=watched.guarded_attempt.stage.value,
                         why=str(error),
                     )
-                watched.said = str(error)
+                watched.logged = str(error)
             except Exception as error:  # noqa: BLE001 - as above: the others need their killer
-                self._apart.say(watched.guarded_attempt.key, error)
+                self._boundary.log_error(watched.guarded_attempt.key, error)
         killing = any(
             guarded_attempt.stage is GuardStage.KILLING for guarded_attempt in self.guarded_attempts()
         )
@@ -219,9 +219,9 @@ class Guardian:
         try:
             return read_launch(watched.directory, watched.guarded_attempt.key)
         except Corrupt as error:
-            if watched.said != str(error):
+            if watched.logged != str(error):
                 log.error("launch_file_corrupt", **watched.about, why=str(error))
-            watched.said = str(error)
+            watched.logged = str(error)
             return None
 
     def _tree(self, watched: GuardedProcess, shim: ShimRecord) -> Containment:
@@ -298,7 +298,9 @@ class Guardian:
             key, answer = self._answers.get()
             watched = self._watched.get(key)
             if watched is not None and watched.guarded_attempt.asking:
-                self._apart.attempt(key, partial(self._take_answer, watched, answer, now_s), None, (OSError,))
+                self._boundary.attempt(
+                    key, partial(self._take_answer, watched, answer, now_s), None, (OSError,)
+                )
 
     def _take_answer(
         self, watched: GuardedProcess, answer: Reads | Committed | SupervisorError, now_s: float

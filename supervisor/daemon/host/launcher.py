@@ -32,8 +32,8 @@ from supervisor.metrics import Metrics
 from supervisor.model.host_tools import why_ignored
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
+from supervisor.model.phrases import all_its
 from supervisor.model.records import Assignment, Cause
-from supervisor.model.words import all_its
 from supervisor.records.codec import decode, encode
 from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.settings.file import Settings

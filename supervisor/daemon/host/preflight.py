@@ -108,7 +108,7 @@ def check_of(
 def _check(
     given: Assignment, location: str, known: KnownCheckpoint, conf: Mapping[str, str], store: S3Access
 ) -> None:
-    told = {"job": given.name, "uid": given.uid, "attempt": given.attempt}
+    fields = {"job": given.name, "uid": given.uid, "attempt": given.attempt}
     try:
         tree = open_checkpoint(location, conf, store)
         if tree is None:
@@ -119,9 +119,13 @@ def _check(
         raise Unreachable(f"the checkpoint {location} can't be looked at: {error}") from error
     except (AccessDenied, InvalidInput) as error:
         log.warning(
-            "checkpoint_not_checked", **told, checkpoint=location, why=str(error), next="started all the same"
+            "checkpoint_not_checked",
+            **fields,
+            checkpoint=location,
+            why=str(error),
+            next="started all the same",
         )
         return
     if found is not None:
         raise Refused(Cause.BAD_CHECKPOINT, found.sentence, found.remedy)
-    log.info("checkpoint_checked", **told, checkpoint=location, requests=tree.requests)
+    log.info("checkpoint_checked", **fields, checkpoint=location, requests=tree.requests)

@@ -100,7 +100,7 @@ class StartBarrier:
         awaited = AwaitedVerdict(key, launch.assignment, check, self._directory(key))
         with self._lock:
             self._awaited[key] = awaited
-        check.then(lambda: self._tell(awaited))
+        check.then(lambda: self._write_verdict(awaited))
 
     def waiting(self, launches: Callable[[], Mapping[str, Launch]]) -> dict[str, Launch]:
         """Drivers that wait for a verdict that nobody is about to write: a supervisor died, or could not write."""
@@ -127,7 +127,7 @@ class StartBarrier:
             return None
         return status.st_ino, status.st_mtime_ns
 
-    def _tell(self, awaited: AwaitedVerdict) -> None:
+    def _write_verdict(self, awaited: AwaitedVerdict) -> None:
         key, given = awaited.key, awaited.given
         try:
             verdict = self._verdict(awaited)

@@ -71,7 +71,7 @@ class Controller:
         self._missed = False
         self._outcome_is_open = True
         self._full_at_s = float("-inf")
-        self._apart = ErrorBoundary("controller")
+        self._boundary = ErrorBoundary("controller")
         self._defects = 0
 
     @property
@@ -113,7 +113,7 @@ class Controller:
         if self._defects >= DEFECTS_MAX:
             raise error
         self._outcome_is_open, self._full_at_s = True, float("-inf")
-        self._apart.say("pass", error)
+        self._boundary.log_error("pass", error)
 
     def reconcile_once(self) -> Pass:
         """One pass. Raises Unreachable (nothing was planned), NotLeader."""
@@ -122,10 +122,10 @@ class Controller:
         view = self._observe()
         plan = self._without_busy(make_plan(view, self._policy, boottime_s(), self._executor.in_flight))
         broken = violations(view, plan)
-        self._mind_whole(view)
-        carried = self._act(plan.actions if not broken else ())
-        done = Pass(view, plan, broken, tuple(carried), begun_at_s, boottime_s())
-        self._apart.attempt("record", lambda: self._recorder.record(done), None)
+        self._make_missing_parents(view)
+        results = self._act(plan.actions if not broken else ())
+        done = Pass(view, plan, broken, tuple(results), begun_at_s, boottime_s())
+        self._boundary.attempt("record", lambda: self._recorder.record(done), None)
         if plan.waited_out is not None and not broken:
             self._set_waited(plan.waited_out)
         return done
@@ -165,16 +165,16 @@ class Controller:
         return replace(plan, actions=tuple(a for a in plan.actions if a.name not in busy))
 
     def _act(self, actions: tuple[Action, ...]) -> list[ActionResult]:
-        carried = self._executor.carry_out(actions)
-        for one in carried:
+        results = self._executor.carry_out(actions)
+        for one in results:
             self._notifier.skip_own(one.doorbell_version)
             self._reread.add(one.action.name)
             self._outcome_is_open |= one.outcome is ActionOutcome.UNKNOWN
             if isinstance(one.action, CleanUp) and one.action.deletes_checkpoint:
                 self.deletions_wanted.set()
-        if any(one.outcome is ActionOutcome.DONE for one in carried):
+        if any(one.outcome is ActionOutcome.DONE for one in results):
             self.wake.set()
-        return carried
+        return results
 
     def _handle(self, wish: Seen[Handover]) -> None:
         """A planned hand-over. Of this term: the contender is told. Of an earlier one: it is done, for we have acted."""
@@ -196,7 +196,7 @@ class Controller:
         else:
             log.info("switched_over", epoch=self._term.epoch, was=wish.record.leader, by=wish.record.by)
 
-    def _mind_whole(self, view: View) -> None:
+    def _make_missing_parents(self, view: View) -> None:
         """What somebody removed by hand: nothing is done any more by this term, or what is missing is made anew."""
         if view.distrust is not None:
             self._term.set_distrust(view.distrust)

@@ -22,7 +22,7 @@ from supervisor.daemon.leader.sweeper import Sweeper
 log = structlog.get_logger(__name__)
 
 AWAIT_SLICE_S = 0.5
-AWAIT_TOLD_S = 5.0
+AWAIT_LOGGED_S = 5.0
 AWAIT_MAX_S = 600.0
 """More than any single request to S3 or a file system is waited for."""
 
@@ -84,13 +84,13 @@ class Leader:
         log.info("stepped_down", epoch=term.epoch)
 
     def _await(self, term: Term[ZooClient], beat: Callable[[], None]) -> None:
-        begun_at_s, told = boottime_s(), False
+        begun_at_s, logged = boottime_s(), False
         while waiting := [thread for thread in self._threads if thread.is_alive()]:
             waited_s = boottime_s() - begun_at_s
             if waited_s < AWAIT_MAX_S:
                 beat()
-            if waited_s >= AWAIT_TOLD_S and not told:
-                told = True
+            if waited_s >= AWAIT_LOGGED_S and not logged:
+                logged = True
                 log.warning(
                     "step_down_waits",
                     epoch=term.epoch,

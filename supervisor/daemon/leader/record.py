@@ -33,7 +33,7 @@ class Pass:
     view: View
     plan: Plan
     broken: tuple[str, ...]
-    carried: tuple[ActionResult, ...]
+    results: tuple[ActionResult, ...]
     begun_at_s: float
     ended_at_s: float
 
@@ -70,20 +70,20 @@ class Recorder:
         self._set_wanted_metrics(done)
         self._log_paused(done.view)
         self._metrics.observe_pass(done.ended_at_s - done.begun_at_s)
-        for one in done.carried:
+        for one in done.results:
             self._metrics.count_action(type(one.action).__name__, one.outcome.value)
             self._count_outcome(one, done)
             self._log_action(done, one)
         if self._first:
             self._metrics.set_takeover(done.ended_at_s - self._vacant_at_s)
         self._log_alarms(frozenset(map(str, (*done.plan.alarms, *done.broken))), done.view.epoch)
-        if done.carried or self._first or self._why_skipped:
+        if done.results or self._first or self._why_skipped:
             log.info(
                 "pass",
                 epoch=done.view.epoch,
                 jobs=sum(states.values()),
                 supervisors=len(done.view.members),
-                actions=dict(Counter(f"{type(c.action).__name__}:{c.outcome}" for c in done.carried)),
+                actions=dict(Counter(f"{type(c.action).__name__}:{c.outcome}" for c in done.results)),
                 waiting=sum(1 for note in done.plan.notes if note.pending),
                 alarms=len(self._alarms),
                 ms=round((done.ended_at_s - done.begun_at_s) * 1000, 1),
@@ -114,8 +114,8 @@ class Recorder:
 
     def _log_action(self, done: Pass, one: ActionResult) -> None:
         uid, attempt = _about(one.action)
-        say = log.info if one.outcome is ActionOutcome.DONE else log.warning
-        say(
+        log_outcome = log.info if one.outcome is ActionOutcome.DONE else log.warning
+        log_outcome(
             "action",
             action=type(one.action).__name__,
             job=one.action.name,

@@ -37,7 +37,7 @@ from supervisor.model.records import CheckpointClaim, CheckpointState, Ownership
 from supervisor.model.seen import Found, Seen
 from supervisor.records.layout import Layout
 from supervisor.records.reading import children_of, seen, seen_all
-from supervisor.registry.checkpoint_claims import Others, is_place_of
+from supervisor.registry.checkpoint_claims import Others, is_claim_path
 from supervisor.registry.pending_deletions import begin_deletion, give_up_claim, publish_waiting
 from supervisor.spec.s3a import S3Access
 from supervisor.spec.site_policy import SitePolicy
@@ -64,7 +64,7 @@ class LocationDeletion:
     objects: int = 0
     next_at_s: float = 0.0
     again_s: float = AGAIN_FIRST_S
-    told: str = ""
+    logged: str = ""
     recognised: bool = False
 
 
@@ -114,14 +114,16 @@ class Remover:
         self._others = Others(layout)
         self._jobs: dict[str, LocationDeletion] = {}
         self._read_at_s = clock()
-        self._apart = ErrorBoundary("remover", clock)
+        self._boundary = ErrorBoundary("remover", clock)
 
     def run(self) -> None:
         """Until the term is over."""
         wait_s = TICK_S
         while not self._term.over.wait(wait_s):
             try:
-                wait_s = 0.0 if self._apart.attempt("step", self.step, False, (SupervisorError,)) else TICK_S
+                wait_s = (
+                    0.0 if self._boundary.attempt("step", self.step, False, (SupervisorError,)) else TICK_S
+                )
             except NotLeader:
                 return
             except SupervisorError as error:
@@ -171,18 +173,18 @@ class Remover:
             job.next_at_s = self._clock() + TICK_S
         except SupervisorError as error:
             self._put_off(job)
-            if str(error) != job.told:
-                job.told = str(error)
+            if str(error) != job.logged:
+                job.logged = str(error)
                 log.warning(
                     "checkpoint_not_deleted",
                     epoch=self._term.epoch,
                     path=job.path,
-                    why=job.told,
+                    why=job.logged,
                     next="tried again later; its location stays claimed until then",
                 )
         except Exception as error:  # noqa: BLE001 - the edge of one item
             self._put_off(job)
-            self._apart.say(job.path, error)
+            self._boundary.log_error(job.path, error)
         return False
 
     def _put_off(self, job: LocationDeletion) -> None:
@@ -233,7 +235,7 @@ class Remover:
             if removal.unanswered:
                 job.unsure_at_s = self._clock()
         job.objects += removed.objects
-        job.again_s, job.told = AGAIN_FIRST_S, ""
+        job.again_s, job.logged = AGAIN_FIRST_S, ""
         if removed.left:
             return True
         return self._finish(job, now, removal)
@@ -305,7 +307,7 @@ class Remover:
         accepted = self._term.client.read(self._layout.accepted)
         if accepted is not None and now.claim.mzxid < accepted.stat.czxid:
             return "the registry was restored since: what lies there may be another job's"
-        if not is_place_of(self._layout, now.path, now.claim.record.location):
+        if not is_claim_path(self._layout, now.path, now.claim.record.location):
             return "its claim is not the one of that location"
         if now.result is None or not _vouches(now.result.record, now):
             return "no record says that an attempt of this submission was seen to write there"

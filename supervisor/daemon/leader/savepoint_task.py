@@ -58,11 +58,11 @@ class SavepointTasks:
         self._run({"do": "delete", "name": name, "savepoint": savepoint}, timeout_s, go_on)
 
     def in_use(self) -> Callable[[str], str | None]:
-        places = CheckpointClaims.load(self._zoo, self._layout)
+        claims = CheckpointClaims.load(self._zoo, self._layout)
 
         def probe(location: str) -> str | None:
             try:
-                places.reserve("", location)
+                claims.reserve("", location)
             except Conflict as error:
                 return str(error)
             return None

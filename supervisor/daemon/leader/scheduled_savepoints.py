@@ -104,7 +104,7 @@ class SavepointStatus:
 
     uid: str
     at_s: float
-    look_at_s: float
+    check_at_s: float
     failures: int = 0
 
 
@@ -168,9 +168,9 @@ class ScheduledSavepoints:
         ready = [
             job
             for name, job in jobs.items()
-            if job.running and name not in self._in_flight and statuses[name].look_at_s <= now_s
+            if job.running and name not in self._in_flight and statuses[name].check_at_s <= now_s
         ]
-        ready.sort(key=lambda job: statuses[job.name].look_at_s)
+        ready.sort(key=lambda job: statuses[job.name].check_at_s)
         return ready[: WORKERS - len(self._in_flight)]
 
     def _wanted_of(self, row: Row) -> WantedSavepoint | None:
@@ -222,7 +222,10 @@ class ScheduledSavepoints:
             )
             self._remove_surplus(job, now_s)
         self._note(
-            job, at_s=began - (now_s - slot_at_s), look_at_s=began + (slot_at_s + every_s - now_s), failures=0
+            job,
+            at_s=began - (now_s - slot_at_s),
+            check_at_s=began + (slot_at_s + every_s - now_s),
+            failures=0,
         )
 
     def _remove_surplus(self, job: WantedSavepoint, now_s: float) -> None:
@@ -231,9 +234,9 @@ class ScheduledSavepoints:
             places = {
                 entry.id: entry.begun.location for entry in shelf.entries(job.name) if entry.begun is not None
             }
-            doomed = surplus(scheduled(shelf.entries(job.name)), job.policy, now_s)[:DELETES_MAX]
-            in_use = self._means.in_use() if doomed else None
-            for savepoint in doomed:
+            to_delete = surplus(scheduled(shelf.entries(job.name)), job.policy, now_s)[:DELETES_MAX]
+            in_use = self._means.in_use() if to_delete else None
+            for savepoint in to_delete:
                 why = in_use(places[savepoint]) if in_use is not None else None
                 if why is None:
                     why = self._delete(job, savepoint)
@@ -280,7 +283,7 @@ class ScheduledSavepoints:
             savepoint_status = self._standings.get(job.name)
         failures = savepoint_status.failures + 1 if savepoint_status is not None else 1
         wait_s = min(first_s * 2.0 ** min(failures - 1, 16), RETRY_MAX_S, job.policy.every_s)
-        self._note(job, look_at_s=self._clock() + wait_s, failures=failures)
+        self._note(job, check_at_s=self._clock() + wait_s, failures=failures)
         return wait_s
 
     def _note(self, job: WantedSavepoint, **changes: float) -> None:

@@ -58,7 +58,7 @@ class Sweeper:
         self._savepoints = savepoints
         self._first_after_s = first_after_s
         self._every_s = every_s
-        self._apart = ErrorBoundary("sweeper")
+        self._boundary = ErrorBoundary("sweeper")
 
     def run(self) -> None:
         """Until the term is over."""
@@ -68,7 +68,7 @@ class Sweeper:
             if self._term.distrust is not None or not self._term.recorded:
                 continue
             try:
-                self._apart.attempt("sweep", self.sweep_once, 0, (SupervisorError,))
+                self._boundary.attempt("sweep", self.sweep_once, 0, (SupervisorError,))
             except NotLeader:
                 return
             except SupervisorError as error:
@@ -100,7 +100,7 @@ class Sweeper:
         if not self._may_go_on():
             return 0
         try:
-            return self._apart.attempt(what, work, 0, (SupervisorError,))
+            return self._boundary.attempt(what, work, 0, (SupervisorError,))
         except NotLeader:
             raise
         except SupervisorError as error:
@@ -129,7 +129,7 @@ class Sweeper:
         except SupervisorError:
             raise
         except Exception as error:  # noqa: BLE001 - the edge of one item
-            self._apart.say(deletion.path, error)
+            self._boundary.log_error(deletion.path, error)
             return False
         return True
 

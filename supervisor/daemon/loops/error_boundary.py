@@ -30,7 +30,7 @@ class ErrorBoundary:
     def __init__(self, loop: str, clock: Callable[[], float] = boottime_s) -> None:
         self._loop = loop
         self._clock = clock
-        self._said: dict[tuple[str, str], float] = {}
+        self._logged_at_s: dict[tuple[str, str], float] = {}
 
     def attempt(
         self, item: str, work: Callable[[], T], otherwise: T, through: tuple[type[Exception], ...] = ()
@@ -41,17 +41,17 @@ class ErrorBoundary:
         except through:
             raise
         except Exception as error:  # noqa: BLE001 - the edge of one item
-            self.say(item, error)
+            self.log_error(item, error)
             return otherwise
 
-    def say(self, item: str, error: Exception) -> None:
+    def log_error(self, item: str, error: Exception) -> None:
         """Of an error that is being handled. Never raises."""
         cause, now_s = f"{type(error).__name__} {_place(error)}", self._clock()
-        if now_s - self._said.get((item, cause), float("-inf")) < AGAIN_S:
+        if now_s - self._logged_at_s.get((item, cause), float("-inf")) < AGAIN_S:
             return
-        if len(self._said) >= KNOWN_MAX:
-            self._said.clear()
-        self._said[item, cause] = now_s
+        if len(self._logged_at_s) >= KNOWN_MAX:
+            self._logged_at_s.clear()
+        self._logged_at_s[item, cause] = now_s
         log.exception(
             "item_failed",
             loop=self._loop,

@@ -115,7 +115,7 @@ class Assembly:
         housekeeper = Housekeeper(
             runtime_dir / ENDED, settings.supervisor.log_dir, self._store.check, self._metrics
         )
-        hosting = AttemptReporter(
+        reporter = AttemptReporter(
             settings.supervisor.id,
             self._hosted,
             self._layout,
@@ -142,7 +142,7 @@ class Assembly:
             session_closer=self._session_closer,
             agent=agent,
             guardian=guardian,
-            hosting=hosting,
+            reporter=reporter,
             contender=contender,
             housekeeper=housekeeper,
             fence_ahead=FenceAhead(settings),
@@ -228,7 +228,7 @@ class Assembly:
         return Contender(
             Candidate(self._settings.supervisor.id, address),
             ElectionRegistry(layout, self._blobs, self._trust),
-            SessionFactory(self._connect, close, self._session_closer.tell),
+            SessionFactory(self._connect, close, self._session_closer.publish_sessions),
             Duties(leader.begin, step_down, lambda _term: leader.wake(), self._contender_beats),
         )
 
@@ -320,7 +320,7 @@ class Assembly:
         )
 
     def _publish_agent_session(self, session: Session | None) -> None:
-        self._session_closer.tell((session,) if session else (), of="agent")
+        self._session_closer.publish_sessions((session,) if session else (), of="agent")
 
     def _commits_of(self, launch: Launch) -> CommitLog | None:
         """The commit log of a JVM application's checkpoint, on the endpoint that the job itself uses."""

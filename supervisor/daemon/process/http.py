@@ -245,16 +245,16 @@ class _Handler(BaseHTTPRequestHandler):
         self._asked = True
         path = self.path.partition("?")[0]
         if path in PROBES:
-            self._answer(*self._said_of(path))
+            self._answer(*self._answer_of(path))
         elif self.server.slots.others.acquire(blocking=False):
             try:
-                self._answer(*self._said_of(path))
+                self._answer(*self._answer_of(path))
             finally:
                 self.server.slots.others.release()
         else:
             self._answer(503, TEXT, b"too many requests at once: try again\n")
 
-    def _said_of(self, path: str) -> tuple[int, str, bytes]:
+    def _answer_of(self, path: str) -> tuple[int, str, bytes]:
         answer = {
             "/livez": self._live,
             "/readyz": self._ready,

@@ -20,7 +20,7 @@ import threading
 from dataclasses import dataclass
 from functools import partial
 
-from supervisor.clients.companion import Companion, last_word
+from supervisor.clients.companion import Companion, last_message
 from supervisor.clients.threads import BackgroundThread
 from supervisor.clients.zookeeper import Session, close_session
 from supervisor.errors import SupervisorError
@@ -59,13 +59,13 @@ def decode(line: bytes) -> tuple[Charge, ...]:
 
 
 class SessionCloser:
-    """The daemon's side. ``tell`` from any thread; nothing here raises or blocks: without a session closer only a crash is
+    """The daemon's side. ``publish_sessions`` from any thread; nothing here raises or blocks. Without it only a crash is
     noticed later, after the session time."""
 
     def __init__(self, hosts: str) -> None:
         self._hosts = hosts
         self._lock = threading.Lock()
-        self._told: dict[str, tuple[Session, ...]] = {}
+        self._published: dict[str, tuple[Session, ...]] = {}
         self._child: Companion | None = None
         self._stopped = False
 
@@ -79,10 +79,10 @@ class SessionCloser:
         """Start the child now, so that it has loaded everything long before it is needed."""
         self.check()
 
-    def tell(self, sessions: tuple[Session, ...], of: str = "term") -> None:
+    def publish_sessions(self, sessions: tuple[Session, ...], of: str = "term") -> None:
         """The sessions that ``of`` has now; they replace those it had."""
         with self._lock:
-            self._told[of] = sessions
+            self._published[of] = sessions
             self._speak()
 
     def check(self) -> None:
@@ -96,7 +96,7 @@ class SessionCloser:
         with self._lock:
             self._stopped = True
             child = self._child
-            if child is None or any(self._told.values()):
+            if child is None or any(self._published.values()):
                 return
             child.dismiss(_STOP_TIMEOUT_S)
             self._child = None
@@ -109,8 +109,8 @@ class SessionCloser:
                 self._child = Companion("supervisor.daemon.process.session_closer")
             charges = tuple(
                 Charge(self._hosts, s.id, s.password, s.timeout_s)
-                for told in self._told.values()
-                for s in told
+                for published in self._published.values()
+                for s in published
             )
             self._child.send(encode(charges))
         except SupervisorError as error:
@@ -120,9 +120,9 @@ class SessionCloser:
 
 def main() -> None:
     """The child."""
-    word = last_word()
-    if word:
-        _close_all(decode(word))
+    message = last_message()
+    if message:
+        _close_all(decode(message))
 
 
 def _close_all(charges: tuple[Charge, ...]) -> None:

@@ -60,7 +60,7 @@ class SupervisorParts:
     session_closer: SessionCloser
     agent: Agent
     guardian: Guardian
-    hosting: AttemptReporter
+    reporter: AttemptReporter
     contender: Contender[ZooClient]
     housekeeper: Housekeeper
     fence_ahead: FenceAhead
@@ -122,7 +122,7 @@ class Supervisor:
             self.stopping,
         )
         self._spawn("agent", lambda loop: parts.agent.run(loop.beat), parts.watchdog)
-        self._spawn("hosting", lambda loop: parts.hosting.run(loop.beat), parts.watchdog)
+        self._spawn("hosting", lambda loop: parts.reporter.run(loop.beat), parts.watchdog)
         parts.housekeeper.start()
         parts.contender.start()
         parts.fence_ahead.start()
@@ -136,7 +136,7 @@ class Supervisor:
         parts.watchdog.stop()
         handed_over = parts.contender.stop(STOP_TIMEOUT_S)
         parts.agent.stop()
-        parts.hosting.stop()
+        parts.reporter.stop()
         parts.housekeeper.stop()
         for thread in self._threads:
             thread.join(STOP_TIMEOUT_S)
@@ -253,17 +253,17 @@ def wait_for(
 ) -> T | None:
     """Try until it works, which gives its result, or until we are told to stop, which gives None: ZooKeeper may come up
     after us. Conflicts are raised at once."""
-    said = ""
+    logged = ""
     while not stopping.is_set():
         try:
             return attempt()
         except Conflict:
             raise
         except SupervisorError as error:
-            if str(error) != said:
-                said = str(error)
+            if str(error) != logged:
+                logged = str(error)
                 log.warning(
-                    "waiting", what=what, why=said, next="tried again; drivers of this host go on meanwhile"
+                    "waiting", what=what, why=logged, next="tried again; drivers of this host go on meanwhile"
                 )
         stopping.wait(pause_s)
     return None

@@ -48,28 +48,28 @@ def owner_of(job: str, uid: str, attempt: int, host: str) -> str:
     return f"job={job} uid={uid} attempt={attempt} host={where}"
 
 
-def why_not(spec: JobSpec, said: Mapping[str, str], spark_version: str | None) -> str | None:
+def why_not(spec: JobSpec, conf: Mapping[str, str], spark_version: str | None) -> str | None:
     """Why this driver gets no fence; empty if it does; None if its checkpoint is not on S3.
 
-    ``said``: all properties of job and host (``spark-defaults.conf``).
+    ``conf``: all properties of job and host (``spark-defaults.conf``).
     """
-    why = why_not_wanted(spec.checkpoint, spec.checkpoint_fence, said)
+    why = why_not_wanted(spec.checkpoint, spec.checkpoint_fence, conf)
     return why_not_this_spark(spark_version) if why == "" else why
 
 
-def why_not_wanted(checkpoint: str | None, fence: str, said: Mapping[str, str]) -> str | None:
+def why_not_wanted(checkpoint: str | None, fence: str, conf: Mapping[str, str]) -> str | None:
     """The same as far as it is known without a host. ``fence``: ``auto`` or ``off``."""
     bucket = bucket_of(checkpoint or "")
     if bucket is None:
         return None
     if fence == "off":
         return "the job says checkpoint_fence: off"
-    if MANAGER_KEY in said:
-        return f"conf {MANAGER_KEY} names {said[MANAGER_KEY]}, which counts"
-    made_for = said.get("spark.hadoop.fs.s3a.impl", S3A_CLASS)
+    if MANAGER_KEY in conf:
+        return f"conf {MANAGER_KEY} names {conf[MANAGER_KEY]}, which counts"
+    made_for = conf.get("spark.hadoop.fs.s3a.impl", S3A_CLASS)
     if made_for != S3A_CLASS:
         return f"conf spark.hadoop.fs.s3a.impl names {made_for}, not Hadoop's S3A"
-    if (setting(said, bucket, "create.conditional.enabled") or "").lower() == "false":
+    if (setting(conf, bucket, "create.conditional.enabled") or "").lower() == "false":
         return "conf spark.hadoop.fs.s3a.create.conditional.enabled is false"
     return ""
 

@@ -202,8 +202,8 @@ class SimRecorder:
         for note in done.plan.notes:
             if "could not be judged" in note.why:
                 self._world.judge.defect(note.why)
-        for carried in done.carried:
-            self._world.judge.carried(carried)
+        for result in done.results:
+            self._world.judge.carried(result)
 
     def skipped(self, _epoch: int, _error: SupervisorError) -> None: ...
 

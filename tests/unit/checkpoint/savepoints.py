@@ -124,7 +124,7 @@ def create(
     what = begun(source, place(store, savepoint), savepoint)
     on.begin(what)
     return Creation(
-        wrap(area(source)), on.place(what), what, lambda: AT, still_wanted=lambda: on.require(what)
+        wrap(area(source)), on.area_of(what), what, lambda: AT, still_wanted=lambda: on.require(what)
     ).run()
 
 

@@ -15,7 +15,7 @@ from supervisor.cli.doctor import command as doctor_command
 from supervisor.cli.doctor.catalogue import AREAS
 from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
-from supervisor.cli.doctor.words import NO_SPEC
+from supervisor.cli.doctor.phrases import NO_SPEC
 from supervisor.clients.store.files import FileStore
 from supervisor.clients.zookeeper_probe import Latency
 from supervisor.errors import Complaint

@@ -324,7 +324,7 @@ def test_those_of_the_schedule_are_told_apart_and_say_when_the_next_is_due(
     made = shelves(terminal.home / "store")
     what = replace(begun(checkpoint, place, savepoint), every_s=21_600.0)
     made.begin(what)
-    Creation(area(checkpoint), made.place(what), what, lambda: AT).run()
+    Creation(area(checkpoint), made.area_of(what), what, lambda: AT).run()
     assert terminal.run("savepoint", "create", "clicks", "mine").code == 0
     listed = {each["id"]: each for each in terminal.run("savepoint", "list", "-o", "json").json}
     assert (listed[savepoint]["scheduled"], listed[savepoint]["every"], listed["mine"]["scheduled"]) == (

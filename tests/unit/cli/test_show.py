@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.cli.last_words import LINE_MAX_CHARS, OTHER_LINES, TAIL_BYTES, last_words, read_tail
+from supervisor.cli.log_tail import LINE_MAX_CHARS, OTHER_LINES, TAIL_BYTES, read_tail, tail_lines
 from supervisor.model.records import Cause, Progress
 from supervisor.spec.job import canonical_json, parse_spec, without_defaults
 from tests.fakes.registry_bench import AT
@@ -170,7 +170,7 @@ DEEP = (
     ],
 )
 def test_last_words(text: str, expected: list[str]) -> None:
-    assert last_words(text) == expected
+    assert tail_lines(text) == expected
 
 
 def test_only_the_end_of_the_files_is_read(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from supervisor.clients.host_probe import (
     find_unit,
     limits_of,
     lock_holder,
-    look_at_directory,
     mount_of,
+    probe_directory,
     read_unit,
 )
 from supervisor.clients.zookeeper_probe import read_srvr
@@ -60,12 +60,12 @@ def test_who_holds_a_lock(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    assert "is not a directory" in look_at_directory(tmp_path / "file").error
-    assert "is not a directory" in look_at_directory(tmp_path / "file" / "below").error
-    missing = look_at_directory(tmp_path / "a" / "b")
-    assert (missing.exists, missing.place, missing.error) == (False, str(tmp_path), "")
+    assert "is not a directory" in probe_directory(tmp_path / "file").error
+    assert "is not a directory" in probe_directory(tmp_path / "file" / "below").error
+    missing = probe_directory(tmp_path / "a" / "b")
+    assert (missing.exists, missing.existing, missing.error) == (False, str(tmp_path), "")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    assert look_at_directory(tmp_path / "dangling").error
+    assert probe_directory(tmp_path / "dangling").error
     assert sorted(os.listdir(tmp_path)) == ["dangling", "file"]
 
 

@@ -18,7 +18,7 @@ class Rig:
         self.zoo = MemoryZoo()
         self.ended: list[int] = []
         self.cannot_end = False
-        self.kept = KeptSession(lambda: MemoryClient(self.zoo), self._end, connect_s=0.1, settle_s=0.2)
+        self.kept = KeptSession(lambda: MemoryClient(self.zoo), self._end, connect_s=0.1, resolve_s=0.2)
 
     def _end(self, old) -> None:  # type: ignore[no-untyped-def]
         if self.cannot_end:

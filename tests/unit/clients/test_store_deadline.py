@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.clients.store import deadline as module
-from supervisor.clients.store.deadline import PARALLEL_MAX, Bounded, Budget, mount_of, places_on
+from supervisor.clients.store.deadline import PARALLEL_MAX, Bounded, Budget, mount_of, slots_on
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import NotFound, Unreachable
 from tests.waiting import wait_until
@@ -122,12 +122,12 @@ def test_a_file_system_that_hangs_is_left_a_bounded_number_of_threads_and_refuse
 
     for _ in range(PARALLEL_MAX):
         with pytest.raises(Unreachable, match="no answer in time"):
-            Bounded(0.02, places_on("/mnt/nfs/ck")).run("ck", hang)
+            Bounded(0.02, slots_on("/mnt/nfs/ck")).run("ck", hang)
     for _ in range(20):
         with pytest.raises(Unreachable, match="looks at its file system or store hang"):
-            Bounded(600.0, places_on("/mnt/nfs/other")).run("other", hang)
+            Bounded(600.0, slots_on("/mnt/nfs/other")).run("other", hang)
     assert len(begun) <= PARALLEL_MAX
-    assert Bounded(60.0, places_on("/home/ck")).run("home", lambda _budget: "fine") == "fine"
+    assert Bounded(60.0, slots_on("/home/ck")).run("home", lambda _budget: "fine") == "fine"
     block.set()
-    wait_until(lambda: places_on("/mnt/nfs").left == 0, 60)
-    assert Bounded(60.0, places_on("/mnt/nfs/ck")).run("ck", lambda _budget: "fine") == "fine"
+    wait_until(lambda: slots_on("/mnt/nfs").left == 0, 60)
+    assert Bounded(60.0, slots_on("/mnt/nfs/ck")).run("ck", lambda _budget: "fine") == "fine"

@@ -55,7 +55,7 @@ def sent_on(link: SessionLink, request: Any = "r") -> Reply:
 
 def outcome(reply: Reply) -> bool:
     """Whether its outcome is unknown, rather than that it was not sent."""
-    assert reply.settled and isinstance(reply.error, Unanswered)
+    assert reply.resolved and isinstance(reply.error, Unanswered)
     return reply.error.sent
 
 

@@ -14,8 +14,8 @@ from supervisor.model.driver_memory import (
     DriverMemory,
     as_spark_size,
     next_memory,
+    raise_of_memory,
     spark_size_bytes,
-    told,
 )
 from supervisor.model.records import Cause, JobRef, Ownership, OwnState
 from supervisor.model.restart import RestartPolicy
@@ -86,16 +86,16 @@ def test_a_new_submit_or_revision_begins_again(changes: dict[str, Any]) -> None:
 
 
 def test_what_show_says() -> None:
-    assert told(raising(), ended()) is None
+    assert raise_of_memory(raising(), ended()) is None
     assert (
-        told(raising(), ended(driver_memory=1536 * MIB, raised=1))
+        raise_of_memory(raising(), ended(driver_memory=1536 * MIB, raised=1))
         == "1536m (raised once from 1g after out_of_memory)"
     )
     assert (
-        told(raising(), ended(driver_memory=3 * GIB, raised=3))
+        raise_of_memory(raising(), ended(driver_memory=3 * GIB, raised=3))
         == "3g (raised 3 times from 1g after out_of_memory)"
     )
-    assert told(raising(uid="u2"), ended(driver_memory=3 * GIB, raised=3)) is None
+    assert raise_of_memory(raising(uid="u2"), ended(driver_memory=3 * GIB, raised=3)) is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from supervisor.model.second_killer import (
     SecondKiller,
     ShimStruck,
     TreeStruck,
-    looks_again_at_s,
+    next_probe_at_s,
     step,
 )
 
@@ -28,7 +28,7 @@ def acting(at_s: float = NEAR_S, look: KillerProbe = LIVES) -> SecondKiller:
 def test_while_the_shim_lives_and_its_deadline_is_far_nothing_is_done() -> None:
     killer = acting(NEAR_S - 0.001)
     assert killer.act is Act.PROBE
-    assert looks_again_at_s(killer) == NEAR_S
+    assert next_probe_at_s(killer) == NEAR_S
 
 
 def test_a_deadline_that_comes_near_kills_the_shim_before_its_tree() -> None:
@@ -46,7 +46,7 @@ def test_the_death_of_the_shim_is_acted_on_at_once() -> None:
 
 def test_a_driver_that_is_not_to_be_killed_has_no_deadline() -> None:
     killer = acting(NEAR_S, KillerProbe(False, None))
-    assert killer.act is Act.PROBE and looks_again_at_s(killer) is None
+    assert killer.act is Act.PROBE and next_probe_at_s(killer) is None
 
 
 def test_a_torn_deadline_leaves_standing_what_is_known() -> None:

@@ -113,7 +113,7 @@ def test_a_reference_out_of_bounds_is_left_alone_said_and_can_be_cancelled(
     bench = rig.bench
     _spoil(bench, bench.layout.job("odd"), *keys, value=10**400 if keys != ("uid",) else "../../tmp")
     done = rig.controller.reconcile_once()
-    assert [one.action.name for one in done.carried] == ["good"]
+    assert [one.action.name for one in done.results] == ["good"]
     (note,) = [note for note in done.plan.notes if note.name == "odd"]
     assert note.quarantined and keys[-1] in note.why
     bench.commands().cancel("odd")
@@ -131,7 +131,7 @@ def test_an_ownership_out_of_bounds_is_never_taken_for_absent_and_can_be_cancell
     _spoil(bench, bench.layout.own("odd"), key, value=value)
     before = {path: node for path, node in bench.zoo.tree().items() if "odd" in path}
     for _ in range(3):
-        assert all(one.action.name == "good" for one in rig.controller.reconcile_once().carried)
+        assert all(one.action.name == "good" for one in rig.controller.reconcile_once().results)
     assert {path: node for path, node in bench.zoo.tree().items() if "odd" in path} == before
     bench.commands().cancel("odd")
     assert not bench.has(bench.layout.job("odd"))

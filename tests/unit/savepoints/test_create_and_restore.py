@@ -392,7 +392,7 @@ def test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there(tmp_pa
     source, said = unpack("files", tmp_path), list[str]()
     on, what = shelf(tmp_path / "store"), begun(source, place(tmp_path / "store"))
     on.begin(what)
-    target = heard(on.place(what), said, "write", "create", "flush")
+    target = heard(on.area_of(what), said, "write", "create", "flush")
     Creation(area(source), target, what, lambda: AT, still_wanted=lambda: said.append("wanted?")).run()
     assert said[-2:] == ["wanted?", "create manifest.json"] and any(
         one.startswith("write objects") for one in said[:-2]
@@ -409,7 +409,7 @@ def test_deleted_while_it_is_created(tmp_path: Path) -> None:
         on.require(what)
 
     with pytest.raises(Conflict, match="was deleted"):
-        Creation(area(source), on.place(what), what, lambda: AT, still_wanted=wanted).run()
+        Creation(area(source), on.area_of(what), what, lambda: AT, still_wanted=wanted).run()
     assert manifest_at(area(place(tmp_path / "store"))) is None
 
 
@@ -417,7 +417,7 @@ def test_a_savepoint_beside_its_checkpoint_has_its_entry_in_the_store(tmp_path: 
     source, elsewhere = unpack("files", tmp_path), tmp_path / "files.savepoints" / "clicks" / "one"
     on, what = shelf(tmp_path / "store"), begun(source, elsewhere)
     on.begin(what)
-    Creation(area(source), on.place(what), what, lambda: AT).run()
+    Creation(area(source), on.area_of(what), what, lambda: AT).run()
     (entry,) = on.entries("clicks")
     assert (entry.stage, entry.begun) == (SavepointStage.COMPLETE, what)
     assert on.names() == ("clicks",)

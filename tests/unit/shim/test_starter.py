@@ -40,10 +40,10 @@ def forked(directory: Path, group: Group | None = None) -> Starter:
 def ended(starter: Starter) -> bytes:
     """All that it said after "ready"."""
     said = b""
-    while data := os.read(starter.said, 1000):
+    while data := os.read(starter.answer, 1000):
         said += data
     os.waitpid(starter.pid, 0)
-    for descriptor in (starter.pidfd, starter.said, starter.output):
+    for descriptor in (starter.pidfd, starter.answer, starter.output):
         os.close(descriptor)
     with suppress(OSError):
         os.close(starter.go)

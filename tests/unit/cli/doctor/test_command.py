@@ -11,8 +11,8 @@ from supervisor.cli.doctor import command as doctor_command
 from supervisor.cli.doctor import job, zookeeper
 from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.findings import ok, problem, skipped, warning
+from supervisor.cli.doctor.phrases import NO_SPEC
 from supervisor.cli.doctor.subject import Subject
-from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.zookeeper_probe import ServerProbe
 from supervisor.errors import Unreachable
 from supervisor.settings.file import load_settings

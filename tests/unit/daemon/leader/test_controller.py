@@ -78,7 +78,7 @@ class Rig:
         """One pass → what was carried out, and about whom."""
         return [
             f"{type(one.action).__name__} {one.action.name}"
-            for one in self.controller.reconcile_once().carried
+            for one in self.controller.reconcile_once().results
         ]
 
 
@@ -141,7 +141,7 @@ def test_a_reference_beside_its_own_result_stops_nobody_else(rig: Rig) -> None:
     rig.bench.submit("b")
     done = rig.controller.reconcile_once()
     assert done.broken == ()
-    assert [one.action.name for one in done.carried] == ["b"]
+    assert [one.action.name for one in done.results] == ["b"]
     assert "a" in rig.controller._observer.in_motion()
 
 
@@ -165,7 +165,7 @@ def test_a_reference_that_names_another_job_is_left_alone(rig: Rig) -> None:
     rig.bench.submit("b")
     rig.bench.put(rig.bench.layout.job("b"), rig.bench.ref("a").record)
     done = rig.controller.reconcile_once()
-    assert [one.action.name for one in done.carried] == ["a"]
+    assert [one.action.name for one in done.results] == ["a"]
     assert any("is about 'a'" in alarm.text for alarm in done.plan.alarms)
 
 
@@ -188,7 +188,7 @@ def test_a_paused_cluster_is_left_alone_and_what_is_due_is_done_after_it(rig: Ri
 def test_a_pause_that_comes_after_the_plan_was_made_still_holds_it_back(rig: Rig) -> None:
     rig.bench.submit("a")
     rig.client.before_next_commit(lambda: rig.bench.zoo.put(rig.bench.layout.pause, b""))
-    (carried,) = rig.controller.reconcile_once().carried
+    (carried,) = rig.controller.reconcile_once().results
     assert carried.outcome.value == "changed" and rig.bench.own("a").state is OwnState.VACANT
 
 

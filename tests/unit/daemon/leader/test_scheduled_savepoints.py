@@ -72,7 +72,7 @@ class Here:
             uid=wanted.uid,
         )
         self.shelf.begin(what)
-        done = Creation(area(source), self.shelf.place(what), what, lambda: AT).run()
+        done = Creation(area(source), self.shelf.area_of(what), what, lambda: AT).run()
         self.made.append(f"{wanted.name}/{savepoint}")
         return Made(tuple(query.batch for query in done.queries), done.objects, done.bytes)
 
@@ -257,7 +257,7 @@ def test_a_savepoint_of_the_users_is_neither_counted_nor_removed(rig: Rig) -> No
     for savepoint in ("mine", rig.slot("a")):  # also under a name that looks like ours
         what = begun(source, place(rig.store, savepoint, "a"), savepoint, "a")
         rig.means.shelf.begin(what)
-        Creation(area(source), rig.means.shelf.place(what), what, lambda: AT).run()
+        Creation(area(source), rig.means.shelf.area_of(what), what, lambda: AT).run()
     kept = [rig.slot("a"), "mine"]
     assert rig.look() == [f"a/{rig.slot('a')}-2"]
     rig.pass_(HOUR)

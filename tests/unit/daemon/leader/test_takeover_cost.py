@@ -46,9 +46,9 @@ def first_pass_with(jobs: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, in
         rig.bench.run(name)
         rig.bench.zoo.put(rig.bench.layout.live(uid, 1), b"")
     counted = Counted(rig.client, monkeypatch)
-    assert rig.controller.reconcile_once().carried == ()
+    assert rig.controller.reconcile_once().results == ()
     first = counted.requests
-    assert rig.controller.reconcile_once().carried == ()
+    assert rig.controller.reconcile_once().results == ()
     return first, counted.requests - first
 
 

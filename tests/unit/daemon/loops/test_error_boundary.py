@@ -52,7 +52,9 @@ def test_each_cause_of_each_item_is_said_once_in_a_while_and_never_without_end()
         apart.attempt("a", _raising(ZeroDivisionError("x")), 0)
         for number in range(2 * KNOWN_MAX):
             apart.attempt(str(number), _raising(ValueError("y")), 0)
-    assert [line["item"] for line in said[:4]] == ["a", "b", "a", "a"] and len(apart._said) <= KNOWN_MAX
+    assert [line["item"] for line in said[:4]] == ["a", "b", "a", "a"] and len(
+        apart._logged_at_s
+    ) <= KNOWN_MAX
     assert {(line["event"], line["loop"]) for line in said} == {("item_failed", "loop")}
 
 
@@ -121,7 +123,7 @@ def test_a_job_that_cannot_be_placed_keeps_no_other_from_its_place(
     rig.bench.submit("odd")
     rig.bench.submit("good")
     done = rig.controller.reconcile_once()
-    assert [one.action.name for one in done.carried] == ["good"]
+    assert [one.action.name for one in done.results] == ["good"]
     (note,) = [note for note in done.plan.notes if note.name == "odd"]
     assert note.quarantined and any(alarm.job == "odd" for alarm in done.plan.alarms)
 

@@ -49,9 +49,9 @@ def test_the_words_survive_the_pipe() -> None:
 def test_each_owner_has_its_own_sessions(made: list[Child]) -> None:
     session_closer = SessionCloser("zk:1")
     other = Session(2, b"x", 10.0)
-    session_closer.tell((SESSION,), of="agent")
-    session_closer.tell((other,))
-    session_closer.tell((), of="agent")
+    session_closer.publish_sessions((SESSION,), of="agent")
+    session_closer.publish_sessions((other,))
+    session_closer.publish_sessions((), of="agent")
     (child,) = made
     assert [[c.id for c in decode(line)] for line in child.lines] == [[0x1F], [0x1F, 2], [2]]
 
@@ -60,7 +60,7 @@ def test_nothing_is_raised_when_it_cannot_be_told(made: list[Child]) -> None:
     session_closer = SessionCloser("zk:1")
     session_closer.start()
     made[0].deaf = True
-    session_closer.tell((SESSION,))
+    session_closer.publish_sessions((SESSION,))
     made[0].alive = False
     session_closer.check()
     assert [c.id for c in decode(made[1].lines[0])] == [0x1F]
@@ -68,11 +68,11 @@ def test_nothing_is_raised_when_it_cannot_be_told(made: list[Child]) -> None:
 
 def test_a_session_that_could_not_be_closed_keeps_it_on_its_post(made: list[Child]) -> None:
     session_closer = SessionCloser("zk:1")
-    session_closer.tell((SESSION,))
+    session_closer.publish_sessions((SESSION,))
     session_closer.stop()
     assert made[0].alive
-    session_closer.tell(())
+    session_closer.publish_sessions(())
     session_closer.stop()
     assert not made[0].alive
-    session_closer.tell((SESSION,))
+    session_closer.publish_sessions((SESSION,))
     assert len(made) == 1

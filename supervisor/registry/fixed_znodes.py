@@ -19,7 +19,7 @@ from supervisor.records.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class FixedZnodesVerdict:
     """``distrust``: why nothing may rest on what was read, or None. ``missing``: parents that the leader makes anew."""
 
     distrust: str | None = None
@@ -31,11 +31,13 @@ ANY_AGE = 1 << 63
 
 
 def fixed_paths(layout: Layout) -> tuple[str, ...]:
-    """What ``judge_whole`` is to be given the nodes of, in this order."""
+    """What ``judge_fixed_znodes`` is to be given the nodes of, in this order."""
     return (layout.cluster, *layout.persistent_parents())
 
 
-def judge_whole(layout: Layout, nodes: Sequence[Node | None], accepted_zxid: int) -> Whole:
+def judge_fixed_znodes(
+    layout: Layout, nodes: Sequence[Node | None], accepted_zxid: int
+) -> FixedZnodesVerdict:
     """Judge one reading, made *after* what rests on it: a parent that is there now with the czxid of the founding was there
     all the time. ``accepted_zxid``: of the latest acceptance, 0 if there was none."""
     cluster, *parents = nodes
@@ -43,7 +45,7 @@ def judge_whole(layout: Layout, nodes: Sequence[Node | None], accepted_zxid: int
     missing = []
     for path, node in zip(layout.persistent_parents(), parents, strict=True):
         if node is None and path in lasting:
-            return Whole(
+            return FixedZnodesVerdict(
                 f"{path} is missing, and all that was below it: it was removed by hand; restore ZooKeeper from a snapshot, "
                 "or accept the loss with spark-supervisor accept-registry"
             )
@@ -52,8 +54,8 @@ def judge_whole(layout: Layout, nodes: Sequence[Node | None], accepted_zxid: int
         elif (
             path in lasting and cluster is not None and cluster.stat.czxid != node.stat.czxid > accepted_zxid
         ):
-            return Whole(
+            return FixedZnodesVerdict(
                 f"{path} was made anew after the cluster was founded: what was below it is lost; restore ZooKeeper from a "
                 "snapshot, or accept the loss with spark-supervisor accept-registry"
             )
-    return Whole(missing=tuple(missing))
+    return FixedZnodesVerdict(missing=tuple(missing))

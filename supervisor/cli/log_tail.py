@@ -32,7 +32,7 @@ def read_tail(files: Sequence[Path]) -> str:
     return text.decode("utf-8", "replace")
 
 
-def last_words(text: str) -> list[str]:
+def tail_lines(text: str) -> list[str]:
     """The end of the last traceback of Python in ``text``; without one the last error of the JVM, else the last lines.
 
     What looks like a secret is covered.

@@ -83,7 +83,7 @@ def test_nothing_is_done_to_a_registry_that_lost_what_nobody_can_tell_again(
     before = rig.bench.zoo.tree()
     for _ in range(3):
         done = controller.reconcile_once()
-        assert not done.carried and path in (done.view.distrust or "")
+        assert not done.results and path in (done.view.distrust or "")
     assert rig.bench.zoo.tree() == before
     assert path in (controller._term.distrust or ""), (
         "savepoints, sweeper and remover stop too, and /leader says it"
