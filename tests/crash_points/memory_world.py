@@ -62,7 +62,7 @@ from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, T
 from supervisor.operations import jobs as commands_module
 from supervisor.operations.cluster import ClusterOperations
 from supervisor.operations.jobs import Did, Done, JobOperations, Submission
-from supervisor.operations.savepoint_resume import Revision, told_of
+from supervisor.operations.savepoint_resume import Revision, savepoint_detail
 from supervisor.plan.make import Policy
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
@@ -743,7 +743,7 @@ class MemoryWorld:
     def _go_back(self, process: Process, commands: JobOperations, changes: dict[str, Any]) -> Done:
         """As ``savepoints.resume`` does it, with a copy that is there."""
         basis = commands.basis(NAME)
-        if basis.running and basis.told == told_of("one", basis.checkpoint):
+        if basis.running and basis.recorded_detail == savepoint_detail("one", basis.checkpoint):
             return Done(NAME, basis.uid, Did.ALREADY_RUNNING)
         if basis.running:
             raise Conflict(basis.running)

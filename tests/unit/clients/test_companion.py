@@ -22,8 +22,8 @@ from tests.waiting import wait_until
 MODULE = """
 import os, sys
 from pathlib import Path
-from supervisor.clients.companion import last_word
-word = last_word()
+from supervisor.clients.companion import last_message
+word = last_message()
 Path(os.environ["SAID"]).write_text("dismissed" if word is None else f"told {word.decode()!r}")
 """
 

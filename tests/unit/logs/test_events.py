@@ -38,7 +38,7 @@ def calls() -> Iterator[Call]:
 
 def is_log_call(called: ast.expr, file: str) -> bool:
     if isinstance(called, ast.Name):
-        return (called.id == "WriteLog") or (called.id == "say" and file == "daemon/leader/record.py")
+        return (called.id == "WriteLog") or (called.id == "log_outcome" and file == "daemon/leader/record.py")
     if not isinstance(called, ast.Attribute):
         return False
     of = called.value
@@ -47,7 +47,7 @@ def is_log_call(called: ast.expr, file: str) -> bool:
         return named or (
             isinstance(of, ast.Call) and isinstance(of.func, ast.Name) and of.func.id == "get_logger"
         )
-    return called.attr in ("say", "_say") and file.startswith(MACHINES)
+    return called.attr in ("log_event", "log", "_log") and file.startswith(MACHINES)
 
 
 def test_each_call_names_an_event_of_the_table_and_its_fields() -> None:

@@ -21,7 +21,7 @@ class Unwritable:
 
 
 class Log:
-    def say(self, *_words: Any, **_more: Any) -> None: ...
+    def log_event(self, *_words: Any, **_more: Any) -> None: ...
 
 
 def runner_with(deadline: Any) -> Runner:

@@ -516,7 +516,7 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("http", replace(HOST, running=7), OK, "pid 7"),
     ("http", replace(HOST, http_error="Address already in use"), PROBLEM, "Address already in use"),
     ("runtime-dir", DIRECTORIES, OK, "can be used (tmpfs"),
-    ("runtime-dir", runtime(exists=False, place="/run"), OK, "will be made in /run"),
+    ("runtime-dir", runtime(exists=False, existing="/run"), OK, "will be made in /run"),
     ("runtime-dir", runtime(error="/run/x is not a directory"), PROBLEM, "is not a directory"),
     ("runtime-dir", runtime(open_to_all=True), PROBLEM, "chmod 0700"),
     ("runtime-dir", runtime(anothers=True), WARNING, "chown it"),
