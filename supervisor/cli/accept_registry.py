@@ -1,4 +1,5 @@
-"""``accept-registry``: go on with a ZooKeeper that was restored to an older state, knowing what that means."""
+"""Implements the ``accept-registry`` command: goes on with a ZooKeeper that was restored to an older state,
+knowing what that means."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def accept_registry(
 
 
 def _confirm() -> None:
-    """Raises InvalidInput where nobody can be asked, Conflict if the answer is no."""
+    """Asks for a yes. Raises InvalidInput where nobody can be asked, Conflict if the answer is no."""
     if not sys.stdin.isatty():
         raise InvalidInput(
             "nobody can be asked here: look at --dry-run, then give --yes to accept the registry"

@@ -1,4 +1,7 @@
-"""``cancel``, ``restart``: one write to the registry each; durable when the command returns. Shared with ``cli.suspend``."""
+"""Implements the commands ``cancel`` and ``restart``, and what they share with ``cli.suspend``.
+
+Each is one write to the registry, which is durable when the command returns.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ Afterwards: TypeAlias = "Callable[[CommandContext, Done], None]"
 
 
 def until_gone(wait: bool, timeout_s: float) -> Afterwards:
-    """What ``--wait`` does after a command that stops a job."""
+    """Returns what ``--wait`` does after a command that stops a job."""
 
     def afterwards(context: CommandContext, done: Done) -> None:
         if wait:
@@ -75,7 +78,7 @@ def until_gone(wait: bool, timeout_s: float) -> Afterwards:
 
 
 def until_running(wait: bool, timeout_s: float) -> Afterwards:
-    """What ``--wait`` does after a command that runs a job."""
+    """Returns what ``--wait`` does after a command that runs a job."""
 
     def afterwards(context: CommandContext, done: Done) -> None:
         if wait:
@@ -87,7 +90,7 @@ def until_running(wait: bool, timeout_s: float) -> Afterwards:
 
 
 def _state_after(done: Done) -> str:
-    """For sentences: ``already suspended`` is suspended, too."""
+    """Returns the state for sentences: ``already suspended`` is suspended, too."""
     return done.did.value.removeprefix("already ")
 
 
@@ -99,7 +102,7 @@ def change_job(
     *,
     announced: bool = False,
 ) -> int:
-    """Carry out ``act``, say what it did, then do ``afterwards``. ``announced``: ``act`` has said it itself."""
+    """Carries out ``act``, says what it did (if ``announced``, ``act`` has said it), then does ``afterwards``."""
     known_name(name)
     settings = chosen.settings()
     with open_commands(settings) as context:
@@ -113,7 +116,7 @@ def change_job(
 
 
 def print_done(chosen: Chosen, done: Done) -> None:
-    """Say what was done, at once: it is durable, whatever comes of a wait."""
+    """Says what was done, at once: it is durable, whatever comes of a wait."""
     if chosen.document:
         chosen.print_document({"name": done.name, "uid": done.uid, "did": done.did.value})
         return

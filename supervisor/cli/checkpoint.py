@@ -1,4 +1,8 @@
-"""``checkpoint show|verify NAME|LOCATION``: what is in a checkpoint, and can Spark go on from it? Changes nothing."""
+"""Implements the ``checkpoint show|verify NAME|LOCATION`` command: tells what is in a checkpoint, and whether
+Spark can go on from it.
+
+It changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +94,8 @@ app.command("verify", short_help="Say whether Spark can go on from it.")(verify)
 
 
 def _inspect(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint, CheckpointFinding | None]:
-    """And, with ``checksums``, what is not there though the registry remembers it of a job. Raises NotFound."""
+    """Returns the checkpoint and, with ``checksums``, the finding that something is missing there though the
+    registry remembers it of the job. Raises NotFound."""
     settings: Settings | None
     if is_location(where):
         settings, located_checkpoint = _settings_if_any(chosen), Located(where, {})
@@ -116,7 +121,10 @@ def _of_job(settings: Settings, name: str) -> Located:
 
 
 def _settings_if_any(chosen: Chosen) -> Settings | None:
-    """A location can be looked at without a configuration; one that was named must be right."""
+    """Returns the settings, or None without a configuration: a location can be inspected without one.
+
+    A configuration that was named must be right.
+    """
     try:
         return chosen.settings()
     except InvalidInput:
@@ -129,7 +137,7 @@ def _settings_if_any(chosen: Chosen) -> Settings | None:
 
 
 def document_of(seen: Checkpoint) -> dict[str, Any]:
-    """The document of ``checkpoint show -o json``."""
+    """Returns the document of ``checkpoint show -o json``."""
     return {
         "location": seen.location,
         **_amount(seen.amount),

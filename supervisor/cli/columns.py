@@ -1,4 +1,4 @@
-"""What a table looks like, on a terminal and in a pipe. Used by ``cli.output`` and ``cli.drawing``."""
+"""Defines what a table looks like, on a terminal and in a pipe, for ``cli.output`` and ``cli.drawing``."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ NUMBERS = frozenset(
         "STORES",
     }
 )
-"""Heads of columns that hold numbers, of whatever table: they stand to the right."""
+"""Lists the heads of columns that hold numbers, in any table: they are aligned to the right."""
 WIDE_ENOUGH = 10_000
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What a table looks like. ``state``: the column that is coloured.
+    """Defines what a table looks like. ``state`` is the index of the column that is coloured.
 
-    ``spare``: those that may go where there is no room, first the least; without any, lines may be wider than a terminal.
-    ``whole``: the last column is a sentence, or empty, and is never cut: one that has no room beside its row, even without
-    the spare columns, stands below it.
+    ``spare`` names the columns that may be left out for lack of room, the least important first; without any,
+    lines may be wider than a terminal. With ``whole``, the last column is a sentence, or empty, and is never
+    cut: one that has no room beside its row, even without the spare columns, stands below it.
     """
 
     head: Sequence[str]
@@ -46,10 +46,10 @@ class Columns:
 
 
 def last_cell(columns: Columns, line: Sequence[str]) -> str:
-    """What stands in the last column of ``line``."""
+    """Returns what stands in the last column of ``line``."""
     return "" if columns.whole and line[-1] == "-" else line[-1]
 
 
 def padded(columns: Columns, n: int, text: str, room: int) -> str:
-    """``text`` with ``room`` more: numbers stand to the right."""
+    """Returns ``text`` with ``room`` more spaces; numbers are aligned to the right."""
     return " " * room + text if columns.head[n].strip() in NUMBERS else text + " " * room

@@ -1,7 +1,7 @@
-"""What a shell completes: job names, from the registry. Called by typer when TAB is pressed.
+"""Completes job names in a shell, from the registry. Called by typer when TAB is pressed.
 
-Nobody waits for a completion: whatever takes longer than a second, or fails, completes nothing and says nothing.
-Spec files are the shell's own business: completing nothing makes it complete file names.
+Nobody waits for a completion: one that takes longer than a second, or fails, completes nothing and says
+nothing. Spec files are left to the shell: completing nothing makes it complete file names.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from supervisor.operations.context import open_commands
 from supervisor.settings.file import load_settings
 
 LIMIT_S = 0.8
-"""For asking ZooKeeper; starting Python and loading comes on top."""
+"""Limits the time for asking ZooKeeper; starting Python and loading come on top."""
 
 
 def job_names(ctx: Any, incomplete: str) -> list[str]:
-    """Of registered jobs; where none begins so, of every name that was ever submitted."""
+    """Returns the names of registered jobs; if none begins so, of all that were ever submitted."""
     found: list[str] = []
 
     def ask() -> None:
@@ -34,12 +34,12 @@ def job_names(ctx: Any, incomplete: str) -> list[str]:
 
 
 def files() -> list[str]:
-    """The shell's own completion of file names."""
+    """Returns nothing, so that the shell completes file names itself."""
     return []
 
 
 def _config_of(ctx: Any) -> Path | None:
-    """``--config``, before or after the command."""
+    """Returns the value of ``--config``, given before or after the command."""
     given: Mapping[str, Any]
     while ctx is not None:
         given = ctx.params or {}

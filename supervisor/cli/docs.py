@@ -1,4 +1,5 @@
-"""``docs [TOPIC]``: the pages that are shipped with the package, so that a host without a network has them."""
+"""Implements the ``docs [TOPIC]`` command: prints pages that the package holds, for hosts without a
+network."""
 
 from __future__ import annotations
 
@@ -58,7 +59,10 @@ def docs(chosen: Chosen, topic: Topic = None) -> int:
 
 
 def _pages() -> dict[str, Path]:
-    """Every page by its topic, sorted: the name of its file in lower case, after that of its folder below ``docs``."""
+    """Returns every page by its topic, sorted.
+
+    A topic is the name of the page's file in lower case, after that of its folder below ``docs``.
+    """
     docs = PACKAGE / "docs"
     found = [(page.stem, page) for folder in (PACKAGE, docs) for page in folder.glob("*.md")]
     found += [(f"runbooks/{page.stem}", page) for page in (docs / "runbooks").glob("*.md")]

@@ -1,7 +1,7 @@
-"""What is drawn on a terminal with ``rich``: tables that fit its width, bars, and a line that changes.
+"""Draws on a terminal, with ``rich``, tables that fit its width, bars, and a line that changes.
 
-Called by ``cli.output``, ``cli.narrator``, ``cli.progress`` and ``cli.watch``, only where a person looks: ``rich`` is slow
-to import.
+Called by ``cli.output``, ``cli.narrator``, ``cli.progress`` and ``cli.watch``, only for output that a person
+reads: ``rich`` is slow to import.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ STATE_STYLES = {
     "cancelled": "dim",
 }
 LAST_MIN = 16
-"""Characters that the last column keeps before others are left out for lack of room."""
+"""The last column keeps this many characters before others are left out for lack of room."""
 INDENT = "  "
 
 
 def print_drawn(columns: Columns, lines: Sequence[Sequence[str]], width: int) -> None:
-    """Print ``drawn``."""
+    """Prints what ``drawn`` returns."""
     Console(highlight=False, width=WIDE_ENOUGH).print(drawn(columns, lines, width))
 
 
 def drawn(
     columns: Columns, lines: Sequence[Sequence[str]], width: int, marked: frozenset[int] = frozenset()
 ) -> Group:
-    """For a terminal of ``width``: names whole, the last column cut or, if it is to be whole, broken below its row.
+    """Draws a table for a terminal of ``width``.
 
-    ``marked``: rows to be seen.
+    Names are whole; the last column is cut or, if it is to be whole, broken below its row. ``marked`` are the
+    numbers of the rows that are highlighted.
     """
     last = len(columns.head) - 1
     lasts = [last_cell(columns, line) for line in lines]
@@ -90,8 +91,11 @@ def _fitting(
     width: int,
     filled: Sequence[int],
 ) -> list[int]:
-    """The columns with room beside a last one that can be read. ``sizes``: of the others; ``needed``: by each last cell;
-    ``filled``: the columns that are not empty, and so go last."""
+    """Returns the indices of the columns that have room beside a readable last column.
+
+    ``sizes`` are the widths of the others, ``needed`` that of each last cell. ``filled`` are the columns that
+    are not empty, and so are left out last.
+    """
     kept = list(range(len(sizes)))
     spare = sorted((columns.head.index(name) for name in columns.spare), key=lambda n: n in filled)
     least = width - sum(sizes[n] + 2 for n in kept if n not in spare)
@@ -114,7 +118,7 @@ def _fitting(
 
 
 class StatusLine:
-    """A line on stderr that changes in place. Begins at once."""
+    """Shows a line on stderr that changes in place. It begins at once."""
 
     def __init__(self) -> None:
         self._status = Status("", console=Console(stderr=True, highlight=False, markup=False))
@@ -129,7 +133,7 @@ class StatusLine:
 
 @contextmanager
 def counting_bar() -> Iterator[Callable[[int], None]]:
-    """On stderr: how many objects were listed so far."""
+    """Shows on stderr how many objects were listed so far."""
     columns = (BarColumn(), TextColumn("{task.completed:.0f} objects"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("listing", total=None)
@@ -138,7 +142,7 @@ def counting_bar() -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def share_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """On stderr: how many of how many objects are done."""
+    """Shows on stderr how many of how many objects are done."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)

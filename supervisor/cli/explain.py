@@ -1,6 +1,8 @@
-"""``explain [NAME]``: what is so, why, what comes next and when, and what to do about it; ``--verbose``: as the plan has it.
+"""Implements the ``explain [NAME]`` command: tells the state of a job, why, what comes next and when, and
+what to do about it; with ``--verbose`` also as the plan has it.
 
-Prints what ``plan.explain`` says, in the words of ``cli.plain``; nothing is decided here. Works without any supervisor.
+It prints what ``plan.explain`` says, in the words of ``cli.plain``, and decides nothing. It works without any
+supervisor.
 """
 
 from __future__ import annotations
@@ -109,7 +111,10 @@ def _print_one(chosen: Chosen, scene: Scene, explained: Explanation, *, verbose:
 
 
 def lines_of(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str]]:
-    """(label, text): what it rests on, in the words of the plan. ``wall_now_s``: of the same instant as the explanation."""
+    """Yields (label, text): what the explanation rests on, in the words of the plan.
+
+    ``wall_now_s`` is of the same instant as the explanation.
+    """
     if explained.attempt:
         where = f" on {explained.host}" if explained.host else ""
         failures = f", {counted(explained.failures, 'failure')} in a row" if explained.failures else ""
@@ -232,7 +237,7 @@ def _text(sentence: object | None) -> str | None:
 
 
 def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
-    """Of one job. Times: ISO 8601, UTC; memory in bytes."""
+    """Returns the document of one job. Times are ISO 8601 in UTC, memory is in bytes."""
     progress = explained.record.progress if explained.record else None
     lease = explained.lease
     return {

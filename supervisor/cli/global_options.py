@@ -1,6 +1,6 @@
-"""The options that stand before the name of a command, and what was chosen with them.
+"""Defines the options that stand before the name of a command, and holds what was chosen with them.
 
-Called by ``cli.main`` and ``cli.options``. Imports nothing heavy: ``cli.main`` loads it at every start.
+Called by ``cli.main`` and ``cli.options``. It imports nothing heavy: ``cli.main`` loads it at every start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class OutputFormat(StrEnum):
 
 @dataclass
 class GlobalOptions:
-    """What was asked for by the global options; given after the command they win."""
+    """Holds what was asked for by the global options. If they are given after the command, they win."""
 
     config: Path | None = None
     output: OutputFormat = OutputFormat.TABLE
@@ -65,13 +65,13 @@ Version = Annotated[
 
 
 def _print_version(asked: bool) -> None:
-    """Before anything else is parsed: no command is needed beside it."""
+    """Prints the version before anything else is parsed, so that no command is needed beside it."""
     if asked:
         print(f"spark-supervisor {__version__}")
         raise typer.Exit
 
 
 def reader_left() -> int:
-    """``… | head``: nobody reads on, which is no error; and flushing at exit must not complain."""
+    """Ends the output after ``… | head``: this is no error, and flushing at exit must not complain."""
     sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - until the process ends
     return 0

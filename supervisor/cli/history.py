@@ -1,7 +1,8 @@
-"""``history NAME``: what happened to a job, newest last, as its records tell it.
+"""Implements the ``history NAME`` command: prints what happened to a job, newest last, as its records tell
+it.
 
-ZooKeeper keeps a bounded story per uid, older failures alike as one entry (``model.history``); the whole one is in the logs
-of the supervisors.
+ZooKeeper keeps a bounded story per uid, in which older failures that are alike are one entry
+(``model.history``); the whole one is in the logs of the supervisors.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ All = Annotated[
 ]
 
 BRIEF = 20
-"""Entries in ``show``, where the spec comes after them."""
+"""``show`` prints this many entries, because the spec comes after them."""
 
 HEAD = Columns(("AT", "EVENT", "ATTEMPT", "DETAIL"), state=1, whole=True)
 
@@ -81,7 +82,7 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
 
 
 def _jobs(context: CommandContext, name: str) -> list[OneJob]:
-    """Oldest first; the live or newest uid is the last."""
+    """Returns the submissions, oldest first; the live or newest uid is the last."""
     newest = read_job(context.zoo(), context.layout, name)
     if newest is None:
         return []
@@ -92,7 +93,7 @@ def _jobs(context: CommandContext, name: str) -> list[OneJob]:
 
 
 def _story(job: OneJob) -> tuple[dict[str, Any], str]:
-    """The document of one submission, and its reason in its shortest form."""
+    """Returns the document of one submission, and its reason in its shortest form."""
     row = job_row(job, wall_s())
     story = {
         "uid": job.uid or None,
@@ -104,14 +105,17 @@ def _story(job: OneJob) -> tuple[dict[str, Any], str]:
 
 
 def entries_of(job: OneJob) -> tuple[Entry, ...]:
-    """What happened to the uid of ``job``, oldest first."""
+    """Returns what happened to the uid of ``job``, oldest first."""
     result = job.result.record if isinstance(job.result, Found) else None
     ref = job.ref if job.ref is not None and job.ref.uid == job.uid else None
     return history_of(ref, job.own, result, job.uid)
 
 
 def documents_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """``attempt`` is null for what is about none. Of a series also how many there were, the last, and what is left out."""
+    """Returns the entries as documents. ``attempt`` is null for what is about none.
+
+    A series also has how many there were, the last one, and how many entries are left out.
+    """
     documents: list[dict[str, Any]] = []
     for entry in entries:
         each: dict[str, Any] = {"at": entry.at, "event": entry.event, "attempt": entry.attempt or None}
@@ -124,7 +128,8 @@ def documents_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
 
 
 def line_of(document: dict[str, Any]) -> list[Any]:
-    """The row of the table for an entry of the document. What a series is comes before its first detail."""
+    """Returns the table's row for an entry of the document. What a series is comes before its first
+    detail."""
     attempt, detail = document["attempt"], document["detail"]
     if document.get("omitted"):
         detail = f"({document['omitted']} entries after it are not kept) {detail}"
@@ -135,7 +140,7 @@ def line_of(document: dict[str, Any]) -> list[Any]:
 
 
 def brief(documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The newest ``BRIEF`` entries, and before them the first failure of the newest series."""
+    """Returns the newest ``BRIEF`` entries, and before them the first failure of the newest series."""
     entries = [Entry(at=each["at"], event=each["event"], attempt=each["attempt"] or 0) for each in documents]
     first = first_failure(entries)
     place = next((n for n, entry in enumerate(entries[:-BRIEF]) if entry is first), None)

@@ -1,8 +1,9 @@
-"""A group of commands that reads a table, and imports the module of a command when that command is called.
+"""Defines a group of commands that reads a table, and imports the module of a command when that command is
+called.
 
-Called by ``cli.main``. ``--help``, the completion of a command's name and the suggestion for a misspelt one read only the
-table. The module is imported when the command is called, when its own ``--help`` is asked for, and when its options or
-arguments are completed.
+Called by ``cli.main``. ``--help``, the completion of a command's name and the suggestion for a misspelt one
+read only the table. The module is imported when the command is called, when its own ``--help`` is asked for,
+and when its options or arguments are completed.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typer.main import get_group
 
 
 class CommandEntry(NamedTuple):
-    """A row of the table. ``target``: ``module:name`` of a function, or of a ``typer.Typer`` with commands of its own.
+    """Holds a row of the table. ``target`` is ``module:name`` of a function, or of a ``typer.Typer`` with
+    commands of its own.
 
-    ``line``: what the group's help says of it, short enough to stay whole.
+    ``line`` is what the group's help says of it, short enough to be shown whole.
     """
 
     name: str
@@ -35,7 +37,7 @@ class ListedCommand(TyperCommand):
         self._entry = entry
 
     def load(self) -> Any:
-        """The command itself, as ``typer`` makes it from its function."""
+        """Returns the command itself, as ``typer`` makes it from its function."""
         name, target, line = self._entry
         module, _, attribute = target.partition(":")
         found = getattr(import_module(module), attribute)
@@ -48,7 +50,7 @@ class ListedCommand(TyperCommand):
 
 
 class LazyGroup(TyperGroup):
-    """A group with the commands of ``table``, in its order; a subclass has the table."""
+    """Holds the commands of ``table``, in its order; a subclass defines the table."""
 
     table: ClassVar[Sequence[CommandEntry]] = ()
 
@@ -57,6 +59,9 @@ class LazyGroup(TyperGroup):
         self.commands = {entry.name: ListedCommand(entry) for entry in self.table} | dict(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that ``args`` begin with, imported. Listing and completing names do not come here."""
+        """Returns the command that ``args`` begin with, imported.
+
+        Listing and completing names do not call this.
+        """
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, ListedCommand) else command, rest

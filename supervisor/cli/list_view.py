@@ -1,6 +1,6 @@
-"""What ``list`` shows: a row for each job, and what is to be known before any row. A full and fresh read each time.
+"""Collects what ``list`` shows: a row for each job, and what the reader must know before any row.
 
-Called by ``cli.listing`` and ``cli.watch``.
+Each time it is a full and fresh read. Called by ``cli.listing`` and ``cli.watch``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from supervisor.spec.site_policy import site_policy
 
 @dataclass(frozen=True)
 class ListView:
-    """What a list shows. ``paused``: the cluster is; ``pause``: by whom, if that can be read. ``shared``: the names of hosts
-    that have several supervisors, as in ``dev``."""
+    """Holds what a list shows. ``paused`` says whether the cluster is paused; ``pause`` says by whom, if that
+    can be read.
+
+    ``shared`` has the names of the hosts that have several supervisors, as in ``dev``.
+    """
 
     rows: list[JobRow]
     paused: bool = False
@@ -31,7 +34,7 @@ class ListView:
 
     @property
     def head(self) -> str:
-        """Of a cluster that is paused: what is to be known before any row; else empty."""
+        """Returns what the reader must know before any row if the cluster is paused; else it is empty."""
         if not self.paused:
             return ""
         sentences = "" if self.pause is None else f" by {self.pause.by} since {local_time(self.pause.at)}"
@@ -40,7 +43,7 @@ class ListView:
 
 
 def with_supervisors(list_view: ListView) -> ListView:
-    """For people: a HOST with several supervisors is shown with the one that has the job."""
+    """Returns the view for people: a HOST with several supervisors is shown with the one that has the job."""
     rows = [
         replace(row, host=f"{row.host} ({row.supervisor})") if row.host in list_view.shared else row
         for row in list_view.rows

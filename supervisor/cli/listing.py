@@ -1,4 +1,7 @@
-"""``list``: every job with its state, where it runs, how far it is, and why. A full and fresh read each time."""
+"""Implements the ``list`` command: prints every job with its state, where it runs, how far it is, and why.
+
+Each time it is a full and fresh read.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ WIDE_SPARE = (
     "HOST",
     "SINCE",
 )
-"""What stays in place on a screen must fit on it; printed once, every column is there."""
+"""A table that stays in place on a screen must fit on it; one that is printed once has every column."""
 
 Watch = Annotated[
     bool,
@@ -125,7 +128,7 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
 
 
 def _print_remedies(listed: ListView) -> None:
-    """To a person, of jobs that wait for one."""
+    """Tells a person which command helps with jobs that wait for a person."""
     if terminal_width() is not None and any(row.state in ("failed", "quarantined") for row in listed.rows):
         print()
         print_labelled(
@@ -134,7 +137,7 @@ def _print_remedies(listed: ListView) -> None:
 
 
 def _print_pause(listed: ListView) -> None:
-    """First of all; a script that reads the table in a pipe does not meet it."""
+    """Prints the pause before all else; a script that reads the table in a pipe does not get it."""
     if listed.head and terminal_width() is None:
         notice(listed.head)
     elif listed.head:
@@ -144,7 +147,10 @@ def _print_pause(listed: ListView) -> None:
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """No garbage collection meanwhile: nothing of what is read is garbage, and to look through it for some takes long."""
+    """Switches off garbage collection meanwhile: nothing that is read is garbage.
+
+    Searching it would take long.
+    """
     gc.disable()
     try:
         yield
@@ -166,7 +172,7 @@ def _watch(columns: Columns, take: Callable[[], ListView], row_cells: Callable[[
 
 
 def trouble_of(row: JobRow, now_s: float | None = None) -> str:
-    """REASON: what is not well, and when it is tried again."""
+    """Returns the cell REASON: what is not well, and when it is tried again."""
     text = row.reason if row.trouble is None else row.trouble
     text = with_local_times(text)
     if row.state != "backoff" or row.next_attempt_at is None:

@@ -1,4 +1,7 @@
-"""The last lines that tell why a driver ended, from the end of its output. Pure but for reading the file; for ``show``."""
+"""Extracts the last lines that tell why a driver ended, from the end of its output, for ``show``.
+
+It is pure but for reading the file.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from supervisor.model.secret import covered
 
 TAIL_BYTES = 64 * 1024
 FRAME_LINES = 6
-"""Of a traceback: the innermost calls."""
+"""This many lines of a traceback are kept: those of the innermost calls."""
 ERROR_LINES = 3
 JVM_FRAMES = 3
 OTHER_LINES = 5
@@ -21,7 +24,7 @@ _JVM_ERROR = re.compile(r"(?:Exception in thread \"[^\"]*\" |Caused by: )\S")
 
 
 def read_tail(files: Sequence[Path]) -> str:
-    """The end of what ``files`` hold together, the oldest first. Raises OSError."""
+    """Returns the end of what ``files`` hold together; the oldest file comes first. Raises OSError."""
     text = b""
     for file in reversed(files):
         with file.open("rb") as stream:
@@ -33,7 +36,8 @@ def read_tail(files: Sequence[Path]) -> str:
 
 
 def tail_lines(text: str) -> list[str]:
-    """The end of the last traceback of Python in ``text``; without one the last error of the JVM, else the last lines.
+    """Returns the end of the last traceback of Python in ``text``, else the last error of the JVM, else the
+    last lines.
 
     What looks like a secret is covered.
     """
@@ -43,12 +47,12 @@ def tail_lines(text: str) -> list[str]:
 
 
 def _shown(line: str) -> str:
-    """Cut before it is covered, too: a line can be as long as the file."""
+    """Cuts the line before it covers secrets, and again after: a line can be as long as the file."""
     return covered(line[: 2 * LINE_MAX_CHARS].rstrip().expandtabs(4))[:LINE_MAX_CHARS]
 
 
 def _of_python(lines: list[str]) -> list[str]:
-    """Innermost: Spark quotes the traceback of a Python worker behind its own."""
+    """Takes the innermost traceback: Spark quotes that of a Python worker behind its own."""
     begin = next((n for n in reversed(range(len(lines))) if lines[n].rstrip().endswith(HEADER)), None)
     if begin is None:
         return []

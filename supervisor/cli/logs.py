@@ -1,8 +1,10 @@
-"""``logs NAME``: the output of an attempt's driver, from the files of this host. ``-f`` goes on from attempt to attempt.
+"""Implements the ``logs NAME`` command: prints the output of an attempt's driver, from the files of this
+host.
 
-The files are written by the shim (``shim.output``): ``<log_dir>/<name>/<uid>.<attempt>.log``, rotated to ``.1``, ``.2`` …,
-the highest number is the oldest. In a pipe they come byte by byte as they are, on a terminal without escape sequences.
-Another host's files are not reached from here; the error says where they are.
+``-f`` goes on from attempt to attempt. The files are written by the shim (``shim.output``):
+``<log_dir>/<name>/<uid>.<attempt>.log``, rotated to ``.1``, ``.2`` …, of which the highest number is the
+oldest. In a pipe they come byte by byte as they are, on a terminal without escape sequences. Another host's
+files are not reached from here; the error says where they are.
 """
 
 from __future__ import annotations
@@ -45,12 +47,12 @@ Attempt = Annotated[
 
 @dataclass(frozen=True)
 class AttemptOutput:
-    """The output of one attempt: ``path`` and what was rotated away from it."""
+    """Finds the output of one attempt: ``path`` and what was rotated away from it."""
 
     path: Path
 
     def files(self) -> list[Path]:
-        """Those that exist, oldest first."""
+        """Returns the files that exist, oldest first."""
         numbered = []
         for file in self.path.parent.glob(f"{self.path.name}.*"):
             number = file.name.removeprefix(f"{self.path.name}.")
@@ -111,12 +113,15 @@ def _latest_attempt(job: OneJob) -> int:
 
 
 def output_of(context: CommandContext, job: OneJob, number: int) -> AttemptOutput:
-    """Where the output of an attempt is, if it ran on this host."""
+    """Returns where the output of an attempt is, if it ran on this host."""
     return AttemptOutput(_log_dir(context, job, number) / job.row.name / f"{job.uid}.{number}.log")
 
 
 def _log_dir(context: CommandContext, job: OneJob, number: int) -> Path:
-    """Of the supervisor that ran the attempt: several may share this host. While that one is down: as configured here."""
+    """Returns the log directory of the supervisor that ran the attempt: several may share this host.
+
+    While that supervisor is down, it is the directory configured here.
+    """
     settings, supervisor = context.settings.supervisor, _where(job, number)[1]
     if not supervisor or supervisor == settings.id:
         return settings.log_dir
@@ -130,7 +135,7 @@ def _log_dir(context: CommandContext, job: OneJob, number: int) -> Path:
 
 
 def _elsewhere(context: CommandContext, job: OneJob, number: int, path: Path) -> NoReturn:
-    """Say where the output must be, as far as the records tell."""
+    """Raises an error that says where the output must be, as far as the records tell."""
     here, where = is_here(context, job, number)
     which = f"attempt {number} of {job.row.name}"
     if here:
@@ -153,20 +158,20 @@ def _elsewhere(context: CommandContext, job: OneJob, number: int, path: Path) ->
 
 
 def _kept(path: Path, uid: str) -> str:
-    """Of which attempts there is output beside ``path``."""
+    """Returns a clause that says of which attempts there is output beside ``path``."""
     numbers = {file.name.removeprefix(f"{uid}.").split(".")[0] for file in path.parent.glob(f"{uid}.*.log*")}
     kept = ", ".join(map(str, sorted(int(number) for number in numbers if number.isdigit())))
     return f"kept here is that of attempt {kept}" if kept else "nothing of this job is kept here"
 
 
 def is_here(context: CommandContext, job: OneJob, number: int) -> tuple[bool, str]:
-    """Whether the attempt ran on this host, and the name of its host, or at least of its supervisor."""
+    """Returns whether the attempt ran on this host, and the name of its host, or at least its supervisor."""
     host, supervisor = _where(job, number)
     return supervisor == context.settings.supervisor.id or host == socket.gethostname(), host or supervisor
 
 
 def _where(job: OneJob, number: int) -> tuple[str, str]:
-    """Host and supervisor of an attempt, as far as they are known."""
+    """Returns the host and the supervisor of an attempt, as far as they are known."""
     own = job.own
     if own is not None and own.uid == job.uid and own.attempt == number:
         return own.host, own.supervisor
@@ -174,7 +179,7 @@ def _where(job: OneJob, number: int) -> tuple[str, str]:
 
 
 def _supervisor_of(job: OneJob, number: int) -> str:
-    """Of an earlier attempt: the history says to whom it was assigned."""
+    """Returns the supervisor of an earlier attempt: the history says to whom it was assigned."""
     result = job.result.record if isinstance(job.result, Found) else None
     for entry in reversed(history_of(job.ref, job.own, result, job.uid)):
         if entry.event == "claimed" and entry.attempt == number:
@@ -189,7 +194,7 @@ def _pieces(file: Path) -> Iterator[bytes]:
 
 
 def _write(pieces: Iterator[bytes]) -> None:
-    """Bytes as the driver wrote them, into a pipe or file; on a terminal as ``harmless`` text."""
+    """Writes bytes as the driver wrote them into a pipe or file, and ``harmless`` text on a terminal."""
     sys.stdout.flush()
     if sys.stdout.isatty():
         for text in harmless(pieces):
@@ -202,7 +207,10 @@ def _write(pieces: Iterator[bytes]) -> None:
 
 
 def harmless(pieces: Iterable[bytes]) -> Iterator[str]:
-    """The text of ``pieces`` without what a terminal obeys: all but printable characters, line ends and tabs is escaped."""
+    """Yields the text of ``pieces`` without what a terminal obeys.
+
+    All but printable characters, line ends and tabs is escaped.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for piece in pieces:
         yield _escaped(decoder.decode(piece))
@@ -216,7 +224,7 @@ def _escaped(text: str) -> str:
 def _follow(
     context: CommandContext, name: str, output: AttemptOutput, uid: str, number: int, *, stay: bool
 ) -> None:
-    """Until the attempt has ended and no other follows here; the job's next attempts too unless ``stay``."""
+    """Follows the attempt until it ends and no other follows here; its successors too unless ``stay``."""
     while True:
         _write(piece for file in output.files() if file != output.path for piece in _pieces(file))
         watch = _Attempts(context, name, uid, number)
@@ -232,7 +240,7 @@ def _follow(
 
 
 class _Attempts:
-    """Whether the attempt goes on, asked now and then; while ZooKeeper is away it does."""
+    """Asks now and then whether the attempt goes on; while ZooKeeper is away, it is assumed to."""
 
     def __init__(self, context: CommandContext, name: str, uid: str, number: int) -> None:
         self.next_attempt: OneJob | None = None
@@ -268,7 +276,7 @@ class _Attempts:
 
 
 def _tail(path: Path, is_over: Callable[[], bool]) -> Iterator[bytes]:
-    """What is in ``path`` and what comes, over rotations, until ``is_over`` and everything was read."""
+    """Yields what is in ``path`` and what comes, over rotations, until ``is_over`` and all is read."""
     stream: IO[bytes] | None = None
     try:
         while True:
@@ -297,7 +305,7 @@ def _rest(stream: IO[bytes] | None) -> Iterator[bytes]:
 
 
 def _was_rotated(stream: IO[bytes], path: Path) -> bool:
-    """Another file has the name now. Still none: the shim is between two files."""
+    """Returns whether another file has the name now. If none has it yet, the shim is between two files."""
     try:
         there = path.stat()
     except FileNotFoundError:

@@ -1,7 +1,9 @@
-"""The command ``spark-supervisor``: its commands, and how an error ends it (REFERENCE.md: exit codes).
+"""Defines the command ``spark-supervisor``: its commands, and how an error ends it (REFERENCE.md: exit
+codes).
 
-Entry point of the package. Thin: parse, call, print. An error is one sentence on stderr; a traceback only with
-``--debug``. The commands stand in a table: the module of one is imported when it is called (``cli.lazy``).
+It is the entry point of the package, and thin: it parses, calls and prints. An error is one sentence on
+stderr; a traceback is shown only with ``--debug``. The commands stand in a table: the module of one is
+imported when it is called (``cli.lazy``).
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from supervisor.errors import SupervisorError
 PROGRAM = "spark-supervisor"
 INTERRUPTED = 130
 COLLECT_EVERY = (50_000, 50, 100)
-"""Of the garbage collector. A view of 10,000 jobs is a million objects that stay: looking at them as often as Python does
-by default (700, 10, 10) takes as long as reading them."""
+"""These are the thresholds of the garbage collector. A view of 10,000 jobs is a million objects that stay:
+examining them as often as Python does by default (700, 10, 10) takes as long as reading them."""
 
 EPILOG = """\b
 Exit codes:
@@ -81,11 +83,11 @@ COMMANDS = tuple(
         ("savepoint", "supervisor.cli.savepoint:app", "Copies of a checkpoint: create, list, restore."),
     )
 )
-"""In the order of the help: what is typed daily comes first."""
+"""They stand in the order of the help: what is typed daily comes first."""
 
 
 class ProgramGroup(LazyGroup):
-    """The commands of ``spark-supervisor``."""
+    """Holds the commands of ``spark-supervisor``."""
 
     table = COMMANDS
 
@@ -114,7 +116,7 @@ def _globals(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit with its code."""
+    """Runs the command line and exits with its code."""
     gc.set_threshold(*COLLECT_EVERY)
     code = run_command(arguments)
     if _nothing_is_left():
@@ -123,7 +125,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _nothing_is_left() -> bool:
-    """Nobody works on, and what was said is out."""
+    """Returns whether no thread works on and all output is written."""
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         return False
     try:
@@ -136,7 +138,7 @@ def _nothing_is_left() -> bool:
 
 
 def run_command(arguments: list[str] | None = None) -> int:
-    """The exit code of ``arguments`` (default: those of the process)."""
+    """Returns the exit code of ``arguments`` (default: those of the process)."""
     chosen = GlobalOptions()
     # a command says what matters itself; ``run`` sets up logs
     logging.getLogger().addHandler(logging.NullHandler())
@@ -168,7 +170,7 @@ def _print_error(chosen: GlobalOptions, sentence: str, code: int) -> int:
 
 
 def _misused(error: Exception, sentence: str) -> int:
-    """Wrong usage, as typer found it. Called without any argument it is the help that is shown."""
+    """Reports wrong usage, as typer found it. If there was no argument at all, the help is shown."""
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
         notice_help = context.get_help()

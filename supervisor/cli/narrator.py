@@ -1,6 +1,7 @@
-"""Live progress of a wait, on stderr: one line that changes on a terminal, a plain line per change in a pipe.
+"""Shows the progress of a wait on stderr: one line that changes on a terminal, a plain line per change in a
+pipe.
 
-Called by ``cli.waiting``. Never touches stdout: there a script reads.
+Called by ``cli.waiting``. It never writes to stdout, which a script may read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ SHOWN_MAX = 3
 
 
 class Narrator:
-    """``goal``: what the wait is for, in a word or two, like ``running``. A context manager."""
+    """Reports the progress of one wait; it is a context manager.
+
+    ``goal`` says in a word or two what the wait is for, like ``running``.
+    """
 
     def __init__(self, names: int, goal: str) -> None:
         self._names = names
@@ -46,7 +50,7 @@ class Narrator:
             self._status.end()
 
     def report(self, name: str, phase: str, *, done: bool = False) -> None:
-        """How far ``name`` is. The same again says nothing."""
+        """Reports how far ``name`` is. The same phase again prints nothing."""
         if done:
             self._done.add(name)
         changed = self._phases.get(name) != phase
@@ -55,7 +59,7 @@ class Narrator:
             notice(f"{name}: {phase}")
 
     def refresh(self) -> None:
-        """After each look: the line of a terminal, which also shows that time passes."""
+        """Redraws the line of a terminal, which also shows that time passes. To be called after each poll."""
         if self._status is None:
             return
         open_ones = [f"{name}: {phase}" for name, phase in self._phases.items() if name not in self._done]

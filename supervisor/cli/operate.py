@@ -1,4 +1,7 @@
-"""``pause``, ``unpause``, ``switchover``: what an operator does to the whole cluster. No job is touched by any of them."""
+"""Implements the commands for the whole cluster, ``pause``, ``unpause`` and ``switchover``.
+
+None of them touches a job.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +115,7 @@ def _handed_over(leader: str, was: str, epoch: int, did: str, took_s: float) -> 
 
 @contextmanager
 def _open(chosen: Chosen) -> Iterator[tuple[CommandContext, ClusterOperations]]:
-    """The registry, with a cluster on it."""
+    """Opens the registry, with a cluster on it."""
     settings = chosen.settings()
     with open_commands(settings) as context:
         if context.check() is None:

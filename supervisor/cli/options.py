@@ -1,7 +1,7 @@
-"""The options that every command takes, before and after its name, and what they lead to.
+"""Defines the options that every command takes, before and after its name, and what they lead to.
 
-Called by each command. ``@command`` adds ``--config``, ``-o`` and ``--debug`` to a function's own parameters and hands it a
-``Chosen``.
+Called by each command. ``@command`` adds ``--config``, ``-o`` and ``--debug`` to a function's own parameters
+and passes it a ``Chosen``.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 @dataclass
 class Chosen(GlobalOptions):
-    """The global options as a command has them, and what they lead to."""
+    """Holds the global options as a command has them, and provides what they lead to."""
 
     @property
     def document(self) -> bool:
-        """One document on stdout, and nothing else there."""
+        """Returns whether stdout gets one document and nothing else."""
         return self.output in (OutputFormat.JSON, OutputFormat.YAML)
 
     json = document
 
     def print_document(self, document: Any) -> None:
-        """Print ``document`` in the form that was asked for."""
+        """Prints ``document`` in the form that was asked for."""
         (_print_yaml if self.output is OutputFormat.YAML else print_json)(document)
 
     def settings(self) -> Settings:
-        """The configuration. Raises InvalidInput."""
+        """Returns the configuration. Raises InvalidInput."""
         return load_settings(self.config, os.environ)
 
 
@@ -67,7 +67,7 @@ _GLOBAL = {"config": (Config, None), "output": (Form, None), "debug": (Debug, Fa
 
 
 def command(function: Callable[..., int]) -> Callable[..., int]:
-    """``function(chosen, …)`` as a typer command that also takes the global options. It returns the exit code."""
+    """Makes ``function(chosen, …)``, which returns the exit code, a typer command with the global options."""
     own = list(inspect.signature(function).parameters.values())[1:]
     hints = typing.get_type_hints(function, include_extras=True)
 
@@ -98,14 +98,17 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def known_name(name: str) -> str:
-    """``name`` itself if a job can have it. Raises NotFound: it must not lead to any other znode or file."""
+    """Returns ``name`` itself if a job can have it.
+
+    Raises NotFound: it must not lead to any other znode or file.
+    """
     if not _NAME.fullmatch(name):
         raise NotFound(f"no job is named {name!r}: names have lower-case letters, digits and dashes only")
     return name
 
 
 def seconds(option: str, text: str) -> float:
-    """A duration given with ``option``. Raises InvalidInput."""
+    """Parses a duration given with ``option``. Raises InvalidInput."""
     try:
         return parse_duration_s(text)
     except ValueError as error:

@@ -1,8 +1,9 @@
-"""What goes to the screen: one JSON or YAML document, or columns; notices and errors on stderr.
+"""Prints what goes to the screen: one JSON or YAML document, or columns; notices and errors go to stderr.
 
-Called by every command. Text that came from an application or a record may hold control characters: they never reach
-the terminal. Colours, and fitting to the width, only where a person looks; a pipe gets whole cells and plain text.
-``rich`` draws on terminals only (``cli.drawing``, imported there): in a pipe every command starts without it.
+Called by every command. Text that came from an application or a record may hold control characters: they
+never reach the terminal. There are colours and fitting to the width only on a terminal; a pipe gets whole
+cells and plain text. ``rich`` draws on terminals only (``cli.drawing``, imported there): in a pipe every
+command starts without it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ def print_line(line: str) -> None:
 
 
 def print_labelled(label: str, text: str) -> None:
-    """``label`` and ``text``; on a terminal a long text is broken below itself, in a pipe it is one line."""
+    """Prints ``label`` and ``text``.
+
+    A long text is broken below itself on a terminal, and one line in a pipe.
+    """
     width = terminal_width()
     if width is None:
         print_line(label + text)
@@ -38,7 +42,7 @@ def print_labelled(label: str, text: str) -> None:
 
 
 def notice(line: str) -> None:
-    """Something that the user should know and a script should not read."""
+    """Prints something that the user should know and a script should not read."""
     print(clean(line), file=sys.stderr)
 
 
@@ -49,7 +53,10 @@ def print_json(document: Any) -> None:
 def print_table(
     columns: Columns | Sequence[str], rows: Iterable[Sequence[Any]], *, colour_column: int | None = None
 ) -> None:
-    """Columns two spaces apart. On a terminal the last one takes what is left of the width, and is cut or broken to it."""
+    """Prints columns two spaces apart.
+
+    On a terminal the last column takes what is left of the width, and is cut or broken to it.
+    """
     if not isinstance(columns, Columns):
         columns = Columns(columns, colour_column)
     lines = cells(rows)
@@ -68,24 +75,24 @@ def print_table(
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal that stdout is; None in a pipe or file, where nothing is cut or broken."""
+    """Returns the columns of the terminal that stdout is, or None in a pipe or file: there nothing is cut."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def cells(rows: Iterable[Sequence[Any]]) -> list[list[str]]:
-    """As text without control characters, ``-`` for what is not known."""
+    """Returns the rows as text without control characters, with ``-`` for what is not known."""
     return [[clean(_text(cell)) for cell in row] for row in rows]
 
 
 def clean(text: str) -> str:
-    """``text`` without control characters."""
+    """Returns ``text`` without control characters."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else " " for char in text)
 
 
 def age(iso: str | None, now_s: float | None = None) -> str:
-    """How long ago (or until) an ISO 8601 time is, in its largest unit: ``42s``, ``5m``, ``3h``, ``2d``."""
+    """Returns how long ago (or until) an ISO 8601 time is, in its largest unit, like ``42s`` or ``2d``."""
     try:
         passed_s = abs(
             (time.time() if now_s is None else now_s) - datetime.fromisoformat(iso or "").timestamp()
@@ -99,7 +106,7 @@ def age(iso: str | None, now_s: float | None = None) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time to wait for, in its two largest units: ``24s``, ``3m 24s``, ``2h 5m``, ``3d 4h``."""
+    """Returns a time to wait for, in its two largest units: ``24s``, ``3m 24s``, ``2h 5m``, ``3d 4h``."""
     left = max(0, round(seconds))
     parts = []
     for unit, length_s in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
@@ -110,7 +117,7 @@ def span(seconds: float) -> str:
 
 
 def local_time(iso: str | None, now_s: float | None = None) -> str:
-    """When something was: for a person at a terminal in local time, with the date if it is not today; in a pipe as it is."""
+    """Returns a time for a person at a terminal in local time, with the date if not today; else as it is."""
     if terminal_width() is None:
         return iso or "-"
     try:
@@ -122,7 +129,7 @@ def local_time(iso: str | None, now_s: float | None = None) -> str:
 
 
 def with_local_times(text: str) -> str:
-    """``text`` with the times in it as ``local_time`` has them."""
+    """Returns ``text`` with the times in it as ``local_time`` has them."""
     return _ISO.sub(lambda found: local_time(found[0]), text) if terminal_width() is not None else text
 
 

@@ -1,6 +1,7 @@
-"""An explanation in plain English: what is so, why, and what comes next, each once. For ``explain``.
+"""Puts an explanation for ``explain`` into plain English: what is so, why, and what comes next, each once.
 
-Words only: what the plan decided stands in the ``Explanation``. The plan's own words are for ``--verbose``.
+It only chooses the words: what the plan decided stands in the ``Explanation``. The plan's own words are for
+``--verbose``.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ _CLAIMED = re.compile(r"^claimed on ")
 
 
 def plain_lines(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str]]:
-    """(label, text); the first without a label. ``wall_now_s``: of the same instant as the explanation."""
+    """Yields (label, text); the first has no label.
+
+    ``wall_now_s`` is of the same instant as the explanation.
+    """
     yield "", f"{explained.name} {_sentence(explained)}"
     yield from _why(explained, wall_now_s)
     progress = explained.record.progress if explained.record else None
@@ -60,7 +64,7 @@ def plain_lines(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str
 
 
 def brief(explained: Explanation) -> tuple[str | None, str]:
-    """(what the leader does next, and in what time; why), for a line of a table."""
+    """Returns (what the leader does next, and in what time; why), for a line of a table."""
     step = explained.step or (explained.later if explained.waits_for else None)
     why = next((text for label, text in _why(explained, None) if label == "why"), None)
     if (
@@ -94,7 +98,7 @@ def _sentence(explained: Explanation) -> str:
 
 
 def _reason(explained: Explanation) -> str:
-    """Without what the lines after it say."""
+    """Returns the reason without what the lines after it say."""
     reason = _CLAIMED.sub("starting on ", _INTERNAL.sub("", explained.reason))
     lease = explained.lease
     if explained.state in (JobState.RUNNING, JobState.STARTING) and lease is not None and lease.is_silent:
@@ -111,7 +115,7 @@ def _reason(explained: Explanation) -> str:
 
 
 def _why(explained: Explanation, wall_now_s: float | None) -> Iterator[tuple[str, str]]:
-    """The error, once, in its shortest form."""
+    """Yields the error, once, in its shortest form."""
     state = explained.state
     if state in (JobState.QUARANTINED, JobState.FAILED):
         yield "why", headline(explained.reason) + _ended(explained, wall_now_s)
@@ -202,7 +206,7 @@ def _action_sentence(explained: Explanation, step: Action | WaitingAssignment | 
 
 
 def does(step: Action | WaitingAssignment) -> str:
-    """What the leader does, as it is said of it."""
+    """Says what the leader does, as a verb phrase."""
     match step:
         case Assign():
             return f"starts attempt {next_attempt(step.ref.record, step.own.record)} on {step.host.id}"

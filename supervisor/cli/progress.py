@@ -1,4 +1,4 @@
-"""How far a long look or copy is: a bar on the terminal that stderr is; a pipe gets nothing.
+"""Shows how far a long listing or copy is: a bar if stderr is a terminal; a pipe gets nothing.
 
 Called by ``checkpoint``, ``savepoint``, ``submit`` and ``with_savepoint``.
 """

@@ -1,4 +1,4 @@
-"""Why a job is pending: what the leader's own plan says of it, made here from a fresh view.
+"""Finds why a job is pending: what the leader's own plan says of it, made here from a fresh view.
 
 Called by ``list`` and ``show``. The plan is pure, so anybody can ask it; nothing of it is carried out.
 """
@@ -20,8 +20,12 @@ from supervisor.spec.site_policy import SitePolicy
 def reasons_of(
     view: View, leader: Seen[LeaderHint], site: SitePolicy, *, pause_is_shown: bool = False
 ) -> dict[str, str]:
-    """By name: why the plan does not start it, or that it is about to. ``leader``: /leader, None if nobody leads. ``site``:
-    of this command's configuration. ``pause_is_shown``: once, elsewhere; so the reasons are those that there are besides."""
+    """Returns by name why the plan does not start the job, or that it is about to.
+
+    ``leader`` is what /leader says, None if nobody leads. ``site`` comes from this command's configuration.
+    With ``pause_is_shown``, the pause is shown once, elsewhere; so the reasons are those that there are
+    besides.
+    """
     now_s, has_leader = boottime_s(), leader is not None
     waits_for_unpause = view.paused and pause_is_shown
     if waits_for_unpause:

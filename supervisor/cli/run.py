@@ -1,4 +1,5 @@
-"""``run``: the daemon. Contends for leadership, hosts drivers, serves HTTP, until it is told to stop."""
+"""Implements the command ``run``, the daemon. It contends for leadership, hosts drivers and serves HTTP,
+until it gets SIGTERM or SIGINT."""
 
 from __future__ import annotations
 

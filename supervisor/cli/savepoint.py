@@ -1,4 +1,7 @@
-"""``savepoint create|list|show|verify|delete|restore``: named copies of a checkpoint from which a job can begin again."""
+"""Implements the ``savepoint create|list|show|verify|delete|restore`` command: named copies of a checkpoint.
+
+A job can begin again from them.
+"""
 
 from __future__ import annotations
 
@@ -190,7 +193,7 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
 
 
 def _of_one(shelf: Shelf, name: str) -> list[dict[str, Any]]:
-    """The newest of the schedule says when the next one is due."""
+    """Returns the documents of a job's savepoints. The schedule's newest says when the next one is due."""
     found = sorted(
         shelf.entries(name), key=lambda entry: (entry.begun.at if entry.begun is not None else "", entry.id)
     )
@@ -347,7 +350,7 @@ app.command("restore", short_help="Copy a savepoint to a new location.")(restore
 
 
 def _job(settings: Settings, name: str) -> tuple[Located, str, int]:
-    """The checkpoint of a job, its uid and attempt."""
+    """Returns the checkpoint of a job, its uid and attempt."""
     with open_commands(settings) as context:
         located_checkpoint, job_records = located(context, name), context.commands.job_records(name)
     own = job_records.own.record if isinstance(job_records.own, Found) else None
@@ -355,7 +358,7 @@ def _job(settings: Settings, name: str) -> tuple[Located, str, int]:
 
 
 def _conf(settings: Settings, name: str | None, location: str) -> dict[str, str]:
-    """Properties of the job, where they may say where the S3 of ``location`` is."""
+    """Returns the properties of the job, where they may say where the S3 of ``location`` is."""
     if name is None or bucket_of(normalise(location)) is None:
         return {}
     try:
@@ -409,7 +412,7 @@ def _document(settings: Settings, name: str, savepoint: str) -> dict[str, Any]:
 
 
 def _entry(entry: ShelfEntry) -> dict[str, Any]:
-    """The document of one savepoint. Nulls: not known, or not yet."""
+    """Returns the document of one savepoint. A null means: not known, or not yet."""
     begun, manifest = entry.begun, entry.manifest
     return {
         "name": entry.name,

@@ -1,4 +1,5 @@
-"""``show NAME``: one job with its history and its spec; the live uid, else the newest."""
+"""Implements the command ``show``: shows one job with its history and spec; the live uid, or else the
+newest."""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ def _document(context: CommandContext, job: OneJob) -> dict[str, Any]:
 
 
 def _row(context: CommandContext, job: OneJob) -> JobRow:
-    """A pending job needs a look at the whole cluster to say why."""
+    """Returns the row of the job. To say why a pending job waits takes a reading of the whole cluster."""
     row = job_row(job, wall_s())
     if row.state != "pending":
         return row
@@ -114,7 +115,7 @@ def _row(context: CommandContext, job: OneJob) -> JobRow:
 
 
 def _spec(context: CommandContext, ref: BlobRef | None) -> tuple[dict[str, Any] | None, str | None]:
-    """The stored spec, or None and why it can't be shown: that must not hide the rest."""
+    """Returns the stored spec, or None and why it can't be shown: that must not hide the rest."""
     if ref is None:
         return None, "its records do not say where the spec is"
     try:
@@ -129,13 +130,20 @@ def _spec(context: CommandContext, ref: BlobRef | None) -> tuple[dict[str, Any] 
 
 
 def _env_ignored(spec: dict[str, Any] | None) -> str | None:
-    """What of the spec's env does not count, and why: an older version registered it. None: all of it counts."""
+    """Returns what of the spec's env does not count, and why: an older version registered it.
+
+    None means that all of it counts.
+    """
     env = spec.get("env") if spec is not None else None
     return why_ignored(env) if isinstance(env, dict) else None
 
 
 def _fence(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:
-    """Why the driver that runs has none; else, as far as the spec says, ``auto`` or why not. None: no checkpoint on S3."""
+    """Returns why the running driver has no storage fence; else, as far as the spec says, ``auto`` or why
+    not.
+
+    None means that there is no checkpoint on S3.
+    """
     if lease is not None and lease.not_fenced:
         return f"off: {lease.not_fenced}"
     conf, place = (spec.get(key) for key in ("conf", "checkpoint")) if spec is not None else (None, None)
@@ -146,7 +154,8 @@ def _fence(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:
 
 
 def _savepoints(context: CommandContext, job: OneJob) -> dict[str, Any] | None:
-    """What the leader makes by itself (spec key ``savepoints``), the newest of them, and when the next is due."""
+    """Returns what the leader makes by itself (spec key ``savepoints``), the newest, and when the next is
+    due."""
     terms = job.ref.terms if job.ref is not None else None
     if job.ref is None or terms is None or terms.savepoints is None or terms.checkpoint is None:
         return None
@@ -167,7 +176,7 @@ def _savepoints(context: CommandContext, job: OneJob) -> dict[str, Any] | None:
 
 
 def _log_tail(context: CommandContext, job: OneJob, document: dict[str, Any]) -> LogTail | None:
-    """How the driver that failed last took its leave, if it wrote that on this host; else where it is."""
+    """Returns how the output of the driver that failed last ends, if it is on this host; else where it is."""
     ended = document["last_exit"]
     if ended is None or ended["cause"] in PLANNED_CAUSES:
         return None

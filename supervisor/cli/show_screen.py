@@ -1,4 +1,5 @@
-"""``show NAME`` for a person: state and reason first, then what differs from the usual; with ``--all`` everything.
+"""Prints ``show NAME`` for a person: state and reason first, then what differs from the usual; with ``--all``
+everything.
 
 Called by ``cli.show`` with the document that ``-o json`` prints; nothing is read or decided here.
 """
@@ -40,7 +41,10 @@ QUERIES = Columns(
 
 @dataclass(frozen=True)
 class LogTail:
-    """How the output of the last attempt that failed ends. ``command``: prints all of it, where it is."""
+    """Holds how the output of the last attempt that failed ends.
+
+    ``command`` prints all of it, where it is.
+    """
 
     attempt: int
     lines: tuple[str, ...]
@@ -48,7 +52,7 @@ class LogTail:
 
 
 def print_job(document: dict[str, Any], log_tail: LogTail | None, *, every: bool) -> None:
-    """``every``: also what is unknown or as usual."""
+    """Prints the job; with ``every``, also what is unknown or as usual."""
     for label, text in _heading(document):
         _line(label, text)
     for label, value in _everything(document) if every else _telling(document):
@@ -123,7 +127,7 @@ def _host(document: dict[str, Any]) -> str | None:
 
 
 def _last_failure(document: dict[str, Any], form: Callable[[str], str]) -> str | None:
-    """Its text only where the reason does not say it."""
+    """Returns the last failure, with its text only if the reason does not say it."""
     ended = document["last_exit"]
     if ended is None:
         return None
@@ -132,7 +136,7 @@ def _last_failure(document: dict[str, Any], form: Callable[[str], str]) -> str |
 
 
 def is_part_of(detail: str, reason: str) -> bool:
-    """Does ``reason`` hold ``detail``, which may have been cut?"""
+    """Returns whether ``reason`` holds ``detail``, which may have been cut."""
     return detail.removesuffix("…") in reason
 
 
@@ -187,7 +191,7 @@ def is_to_come(iso: str | None) -> bool:
 
 
 def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """Each key of the document, in its order, that is not above or below."""
+    """Yields each key of the document, in its order, that is not above or below."""
     for key in ("uid", "revision", "desired", "attempt", "supervisor", "host", "driver_pid", "shim_pid"):
         yield key.replace("_", " "), _text(document[key])
     for key in ("started_at", "since"):
@@ -216,7 +220,10 @@ def _text(value: Any) -> str | None:
 
 
 def _print_queries(queries: list[dict[str, Any]], more: int, *, every: bool) -> None:
-    """Where there is one query only, the last batch has said it all, unless there is something wrong with it."""
+    """Prints the queries.
+
+    A single one is left out unless something is wrong with it: the last batch has said it all.
+    """
     if not queries:
         return
     if (
@@ -253,7 +260,7 @@ def _rounded(number: float | None) -> float | None:
 
 
 def _whole(number: float | None) -> int | float | None:
-    """``320`` for ``320.0``: milliseconds and records are counted."""
+    """Returns ``320`` for ``320.0``: milliseconds and records are counted."""
     return int(number) if number is not None and number.is_integer() else number
 
 
@@ -284,7 +291,7 @@ def _print_history(document: dict[str, Any], *, every: bool) -> None:
 
 
 def _row(entry: dict[str, Any], document: dict[str, Any]) -> list[Any]:
-    """The failure that the lines above tell is not told again."""
+    """Returns the row of an entry; it does not repeat the failure that the lines above tell."""
     ended = document["last_exit"]
     last = ended is not None and (ended["at"], ended["cause"]) == (entry["at"], entry["event"])
     return line_of({**entry, "detail": "(above)"} if last and entry["detail"] else entry)

@@ -1,4 +1,4 @@
-"""``status``: who leads, who is there, and whether ZooKeeper and the store answer."""
+"""Implements the ``status`` command: shows who leads, who is up, and if ZooKeeper and the store answer."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _paused(pause: dict[str, Any] | None) -> str:
 
 
 def _print_versions(supervisors: list[dict[str, Any]]) -> None:
-    """During a rolling upgrade, or when one host was forgotten."""
+    """Notes that versions differ: during a rolling upgrade, or when one host was forgotten."""
     who: dict[str, list[str]] = {}
     for member in supervisors:
         who.setdefault(member["software"], []).append(member["id"])

@@ -1,4 +1,4 @@
-"""``stop-drivers``: every driver of this host is stopped in order, because the host goes down."""
+"""Implements the ``stop-drivers`` command: stops all drivers of this host in order before it goes down."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""``submit``: many specs in one call. Everything is checked first, stored in parallel, and registered one by one.
+"""Implements ``submit`` for many specs in one call: checks everything first, stores in parallel, and
+registers one by one.
 
-One bad file does not keep the others from being submitted; each has its line, and the exit code is the worst of them.
+One bad file does not keep the others from being submitted; each has its line, and the exit code is the worst
+of them.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from supervisor.spec.job import JobSpec
 WORKERS = 8
 MASTERS_S = 2.0
-"""For asking whether the Spark masters of all the specs answer."""
+"""Limits the time for asking whether the Spark masters of all the specs answer."""
 
 Specs = Annotated[
     list[Path],
@@ -69,7 +71,7 @@ FromSavepoint = Annotated[
 
 @dataclass(frozen=True)
 class Wish:
-    """What the options ask for. ``wait_s``: how long to wait for each job to run, or None."""
+    """Holds what the options ask for. ``wait_s`` is how long to wait for each job to run, or None."""
 
     dry_run: bool
     suspended: bool
@@ -80,7 +82,10 @@ class Wish:
 
 @dataclass
 class SubmitLine:
-    """What came of one file. ``did``: a word of ``Did``, or ``valid`` for a dry run. ``queries``: of the savepoint."""
+    """Holds what came of one file. ``did`` is a value of ``Did``, or ``valid`` for a dry run.
+
+    ``queries`` are those of the savepoint.
+    """
 
     source: Path
     prepared: Prepared | None = None
@@ -151,7 +156,7 @@ def submit(
 
 
 def _prepared(specs: Iterable[Path], settings: Settings) -> list[SubmitLine]:
-    """Read and check every file before anything is asked of anybody."""
+    """Reads and checks every file before it sends any request."""
     lines = []
     for source in specs:
         line = SubmitLine(source)
@@ -184,7 +189,8 @@ def _prepared(specs: Iterable[Path], settings: Settings) -> list[SubmitLine]:
 
 
 def _not_deleted(spec: JobSpec, site: SitePolicy) -> tuple[str, ...]:
-    """What ``checkpoint_on_cancel: delete`` will come to, as this host's configuration says; that of the leader decides."""
+    """Returns why ``checkpoint_on_cancel: delete`` will delete nothing, as this host's configuration says;
+    the leader's decides."""
     if spec.checkpoint_on_cancel != "delete" or spec.checkpoint is None:
         return ()
     why = site.why_not_deletable(spec.checkpoint)
@@ -196,8 +202,11 @@ def _not_deleted(spec: JobSpec, site: SitePolicy) -> tuple[str, ...]:
 
 
 def _ask_masters(lines: list[SubmitLine]) -> None:
-    """Tell of a Spark master that does not answer, each once. It may be up by the time the driver starts, or be reached
-    from the supervisors' hosts only: no reason to refuse the job."""
+    """Reports each Spark master that does not answer, once.
+
+    It may be up by the time the driver starts, or be reached from the supervisors' hosts only: no reason to
+    refuse the job.
+    """
     deadline_at_s = boottime_s() + MASTERS_S
     masters = {line.prepared.spec.master: line.source for line in _open(lines) if line.prepared is not None}
     for master, source in masters.items():
@@ -229,12 +238,12 @@ def _carry_out(lines: list[SubmitLine], settings: Settings, wish: Wish) -> None:
 
 
 def _open(lines: Iterable[SubmitLine]) -> list[SubmitLine]:
-    """Those of which nothing has come yet."""
+    """Returns the lines that have no result yet."""
     return [line for line in lines if line.error is None and line.did is None]
 
 
 def _check_all(context: CommandContext, lines: list[SubmitLine], *, founded: bool = True) -> None:
-    """Refuse before anything is stored. What is registered already needs nothing more."""
+    """Refuses jobs before anything is stored. What is registered already needs nothing more."""
     batch = Batch(context.layout)
     for line in _open(lines):
         assert line.prepared is not None
@@ -252,7 +261,7 @@ def _check_all(context: CommandContext, lines: list[SubmitLine], *, founded: boo
 
 
 def _restore(context: CommandContext, lines: list[SubmitLine], wish: Wish) -> None:
-    """Copy the savepoint to where the job shall begin. A dry run only looks whether it is one."""
+    """Copies the savepoint to where the job shall begin. A dry run only checks whether it is a savepoint."""
     if wish.savepoint is None:
         return
     for line in _open(lines):
@@ -278,7 +287,8 @@ def _restore(context: CommandContext, lines: list[SubmitLine], wish: Wish) -> No
 def _store_and_register(
     context: CommandContext, blobs: Blobs, lines: list[SubmitLine], desired: Desired, fresh_start: bool
 ) -> None:
-    """Store in parallel, register in the order in which the blobs are there: a slow upload delays no other job.
+    """Stores in parallel, and registers in the order in which the blobs are there: a slow upload delays no
+    other job.
 
     Once ZooKeeper or the store does not answer, the rest is given up: nothing of it was acknowledged.
     """
@@ -316,7 +326,7 @@ def _wait(context: CommandContext, lines: list[SubmitLine], wait_s: float) -> No
 
 
 def _report_progress(line: SubmitLine, *, alone: bool, quiet: bool) -> None:
-    """Its line: on stdout what was done, on stderr what was not."""
+    """Prints the line of a file: on stdout what was done, on stderr what was not."""
     if line.did is not None and not quiet:
         origin = f", from savepoint {line.savepoint}" if line.savepoint else ""
         print_line(f"{line.name}: {line.did}" + (f" ({line.uid})" if line.uid else "") + origin)
@@ -329,7 +339,7 @@ def _report_progress(line: SubmitLine, *, alone: bool, quiet: bool) -> None:
 
 
 def _print_not_taken(line: SubmitLine, accept_fresh_start: bool, from_savepoint: str | None) -> None:
-    """Both are for a first start; for a job that is registered already, resume has them."""
+    """Reports an option without effect: both are for a first start; for a registered job, resume has them."""
     asked = (
         f"--from-savepoint {from_savepoint}"
         if from_savepoint

@@ -1,4 +1,4 @@
-"""``suspend``, ``resume``: as ``cli.change``, and with a savepoint where one is asked for."""
+"""Implements the ``suspend`` and ``resume`` commands like those of ``cli.change``, plus their savepoints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The waits of ``--wait``: look again every half second, for a bounded time, and tell how far it is.
+"""Implements the waits of ``--wait``: polls every half second, for a bounded time, and reports how far it is.
 
-Called by the commands after their write is durable. A ZooKeeper that is away for a moment does not end a wait. Whoever
-runs out of time is told what is still missing.
+Called by the commands after their write is durable. A ZooKeeper that is away for a moment does not end a
+wait. When the time runs out, the error says what is still missing.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ GOOD = frozenset({JobState.RUNNING, JobState.FINISHED})
 BAD = frozenset({JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED, JobState.SUSPENDED})
 
 STEADY_AFTER_S = 30.0
-"""Of running without a query: a shim of the version before says so when Spark has yet to start. By the wall clock: it only
-ends a wait."""
+"""Running for this long without a query ends a wait: a shim of the version before reports that it runs when
+Spark has yet to start. It is measured by the wall clock, because it only ends a wait."""
 SAME_FAILURES = 3
-"""So many equal failures in a row end a wait: the next attempt will most likely fare no better."""
+"""This many equal failures in a row end a wait: the next attempt will most likely fare no better."""
 
 
 PHASES: Mapping[Phase, str] = {
@@ -62,10 +62,11 @@ PHASES: Mapping[Phase, str] = {
 
 
 def wait_gone(context: CommandContext, name: str, uid: str, timeout_s: float, did: str) -> None:
-    """Until no attempt of ``uid`` can be alive: its ownership says so, or its lease was silent for the full wait.
+    """Waits until no attempt of ``uid`` can be alive: its ownership says so, or its lease was silent for the
+    full wait.
 
-    Needs no supervisor: the second way is the one that a leader would go (protocol §7.2). ``did``: what was acknowledged,
-    like ``cancelled``. Raises TimedOut.
+    It needs no supervisor: the second way is the one that a leader would go (protocol §7.2). ``did`` is what
+    was acknowledged, like ``cancelled``. Raises TimedOut.
     """
     first_seen = FirstSeen()
     with Narrator(1, "gone") as narrator:
@@ -82,7 +83,7 @@ def wait_gone(context: CommandContext, name: str, uid: str, timeout_s: float, di
 
 
 def _alive(context: CommandContext, name: str, uid: str, first_seen: FirstSeen) -> str | None:
-    """What is still there, in words; None: nothing."""
+    """Returns in words what is still there, or None if nothing is."""
     path = context.layout.own(name)
     zoo = context.zoo()
     own: Seen[Ownership] = seen(Ownership, zoo.read(path), path)
@@ -104,10 +105,11 @@ def _alive(context: CommandContext, name: str, uid: str, first_seen: FirstSeen) 
 def wait_running(
     context: CommandContext, uids: Mapping[str, str], timeout_s: float, did: str
 ) -> dict[str, SupervisorError | None]:
-    """Until each of ``uids`` (name → uid) has its first batch, has finished, or has failed; ``did`` as in ``wait_gone``.
+    """Waits until each of ``uids`` (name → uid) has its first batch, has finished, or has failed.
 
-    By name: None, or why it does not run. An attempt that is to be replaced (a restart) does not count as running. A job
-    that is tried again and again has failed for who waits once the same failure has come three times during the wait.
+    ``did`` is as in ``wait_gone``. Returns by name None, or why the job does not run. An attempt that is to
+    be replaced (a restart) does not count as running. A job that is tried again and again counts as failed
+    once the same failure has come three times during the wait.
     """
     outcomes: dict[str, SupervisorError | None] = {}
     began_with: dict[str, int] = {}
@@ -142,14 +144,16 @@ def wait_running(
 
 
 def _first_of_wait(own: Ownership) -> int:
-    """The first attempt whose failure is one of this wait."""
+    """Returns the number of the first attempt whose failure belongs to this wait."""
     return own.attempt + 1 if own.state in DEAD else own.attempt
 
 
 def repeated(own: Ownership, since_attempt: int) -> str:
-    """The cause, if the newest failures from ``since_attempt`` on are one and the same three times; else empty.
+    """Returns the cause, if the newest failures from ``since_attempt`` on are one and the same three times;
+    else it is empty.
 
-    Alike are those of one cause whose words differ in numbers only (a pid, a port, a duration).
+    Failures are alike if they have one cause, and their words differ in numbers only (a pid, a port, a
+    duration).
     """
     failures = [entry for entry in own.history if entry.event in FAILURES and entry.attempt >= since_attempt]
     newest = failures[-SAME_FAILURES:]
@@ -161,10 +165,12 @@ def repeated(own: Ownership, since_attempt: int) -> str:
 
 
 def _shown(context: CommandContext, name: str, uid: str) -> tuple[Shown, str, Ownership | None]:
-    """State, how far it is on the way to its first batch, and its ownership, if that is about ``uid``.
+    """Returns the state, how far it is on the way to its first batch, and its ownership, if that is about
+    ``uid``.
 
-    The state is the one that is shown of the job, but for what a wait is not about: a driver that is to be replaced by the
-    very change that was asked for is stopping, and one whose queries are not known yet is starting.
+    The state is the one that is shown of the job, but for what a wait is not about: a driver that is to be
+    replaced by the very change that was asked for is stopping, and one whose queries are not known yet is
+    starting.
     """
     layout = context.layout
     paths = [layout.job(name), layout.own(name), layout.lease(name), layout.result(uid)]
@@ -192,7 +198,8 @@ def _shown(context: CommandContext, name: str, uid: str) -> tuple[Shown, str, Ow
 
 
 def _is_steady(lease: Seen[Lease]) -> bool:
-    """Whether who waits may go: a query has committed a batch or waits for data, or there will be none (``shim.health``)."""
+    """Returns whether the wait may end: a query has committed a batch or waits for data, or there will be
+    none (``shim.health``)."""
     if not isinstance(lease, Found) or lease.record.progress is not None or lease.record.queries:
         return True
     since_at_s = seconds_of(lease.record.since)
@@ -221,7 +228,8 @@ def _phase(own: Ownership, lease: Seen[Lease]) -> str:
 
 
 def _whys(context: CommandContext, names: Iterable[str]) -> dict[str, str]:
-    """Why each is not there yet, by one look at the whole cluster; ZooKeeper may be what is missing."""
+    """Returns why each is not there yet, by one reading of the whole cluster, or the error of that
+    reading."""
     names = list(names)
     if not names:
         return {}
@@ -233,7 +241,10 @@ def _whys(context: CommandContext, names: Iterable[str]) -> dict[str, str]:
 
 
 def wait_switched_over(context: CommandContext, asked: Asked, timeout_s: float) -> LeaderHint:
-    """Until a term after that of ``asked`` has acted, which removes the wish. Who leads then. Raises TimedOut."""
+    """Waits until a term after that of ``asked`` has acted, which removes the wish. Returns who leads then.
+
+    Raises TimedOut.
+    """
     layout = context.layout
     found: list[LeaderHint] = []
     why = [f"{asked.leader} has not handed over yet"]
@@ -260,7 +271,7 @@ def wait_switched_over(context: CommandContext, asked: Asked, timeout_s: float) 
 def _poll(
     is_over: Callable[[], bool], timeout_s: float, narrator: Narrator, period_s: float = PERIOD_S
 ) -> bool:
-    """Whether it was over in time. At least one look is taken."""
+    """Returns whether it was over in time. It is checked at least once."""
     deadline_at_s = boottime_s() + timeout_s
     while True:
         last_read = boottime_s() >= deadline_at_s

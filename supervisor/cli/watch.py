@@ -1,6 +1,8 @@
-"""``list --watch``: on a terminal a table that stays in place, in a pipe a line for each change. Ends with Ctrl-C only.
+"""Implements the ``list --watch`` command: shows a table that stays in place on a terminal, and a line for
+each change in a pipe.
 
-Called by ``list``. A ZooKeeper that is away is said, and waited for: what was seen last stays on the screen.
+It ends with Ctrl-C only. Called by ``list``. If ZooKeeper is away, this is said, and waited for: what was
+seen last stays on the screen.
 """
 
 from __future__ import annotations
@@ -23,16 +25,16 @@ from supervisor.observe.listing import JobRow
 
 PERIOD_S = 2.0
 MARKED_READS = 3
-"""For so many looks a changed row is marked."""
+"""A changed row is marked for this many readings."""
 AROUND = 4
-"""Lines of the screen that are not rows: the head, the foot, the prompt."""
+"""This many lines of the screen are not rows: the head, the foot, the prompt."""
 
 Key = tuple[str | None, str | None]
 Take = Callable[[], ListView]
 
 
 def watch_screen(columns: Columns, take: Take, row_cells: Callable[[JobRow], list[Any]]) -> None:
-    """Until KeyboardInterrupt. ``row_cells``: the cells of a row."""
+    """Shows the table until KeyboardInterrupt. ``row_cells`` returns the cells of a row."""
     console = Console(highlight=False, markup=False)
     listed, trouble, changes = take(), "", RowChanges()
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
@@ -65,7 +67,7 @@ def _page(head: str, table: RenderableType, more: int, trouble: str) -> Renderab
 
 
 class RowChanges:
-    """Which rows differ from what was seen before; the first look marks none."""
+    """Finds which rows differ from what was seen before; the first reading marks none."""
 
     def __init__(self) -> None:
         self._before: dict[Key, tuple[Any, ...]] | None = None
@@ -82,7 +84,8 @@ class RowChanges:
 
 
 def watch_lines(take: Take) -> None:
-    """Until KeyboardInterrupt: what there is, then a line for each change of state, attempt, host or reason."""
+    """Prints what there is, and then each change of state, attempt, host or reason, until
+    KeyboardInterrupt."""
     before: dict[Key, str] = {}
     away = False
     rows = take().rows

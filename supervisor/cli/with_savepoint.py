@@ -1,4 +1,5 @@
-"""``resume --from-savepoint`` and ``suspend --savepoint``: what they say while and after ``savepoints`` does it."""
+"""Prints what ``resume --from-savepoint`` and ``suspend --savepoint`` say, while ``savepoints`` works and
+after."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 def resume_from(
     chosen: Chosen, context: CommandContext, name: str, which: str | None, to: str | None
 ) -> Done:
-    """Says what it did. Interrupted, or refused after the copy was begun, it names the copy."""
+    """Resumes the job and says what it did.
+
+    Interrupted, or refused after the copy was begun, it names the copy.
+    """
     begun: list[Planned] = []
     try:
         with progress("restoring") as report_progress:
@@ -53,7 +57,7 @@ def resume_from(
 
 
 def save_stopped(chosen: Chosen, context: CommandContext, done: Done, which: str | None) -> None:
-    """Once the driver of ``done`` has stopped. Says what it did."""
+    """Makes the savepoint, once the driver of ``done`` has stopped, and says what it did."""
     savepoint = suspend.id_after(context, done.name, which)
     with progress("copying") as report_progress:
         saved = suspend.save(context, done.name, savepoint, _nobody, report_progress)
@@ -69,12 +73,12 @@ def save_stopped(chosen: Chosen, context: CommandContext, done: Done, which: str
 
 
 def savepoint_document(done: Done, savepoint: str | None) -> dict[str, Any]:
-    """The document. ``savepoint`` None: it has not come to one."""
+    """Returns the document. If ``savepoint`` is None, none was made."""
     return {"name": done.name, "uid": done.uid, "did": done.did.value, "savepoint": savepoint}
 
 
 def _begins(plans: list[Planned], planned: Planned) -> None:
-    """Before anything is copied: whoever finds the copy later knows what it is."""
+    """Names the copy before anything is copied, so that a user who finds it later knows what it is."""
     plans.append(planned)
     origin = planned.manifest
     whose = "" if origin.name == planned.name else f" of {origin.name}"
@@ -82,4 +86,4 @@ def _begins(plans: list[Planned], planned: Planned) -> None:
 
 
 def _nobody(_begun: Begun) -> None:
-    """Its id is known before."""
+    """Reports nothing: the savepoint's id is known before."""

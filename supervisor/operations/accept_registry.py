@@ -1,7 +1,9 @@
-"""``accept-registry``: why a restored registry is distrusted, what accepting it means, and the write that accepts it.
+"""Implements the ``accept-registry`` command: tells why a restored registry is distrusted and what accepting
+it means, and writes the acceptance.
 
-Called by ``cli.accept_registry``. Brings together what may not know each other: the registry, the store, and the judgement
-of ``coord.trust``, whose text says why an acceptance counts once. Needs no supervisor.
+Called by ``cli.accept_registry``. It brings together parts that may not know each other: the registry, the
+store, and the judgement of ``coord.trust``, whose text says why an acceptance counts once. It needs no
+supervisor.
 """
 
 from __future__ import annotations
@@ -45,10 +47,12 @@ READERS = 16
 
 @dataclass(frozen=True, slots=True)
 class RegistryFinding:
-    """``distrust``: who distrusts the registry and why, a sentence each; empty: nobody does.
+    """Holds what ``examine_registry`` found.
 
-    ``wait_s``: how long nothing will be started after the acceptance. ``lease_s``: the longest lease of any job in the
-    store, None where that can't be told and the longest there can be is taken.
+    ``distrust`` has one sentence for each party that distrusts the registry, with the reason; it is empty if
+    nobody does. ``wait_s`` is how long nothing will be started after the acceptance. ``lease_s`` is the
+    longest lease of any job in the store; it is None if that can't be determined, and then the longest
+    possible lease is assumed.
     """
 
     distrust: tuple[str, ...]
@@ -61,7 +65,11 @@ class RegistryFinding:
 
 
 def examine_registry(context: CommandContext) -> RegistryFinding:
-    """Read everything; write nothing. Raises Conflict if /cluster is missing or another's, Unreachable, Corrupt."""
+    """Reads everything and writes nothing.
+
+    Raises NotFound if nothing was ever submitted, Conflict if /cluster is missing or another cluster's,
+    Unreachable, Corrupt.
+    """
     cluster = _cluster(context)
     zoo, blobs, layout = context.zoo(), context.blobs(), context.layout
     specs = list(context.store().entries(SPECS))
@@ -80,11 +88,12 @@ def examine_registry(context: CommandContext) -> RegistryFinding:
 
 
 def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: bool) -> Acceptance:
-    """Accept the registry as it is. Durable when it returns.
+    """Accepts the registry as it is. The acceptance is durable when this returns.
 
-    The mark in the store first, then the multi (``coord.trust``, 1 and 5). An election in between is no reason to give up:
-    everything else of the registry stands still while it is distrusted, or is a user's will. Raises Conflict when it
-    keeps changing, Unreachable, OutcomeUnknown.
+    It writes the mark in the store first and then the multi (``coord.trust``, 1 and 5). An election in
+    between is no reason to give up: everything else in the registry stands still while it is distrusted, or
+    changes because a user wants it. Raises Conflict when the registry keeps changing, Unreachable,
+    OutcomeUnknown.
     """
     blobs, layout = context.blobs(), context.layout
     for _ in range(TRIES_MAX):
@@ -134,7 +143,8 @@ def _is_accepted(layout: Layout, mine: Acceptance, zoo: ZkSession) -> bool | Non
 
 
 def _cluster(context: CommandContext) -> Cluster:
-    """The cluster at the root, if it is ours and the store's. Raises Conflict, NotFound."""
+    """Returns the cluster at the root, if it is the configured one and the store's. Raises Conflict,
+    NotFound."""
     cluster = context.check()
     mark = context.blobs().read_cluster()
     if cluster is None and mark is None:
@@ -199,7 +209,10 @@ def _distrust(
 
 
 def _of_this_host(context: CommandContext, zoo: ZooClient, cluster: Cluster) -> str | None:
-    """What the supervisor of this host remembers, if there is one and the user may read it."""
+    """Returns why the registry contradicts what the supervisor of this host remembers, or None.
+
+    None is also the answer if this host has no supervisor, or if the user may not read its file.
+    """
     path = context.settings.supervisor.runtime_dir / "zxid"
     if not os.access(path, os.R_OK):
         return None
@@ -213,10 +226,12 @@ def _of_this_host(context: CommandContext, zoo: ZooClient, cluster: Cluster) -> 
 
 
 def _longest_lease_s(blobs: Blobs, specs: list[StoreEntry]) -> float | None:
-    """The longest lease that any attempt can have, in this state or the lost one; None: it can't be told.
+    """Returns the longest lease that any attempt can have, in this state or the lost one; None if it can't be
+    determined.
 
-    Every attempt was made from a spec in the store (reference ⇒ blob), and no spec goes while an attempt of its uid may be
-    alive: its ownership names the uid. So the longest lease of all specs there bounds those of the lost state too.
+    Every attempt was made from a spec in the store (reference ⇒ blob), and no spec is deleted while an
+    attempt of its uid may be alive, because its ownership names the uid. So the longest lease of all specs in
+    the store bounds those of the lost state too.
     """
     if len(specs) > SPECS_READ_MAX:
         return None

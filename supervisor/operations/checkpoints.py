@@ -1,4 +1,5 @@
-"""Where the checkpoint of a job is, and how this host gets at it. Called by ``cli`` and ``daemon``; no policy here."""
+"""Finds where the checkpoint of a job is, and how this host reads it. Called by ``cli`` and ``daemon``; no
+policy here."""
 
 from __future__ import annotations
 
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
 
 
 PATIENT_S: Final = 60.0
-"""For each request to a store that has answered one."""
+"""Limits each request to a store that has already answered one."""
 
 
 class Located(NamedTuple):
-    """``conf``: of the job, which may say where its S3 is. ``job``: its name, None for a location given as such.
+    """Says where a checkpoint is. ``conf`` is the Spark configuration of the job, which may say where its S3
+    is.
 
-    ``expected``: what the registry remembers of the queries there.
+    ``job`` is the job's name; it is None for a location that was given as such. ``expected`` is what the
+    registry remembers of the queries there.
     """
 
     location: str
@@ -40,12 +43,15 @@ class Located(NamedTuple):
 
 
 def is_location(text: str) -> bool:
-    """Names of jobs have neither slash nor colon."""
+    """Returns whether ``text`` is a location: names of jobs have neither slash nor colon."""
     return "/" in text or ":" in text
 
 
 def located(context: CommandContext, name: str) -> Located:
-    """The checkpoint of a job: of its live submission, else of its newest. Raises NotFound, Unreachable, AccessDenied."""
+    """Returns the checkpoint of a job: that of its live submission, or else of its newest one.
+
+    Raises NotFound, Unreachable, AccessDenied.
+    """
     if context.check() is None:
         raise NotFound(
             f"no job is named {name}: nothing was ever submitted at {context.settings.zookeeper.root}"
@@ -72,7 +78,10 @@ def located(context: CommandContext, name: str) -> Located:
 
 
 def tree_of(settings: Settings | None, located: Located) -> Tree:
-    """No I/O. ``settings`` None: there is no configuration; S3 is where the environment says. Raises InvalidInput."""
+    """Makes the tree that reads the checkpoint at ``place``, without I/O. Raises InvalidInput.
+
+    If ``settings`` is None, there is no configuration, and S3 is where the environment says.
+    """
     store = access_of_store(settings.store, settings.policy.endpoints) if settings is not None else S3Access()
     quick, patient = (
         open_checkpoint(located.location, located.conf, store, each) for each in (DEADLINE_S, PATIENT_S)

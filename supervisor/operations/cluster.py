@@ -1,7 +1,9 @@
-"""What an operator does to the whole cluster: read, build with ``operator_writes``, commit, settle, answer.
+"""Carries out what an operator does to the whole cluster: reads, builds a multi with ``operator_writes``,
+commits it, resolves an unknown outcome, and answers.
 
-Called by ``cli``. Works without any supervisor. As ``operations.jobs``: a ``sync`` before the first read, guarded
-writes, bounded retries, and nothing is acknowledged that is not durable. Never touches a job.
+Called by ``cli``. It works without any supervisor. As in ``operations.jobs``, a ``sync`` precedes the first
+read, writes are guarded, retries are bounded, and nothing is acknowledged that is not durable. It never
+touches a job.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """``record``: the pause that is in force, or was ended; None: there is none, or it can't be read.
+    """Answers a command about the pause.
 
-    ``changed``: it was done now; False: it was so already.
+    ``record`` is the pause that is in force or was ended; it is None if there is none or it can't be read.
+    ``changed`` is True if this command made the change, and False if the state was so already.
     """
 
     record: Pause | None
@@ -41,7 +44,11 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """``wish``: what was written; None: ``leader`` leads already. ``epoch``: of the term that was seen."""
+    """Answers a switchover.
+
+    ``wish`` is the record that was written; it is None if ``leader`` leads already. ``epoch`` is that of the
+    term that was read.
+    """
 
     leader: str
     epoch: int
@@ -50,7 +57,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class ClusterWrite(Generic[Answer]):
-    """A multi to commit, what to answer then, and how to tell from a later reading whether it was applied."""
+    """Holds a multi to commit, what to answer then, and how to tell from a later reading whether it was
+    applied."""
 
     tx: Transaction
     answer: Answer
@@ -58,7 +66,7 @@ class ClusterWrite(Generic[Answer]):
 
 
 class ClusterOperations:
-    """The cluster as one command sees it. ``by``: who gives the command. Not thread-safe."""
+    """Gives one command access to the cluster. ``by`` says who gives the command. It is not thread-safe."""
 
     def __init__(self, sessions: ReplaceableSession, layout: Layout, by: str) -> None:
         self._sessions = sessions
@@ -68,7 +76,8 @@ class ClusterOperations:
     # -- pause ----------------------------------------------------------------------------------------------------
 
     def pause(self, reason: str) -> Paused:
-        """Pause the cluster, unless it is so already: then the earlier pause stays as it is. Durable when it returns."""
+        """Pauses the cluster. If it is paused already, the earlier pause stays as it is. The pause is durable
+        when this returns."""
 
         def attempt(zoo: ZkSession) -> Paused | ClusterWrite[Paused]:
             found = self._read_pause(zoo)
@@ -88,7 +97,7 @@ class ClusterOperations:
         return self._carry_out("the pause", attempt)
 
     def unpause(self) -> Paused:
-        """End the pause, if there is one."""
+        """Ends the pause, if there is one."""
 
         def attempt(zoo: ZkSession) -> Paused | ClusterWrite[Paused]:
             notifier = zoo.read(self._layout.doorbell)
@@ -113,7 +122,7 @@ class ClusterOperations:
     # -- switchover -----------------------------------------------------------------------------------------------
 
     def switchover(self, to: str | None) -> Asked:
-        """Ask the present leader to hand over, to ``to`` or to anybody else.
+        """Asks the present leader to hand over, to ``to`` or to any other supervisor.
 
         Raises NotFound (no supervisor ``to``), Conflict (nobody leads, or nobody could take over).
         """
@@ -144,7 +153,7 @@ class ClusterOperations:
         return self._carry_out("the leadership", attempt)
 
     def _term(self, zoo: ZkSession) -> tuple[int, int, str]:
-        """Epoch, version of /epoch, leader. Raises Conflict when nobody leads."""
+        """Returns the epoch, the version of /epoch and the leader's id. Raises Conflict when nobody leads."""
         path = self._layout.leader
         hint: Seen[LeaderHint] = seen(LeaderHint, zoo.read(path), path)
         if hint is None:
@@ -181,7 +190,10 @@ class ClusterOperations:
         return seen(Pause, zoo.read(self._layout.pause), self._layout.pause)
 
     def _carry_out(self, what: str, attempt: Callable[[ZkSession], Answer | ClusterWrite[Answer]]) -> Answer:
-        """Read, build, commit; start over when somebody else was faster. Bounded, and settled when unknown."""
+        """Reads, builds and commits, and starts over when another write came first.
+
+        The number of tries is bounded, and an unknown outcome is resolved.
+        """
         self._sessions.zoo().sync()
         for _ in range(TRIES_MAX):
             zoo = self._sessions.zoo()

@@ -1,4 +1,4 @@
-"""The state of the cluster as ``status`` shows it. Called by ``cli`` and ``demo``; no policy here."""
+"""Takes the state of the cluster as ``status`` shows it. Called by ``cli`` and ``demo``; no policy here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def configuration_of(settings: Settings) -> ClusterConfiguration:
 
 
 def status_of(context: CommandContext) -> tuple[dict[str, Any], SupervisorError | None]:
-    """The document of ``status``; with the error if ZooKeeper did not answer, then with nulls."""
+    """Returns the document of ``status``. If ZooKeeper did not answer, it has nulls, and the error is
+    returned with it."""
     configuration, settings = configuration_of(context.settings), context.settings
     # both may take their time to say that they are down
     with Pool(1, "store") as pool:

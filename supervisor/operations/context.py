@@ -1,4 +1,4 @@
-"""What one command of the command line works with. Called by ``cli``; no policy here."""
+"""Provides what one command of the command line works with. Called by ``cli``; no policy here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from supervisor.settings.file import Settings
 
 COMMAND_STORE_DEADLINE_S = 6.0
-"""Shorter than the daemon's: a command tells that the store is down within 15 s, connecting to ZooKeeper included."""
+"""This is shorter than the daemon's: a command reports within 15 s that the store is down, including the time
+to connect to ZooKeeper."""
 
 
 def layout_of(settings: Settings) -> Layout:
@@ -33,12 +34,13 @@ def layout_of(settings: Settings) -> Layout:
 
 
 def identity_of(settings: Settings) -> ClusterIdentity:
-    """Who this process is configured to be, for founding and checking the cluster."""
+    """Returns who this process is configured to be, for founding and checking the cluster."""
     return ClusterIdentity(settings.cluster, settings.zookeeper.root, settings.store.url)
 
 
 def store_of(settings: Settings, deadline_s: float | None = None) -> Store:
-    """The store of ``settings``; no I/O yet. ``deadline_s``: bound of each call, None for the daemon's."""
+    """Returns the store of ``settings``, without I/O yet. ``deadline_s`` bounds each call; None means the
+    daemon's bound."""
     store, wishes = settings.store, asked(access_of_store(settings.store))
     if deadline_s is None:
         return open_store(store.url, store.endpoint_url, store.region, asked=wishes)
@@ -50,8 +52,8 @@ def store_of(settings: Settings, deadline_s: float | None = None) -> Store:
 
 @dataclass(frozen=True)
 class CommandContext:
-    """What a command works with. Connects at the first use; ZooKeeper and store are told apart on purpose: a cancel
-    needs no store."""
+    """Holds what a command works with. It connects at the first use, and to ZooKeeper and the store
+    separately on purpose: a cancel needs no store."""
 
     settings: Settings
     sessions: KeptSession[ZooClient]
@@ -62,15 +64,21 @@ class CommandContext:
         return JobOperations(self.sessions, self.layout)
 
     def zoo(self) -> ZooClient:
-        """The client, connected. Raises Unreachable."""
+        """Returns the client, connected. Raises Unreachable."""
         return self.sessions.zoo()
 
     def check(self) -> Cluster | None:
-        """The cluster at the root, as ``registry.bootstrap_cluster.check_known``; None: nothing was ever submitted here."""
+        """Returns the cluster at the root, as ``registry.bootstrap_cluster.check_known`` does.
+
+        None means that nothing was ever submitted here.
+        """
         return check_known(self.zoo(), self.layout, identity_of(self.settings))
 
     def found(self, blobs: Blobs) -> Cluster:
-        """Before the first write that needs the store: found the cluster, or check that both belong to it."""
+        """Founds the cluster, or checks that ZooKeeper and the store both belong to it.
+
+        To be called before the first write that needs the store.
+        """
         return bootstrap_or_check(self.zoo(), self.layout, blobs, identity_of(self.settings))
 
     def blobs(self) -> Blobs:
@@ -82,7 +90,7 @@ class CommandContext:
 
 @contextmanager
 def open_commands(settings: Settings) -> Iterator[CommandContext]:
-    """The registry for one command; its session is closed in the end, within two seconds."""
+    """Opens the registry for one command. Its session is closed at the end, within two seconds."""
     zookeeper = settings.zookeeper
     sessions = keep_session(zookeeper.hosts, zookeeper.session_timeout_s, connect_within_s(own_age_s()))
     try:

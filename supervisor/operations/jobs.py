@@ -1,7 +1,9 @@
-"""What the command line does to the registry: read, build with ``user_writes``, commit, settle, answer.
+"""Carries out what the command line does to the registry: reads, builds a multi with ``user_writes``, commits
+it, resolves an unknown outcome, and answers.
 
-Called by ``cli``. Works without any supervisor and never talks to a driver. Every command does a ``sync`` before its
-first read, resolves name → uid once, and names that uid in every retry. Nothing is acknowledged that is not durable.
+Called by ``cli``. It works without any supervisor and never talks to a driver. Every command does a ``sync``
+before its first read, resolves name → uid once, and names that uid in every retry. Nothing is acknowledged
+that is not durable.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ TRIES_MAX = 20
 
 
 class Did(StrEnum):
-    """What came of a command. All of them are exit code 0."""
+    """Says what came of a command. All values are exit code 0."""
 
     SUBMITTED = "submitted"
     UNCHANGED = "unchanged"
@@ -70,7 +72,7 @@ class Did(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The acknowledgement: durable when returned."""
+    """Acknowledges a command, whose effect is durable when a ``Done`` is returned."""
 
     name: str
     uid: str
@@ -79,11 +81,12 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A validated spec whose blob and artifacts are in the store already.
+    """Holds a validated spec whose blob and artifacts are in the store already.
 
-    ``stored_from_at_s``: BOOTTIME before the first of them was stored; ``registry.blob_sweep`` counts on a bound from there.
-    ``fresh_start``: the first start may find another checkpoint than an earlier submission of the name left, or none.
-    ``queries``: what it has to find then, if a savepoint was restored there.
+    ``stored_from_at_s`` is the BOOTTIME before the first of them was stored; ``registry.blob_sweep`` relies
+    on a bound from that time on. With ``fresh_start``, the first start may find another checkpoint than an
+    earlier submission of the name left, or none. ``queries`` is what it has to find then, if a savepoint was
+    restored there.
     """
 
     name: str
@@ -98,7 +101,8 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class JobRecords:
-    """What is known of a name. ``result``: of the uid asked about, else of the newest uid of the name."""
+    """Holds what is known of a name. ``result`` is that of the uid asked about, or else of the newest uid of
+    the name."""
 
     ref: Seen[JobRef]
     own: Seen[Ownership]
@@ -107,7 +111,8 @@ class JobRecords:
 
 @dataclass(frozen=True, slots=True)
 class JobWrite:
-    """A multi to commit, what to answer then, and how to tell from a later reading whether it was applied."""
+    """Holds a multi to commit, what to answer then, and how to tell from a later reading whether it was
+    applied."""
 
     tx: Transaction
     done: Done
@@ -116,7 +121,7 @@ class JobWrite:
 
 
 class JobOperations:
-    """The registry as one command sees it. Not thread-safe."""
+    """Gives one command access to the registry. It is not thread-safe."""
 
     def __init__(self, sessions: ReplaceableSession, layout: Layout) -> None:
         self._sessions = sessions
@@ -125,7 +130,8 @@ class JobOperations:
         self._left_by: LeftCheckpoint | None = None
 
     def job_records(self, name: str, uid: str | None = None) -> JobRecords:
-        """The records of ``name`` after a sync. Raises NotFound for a name that was never submitted."""
+        """Returns the records of ``name`` after a sync. Raises NotFound for a name that was never
+        submitted."""
         zoo = self._sessions.zoo()
         zoo.sync()
         found = self._read(zoo, name, uid)
@@ -136,7 +142,8 @@ class JobOperations:
     # -- submit ---------------------------------------------------------------------------------------------------
 
     def check_submit(self, name: str, spec_sha256: str, checkpoint: str | None) -> Done | None:
-        """Refuse what can't be submitted before anything is stored. A Done: that very spec is registered already."""
+        """Refuses what can't be submitted before anything is stored. A Done means that this same spec is
+        registered already."""
         zoo = self._sessions.zoo()
         zoo.sync()
         found = self._read(zoo, name, None)
@@ -150,10 +157,12 @@ class JobOperations:
         self._reserve(self._sessions.zoo(), name, None, location)
 
     def submit(self, submission: Submission) -> Done:
-        """Register a stored submission. The same spec again is a no-op; a live name with another is a Conflict.
+        """Registers a stored submission. The same spec again is a no-op; another spec for a live name is a
+        Conflict.
 
-        Raises TimedOut more than 10 minutes after storing began: the sweeper may take the blobs then. Looked at when the
-        session is known to be there: a process that is stopped after that loses its session, and with it the multi.
+        Raises TimedOut more than 10 minutes after storing began, because the sweeper may delete the blobs
+        then. The time is checked when the session is known to exist: a process that is stopped after the
+        check loses its session, and with it the multi.
         """
         name, uid = submission.name, submission.uid
         self._sessions.zoo().sync()
@@ -180,7 +189,11 @@ class JobOperations:
         return self._carry_out(name, uid, attempt)
 
     def _other_of(self, zoo: ZkSession, submission: Submission) -> str:
-        """A job that committed batches in this checkpoint before, if this name did not. Looked up once per command."""
+        """Returns a job that committed batches in this checkpoint before, or ``""`` if there is none or this
+        name did so too.
+
+        The ownerships are read once per command.
+        """
         if submission.terms.checkpoint is None:
             return ""
         if self._left_by is None:
@@ -189,7 +202,10 @@ class JobOperations:
         return "" if submission.name in names else min(names, default="")
 
     def _check_room(self, zoo: ZkSession) -> None:
-        """After the places were read: the multi fails if another job came since then, and this is looked at again."""
+        """Raises Conflict if no more jobs may be registered. Call it after the claims were read.
+
+        If another job was registered since then, the multi fails and the number is checked again.
+        """
         node = zoo.read(self._layout.jobs)
         if node is not None and node.stat.children >= JOBS_MAX:
             raise Conflict(f"{JOBS_MAX} jobs are registered already: cancel some, or use a second cluster")
@@ -197,7 +213,7 @@ class JobOperations:
     # -- cancel, suspend ------------------------------------------------------------------------------------------
 
     def cancel(self, name: str) -> Done:
-        """Cancel the live uid, or a failed one. When this returns, the uid never starts again (I2)."""
+        """Cancels the live uid, or a failed one. When this returns, the uid never starts again (I2)."""
         start = self.job_records(name)
         uid = _uid_to_cancel(start, name)
         if isinstance(start.ref, Unreadable) and start.result is not None:
@@ -239,7 +255,7 @@ class JobOperations:
         return JobWrite(tx, Done(record.name, record.uid, Did.CANCELLED), _is_cancelled)
 
     def suspend(self, name: str) -> Done:
-        """Stop but keep. Raises Conflict for a job that has ended."""
+        """Stops the job but keeps it. Raises Conflict for a job that has ended."""
         uid = _live(self.job_records(name), name).record.uid
 
         def attempt(zoo: ZkSession) -> Done | JobWrite:
@@ -261,14 +277,14 @@ class JobOperations:
     # -- resume, restart ------------------------------------------------------------------------------------------
 
     def resume(self, name: str, *, fresh_start: bool = False) -> Done:
-        """Run again; also clears a spent budget or a quarantine. A failed uid is registered again.
+        """Runs the job again; also clears a spent budget or a quarantine. A failed uid is registered again.
 
-        ``fresh_start``: the next start, once, may find another checkpoint than the job left, or none.
+        With ``fresh_start``, the next start, once, may find another checkpoint than the job left, or none.
         """
         return self._run_again(name, "resumed", Did.RESUMED, fresh_start=fresh_start)
 
     def restart(self, name: str) -> Done:
-        """A new attempt now. Raises Conflict for a suspended job (resume it)."""
+        """Asks for a new attempt now. Raises Conflict for a suspended job (resume it)."""
         return self._run_again(name, "restarted", Did.RESTARTED)
 
     def _run_again(self, name: str, event: str, did: Did, *, fresh_start: bool = False) -> Done:
@@ -306,7 +322,10 @@ class JobOperations:
         return JobWrite(tx, Done(name, record.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), claimed)
 
     def basis(self, name: str) -> Basis:
-        """What a resume from a savepoint would begin with. Raises Conflict for a uid that was cancelled or has finished."""
+        """Returns what a resume from a savepoint would begin with.
+
+        Raises Conflict for a uid that was cancelled or has finished.
+        """
         found = self.job_records(name)
         record = _live(found, name).record if found.ref is not None else _failed(found, name).record
         if record.spec is None or record.terms is None:
@@ -318,7 +337,8 @@ class JobOperations:
         )
 
     def resume_from(self, revision: Revision) -> Done:
-        """Run again with the checkpoint of ``revision``, in one step: the claim of the old one is given up, its data stay.
+        """Runs the job again with the checkpoint of ``revision``, in one step: the claim of the old one is
+        given up, its data stay.
 
         Raises Conflict if the job runs, or was changed since ``basis``.
         """
@@ -377,7 +397,10 @@ class JobOperations:
     # -- the loop -------------------------------------------------------------------------------------------------
 
     def _carry_out(self, name: str, uid: str, attempt: Callable[[ZkSession], Done | JobWrite]) -> Done:
-        """Read, build, commit; start over when somebody else was faster. Bounded, and settled when unknown."""
+        """Reads, builds and commits, and starts over when another write came first.
+
+        The number of tries is bounded, and an unknown outcome is resolved.
+        """
         for _ in range(TRIES_MAX):
             zoo = self._sessions.zoo()
             step = attempt(zoo)
@@ -401,7 +424,8 @@ class JobOperations:
         raise Conflict(f"{name} keeps being changed by somebody else: nothing was done", "try again")
 
     def _commit(self, zoo: ZkSession, write: JobWrite, name: str, uid: str) -> bool:
-        """On the session that was read on: a process that was stopped since has lost it, and with it this multi."""
+        """Commits on the session that the reads used: a process that was stopped since then has lost it, and
+        with it this multi."""
         committed = commit_resolved(
             self._sessions,
             zoo,
@@ -425,20 +449,27 @@ class JobOperations:
         return JobRecords(ref, own, seen(Result, nodes[2], paths[2]) if len(nodes) > 2 else None)
 
     def _last_claim(self, zoo: ZkSession, found: JobRecords, name: str) -> Seen[Lease]:
-        """The lease, where the ownership cannot say whose turn it is."""
+        """Reads the lease if the ownership cannot say which attempt is the last one; else returns None."""
         path = self._layout.lease(name)
         return None if isinstance(found.own, Found) else seen(Lease, zoo.read(path), path)
 
     def _entry_exists(self, zoo: ZkSession, found: JobRecords) -> bool:
-        """Of an assigned attempt: whether its entry is there. It comes and goes with the ownership, unless by hand."""
+        """Tells whether the entry of an assigned attempt exists; False if no attempt is assigned.
+
+        The entry comes and goes with the ownership, unless it is changed by hand.
+        """
         own = found.own.record if isinstance(found.own, Found) else None
         if own is None or own.state is not OwnState.ASSIGNED:
             return False
         return zoo.read(self._layout.assignment(own.supervisor, own.uid, own.attempt)) is not None
 
     def _reserve(self, zoo: ZkSession, name: str, uid: str | None, location: str | None) -> ClaimedLocation:
-        """Also refuses what an older uid of the name still claims only to have it deleted: it would be a matter of luck
-        whether the new one goes on from there. Read after the ownership, which every end of a uid moves."""
+        """Returns the claim that ``name`` makes at ``location``. Raises Conflict if it can have none.
+
+        It also refuses a location that an older uid of the name still claims only to have it deleted:
+        otherwise it would depend on timing whether the new uid goes on from there. To be called after the
+        ownership was read, whose version every end of a uid changes.
+        """
         cached = self._claims is not None
         try:
             claimed = self._all_claims(zoo).reserve(name, location)
@@ -489,7 +520,7 @@ def _reference(submission: Submission, context: UserWriteContext) -> JobRef:
 
 
 def _again(record: Result, context: UserWriteContext) -> JobRef:
-    """The reference of a failed uid, as it comes back. ``record`` knows its spec and terms."""
+    """Returns the reference with which a failed uid comes back. ``record`` knows its spec and terms."""
     assert record.spec is not None and record.terms is not None
     return JobRef(
         name=record.name,
@@ -520,7 +551,8 @@ def _same_or_conflict(found: JobRecords, name: str, spec_sha256: str) -> Done | 
 
 
 def _uid_to_cancel(found: JobRecords, name: str) -> str:
-    """The live uid, else the newest. A corrupt reference is cancelled by what /own says of it."""
+    """Returns the live uid, or else the newest one. A corrupt reference is cancelled by what /own says of
+    it."""
     if isinstance(found.ref, Found):
         return found.ref.record.uid
     own = found.own.record if isinstance(found.own, Found) else None
@@ -530,8 +562,11 @@ def _uid_to_cancel(found: JobRecords, name: str) -> str:
 
 
 def _live(found: JobRecords, name: str, uid: str | None = None) -> Found[JobRef]:
-    """The reference of a job that may be changed: registered, of that uid, and not over. Every write that rests on it checks
-    or sets the ownership at the version that was read here, so an exit that comes in between makes it fail."""
+    """Returns the reference of a job that may be changed: it is registered, of that uid, and not over.
+
+    Every write that rests on it checks or sets the ownership at the version that was read here, so an exit
+    that comes in between makes the write fail.
+    """
     if isinstance(found.ref, Unreadable):
         raise Corrupt(
             f"the reference of {name} is unreadable ({found.ref.reason}): cancel {name} and submit it again"
@@ -550,7 +585,8 @@ def _live(found: JobRecords, name: str, uid: str | None = None) -> Found[JobRef]
 
 
 def _failed(found: JobRecords, name: str) -> Found[Result]:
-    """The result to be undone. Only a failed uid can be registered again; a cancelled or finished one never."""
+    """Returns the result to be undone. Only a failed uid can be registered again, never a cancelled or
+    finished one."""
     if isinstance(found.ref, Unreadable) or isinstance(found.result, Unreadable):
         raise Corrupt(f"the records of {name} are unreadable: cancel {name} and submit it again")
     if found.result is None or found.result.record.outcome is not Outcome.FAILED:
@@ -566,13 +602,18 @@ def _owned(found: JobRecords, name: str) -> Found[Ownership]:
 
 
 def _must_be_newest(found: JobRecords, name: str, uid: str) -> None:
-    """Between name → uid and now another uid may have come, and gone: what is done to /own would be done to that one."""
+    """Raises Conflict if ``uid`` is not the newest of the name.
+
+    Since name → uid was resolved, another uid may have come and gone: a change of /own would then apply to
+    that one.
+    """
     if _newest(found) not in ("", uid):
         raise Conflict(f"{name} was submitted anew meanwhile: try again")
 
 
 def _is_parked(own: Ownership) -> bool:
-    """Waiting after an exit (back-off or quarantine): a resume has something to clear."""
+    """Tells whether the job waits after an exit (back-off or quarantine), so that a resume has something to
+    clear."""
     return own.state is OwnState.EXITED
 
 
@@ -585,7 +626,8 @@ def _is_cancelled(found: JobRecords) -> bool:
 
 
 def _changed_by(tx: Transaction, before: Found[JobRef]) -> Callable[[JobRecords], bool | None]:
-    """Applied if the reference carries this multi's id; certainly not if it is at the version read; else unknown."""
+    """Returns a check that says True (applied) if the reference carries this multi's id, False (certainly not
+    applied) if it is at the version that was read, and else None (unknown)."""
 
     def applied(now: JobRecords) -> bool | None:
         if not isinstance(now.ref, Found):

@@ -1,4 +1,4 @@
-"""What is answered about a name that no job has: the one sentence, with the name that was most likely meant."""
+"""Answers for a name that no job has: makes the one sentence, with the name that was most likely meant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from supervisor.settings.nearest import nearest
 
 
 def no_job(zoo: ZkReader, layout: Layout, name: str) -> NotFound:
-    """To be raised for ``name``, of which nothing is kept. Never raises: without an answer there is no suggestion."""
+    """Returns the error to raise for ``name``, of which nothing is kept. Never raises: without an answer
+    there is no suggestion."""
     best = None
     with suppress(SupervisorError):
         best = nearest(name, (each for each in known_names(zoo, layout) if each != name))
@@ -22,7 +23,8 @@ def no_job(zoo: ZkReader, layout: Layout, name: str) -> NotFound:
 
 
 def known_names(zoo: ZkReader, layout: Layout) -> Iterator[str]:
-    """Of every registered job, and of every other of which a result may be kept: an ownership outlives them all."""
+    """Yields the names of all registered jobs, and of all others of which a result may be kept: an ownership
+    outlives them all."""
     registered = frozenset(zoo.children(layout.jobs) or ())
     yield from registered
     ended = {uid.rpartition("-")[2] for uid in zoo.children(layout.results) or ()}

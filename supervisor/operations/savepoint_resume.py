@@ -1,6 +1,8 @@
-"""A job that goes on with another checkpoint: what a resume from a savepoint begins with, and the revision that it makes.
+"""Decides how a job goes on with another checkpoint: what a resume from a savepoint begins with, and which
+revision it makes.
 
-Called by ``operations.jobs`` (which commits) and ``savepoints.resume`` (which copies the savepoint first). Pure.
+Called by ``operations.jobs`` (which commits) and ``savepoints.resume`` (which copies the savepoint first).
+Pure.
 """
 
 from __future__ import annotations
@@ -29,9 +31,10 @@ DETAIL_MAX_BYTES = 120
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """The newest revision of a job. ``running``: why it may run, so that its checkpoint must be left alone; else ``""``.
+    """Describes the newest revision of a job.
 
-    ``recorded_detail``: what its user's last change says of itself.
+    ``running`` is why it may run, so that its checkpoint must be left alone, or else ``""``. ``recorded_detail`` is the
+    detail text of its user's last change.
     """
 
     name: str
@@ -45,9 +48,10 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The next one, whose spec is in the store already, and whose checkpoint (of ``terms``) holds the copy of ``savepoint``.
+    """Describes the next revision. Its spec is in the store already, and its checkpoint (of ``terms``) holds
+    the copy of ``savepoint``.
 
-    ``queries``: of the savepoint, with the batch after which it was made.
+    ``queries`` are those of the savepoint, with the batch after which it was made.
     """
 
     basis: Basis
@@ -58,9 +62,10 @@ class Revision:
 
 
 def why_running(job: JobRef, own: Found[Ownership]) -> str:
-    """Why ``job`` may have a driver, now or before long; ``""`` if it can have none until somebody resumes it.
+    """Returns why ``job`` may have a driver, now or before long; ``""`` if it can have none until somebody
+    resumes it.
 
-    Suspended is not enough: its driver may be stopping. In back-off it starts by itself.
+    That it is suspended is not enough: its driver may be stopping. In back-off it starts by itself.
     """
     name, owner = job.name, own.record
     shown = shown_state(Row(name, Found(job, 0), own))
@@ -80,12 +85,13 @@ def require_basis(basis: Basis, now: JobRef | Result) -> None:
 
 
 def savepoint_detail(savepoint: str, checkpoint: str | None) -> str:
-    """What is written beside the change, for people, and for a command that is given again."""
+    """Returns what is written beside the change, for people, and for a command that is given again."""
     return clip(f"from savepoint {savepoint}, now at {checkpoint}", DETAIL_MAX_BYTES)
 
 
 def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: str) -> JobRef:
-    """``job`` as it is to be: it runs with the new checkpoint, of which nobody has accepted anything and nobody left it."""
+    """Returns ``job`` as it will be registered: it runs with the new checkpoint, for which no fresh start was
+    accepted and which no other job left."""
     detail = savepoint_detail(revision.savepoint, revision.terms.checkpoint)
     return replace(
         job,

@@ -1,7 +1,9 @@
-"""A look at the whole cluster as its leader sees it, for ``explain`` and for the sentence of a wait that ran out of time.
+"""Reads the whole cluster as its leader sees it, for ``explain`` and for the sentence of a wait that ran out
+of time.
 
-One full and fresh read, aged: a leader has seen the exits, assignments and last renewals when they happened. The plan
-that is asked about it is the leader's own; nothing of it is carried out.
+It takes one full and fresh read and ages it, because a leader has seen the exits, assignments and last
+renewals when they happened. The plan that is asked about it is the leader's own; nothing of it is carried
+out.
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ from supervisor.records.reading import seen
 from supervisor.spec.site_policy import site_policy
 
 ELECTIONS_MAX = 3
-"""So often the epochs are judged anew when somebody was elected meanwhile; then the view is shown without it."""
+"""Limits how often the epochs are judged anew when a supervisor was elected meanwhile; then the view is shown
+without the judgement."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """``store_error``: why the store could not be asked whether this registry is to be trusted, or None."""
+    """Holds one such reading. ``store_error`` is why the store could not be asked whether this registry is to
+    be trusted, or None."""
 
     view: View
     explainer: Explainer
@@ -43,7 +47,11 @@ class Scene:
 
 
 def take_scene(context: CommandContext, *, ask_store: bool = True) -> Scene:
-    """``ask_store``: look there for younger epochs, which costs a few seconds when it is down. Raises Unreachable."""
+    """Takes a Scene. Raises Unreachable.
+
+    With ``ask_store``, it checks the store for younger epochs, which costs a few seconds when the store is
+    down.
+    """
     zoo, layout = context.zoo(), context.layout
     view = Observer(zoo, layout, boottime_s, epoch=0).take_view(None)
     changed = changes_of(zoo, layout, view.rows.values())
@@ -66,7 +74,7 @@ def take_scene(context: CommandContext, *, ask_store: bool = True) -> Scene:
 
 
 def explain_name(context: CommandContext, scene: Scene, name: str) -> Explanation:
-    """Raises NotFound for a name of which nothing is kept."""
+    """Explains one job. Raises NotFound for a name of which nothing is kept."""
     row = scene.view.rows.get(name)
     if row is not None and row.is_listed:
         return scene.explainer.job(name)
@@ -79,7 +87,7 @@ def explain_name(context: CommandContext, scene: Scene, name: str) -> Explanatio
 
 
 def explain_all(context: CommandContext, scene: Scene) -> list[Explanation]:
-    """Every registered job, and what failed for good; most urgent first."""
+    """Explains every registered job and what failed for good; the most urgent comes first."""
     failed = [
         explain_ended(name, uid, result, scene.view.rows.get(name))
         for name, uid, result in newest_results(context.zoo(), context.layout, scene.view)
@@ -88,7 +96,8 @@ def explain_all(context: CommandContext, scene: Scene) -> list[Explanation]:
 
 
 def why_not_yet(context: CommandContext, scene: Scene, name: str) -> str:
-    """Half a sentence for a wait that has run out of time: what the job still waits for. Raises SupervisorError."""
+    """Returns half a sentence for a wait that has run out of time: what the job still waits for. Raises
+    SupervisorError."""
     explained = explain_name(context, scene, name)
     held = f"; {explained.held_by}" if explained.held_by and explained.held_by.text != explained.why else ""
     awaited = explained.waits_for
@@ -100,9 +109,11 @@ def why_not_yet(context: CommandContext, scene: Scene, name: str) -> str:
 def _judged_by_store(
     context: CommandContext, view: View, epoch: Node, layout: Layout
 ) -> tuple[View, str | None]:
-    """The view with what the epochs in the store say of the registry, judged as the leader does, or why they can't be asked.
+    """Returns the view with what the epochs in the store say of the registry, judged as the leader does, or
+    why they can't be asked.
 
-    An election while the store is asked looks like a restore: then it is judged once more, by the /epoch of now.
+    An election while the store is asked looks like a restore: then it is judged once more, by the newly read
+    /epoch.
     """
     blobs = context.blobs()
     for _ in range(ELECTIONS_MAX):

@@ -1,9 +1,11 @@
-"""From a spec file to what ``operations.jobs`` registers: prepare (read, hash, canonical form), then store.
+"""Turns a spec file into what ``operations.jobs`` registers: prepares it (read, hash, canonical form), then
+stores it.
 
-Called by ``submit``. Local files go to the store under the sha256 of their content. The stored spec names them without
-the uid, ``store:<sha256>/<filename>``, so that the same spec with the same files has the same sha256 whichever uid it
-gets: that is how a second submit is known to be the same. The agent puts name and uid before it again.
-Blob before reference: ``store_prepared`` returns when everything is durable, and registers nothing.
+Called by ``submit``. Local files go to the store under the sha256 of their content. The stored spec names
+them without the uid, ``store:<sha256>/<filename>``, so that the same spec with the same files has the same
+sha256 whichever uid it gets: that is how a second submit is known to be the same. The agent puts name and uid
+before it again. The blobs precede the reference: ``store_prepared`` returns when everything is durable, and
+registers nothing.
 """
 
 from __future__ import annotations
@@ -26,20 +28,21 @@ from supervisor.spec.job import JobSpec, canonical_json, memory_warnings, secret
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A file to upload. ``sha256``: of the content when the spec was prepared."""
+    """Names a file to upload. ``sha256`` is that of the content when the spec was prepared."""
 
     path: Path
     sha256: str
 
     @property
     def reference(self) -> str:
-        """What the stored spec says after ``store:``."""
+        """Returns what the stored spec says after ``store:``."""
         return f"{self.sha256}/{self.path.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A valid spec as it will be stored; nothing is stored yet. ``sha256``: of its canonical JSON."""
+    """Holds a valid spec as it will be stored; nothing is stored yet. ``sha256`` is that of its canonical
+    JSON."""
 
     source: Path
     spec: JobSpec
@@ -53,7 +56,7 @@ class Prepared:
 
 
 def prepare(path: Path, defaults: Defaults) -> Prepared:
-    """Read and check the spec in ``path`` and the local files that it names. Raises ``InvalidInput``."""
+    """Reads and checks the spec in ``path`` and the local files that it names. Raises ``InvalidInput``."""
     spec = read_spec_file(path, defaults)
     files = tuple(
         LocalFile(file, digest_of(source_chunks(file)).sha256) for file in local_files(spec, path.parent)
@@ -65,7 +68,8 @@ def prepare(path: Path, defaults: Defaults) -> Prepared:
 
 
 def store_prepared(blobs: Blobs, prepared: Prepared, uid: str, desired: Desired) -> Submission:
-    """Store the files and then the spec under ``uid``; durable on return, idempotent.
+    """Stores the files and then the spec under ``uid``. This is idempotent, and everything is durable on
+    return.
 
     Raises Conflict when a file was changed since ``prepare``, and what the store raises.
     """
@@ -81,14 +85,15 @@ def store_prepared(blobs: Blobs, prepared: Prepared, uid: str, desired: Desired)
 
 
 class Batch:
-    """The files of one call, looked at together before anything is stored: two of them must not collide either."""
+    """Checks the files of one call together before anything is stored: two of them must not collide
+    either."""
 
     def __init__(self, layout: Layout) -> None:
         self._claims = CheckpointClaims(layout, 0, {})
         self._sources: dict[str, Prepared] = {}
 
     def add(self, prepared: Prepared) -> None:
-        """Raises Conflict naming the file or job that is in the way; then it is not added."""
+        """Adds one file. Raises Conflict naming the file or job that is in the way; then it is not added."""
         before = self._sources.get(prepared.name)
         if before is not None and before.sha256 != prepared.sha256:
             raise Conflict(

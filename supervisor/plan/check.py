@@ -1,7 +1,9 @@
-"""The last look before acting: a plan that would break an invariant stops the pass. Pure.
+"""Checks a plan last before it is carried out: a plan that would break an invariant stops the pass. It is
+pure.
 
-Derives nothing from the table: it asks of each action, from the records alone, whether it may be (I1, I2, I7, I10).
-A message from here is a defect of ours, and the reason why nothing happened.
+The check derives nothing from the table: for each action it judges from the records alone whether it may be
+carried out (I1, I2, I7, I10). A message from here is a defect of this software, and the reason why nothing
+happened.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from supervisor.plan.place import freed
 
 
 def violations(view: View, plan: Plan) -> tuple[str, ...]:
-    """One sentence for each action that must not be carried out; empty if the plan is sound."""
+    """Returns one sentence for each action that must not be carried out; it is empty if the plan is sound."""
     found = [
         f"{name}: {n} actions in one plan"
         for name, n in Counter(a.name for a in plan.actions).items()
@@ -78,7 +80,8 @@ def _flaw_of_clean_up(action: CleanUp, row: Row) -> str | None:
 
 
 def _has_waited(waited: Waited | None, row: Row) -> bool:
-    """Only for draining and revoked: a claimed attempt must be revoked first."""
+    """Says whether the full wait is over. That is only so for draining and revoked attempts: a claimed one
+    must be revoked first."""
     if waited is None or row.lease is None or not isinstance(row.own, Found):
         return False
     moved = row.own.record.state in (OwnState.DRAINING, OwnState.REVOKED)

@@ -1,7 +1,8 @@
-"""One row of the View → what to do about it: the cell of the table, then one small function per decision.
+"""Decides what to do about one row of the View: it finds the cell of the table, then calls one small function
+per decision.
 
-Called by ``plan.make`` only. Pure. A decision is an action, a candidate for placement (an assignment still without a
-host), or a note that says why nothing is done and until when.
+Only ``plan.make`` calls it. It is pure. A decision is an action, a candidate for placement (an assignment
+still without a host), or a note that says why nothing is done and until when.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ FRESH = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False
 
 @dataclass(frozen=True, slots=True)
 class WaitingAssignment:
-    """An assignment that is due and waits for a place. ``waited``: rests on a full wait, to be guarded by the lease.
+    """Is an assignment that is due and waits for a slot. ``waited`` means that it rests on a full wait, to be
+    guarded by the lease.
 
-    ``meanwhile``: what an older uid left behind, to be cleaned should there be no place now.
+    ``meanwhile`` cleans what an older uid left behind, in case there is no slot now.
     """
 
     name: str
@@ -61,7 +63,7 @@ class WaitingAssignment:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Exactly one of ``action``, ``candidate``, ``note`` is there; ``alarm`` may come with any of them."""
+    """Has exactly one of ``action``, ``candidate``, ``note``; ``alarm`` may come with any of them."""
 
     action: Action | None = None
     candidate: WaitingAssignment | None = None
@@ -71,9 +73,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a decision is made from. ``claim_timeout_s``: how long an assignment may stay unclaimed.
+    """Holds what a decision is made from. An assignment may stay unclaimed for ``claim_timeout_s``.
 
-    ``accepted_zxid``: when a restored registry was last accepted; 0: never.
+    ``accepted_zxid`` is when a restored registry was last accepted; 0 means never.
     """
 
     row: Row
@@ -109,7 +111,7 @@ def decide(
     claim_timeout_s: float,
     accepted_zxid: int = 0,
 ) -> Decision:
-    """The decision for one name. A name with a flaw is left alone (I9): nothing is done on doubt."""
+    """Returns the decision for one name. A name with a flaw is left alone (I9): nothing is done on doubt."""
     if row.flaws or isinstance(row.ref, Unreadable):
         why = "; ".join(row.flaws) or (row.ref.reason if isinstance(row.ref, Unreadable) else "")
         return Decision(note=Note(row.name, why, quarantined=True), alarm=Alarm(why, row.name))
@@ -130,7 +132,7 @@ def decide(
 
 
 def cell_of(row: Row) -> tuple[Owned, Wanted]:
-    """Row and column of the table."""
+    """Returns row and column of the table."""
     wanted = _wanted(row)
     if row.own is None:
         return Owned.ABSENT, wanted
@@ -150,7 +152,8 @@ def _wanted(row: Row) -> Wanted:
 
 
 def _is_same(row: Row, own: Ownership) -> bool:
-    """Without a reference the uid of a dirty result takes its place; without either, own is on its own."""
+    """Says whether /own has the uid of the reference. Without a reference the uid of a dirty result takes its
+    place; without either, /own is on its own, and counts as the same."""
     if isinstance(row.ref, Found):
         return own.uid == row.ref.record.uid
     return not row.leftovers or any(left.result.record.uid == own.uid for left in row.leftovers)
@@ -160,9 +163,11 @@ def _is_same(row: Row, own: Ownership) -> bool:
 
 
 def wait_of_s(row: Row) -> float:
-    """W for the attempt in /own: by the terms of its own lease record, else by the longest lease there can be.
+    """Returns W for the attempt in /own: by the terms of its own lease record, else by the longest lease
+    there can be.
 
-    A lease that no spec can have was not written by us: it is as good as unreadable, and must not make the wait short.
+    A lease that no spec can have was not written by this software: it is as good as unreadable, and must not
+    make the wait short.
     """
     lease = row.lease_of_owner
     believable = lease is not None and LEASE_MIN_S <= lease.lease_s <= LEASE_MAX_S
@@ -170,9 +175,9 @@ def wait_of_s(row: Row) -> float:
 
 
 def full_wait_over(row: Row) -> Waited | None:
-    """The guard that a write resting on the full wait must carry, or None while the wait is not over.
+    """Returns the guard that a write resting on the full wait must carry, or None while the wait is not over.
 
-    Counts only up to a read of the lease that was *sent* at or after first sight + W (protocol §5).
+    The wait counts only up to a read of the lease that was *sent* at or after first sight + W (protocol §5).
     """
     if row.lease is None or row.lease.silent_s < wait_of_s(row):
         return None
@@ -186,7 +191,7 @@ def _remaining_s(case: Case) -> float | None:
 
 
 def _overdue(case: Case) -> bool:
-    """A draining attempt that goes on renewing for longer than its stop grace + D."""
+    """Says whether a draining attempt goes on renewing for longer than its stop grace + D."""
     if case.own.record.state is not OwnState.DRAINING:
         return False
     lease = case.row.lease_of_owner
@@ -350,7 +355,8 @@ def _conclude_if_finished(case: Case) -> Decision:
 
 
 def _after_exit(case: Case) -> Decision:
-    """The exited row: finished, restarted by the user, refused for good, budget spent, or assigned after back-off."""
+    """Decides the exited row: finished, restarted by the user, refused for good, budget spent, or assigned
+    after back-off."""
     finished = _conclude_if_finished(case)
     if finished.action is not None:
         return finished
@@ -381,17 +387,18 @@ def _exhausted(case: Case, acc: Account) -> Decision:
 
 
 def _begins_afresh(job: JobRef, own: Ownership) -> bool:
-    """``resume`` and ``restart`` (a new nonce) reset the failures; and a new program has no failures of the old one."""
+    """Says whether the failures are reset: ``resume`` and ``restart`` (a new nonce) do so, and a new program
+    has no failures of the old one."""
     return own.uid != job.uid or own.restart_nonce != job.restart_nonce or own.revision != job.revision
 
 
 def _account_after(own: Ownership) -> Account:
-    """An un-assigned attempt is no restart: the account stays as it stood."""
+    """Returns the account as it stood, because an un-assigned attempt is no restart."""
     return Account(own.failures, own.charged, own.recent_s, 0.0, exhausted=False)
 
 
 def _leftover_to_clean(case: Case) -> Leftover:
-    """The one that /own is about, if any; else the first. The others follow in later passes."""
+    """Returns the leftover that /own is about, if any, else the first. The others follow in later passes."""
     uid = case.own.record.uid
     return next((left for left in case.row.leftovers if left.result.record.uid == uid), case.row.leftovers[0])
 
@@ -403,8 +410,9 @@ def _clean_up(case: Case, left: Leftover, *, dead: bool, waited: Waited | None =
 
 
 def _deletes_checkpoint(case: Case, left: Leftover) -> bool:
-    """Only what this uid has claimed without a break: a claim from before an accepted restore says nothing of whose data
-    lies there, which may be a job's of the lost state."""
+    """Says whether the clean-up deletes the checkpoint. It deletes only what this uid has claimed without a
+    break: a claim from before an accepted restore says nothing of whose data lies there, which may be a job's
+    of the lost state."""
     return (
         left.result.record.deletes_checkpoint
         and left.claim is not None
@@ -413,7 +421,8 @@ def _deletes_checkpoint(case: Case, left: Leftover) -> bool:
 
 
 def _older_leftover(case: Case) -> CleanUp | None:
-    """A dirty older uid: its own things only, once /own is dead or belongs to the current uid."""
+    """Returns the clean-up of a dirty older uid, of its own things only, once /own is dead or belongs to the
+    current uid."""
     if not isinstance(case.row.own, Found):
         return None
     own = case.own.record

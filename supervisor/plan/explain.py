@@ -1,7 +1,8 @@
-"""What the leader would do about a job, and why: the plan itself, asked now and asked again when its wait is over.
+"""Explains what the leader would do about a job, and why, from the plan itself: the plan of now, and of when
+its wait is over.
 
-Called by the command line (``explain``, and the waits that ran out of time) with a View of its own. Pure, like the rest
-of ``plan``: nothing here decides anything, so what it says is what the leader does.
+The command line calls it (``explain``, and the waits that ran out of time) with a View of its own. It is as
+pure as the rest of ``plan``. Nothing here decides anything, so what it says is what the leader does.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ from supervisor.plan.table import TABLE, Do, Owned, Wanted
 
 
 class Await(Enum):
-    """What a job waits for: a person, a slot on a host, or something that its records or a clock will tell."""
+    """Names what a job waits for: a person, a slot on a host, or something that its records or a clock will
+    show."""
 
     PERSON = "you"
     SLOT = "a place"
@@ -78,7 +80,7 @@ class Await(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """``kind``, and the same in words with what is special about this job."""
+    """Holds ``kind``, and the same as text with what is special about this job."""
 
     kind: Await
     text: str = ""
@@ -89,7 +91,8 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What keeps the leader from acting. ``is_unrecorded``: no more than its own term, which is to be recorded first."""
+    """Says what keeps the leader from acting. If ``is_unrecorded`` is True, that is no more than its own
+    term, which is to be recorded first."""
 
     text: str
     is_unrecorded: bool = False
@@ -100,12 +103,14 @@ class Hold:
 
 NOT_RECORDED = "this epoch is not yet recorded in the store: nothing is started or cleaned before"
 SILENT_AFTER = 1 / 3
-"""Of the lease length: two renewals are missing by then, and a person should know."""
+"""After this share of its length a lease counts as silent: two renewals are missing by then, and a person
+should know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a supervisor has free (bytes), and what keeps it from taking the job; None: nothing does."""
+    """Holds what a supervisor has free (in bytes for memory), and what keeps it from taking the job, or None
+    if nothing does."""
 
     id: str
     drivers: int
@@ -118,7 +123,8 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class LeaseReading:
-    """``silent_s``: since the last renewal. ``full_wait_s``: so long it must be silent until the attempt is dead."""
+    """Holds how long a lease has been silent. ``silent_s`` counts from the last renewal; the attempt is dead
+    when it has been silent for ``full_wait_s``."""
 
     lease_s: float | None
     silent_s: float
@@ -131,12 +137,13 @@ class LeaseReading:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One job. ``held_by``: what keeps the leader from acting at all, else None.
+    """Explains one job. ``held_by`` is what keeps the leader from acting at all, or None.
 
-    ``action``: what it does now; ``then``: what it does when ``wait_s`` (seconds from now) is over; None: nothing.
-    ``waits_for``: None for a job of which nobody waits for anything. ``step``, ``later``: what ``action`` and
-    ``then`` say. ``error``: what ended the last attempt that failed, as its records have it; empty: nothing did.
-    ``after_earlier``: an attempt of an earlier submission of the name may be alive still.
+    ``action`` is what the leader does now, and ``then`` what it does when ``wait_s`` (seconds from now) is
+    over; None means nothing. ``waits_for`` is None for a job of which nobody waits for anything. ``step`` and
+    ``later`` are what ``action`` and ``then`` describe. ``error`` is what ended the last attempt that failed,
+    as its records have it; it is empty if nothing did. ``after_earlier`` is True if an attempt of an earlier
+    submission of the name may be alive still.
     """
 
     name: str
@@ -167,23 +174,24 @@ class Explanation:
 
     @property
     def is_fine(self) -> bool:
-        """Simply running: nothing to say about it in a list of what is not."""
+        """Says whether the job simply runs, and so has no place in a list of jobs that do not."""
         quiet = self.alarm is None and self.action is None and self.waits_for is None
         return self.state is JobState.RUNNING and quiet and not self.is_half and not self.is_unproven
 
     @property
     def is_half(self) -> bool:
-        """A query of it has failed, and its application lives on."""
+        """Says whether a query of the job has failed while its application lives on."""
         return self.record is not None and failed_query(self.record) is not None
 
     @property
     def is_unproven(self) -> bool:
-        """It failed before, and this attempt has no batch to show."""
+        """Says whether the job failed before and this attempt has no batch to show."""
         return self.failures > 0 and (self.record is None or self.record.progress is None)
 
 
 class Explainer:
-    """Of one View. ``leader``: id of the supervisor that leads, None: nobody does."""
+    """Explains the jobs of one View. ``leader`` is the id of the supervisor that leads, or None if nobody
+    does."""
 
     def __init__(self, view: View, policy: Policy, now_s: float, leader: str | None) -> None:
         self._view = view
@@ -199,7 +207,7 @@ class Explainer:
         self.alarms = tuple(dict.fromkeys((*real.alarms, *free.alarms)))
 
     def job(self, name: str) -> Explanation:
-        """Of a name with a row in the View that is registered, or whose records are unreadable."""
+        """Explains a name that has a row in the View and is registered, or whose records are unreadable."""
         row = self._view.rows[name]
         action, note = self._actions.get(name), self._notes.get(name)
         cell = None if _is_left_alone(row) else cell_of(row)
@@ -244,12 +252,12 @@ class Explainer:
         )
 
     def everything(self) -> list[Explanation]:
-        """Every registered or unreadable name, most urgent first."""
+        """Returns every registered or unreadable name, most urgent first."""
         names = [name for name, row in self._view.rows.items() if row.is_listed]
         return sorted((self._judged(name) for name in names), key=urgency)
 
     def _judged(self, name: str) -> Explanation:
-        """What can't be explained of one name, for whatever reason, hides no other (I9)."""
+        """Explains one name. What can't be explained of it, for whatever reason, hides no other (I9)."""
         try:
             return self.job(name)
         except Exception as error:  # noqa: BLE001 - the edge of one name
@@ -274,7 +282,7 @@ class Explainer:
         return None
 
     def _later(self, row: Row, wait_s: float | None) -> Action | WaitingAssignment | None:
-        """What the plan says of the same records when the wait is over."""
+        """Returns what the plan says of the same records when the wait is over."""
         if wait_s is None:
             return None
         later_s = self._now_s + wait_s + 0.001
@@ -347,14 +355,14 @@ class Explainer:
 
 
 def _error(own: Ownership, ended: Entry | None) -> str:
-    """In full where the ownership still has it, else as far as the history goes."""
+    """Returns the error in full where the ownership still has it, else as far as the history goes."""
     if own.state is OwnState.EXITED:
         return own.reason if own.cause not in PLANNED_CAUSES else ""
     return ended.detail if ended is not None and own.failures else ""
 
 
 def explain_ended(name: str, uid: str, result: Seen[Result], row: Row | None) -> Explanation:
-    """Of a name without a reference: what became of its newest uid, and what it takes to run again."""
+    """Explains a name without a reference: what became of its newest uid, and what it takes to run again."""
     cell = cell_of(row) if row is not None else None
     own = row.own.record if row is not None and isinstance(row.own, Found) else None
     rule = TABLE[cell] if cell is not None else None
@@ -381,7 +389,7 @@ def explain_ended(name: str, uid: str, result: Seen[Result], row: Row | None) ->
 
 
 def urgency(explained: Explanation) -> tuple[int, str]:
-    """What a person should look at first comes first."""
+    """Returns the key by which what a person should attend to first comes first."""
     rank = {
         JobState.QUARANTINED: 0,
         JobState.FAILED: 1,
@@ -400,7 +408,7 @@ def urgency(explained: Explanation) -> tuple[int, str]:
 
 
 def sentence_of(step: Action | WaitingAssignment) -> str:
-    """A step of the leader as one phrase."""
+    """Returns a step of the leader as one phrase."""
     match step:
         case Assign():
             return f"assign attempt {next_attempt(step.ref.record, step.own.record)} to {step.host.id}"
@@ -452,12 +460,13 @@ def _waits_for(
 
 
 def _is_left_alone(row: Row) -> bool:
-    """No cell of the table applies: ``decide`` leaves such a name alone before it looks one up."""
+    """Says whether no cell of the table applies: ``decide`` leaves such a name alone before it looks one
+    up."""
     return bool(row.flaws) or isinstance(row.ref, Unreadable) or row.is_torn
 
 
 def _lease_reading(row: Row) -> LeaseReading | None:
-    """Of an attempt that may be alive."""
+    """Returns the lease of an attempt that may be alive."""
     if row.lease is None or not isinstance(row.own, Found):
         return None
     if row.own.record.state not in LEASED:

@@ -1,8 +1,9 @@
-"""View → Plan: the pure heart. Every row is decided by the table, candidates are placed, the rest is explained.
+"""Makes a Plan from a View, as the pure heart: the table decides every row, candidates are placed, the rest
+is explained.
 
-``make_plan(view, now)`` twice gives the same plan; after any prefix of its actions has been carried out, the plan from
-the new view is the remainder (a crash may happen anywhere). Called by the controller, by ``list`` for the reasons of
-what is pending, and by tests, which compare plans with ``==``.
+``make_plan(view, now)`` twice gives the same plan; after any prefix of its actions has been carried out, the
+plan from the new view is the remainder (a crash may happen anywhere). The controller calls it, ``list`` does
+for the reasons of what is pending, and so do tests, which compare plans with ``==``.
 """
 
 from __future__ import annotations
@@ -20,17 +21,19 @@ from supervisor.spec.site_policy import SitePolicy
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``claim_timeout_s``: an assignment that no shim has claimed for so long is taken back. ``site``: what the operator of
-    the leader's host allows; a job that runs is left alone, whatever it says."""
+    """Holds the leader's settings. An assignment that no shim has claimed for ``claim_timeout_s`` is taken
+    back. ``site`` is what the operator of the leader's host allows; a job that runs is left alone, whatever
+    it says."""
 
     claim_timeout_s: float = 120.0
     site: SitePolicy = SitePolicy()
 
 
 def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign, ...] = ()) -> Plan:
-    """What to do now. ``now_s``: CLOCK_BOOTTIME of the observer of ``view``.
+    """Returns what to do now. ``now_s`` is the CLOCK_BOOTTIME of the observer of ``view``.
 
-    ``flying``: assignments of earlier passes whose outcome is not known; their jobs are not placed a second time.
+    ``in_flight`` holds assignments of earlier passes whose outcome is not known; their jobs are not placed a
+    second time.
     """
     if view.distrust is not None:
         why = f"nothing is done, the registry is not trusted: {view.distrust}"
@@ -76,7 +79,7 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
 def _allowed(
     candidates: list[WaitingAssignment], site: SitePolicy
 ) -> tuple[list[WaitingAssignment], list[Note]]:
-    """Those that may be started, and why the others may not."""
+    """Returns the candidates that may be started, and why the others may not."""
     whys = {each.name: site.why_no_checkpoint(each.ref.record.terms.checkpoint) for each in candidates}
     notes = [Note(name, why, quarantined=True) for name, why in whys.items() if why is not None]
     return [each for each in candidates if whys[each.name] is None], notes
@@ -91,7 +94,7 @@ def _decided(view: View, name: str, now_s: float, policy: Policy) -> Decision:
 
 
 def _with_unwilling(note: Note, view: View) -> Note:
-    """Why hosts that are there are not taken: they remember another past than the leader."""
+    """Adds to the note why hosts that are there are not used: they remember another past than the leader."""
     unwilling = sorted(member.id for member in view.members.values() if member.distrust is not None)
     if not unwilling:
         return note
@@ -101,7 +104,8 @@ def _with_unwilling(note: Note, view: View) -> Note:
 
 
 def _paused(plan: Plan, why: str) -> Plan:
-    """Nothing is done while the cluster is paused, and what would be done is said. The alarms go on."""
+    """Returns the plan of a paused cluster: nothing is done, and what would be done is noted. The alarms go
+    on."""
     held = tuple(
         Note(action.name, f"{why}; held back: {action.why}", pending=True) for action in plan.actions
     )
@@ -112,7 +116,8 @@ def _paused(plan: Plan, why: str) -> Plan:
 
 
 def _unrecorded(plan: Plan) -> Plan:
-    """Until its epoch is recorded in the store a leader adopts, drains and revokes, but starts and cleans nothing."""
+    """Returns the plan of a leader whose epoch is not yet recorded in the store: it adopts, drains and
+    revokes, but starts and cleans nothing."""
     allowed = tuple(action for action in plan.actions if isinstance(action, Drain | Revoke))
     held = tuple(
         Note(action.name, "waiting until this epoch is recorded in the store", pending=True)

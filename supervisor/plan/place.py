@@ -1,4 +1,5 @@
-"""Placement: which supervisor gets which candidate, by declared memory, driver capacity and starting slots. Pure."""
+"""Decides which supervisor gets which candidate, by declared memory, driver capacity and starting slots. It
+is pure."""
 
 from __future__ import annotations
 
@@ -22,10 +23,11 @@ def place(
     members: Mapping[str, Member],
     loads: Mapping[str, Load],
 ) -> tuple[list[Assign], list[Note]]:
-    """Hosts for the candidates, highest priority first; whoever finds no place is pending, with the reason.
+    """Returns hosts for the candidates, highest priority first; a candidate that gets no slot is pending,
+    with the reason.
 
-    Among equals, those that failed last come last: jobs that never start would else take each place that becomes free
-    before the others, by their names, again and again.
+    Among equals, those that failed last come last: jobs that never start would otherwise take each slot that
+    becomes free before the others, by their names, again and again.
     """
     actions: list[Assign] = []
     notes: list[Note] = []
@@ -65,22 +67,24 @@ def place(
 
 
 def not_judged(name: str, error: Exception) -> Note:
-    """One name's trouble stays its own (I9): what cannot be decided, for whatever reason, is left alone and said."""
+    """Returns the note of a job that can't be decided, for whatever reason. It is left alone and shown: one
+    name's trouble stays its own (I9)."""
     why = f"its records could not be judged ({type(error).__name__}: {error}); nothing is done about it"
     return Note(name, why, quarantined=True)
 
 
 def _turn(candidate: WaitingAssignment) -> tuple[int, int, str]:
-    """Whose turn it is: lowest first."""
+    """Returns the key by which candidates take their turns, lowest first."""
     setbacks = candidate.account.failures + (1 if _did_not_start(candidate) is not None else 0)
     return -candidate.ref.record.terms.priority, setbacks, candidate.name
 
 
 def _did_not_start(candidate: WaitingAssignment) -> str | None:
-    """The host that was given this job last and never claimed it, for whatever reason: it comes last.
+    """Returns the host that was given this job last and never claimed it, for whatever reason, or None. That
+    host comes last.
 
-    Else the emptiest host keeps a job for ever that it cannot start (its access to the store is refused, say), with room
-    elsewhere (I3).
+    Otherwise the emptiest host would keep for ever a job that it cannot start (its access to the store is
+    refused, say), with room elsewhere (I3).
     """
     own = candidate.own.record
     taken_back = own.state is OwnState.VACANT and own.uid == candidate.ref.record.uid
@@ -90,9 +94,10 @@ def _did_not_start(candidate: WaitingAssignment) -> str | None:
 def with_in_flight(
     loads: Mapping[str, Load], in_flight: Iterable[Assign], rows: Mapping[str, Row]
 ) -> Mapping[str, Load]:
-    """``loads`` with the places of assignments whose outcome is not known yet: each may have been committed.
+    """Returns ``loads`` with the slots of assignments whose outcome is not known yet, because each may have
+    been committed.
 
-    One whose ownership has moved since is either in ``loads`` by now, or has failed.
+    An assignment whose ownership has moved since is either in ``loads`` by now, or has failed.
     """
     for action in in_flight:
         own = rows[action.name].own if action.name in rows else None
@@ -105,7 +110,8 @@ def with_in_flight(
 
 
 def freed(loads: Mapping[str, Load], dead: Ownership) -> Mapping[str, Load]:
-    """``loads`` without an attempt that was waited out: the assignment that follows it gives its place back."""
+    """Returns ``loads`` without an attempt that was waited out: the assignment that follows it gives its slot
+    back."""
     if dead.supervisor not in loads:
         return loads
     load = loads[dead.supervisor]
@@ -120,7 +126,7 @@ def _use(loads: Mapping[str, Load], member: Member) -> float:
 
 
 def lacking(member: Member, load: Load, memory: int) -> str | None:
-    """What keeps ``member`` from taking one more driver of ``memory`` bytes, or None."""
+    """Returns what keeps ``member`` from taking one more driver of ``memory`` bytes, or None."""
     if load.drivers >= member.drivers:
         return f"{member.id} has {all_its(member.drivers, 'driver')}"
     if load.memory + memory > member.memory:

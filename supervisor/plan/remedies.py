@@ -1,6 +1,6 @@
-"""What a person can do about a job that does not run: the command to type, and what it does. Pure.
+"""Says what a person can do about a job that does not run: the command to type, and what it does. It is pure.
 
-Used by ``plan.explain``. A remedy is for a person: nothing of it is ever carried out by itself.
+``plan.explain`` uses it. A remedy is for a person: nothing of it is ever carried out by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ PROGRAM = "spark-supervisor"
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """``command``: to be typed as it stands, or None where there is none; ``note``: when, or what it does."""
+    """Describes one remedy. ``command`` is to be typed as it stands, or is None where there is none; ``note``
+    says when to use it, or what it does."""
 
     command: str | None
     note: str
@@ -34,14 +35,15 @@ RUNBOOKS: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.START_TIMED_OUT: "stalled",
     }
 )
-"""By what the last attempt ended of: the page of ``docs/runbooks`` that goes through it step by step."""
+"""It maps what ended the last attempt to the page of ``docs/runbooks`` that goes through it step by step."""
 
 DAMAGED: Final = "zookeeper-restore"
-"""The page about records that cannot be read."""
+"""It names the page about records that cannot be read."""
 
 
 def runbook_of(cause: Cause | None, *, damaged: bool = False) -> tuple[Remedy, ...]:
-    """The runbook that fits, if there is one. ``damaged``: a record of the job cannot be read, or is missing."""
+    """Returns the runbook that fits, if there is one. ``damaged`` is True if a record of the job cannot be
+    read, or is missing."""
     page = DAMAGED if damaged else RUNBOOKS.get(cause) if cause is not None else None
     return (
         () if page is None else (Remedy(f"{PROGRAM} docs runbooks/{page}", "goes through it step by step"),)
@@ -49,7 +51,7 @@ def runbook_of(cause: Cause | None, *, damaged: bool = False) -> tuple[Remedy, .
 
 
 def remedies_of_quarantined(name: str, own: Ownership | None) -> tuple[Remedy, ...]:
-    """``own``: None if it can't be read."""
+    """Returns the remedies of a quarantined job. ``own`` is None if it can't be read."""
     anew = Remedy(f"{PROGRAM} cancel {name}", "then submit its spec again; its checkpoint is kept")
     if own is None or own.state is not OwnState.EXITED or not own.permanent:
         return (anew,)
@@ -84,9 +86,11 @@ def remedies_of_state(
     conflict: bool = False,
     delayed: bool = False,
 ) -> tuple[Remedy, ...]:
-    """``alone``: no supervisor is up. ``full``: none of them has room for it. ``half``: a query of it has failed.
+    """Returns the remedies by ``state``. ``alone`` means that no supervisor is up, ``full`` that none of them
+    has room for the job, and ``half`` that a query of it has failed.
 
-    ``conflict``: its last attempt lost the checkpoint to another writer. ``delayed``: its host can't start it yet.
+    ``conflict`` means that its last attempt lost the checkpoint to another writer, ``delayed`` that its host
+    can't start it yet.
     """
     logs = Remedy(f"{PROGRAM} logs {name}", "shows what its driver wrote")
     if state is JobState.SUSPENDED:
@@ -122,7 +126,7 @@ def remedies_of_state(
 
 
 def remedies_of_ended(name: str, state: JobState, checkpoint: str | None) -> tuple[Remedy, ...]:
-    """What it takes to run again."""
+    """Returns what it takes for an ended job to run again."""
     place = f", and goes on from {checkpoint}" if checkpoint else ""
     if state is JobState.FAILED:
         return (

@@ -1,4 +1,4 @@
-"""The state that is shown of a job in one View, given what the plan of that View says of it."""
+"""Computes the state that is shown of a job in one View, given what the plan of that View says of it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from supervisor.model.view import Row, View
 
 
 def shown_by(row: Row, note: Note | None, view: View) -> Shown:
-    """The state that is shown of ``row``. ``note`` is what the plan says of it: None where the leader acts.
+    """Returns the state that is shown of ``row``. ``note`` is what the plan says of it, or None where the
+    leader acts.
 
-    A back-off is over when no note waits for its end. The plan of a registry that is distrusted tells nothing of back-offs.
+    A back-off is over when no note waits for its end. The plan of a registry that is distrusted says nothing
+    of back-offs.
     """
     own = row.own.record if isinstance(row.own, Found) else None
     return shown_state(

@@ -1,10 +1,11 @@
-"""The decision table of protocol §8, as data: what is owned × what is wanted → what to do.
+"""Holds the decision table of protocol §8, as data: what is owned × what is wanted → what to do.
 
-Read by ``plan.decide``; a test asserts that no cell is missing. Explored exhaustively together with the guards of the
-writes (4.1 million states): change a cell only with a trace or an argument.
+``plan.decide`` reads it; a test asserts that no cell is missing. It was explored exhaustively together with
+the guards of the writes (4.1 million states): change a cell only with a trace or an argument.
 
-*same / other*: the uid of /own against that of the reference (or, without one, of the dirty result). *silent*: the
-lease has not changed for the full wait W, judged by a read sent at or after first sight + W.
+*same / other* compare the uid of /own with that of the reference (or, without one, of the dirty result).
+*silent* means that the lease has not changed for the full wait W, judged by a read sent at or after first
+sight + W.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from supervisor.model.records import OwnState
 
 
 class Wanted(StrEnum):
-    """The columns."""
+    """Names the columns."""
 
     RUNNING = "running"
     SUSPENDED = "suspended"
@@ -25,7 +26,7 @@ class Wanted(StrEnum):
 
 
 class Owned(StrEnum):
-    """The rows."""
+    """Names the rows."""
 
     ABSENT = "absent"
     UNREADABLE = "unreadable"
@@ -61,7 +62,7 @@ ROWS: Mapping[tuple[OwnState, bool], Owned] = {
 
 
 class Do(StrEnum):
-    """The decisions; ``plan.decide`` has one small function for each."""
+    """Names the decisions; ``plan.decide`` has one small function for each."""
 
     NOTHING = "nothing"
     QUARANTINE = "leave, quarantined, alarm"

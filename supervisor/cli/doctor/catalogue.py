@@ -1,7 +1,8 @@
-"""All checks of ``doctor``, as data and in the order in which they are shown. Documentation is generated from this.
+"""Lists all checks of ``doctor``, as data and in the order in which they are shown. Documentation is
+generated from this.
 
-A new check: a fact in its area's collector, a pure judge beside it, a line in the area's ``checks``; its id is a name that
-scripts may use, and does not change.
+A new check needs a fact in its area's collector, a pure judge beside it, and a line in the area's ``checks``;
+its id is a name that scripts may use, and does not change.
 """
 
 from __future__ import annotations
@@ -31,5 +32,5 @@ AREAS: Final[tuple[AnyArea, ...]] = (
 
 
 def listed() -> tuple[tuple[str, str, str], ...]:
-    """(area, id, what it looks at) of every check."""
+    """Returns (area, id, what it checks) of every check."""
     return tuple((area.id, check.id, check.about) for area in AREAS for check in area.checks)

@@ -1,7 +1,8 @@
-"""``doctor [SPEC.yaml]``: what is not ok, each with its remedy; ``-v``: a line per check.
+"""Implements the ``doctor [SPEC.yaml]`` command: prints what is not ok, each with its remedy; with ``-v`` a
+line per check.
 
-Exit code 1 on a problem, 2 for a configuration or spec that cannot be read at all; a server that does not answer is a
-problem, not an error.
+The exit code is 1 on a problem, 2 for a configuration or spec that cannot be read at all; a server that does
+not answer is a problem, not an error.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ Limit = Annotated[
     ),
 ]
 WHOLE_S = 15.0
-"""What all of it takes at most with a patience of 1. By default it has three times that, for a host under load: the limits
-are for what hangs, and nothing that answers is waited for longer."""
+"""All of it takes at most this long with a patience of 1. By default it has three times that, for a host
+under load: the limits are for what hangs, and nothing that answers is waited for longer."""
 
 
 @command
@@ -136,7 +137,7 @@ def _print(lines: list[ReportLine], counts: Counter[str], *, verbose: bool) -> N
 
 
 def _print_finding(verdict: str, label: str, text: str) -> None:
-    """Colours and lines that fit on a terminal only."""
+    """Prints a verdict; colours, and lines that fit, are for a terminal only."""
     width, margin = terminal_width(), 10 + len(label)
     lines = (
         [text]

@@ -1,4 +1,7 @@
-"""runtime_dir, log_dir and the drivers' scratch space: there, writable, local, with room, and not noexec where it counts."""
+"""Checks runtime_dir, log_dir and the drivers' scratch space.
+
+Each must exist, be writable and local, have room, and not be noexec where it counts.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ FILES_LEAST: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFacts:
-    """``scratch``: java.io.tmpdir and spark.local.dir of drivers that say nothing else."""
+    """Holds what was found.
+
+    ``scratch`` is java.io.tmpdir and spark.local.dir of drivers that say nothing else.
+    """
 
     runtime: Directory
     logs: Directory
@@ -69,7 +75,7 @@ def collect(subject: Subject) -> DirectoryFacts:
 
 
 def judge_usable(key: str, directory: Directory) -> DoctorFinding:
-    """What all of them need."""
+    """Judges what all of them need."""
     if directory.error:
         return problem(
             f"{key} {directory.path}: {directory.error}",

@@ -1,6 +1,6 @@
 """Runs all areas side by side, each with its deadline, and gives a line per check. Called by ``command``.
 
-Whatever hangs or breaks in one area costs its own lines only.
+An area that hangs or breaks costs its own lines only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from supervisor.clients.threads import run_in_thread
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """One line of the report. ``ms``: how long the facts of its area took."""
+    """Holds one line of the report. ``ms`` is how long the facts of its area took."""
 
     area: str
     check: str
@@ -27,7 +27,10 @@ class ReportLine:
 
 
 def examine(subject: Subject, areas: Sequence[AnyArea]) -> list[ReportLine]:
-    """Every check of every area, in order; as long as the longest deadline, at most."""
+    """Runs every check of every area and returns the lines in order.
+
+    It takes at most as long as the longest deadline.
+    """
     began_at_s = time.monotonic()
     examinations = [_Examination(area, subject) for area in areas]
     lines: list[ReportLine] = []
@@ -38,7 +41,7 @@ def examine(subject: Subject, areas: Sequence[AnyArea]) -> list[ReportLine]:
 
 
 class _Examination:
-    """One area under way, in a thread that must not keep the process from ending when it hangs."""
+    """Runs one area, in a thread that must not keep the process from ending when it hangs."""
 
     def __init__(self, area: AnyArea, subject: Subject) -> None:
         self.area = area
@@ -75,7 +78,7 @@ class _Examination:
             return _broken(f"{type(error).__name__}: {error}")
 
     def _unknown(self, found: DoctorFinding) -> list[ReportLine]:
-        """The first check says why, the others were not looked at."""
+        """Returns lines of which the first check says why, and the others that they were not made."""
         first, *others = self.area.checks
         ms = int(self.limit_s * 1000)
         return [ReportLine(self.area.id, first.id, found, ms)] + [

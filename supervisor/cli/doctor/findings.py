@@ -1,4 +1,4 @@
-"""What a check says, and what a check and an area are. Pure; used by every module of ``doctor``."""
+"""Defines what a check says, and what a check and an area are. Pure; used by every module of ``doctor``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ F = TypeVar("F")
 
 
 class CheckVerdict(StrEnum):
-    """``warning``: works, but will hurt one day, or could not be judged to the end. ``skipped``: was not looked at."""
+    """Says how a check ended. A ``warning`` is for what works, but will hurt one day, or could not be judged
+    to the end. A ``skipped`` check was not made."""
 
     OK = "ok"
     WARNING = "warning"
@@ -24,7 +25,8 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """``found``: what is so, in one sentence. ``remedy``: what to do about it; empty for ok and skipped."""
+    """Holds what a check says. ``found`` is what is so, in one sentence. ``remedy`` is what to do about it;
+    it is empty for ok and skipped."""
 
     verdict: CheckVerdict
     found: str
@@ -48,13 +50,16 @@ def skipped(why: str) -> DoctorFinding:
 
 
 def problem_of(complaint: Complaint, remedy: str = "") -> DoctorFinding:
-    """``remedy``: in place of the complaint's own."""
+    """Returns the complaint as a problem. ``remedy`` replaces the complaint's own."""
     return problem(complaint.what, remedy or complaint.remedy or "see spark-supervisor docs install-systemd")
 
 
 @dataclass(frozen=True)
 class DoctorCheck(Generic[F]):
-    """One line of the report. ``about``: what it looks at, for the list of checks. ``judge``: pure."""
+    """Defines one line of the report. ``about`` is what it checks, for the list of checks.
+
+    ``judge`` is pure.
+    """
 
     id: str
     about: str
@@ -63,7 +68,10 @@ class DoctorCheck(Generic[F]):
 
 @dataclass(frozen=True)
 class CheckGroup(Generic[F]):
-    """Facts that are collected together. ``collect`` is bounded by itself; ``deadline_s`` is for when it hangs after all."""
+    """Defines an area: facts that are collected together.
+
+    ``collect`` is bounded by itself; ``deadline_s`` is for when it hangs after all.
+    """
 
     id: str
     collect: Callable[[Subject], F]

@@ -1,4 +1,5 @@
-"""This host: clock, control groups, limits, memory, the service's unit, the port, and whether a supervisor runs here."""
+"""Checks this host: clock, control groups, limits, memory, the service's unit, the port, and whether a
+supervisor runs here."""
 
 from __future__ import annotations
 
@@ -35,14 +36,17 @@ FILES_LEAST: Final = 1024
 THREADS_PER_DRIVER: Final = 300
 THREADS_LEAST: Final = 100
 IVY: Final = ".ivy2.5.2"
-"""Below its user's home Spark 4 keeps the packages that it fetched."""
+"""Below its user's home Spark 4 keeps the packages that it fetched in this directory."""
 PROBE_GROUP: Final = "spark-supervisor-doctor"
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Control groups: ``own``: directory of this process's v2 group, None without one. ``usable``: a group can be made
-    below it, entered and killed."""
+    """Holds what was found about control groups.
+
+    ``own`` is the directory of this process's v2 group, None without one. ``usable`` says that a group can be
+    made below it, entered and killed.
+    """
 
     own: str | None = None
     usable: bool = False
@@ -51,10 +55,12 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """``running``: pid of the supervisor that holds our runtime_dir; limits and memory are then its, else this process's.
+    """Holds what was found. ``running`` is the pid of the supervisor that holds the configured runtime_dir;
+    limits and memory are then that process's, else this one's.
 
-    ``written``: setting and path of each directory that the supervisor and its drivers write to.
-    ``unit``: None where no unit file is installed. ``unit_name``: the service that the running supervisor belongs to.
+    ``written`` has the setting and path of each directory that the supervisor and its drivers write to.
+    ``unit`` is None where no unit file is installed. ``unit_name`` is the service that the running supervisor
+    belongs to.
     """
 
     boottime: str = ""
@@ -102,7 +108,8 @@ def _may_inspect(pid: int) -> bool:
 
 
 def _groups() -> Groups:
-    """Below a group of a name of its own, so that nothing of a running supervisor is touched."""
+    """Tries control groups below one with a name of its own, so that no group of a running supervisor is
+    touched."""
     own = find_own_cgroup()
     name = f"{PROBE_GROUP}-{os.getpid()}"
     parent = find_cgroup_parent(own, name)
@@ -134,7 +141,7 @@ def _written(subject: Subject) -> tuple[tuple[str, str], ...]:
 
 
 def _port_trouble(listen: str) -> str:
-    """Why the daemon could not listen there; it is tried."""
+    """Returns why the daemon could not listen at ``listen``, by trying it; empty if it could."""
     host, _, port = listen.rpartition(":")
     try:
         family, kind, _, _, address = socket.getaddrinfo(

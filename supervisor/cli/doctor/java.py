@@ -1,4 +1,4 @@
-"""Java: found where, new enough, whole enough for Spark, and does it start at all with this environment?"""
+"""Checks Java: where it is found, whether it is new and whole enough, and starts with this environment."""
 
 from __future__ import annotations
 
@@ -50,16 +50,17 @@ MODULES_USEFUL: Final = {
     "jdk.zipfs": "jars read as file systems",
     "jdk.charsets": "other encodings",
 }
-"""What libraries of jobs ask for. From Java 22 on jdk.crypto.ec is empty, its content is in java.base."""
+"""Libraries of jobs ask for these. From Java 22 on jdk.crypto.ec is empty, its content is in java.base."""
 
 OPTION_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)
 class JavaFacts:
-    """``refused``: why there is none to run. ``options``: variables of the environment that every JVM obeys.
+    """Holds what was found. ``refused`` is why there is none to run. ``options`` are variables of the
+    environment that every JVM obeys.
 
-    ``of_job``: the same of the job's ``env``; only its driver obeys them, and they were not tried.
+    ``of_job`` are the same of the job's ``env``; only its driver obeys them, and they were not tried.
     """
 
     path: str = ""
@@ -80,7 +81,10 @@ class JavaFacts:
 
 
 def host_environment(subject: Subject) -> dict[str, str]:
-    """For the host's programs that are run here. Nothing of the job's ``env``, which can make them run others."""
+    """Returns the environment for the host's programs that are run here.
+
+    It has nothing of the job's ``env``, which can make them run others.
+    """
     return {name: value for name, value in subject.environ.items() if passes(name)}
 
 

@@ -1,4 +1,4 @@
-"""The job whose spec was given: its files, its secrets on this host, its packages."""
+"""Checks the job whose spec was given: its files, its secrets on this host, its packages."""
 
 from __future__ import annotations
 
@@ -42,10 +42,12 @@ OWN_RESOLVERS: Final = ("spark.jars.ivySettings",)
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """``given`` False: no spec. ``unreadable``: per file of the job, why not. ``unresolved``: per secret, why not.
+    """Holds what was found. If ``given`` is False, there is no spec. ``unreadable`` says per file of the job
+    why it can't be read, ``unresolved`` per secret why it can't be resolved.
 
-    ``short``: why resources.memory does not hold the driver. ``master_silent``: why nobody answers at a standalone one.
-    ``deletes``: the job asks for ``checkpoint_on_cancel: delete``. ``kept``: why this host would not do it as leader.
+    ``short`` is why resources.memory does not hold the driver. ``master_silent`` is why nobody answers at a
+    standalone master. If ``deletes`` is True, the job asks for ``checkpoint_on_cancel: delete``; ``kept`` is
+    why this host would not do it as leader.
     """
 
     given: bool = False
@@ -63,7 +65,10 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class PackageFacts:
-    """``missing``: coordinates → why they were not found. ``why``: why nobody looked."""
+    """Holds what was found. ``missing`` maps coordinates to why they were not found.
+
+    ``why`` is why none was searched for.
+    """
 
     why: str = ""
     packages: tuple[str, ...] = ()
@@ -156,7 +161,7 @@ def collect_packages(subject: Subject) -> PackageFacts:
 
 
 def _cached(coordinates: str) -> bool:
-    """Ivy or Maven of this user has it already."""
+    """Returns whether Ivy or Maven of this user has it already."""
     group, artifact, version = coordinates.split(":")
     home = Path.home()
     names = [

@@ -1,4 +1,4 @@
-"""Words that several parts of ``doctor`` say alike."""
+"""Defines the phrases that several parts of ``doctor`` share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Spark: which one, does spark-submit run, do its Python and pyspark fit, and can it read ``s3a://``?"""
+"""Checks Spark: which one it is, whether spark-submit runs, Python and pyspark fit, and it reads
+``s3a://``."""
 
 from __future__ import annotations
 
@@ -45,12 +46,13 @@ PYTHON_S: Final = 6.0
 FENCE_S: Final = 6.0
 WHOLE_S: Final = 14.0
 REST_S: Final = 1.0
-"""Of the whole, kept back for the files that are looked at; what is started shares the others."""
+"""This much of the whole is kept for the files that are examined; the programs started share the rest."""
 PYTHON_MIN: Final = {"4.0": (3, 9), "4.1": (3, 10), "4.2": (3, 10)}
 PYTHON_MIN_NEWEST: Final = (3, 11)
 
 SDK_OF_HADOOP: Final = {"3.4.1": "2.24.6", "3.4.2": "2.29.52", "3.5.0": "2.35.4"}
-"""The AWS SDK that each Hadoop was built with; deploy/s3a-jars/pom.xml says the same, and a test compares them."""
+"""Each Hadoop was built with this AWS SDK. deploy/s3a-jars/pom.xml says the same, and a test compares
+them."""
 SDK_PARTS: Final = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
 
 PYTHON_PROBE: Final = """
@@ -70,11 +72,12 @@ print(json.dumps({"python": list(sys.version_info[:3]), "pyspark": version, "at"
 
 @dataclass(frozen=True, slots=True)
 class SparkFacts:
-    """``jars``: names in Spark's own directory; ``thin``: those of ``spark.s3a_jars``. ``brought``: by the job, in any way.
+    """Holds what was found. ``jars`` are names in Spark's own directory, ``thin`` those of
+    ``spark.s3a_jars``. ``brought`` are those that the job brings, in any way.
 
-    ``python_of_job``: the job names it; it can be executed, and was not run.
-    ``fence``: why drivers with a checkpoint on S3 get no storage fence, empty if they do; None: nobody needs it.
-    ``s3a``: who needs ``s3a://``, empty if nobody; ``s3a_sure``: False if only the store suggests it.
+    If ``python_of_job`` is True, the job names the Python; it can be executed, and was not run. ``fence`` is
+    why drivers with a checkpoint on S3 get no storage fence; it is empty if they do, and None if nobody needs
+    it. ``s3a`` is who needs ``s3a://``, empty if nobody; ``s3a_sure`` is False if only the store suggests it.
     """
 
     home: str = ""
@@ -105,7 +108,7 @@ class SparkFacts:
 
 
 def versions_of(artifact: str, jars: frozenset[str] | Sequence[str]) -> tuple[str, ...]:
-    """``hadoop-aws`` in ``hadoop-aws-3.5.0.jar`` → ``3.5.0``."""
+    """Returns the versions of an artifact: ``hadoop-aws`` in ``hadoop-aws-3.5.0.jar`` → ``3.5.0``."""
     pattern = re.compile(rf"{re.escape(artifact)}-(\d[\w.+-]*)\.jar")
     return tuple(sorted(match[1] for jar in jars if (match := pattern.fullmatch(jar))))
 
@@ -150,7 +153,8 @@ def collect(subject: Subject) -> SparkFacts:
 
 
 def _fence(subject: Subject, home: Path, defaults: dict[str, str], until_at_s: float) -> str | None:
-    """It is made for a trial, in a directory that is removed again."""
+    """Compiles the storage fence for a trial, in a directory that is removed again. Returns as in
+    ``SparkFacts.fence``."""
     version = spark_version(home)
     spec = subject.spec
     why = why_not_this_spark(version) if spec is None else why_not(spec, {**defaults, **spec.conf}, version)
@@ -178,7 +182,7 @@ def _who_needs_s3a(subject: Subject) -> tuple[str, bool]:
 
 
 def _share_s(wish_s: float, until_at_s: float) -> float:
-    """What is left for one tool: a slow one must not cost the facts that are known already."""
+    """Returns the time left for one tool: a slow one must not cost the facts that are known already."""
     return max(0.1, min(wish_s, until_at_s - time.monotonic()))
 
 
@@ -212,7 +216,10 @@ def _python(subject: Subject) -> tuple[str, Complaint, Ran | None]:
 
 
 def _is_hosts(python: Path, subject: Subject) -> bool:
-    """Not chosen by the job's PYSPARK_PYTHON or PATH. One that is belongs to the job, which runs in its driver only."""
+    """Returns whether the Python was not chosen by the job's PYSPARK_PYTHON or PATH.
+
+    One that is belongs to the job, which runs in its driver only.
+    """
     try:
         return python == python_of({}, subject.environ)
     except Refused:
@@ -242,7 +249,7 @@ def _thin(subject: Subject, home: Path) -> tuple[frozenset[str], Complaint]:
 
 
 def _brought(subject: Subject, defaults: dict[str, str]) -> tuple[str, ...]:
-    """Jars and coordinates with S3A in them that the job, or the host's defaults, name."""
+    """Returns the jars and coordinates with S3A in them that the job, or the host's defaults, name."""
     effective_conf = {**defaults, **subject.conf}
     lists = [
         effective_conf.get(key, "")
@@ -319,7 +326,8 @@ def judge_python(facts: SparkFacts) -> DoctorFinding:
 
 
 def judge_pyspark(facts: SparkFacts) -> DoctorFinding:
-    """spark-submit puts Spark's own pyspark first, if the Spark has one; ``launch: session`` takes the interpreter's."""
+    """Judges pyspark. spark-submit puts Spark's own first, if there is one; ``launch: session`` takes the
+    interpreter's."""
     if facts.refused or not (facts.python_version or facts.python_of_job) or facts.version is None:
         return skipped("Spark or Python is missing")
     if not facts.is_python:
@@ -421,7 +429,7 @@ def judge_fence(facts: SparkFacts) -> DoctorFinding:
 
 
 def s3a_remedy(facts: SparkFacts) -> str:
-    """The exact coordinates for this Hadoop."""
+    """Returns a remedy with the exact coordinates for this Hadoop."""
     hadoop = facts.hadoop
     if hadoop is None:
         return (

@@ -1,4 +1,5 @@
-"""The store and the job's checkpoint: both are written to, listed, read, written to again under a condition, and cleaned."""
+"""Checks the store and the job's checkpoint: writes, lists, reads, writes under a condition, and cleans
+up."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from supervisor.registry.blobs import Blobs
 from supervisor.spec.s3a import PREFIX, asked, bucket_of, for_store
 
 STEP_S: Final = 5.0
-"""Of one step; the first that fails ends the trial, but for taking away what may have been written."""
+"""Limits one step; the first that fails ends the trial, but for removing what may have been written."""
 
 SLOW_MS: Final = 2000.0
 SKEW_WARNED_S: Final = 60.0
@@ -40,8 +41,12 @@ SKEW_REFUSED_S: Final = 15 * 60.0
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """``owner``: root and name of the cluster that has marked it, None if nobody. ``expected``: ours.
-    ``versions``: does the bucket keep older ones, and for ever; None: no bucket, or it doesn't tell us."""
+    """Holds what was found. ``owner`` is the root and name of the cluster that has marked the store, None if
+    nobody has; ``expected`` is the configured one.
+
+    ``versions`` says whether the bucket keeps older versions, and whether for ever; None means no bucket, or
+    no answer.
+    """
 
     url: str
     probe: StoreProbe
@@ -53,8 +58,11 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFacts:
-    """``probe`` None: not tried, because of ``why``, or because it may not be (``refused``). ``keys``: the job brings
-    credentials that were not used here."""
+    """Holds what was found. If ``probe`` is None, nothing was tried, because of ``why``, or because it may
+    not be (``refused``).
+
+    If ``keys`` is True, the job brings credentials that were not used here.
+    """
 
     location: str = ""
     why: str = ""
@@ -184,7 +192,7 @@ def judge_owner(facts: StoreFacts) -> DoctorFinding:
 
 
 def judge_skew(what: str, skew_s: float | None, *, refused: bool) -> DoctorFinding:
-    """``refused``: requests with a wrong clock are answered 403 there."""
+    """Judges a clock. If ``refused`` is True, requests with a wrong clock are answered 403 there."""
     if skew_s is None:
         return skipped(f"the clock of {what} is not known")
     way = "ahead of" if skew_s > 0 else "behind"

@@ -1,4 +1,4 @@
-"""What is examined: the configuration, perhaps a job's spec, and this process's surroundings. Given to every collector."""
+"""Holds what is examined: the configuration, perhaps a job's spec, and this process's surroundings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from supervisor.spec.s3a import S3Access, access_of, access_of_store, bucket_of
 
 @dataclass(frozen=True)
 class Subject:
-    """``spec_path``: where the spec stands; its relative paths begin there. ``unit``: a unit file that was named.
+    """Holds what every collector is given. ``spec_path`` is where the spec stands; its relative paths begin
+    there. ``unit`` is a unit file that was named.
 
-    ``patience``: factor for every time limit; 1 makes the whole examination end within 15 s, and the command has 3.
+    ``patience`` is a factor for every time limit; 1 makes the whole examination end within 15 s, and the
+    command has 3.
     """
 
     settings: Settings
@@ -31,7 +33,7 @@ class Subject:
 
     @property
     def conf(self) -> Mapping[str, str]:
-        """Spark properties as far as they are known without a host's ``spark-defaults.conf``."""
+        """Returns the Spark properties as far as they are known without a host's ``spark-defaults.conf``."""
         return self.spec.conf if self.spec is not None else self.settings.defaults.conf
 
     @property
@@ -40,10 +42,10 @@ class Subject:
 
     @property
     def uses_s3(self) -> bool:
-        """Does the store or the job's checkpoint lie on S3?"""
+        """Returns whether the store or the job's checkpoint lies on S3."""
         checkpoint = (self.spec.checkpoint or "") if self.spec is not None else ""
         return self.settings.store.url.startswith("s3://") or bucket_of(checkpoint) is not None
 
     def access_to(self, bucket: str) -> S3Access:
-        """As the driver would reach it."""
+        """Returns the access to ``bucket`` as the driver would have it."""
         return access_of(self.conf, bucket, self.store_access)

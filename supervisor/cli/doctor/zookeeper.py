@@ -1,4 +1,4 @@
-"""ZooKeeper: every server, the quorum, a session of ours, and what the registry there says of this host and this job."""
+"""Checks ZooKeeper: every server, the quorum, a session, and what the registry says of this host and job."""
 
 from __future__ import annotations
 
@@ -49,15 +49,17 @@ SLOW_MS: Final = 200.0
 MANY_CHILDREN: Final = 10_000
 FRAME_BYTES: Final = 1024 * 1024
 CHILD_BYTES: Final = 4 + 40
-"""Of a name in the answer to a listing: its length and, on average, a uid or a job's name."""
+"""This is the size of a name in the answer to a listing: its length and, on average, a uid or a job's
+name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZooFacts:
-    """``error``: why there is no session; then everything below it is unknown.
+    """Holds what was found. ``error`` is why there is no session; then everything below it is unknown.
 
-    ``children``: of the registry's parents, by path. ``members``: supervisors that are up. ``holder``: pid of the
-    supervisor that runs here with our runtime_dir. ``overlap``: why the job's checkpoint is not free.
+    ``children`` are the numbers of children of the registry's parents, by path. ``members`` are the
+    supervisors that are up. ``holder`` is the pid of the supervisor that runs here with the configured
+    runtime_dir. ``overlap`` is why the job's checkpoint is not free.
     """
 
     asked_s: float
@@ -116,7 +118,7 @@ def collect(subject: Subject) -> ZooFacts:
 
 
 def _by_session(subject: Subject, client: ZooClient, known: ZooFacts) -> ZooFacts:
-    """Raises SupervisorError when ZooKeeper stops to answer."""
+    """Adds what a session shows. Raises SupervisorError when ZooKeeper stops answering."""
     settings = subject.settings
     layout = Layout(settings.zookeeper.root)
     granted = client.session

@@ -1,7 +1,9 @@
-"""Every supervisor, leader or not, is an agent: it says that it is there and starts the shims assigned to it.
+"""Runs the agent, which every supervisor is, leader or not: it registers this host and starts the shims
+assigned to it.
 
-One thread with one long-lived session and one watch, on its own /assigned/<id>. A shim that it has started needs it no
-more; the guardian (beside this thread) only looks after shims that die. Made by ``daemon.process.assemble``.
+It has one thread with one long-lived session and one watch, on its own /assigned/<id>. A shim that it has
+started needs it no more; the guardian (beside this thread) only looks after shims that die.
+``daemon.process.assemble`` makes the agent.
 """
 
 from __future__ import annotations
@@ -56,18 +58,22 @@ PERIOD_S = 2.0
 DISTRUST_MAX_BYTES = 600
 DELAYS_PUBLISHED = 6
 DELAY_MAX_BYTES = 240
-"""So many, so long, that the record has room for them whatever is in them."""
+"""The number and the length of the delays are such that the record has room for them, whatever they
+contain."""
 OF_LOST_STATE = "an attempt {attempt} of this job ran here in a state of the registry that was lost: the next number is free"
 STARTERS = 4
-"""Threads for preparing assignments, at least; else one for each driver that this host may carry, so that starts that hang
-(a file that does not come, a process that is not spawned) delay no other job's start. A thread is made when it is needed."""
+"""There are at least this many threads for preparing assignments; else there is one for each driver that this
+host may carry, so that starts that hang (a file that does not come, a process that is not spawned) delay no
+other job's start. A thread is made when it is needed."""
 
 
 class Agent:
-    """``connect``: makes a client that is not started yet. ``publish_session`` gets each new session.
+    """Is this host's agent. ``connect`` makes a client that is not started yet. ``publish_session`` is called with each
+    new session (the session closer).
 
-    ``doubt``: why an entry must not be started (I10), or None; asked before each start, with its czxid. ``distrust``: what
-    this supervisor itself has against the registry, or None; everybody may see it in /supervisors.
+    ``doubt`` returns why an entry must not be started (I10), or None; it is called before each start, with
+    the entry's czxid. ``distrust`` returns what this supervisor itself has against the registry, or None;
+    everybody may see it in /supervisors.
     """
 
     def __init__(
@@ -106,12 +112,12 @@ class Agent:
 
     @property
     def client(self) -> ZooClient | None:
-        """The present session, for readers such as /api/status; None while there is none."""
+        """Returns the present session, for readers such as /api/status, or None while there is none."""
         return self._client
 
     @property
     def registered(self) -> bool:
-        """The leader can see this host."""
+        """Says whether the leader can see this host."""
         client = self._client
         session = client.session if client else None
         return (
@@ -123,7 +129,8 @@ class Agent:
 
     @property
     def delayed(self) -> int:
-        """How many assignments could not be started when they were tried last; they are tried again."""
+        """Returns how many assignments could not be started when they were tried last; they are tried
+        again."""
         return len(self._delays)
 
     def check_alone(self, timeout_s: float) -> None:
@@ -141,7 +148,7 @@ class Agent:
             gone.clear()
 
     def run(self, beat: Callable[[], None]) -> None:
-        """Until ``stop``. A round that fails is repeated: shims and drivers go on meanwhile."""
+        """Runs rounds until ``stop``. A round that fails is repeated: shims and drivers go on meanwhile."""
         while not self._stopping.is_set():
             beat()
             self.wake.clear()
@@ -153,7 +160,7 @@ class Agent:
         self._publish_session(None)
 
     def stop(self) -> None:
-        """End the loop and the session: the leader sees at once that this host takes nothing new."""
+        """Ends the loop and the session: the leader sees at once that this host takes nothing new."""
         self._stopping.set()
         self.wake.set()
 
@@ -189,7 +196,7 @@ class Agent:
             self._pool.submit(self._start_guarded, client, entry)
 
     def _open(self) -> ZooClient:
-        """The present client, or a new one: a session that was lost never comes back."""
+        """Returns the present client, or a new one: a session that was lost never comes back."""
         if self._client is None or self._client.link in (Link.LOST, Link.CLOSED):
             if self._client is not None:
                 self._client.close()
@@ -228,8 +235,9 @@ class Agent:
         return replace(self._me, distrust=None, delays=reported)
 
     def _publish_state(self, client: ZooClient) -> None:
-        """When it is not what our node says. That is read each time: a reply may have been lost, and a ZooKeeper that was
-        restored under a living session shows what this session wrote before, or nothing of it."""
+        """Writes this host's record when its znode differs from it. The znode is read each time: a reply may
+        have been lost, and a ZooKeeper that was restored under a living session shows what this session wrote
+        before, or nothing of it."""
         path, data = self._layout.supervisor(self._me.id), encode(self._described(self._distrust()))
         node = client.read(path)
         if node is None:
@@ -252,7 +260,8 @@ class Agent:
     # -- one assignment -------------------------------------------------------------------------------------------
 
     def _start_guarded(self, client: ZooClient, entry: str) -> None:
-        """The edge of a starter thread: whatever goes wrong with one assignment is that job's trouble alone."""
+        """Runs at the edge of a starter thread: whatever goes wrong with one assignment is that job's trouble
+        alone."""
         try:
             self._start(client, entry)
             self._set_delay(entry, None)
@@ -311,9 +320,11 @@ class Agent:
             self._refuse(client, given.record, own, refused)
 
     def _known(self, client: ZooClient, name: str, own: Ownership) -> KnownCheckpoint:
-        """Of the checkpoint. Read after the ownership was seen assigned: no older attempt's renewal can commit any more.
+        """Returns what is known of the checkpoint. It reads after the ownership was seen assigned: no older
+        attempt's renewal can commit any more.
 
-        What others left there matters until an attempt of this uid was claimed: what is there since is its own.
+        What others left there matters until an attempt of this uid was claimed: what is there since is its
+        own.
         """
         paths = (self._layout.job(name), self._layout.lease(name))
         nodes = client.read_many(paths).nodes
@@ -330,19 +341,22 @@ class Agent:
         return KnownCheckpoint(job.terms.checkpoint, expected, "" if was_checked else job.left_by)
 
     def _trusted_at(self, client: ZooClient, entry: str, assigned_zxid: int) -> float | None:
-        """BOOTTIME before it was asked whether the registry is to be trusted, or None: it is not."""
+        """Checks whether the registry is to be trusted, and returns the BOOTTIME before the check, or None if
+        it is not."""
         checked_at_s = boottime_s()
         doubt = self._doubt(client, assigned_zxid)
         self._set_doubt(entry, doubt)
         return checked_at_s if doubt is None else None
 
     def _is_of_lost_state(self, entry: str, given: Assignment) -> bool:
-        """The run directory is there, and not by this assignment: after an accepted restore numbers come up again."""
+        """Says whether the run directory is there and not by this assignment: after an accepted restore
+        numbers come up again."""
         launch = self._hosted.launches().get(entry)
         return launch is not None and launch.assignment.own_version != given.own_version
 
     def _hold_back(self, entry: str) -> None:
-        """Assigned before the pause: nothing is started now. Looked at again in each round, said once."""
+        """Logs once that an entry was assigned before the pause: nothing is started now. It is checked again
+        in each round."""
         if entry not in self._held_back:
             self._held_back.add(entry)
             log.info(
@@ -376,7 +390,8 @@ class Agent:
                 self._delays[entry] = why
 
     def _set_doubt(self, entry: str, doubt: str | None) -> None:
-        """Each doubt is said once while any entry is held back by it: they are looked at again in each round."""
+        """Logs each doubt once while any entry is held back by it: entries are checked again in each
+        round."""
         with self._lock:
             known = doubt in self._doubted.values()
             if doubt is None:
@@ -398,7 +413,8 @@ class Agent:
 
 
 def _ended_before(own: Ownership) -> str | None:
-    """The cause of the exit before this attempt, from the history; None: this is the first attempt of its uid."""
+    """Returns the cause of the exit before this attempt, from the history, or None if this is the first
+    attempt of its uid."""
     causes = {cause.value for cause in Cause}
     if not own.claims:
         return None
@@ -407,7 +423,7 @@ def _ended_before(own: Ownership) -> str | None:
 
 
 def _is_current(own: Found[Ownership], given: Assignment) -> bool:
-    """A hint that spares a useless start; the claim's guards are what decides."""
+    """Gives a hint that spares a useless start; the claim's guards are what decides."""
     record = own.record
     return (
         record.state is OwnState.ASSIGNED

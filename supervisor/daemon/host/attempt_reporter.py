@@ -1,9 +1,9 @@
-"""What this host tells of the drivers it hosts: their metrics, and the life of JVM applications.
+"""Publishes what this host knows of the drivers it hosts: their metrics, and the life of JVM applications.
 
 A job's series come from the supervisor that hosts its driver. Its shim puts progress into the lease record,
-and the deadline into the run directory; both are only read here. A JVM application runs without our bootstrap, so its
-life is judged from the checkpoint's commit log, which this thread looks at and reports to the shim. Harms nothing by
-failing: a shim keeps its lease by itself.
+and the deadline into the run directory; both are only read here. A JVM application runs without this
+project's bootstrap, so its life is judged from the checkpoint's commit log, which this thread reads and
+reports to the shim. A failure here does no harm, because a shim keeps its lease by itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ COMMITS_EVERY_S = 10.0
 
 
 class AttemptReporter:
-    """One thread. ``open_log``: opens the commit log for the launch of a JVM application."""
+    """Reports in one thread. ``open_log`` opens the commit log for the launch of a JVM application."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class AttemptReporter:
         self._boundary = ErrorBoundary("hosting")
 
     def run(self, beat: Callable[[], None]) -> None:
-        """Until ``stop``."""
+        """Runs rounds until ``stop``."""
         while not self._stopping.is_set():
             beat()
             try:
@@ -105,7 +105,7 @@ class AttemptReporter:
         self._hosted.fresh.set()
 
     def round(self, beat: Callable[[], None]) -> None:
-        """One look at everything hosted here. Raises SupervisorError, OSError."""
+        """Reads and publishes once what is hosted here. Raises SupervisorError, OSError."""
         launches = self._hosted.launches()
         self._read_commit_logs({key: launch for key, launch in launches.items() if not launch.reports}, beat)
         self._publish_metrics(launches)
@@ -150,7 +150,7 @@ class AttemptReporter:
         self._silence = {key: silence for key, silence in self._silence.items() if key in launches}
 
     def _between_attempts(self, client: ZooClient, shown: set[str]) -> set[str]:
-        """Names whose last driver was here, and which no other host has taken over."""
+        """Returns the names whose last driver was here, and which no other host has taken over."""
         names = sorted(self._last_hosted)
         paths = [path for name in names for path in (self._layout.job(name), self._layout.own(name))]
         nodes = client.read_many(paths).nodes
@@ -184,7 +184,8 @@ class AttemptReporter:
         self._metrics.job_queries(name, _numbers(lease.record))
 
     def _log_start(self, key: str, launch: Launch, lease: Lease) -> None:
-        """Each phase of a start once, as the shim measured it; not again by a supervisor that came after the start."""
+        """Counts each phase of a start once, as the shim measured it, but not again in a supervisor that came
+        after the start."""
         self._phases[key] = lease.phase
         start = lease.start or StartTimes()
         phases = {"spawn": start.spawn_s, "session": start.session_s, "first_batch": start.first_batch_s}
@@ -198,7 +199,8 @@ class AttemptReporter:
         self._observed_phases[key] = observed | known
 
     def _log_silence(self, name: str, key: str, lease: Lease) -> None:
-        """``silence_s`` was true when this renewal was sent; it is as old as that, and no renewal shows twice."""
+        """Publishes since when there has been silence. ``silence_s`` was true when this renewal was sent; it
+        is as old as the renewal, and each renewal counts once."""
         seen_renewals, since_at_s = self._silence.get(key, (-1, 0.0))
         if lease.renewals != seen_renewals:
             since_at_s = boottime_s() - (lease.silence_s or 0.0)
@@ -206,7 +208,7 @@ class AttemptReporter:
         self._metrics.job_silence(name, since_at_s)
 
     def _is_starting(self) -> bool:
-        """Something here is on its way to its first batch: its phases are timed."""
+        """Says whether an attempt here is on its way to its first batch: its phases are timed."""
         return self._unborn or any(
             phase not in (Phase.RUNNING, Phase.STOPPING) for phase in self._phases.values()
         )
@@ -214,9 +216,11 @@ class AttemptReporter:
     # -- JVM applications -----------------------------------------------------------------------------------------
 
     def _read_commit_logs(self, launches: dict[str, Launch], beat: Callable[[], None]) -> None:
-        """One after the other. A store that hangs costs each of them its deadline: the loop is slow then, not stuck.
+        """Reads the commit logs one after the other. A store that hangs costs each of them its deadline: the
+        loop is slow then, not stuck.
 
-        A fresh attempt is looked at at once: what it commits before its log is first read would not be seen as its own.
+        The log of a fresh attempt is read at once, because what it commits before the first reading would not
+        be seen as its own.
         """
         due = boottime_s() - self._commits_read_at_s >= COMMITS_EVERY_S
         if due:
@@ -256,7 +260,8 @@ class AttemptReporter:
     def _event(
         commit_log: CommitLog, before: CommittedBatch | None, newest: CommittedBatch | None, *, first: bool
     ) -> dict[str, object]:
-        """What to tell the shim. ``looked`` is no sign of life, but says that there was somebody to see one."""
+        """Returns the event to report to the shim. ``looked`` is no sign of life, but says that there was
+        somebody to see one."""
         batch_id = newest.batch_id if newest is not None else None
         if first:
             return {"event": "looked", "batch_id": batch_id}
@@ -266,7 +271,7 @@ class AttemptReporter:
 
 
 def report(directory: Path, event: dict[str, object]) -> None:
-    """One datagram to the shim of ``directory``, as the bootstrap sends them. Never blocks, never raises."""
+    """Sends one datagram to the shim of ``directory``, as the bootstrap does. Never blocks, never raises."""
     try:
         folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -281,7 +286,8 @@ def report(directory: Path, event: dict[str, object]) -> None:
 
 
 def _committed(commit_log: CommitLog, launch: Launch) -> dict[str, object]:
-    """What the next start has to find there. Who may list but not read tells of life all the same."""
+    """Returns what the next start has to find there. A host that may list but not read still reports signs of
+    life."""
     try:
         committed = commit_log.committed()
     except (SupervisorError, OSError):
@@ -290,7 +296,8 @@ def _committed(commit_log: CommitLog, launch: Launch) -> dict[str, object]:
 
 
 def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
-    """Of the queries that live, by name, else id. The record holds eight at most, which bounds the series of a job."""
+    """Returns the numbers of the queries that live, by name, else by id. The record holds eight at most,
+    which bounds the series of a job."""
     ended = (QueryState.FAILED, QueryState.TERMINATED)
     live = (one for one in lease.queries if one.state not in ended)
     observed: dict[str, QueryProgress | Progress] = {one.query or one.id or "": one for one in live}

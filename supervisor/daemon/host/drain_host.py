@@ -1,11 +1,13 @@
-"""Stops every driver of this host in order: the host goes down, or its container ends, and nothing would survive it.
+"""Stops every driver of this host in order: the host goes down, or its container ends, and nothing would
+survive it.
 
-Called by ``spark-supervisor stop-drivers`` (the systemd unit of the drivers runs it at shutdown) and by a supervisor
-with ``supervisor.on_stop: stop_drivers``. Each shim is asked by SIGTERM: it stops its driver as for any orderly stop, renews
-the lease meanwhile and leaves a tombstone, so that the job starts elsewhere at once instead of after the full wait.
+``spark-supervisor stop-drivers`` calls it (the systemd unit of the drivers runs that at shutdown), and so
+does a supervisor with ``supervisor.on_stop: stop_drivers``. It sends SIGTERM to each shim, which stops its
+driver as for any orderly stop, renews the lease meanwhile and leaves a tombstone, so that the job starts
+elsewhere at once instead of after the full wait.
 
-It kills nothing and writes nothing itself. What does not stop in time is left to the shims, which kill at the end of
-``stop_grace``, and to whoever ends the host.
+It kills nothing and writes nothing itself. What does not stop in time is left to the shims, which kill at the
+end of ``stop_grace``, and to whatever ends the host.
 """
 
 from __future__ import annotations
@@ -31,15 +33,18 @@ log = structlog.get_logger(__name__)
 
 SLICE_S = 0.2
 UNBORN_S = 5.0
-"""A run directory whose shim has not said which process it is: it is being started right now, or nobody is there."""
+"""For this long a run directory may not say which process its shim is, because it may be starting right now;
+after that, nobody is there."""
 
 MARGIN_S = 10.0
-"""Beside the longest ``stop_grace``: time to kill the trees and to write the tombstones."""
+"""This is added to the longest ``stop_grace``: it is the time to kill the trees and to write the
+tombstones."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainedHost:
-    """Attempts as ``<uid>.<attempt>``. ``left``: their shims still ran when the time was over."""
+    """Lists attempts as ``<uid>.<attempt>``. The shims of those in ``left`` still ran when the time was
+    over."""
 
     stopped: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
@@ -47,7 +52,8 @@ class DrainedHost:
 
 @dataclass
 class _Leaving:
-    """One attempt. ``pidfd``: of its shim, None before it is known."""
+    """Holds the state of one attempt that is to end. ``pidfd`` is that of its shim, or None before it is
+    known."""
 
     key: str
     seen_at_s: float
@@ -61,11 +67,11 @@ def stop_drivers(
     timeout_s: float | None = None,
     hurry: Callable[[], bool] = lambda: False,
 ) -> DrainedHost:
-    """Ask every shim below ``attempts_dir`` to stop, and wait until all have ended.
+    """Sends a stop to every shim below ``attempts_dir``, and waits until all have ended.
 
-    ``timeout_s``: None means the longest ``stop_grace`` of the attempts found, and some. ``hurry``: asked again and again;
-    true ends the wait. Attempts that appear meanwhile are asked too. Idempotent. Raises OSError when the directory
-    exists and cannot be read.
+    If ``timeout_s`` is None, the limit is the longest ``stop_grace`` of the attempts found, plus
+    ``MARGIN_S``. ``hurry`` is called again and again; if it returns True, the wait ends. Attempts that appear
+    meanwhile are stopped too. It is idempotent. Raises OSError when the directory exists and cannot be read.
     """
     begun_at_s = boottime_s()
     known: dict[str, _Leaving] = {}
@@ -106,7 +112,8 @@ def _ask_new(attempts_dir: Path, known: dict[str, _Leaving]) -> None:
 
 
 def _ask(directory: Path, one: _Leaving) -> None:
-    """SIGTERM to exactly the shim that wrote ``shim.json``; a pid that was given to another process is never signalled."""
+    """Sends SIGTERM to exactly the shim that wrote ``shim.json``; a pid that was given to another process is
+    never signalled."""
     shim = run_dir.read_process(str(directory / run_dir.SHIM))
     if shim is None:
         one.over = not directory.exists() or boottime_s() - one.seen_at_s >= UNBORN_S
@@ -135,7 +142,7 @@ def _grace_s(directory: Path) -> float:
 
 
 def _await_one(waiting: list[_Leaving]) -> None:
-    """Until a shim ends, or for a moment."""
+    """Waits until a shim ends, or for a moment."""
     poller = select.poll()
     by_fd = {one.pidfd: one for one in waiting if one.pidfd is not None}
     for descriptor in by_fd:

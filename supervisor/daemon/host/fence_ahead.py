@@ -1,6 +1,8 @@
-"""The jar of the storage fence, made while nobody waits for it: else the first start on this host would, for 1 to 3 s.
+"""Builds the jar of the storage fence while nobody waits for it; otherwise the first start on this host
+would, for 1 to 3 s.
 
-One thread that ends when that is done, or has failed; then the first start tries for itself. Called by ``supervisor``.
+One thread does it. It ends when that is done or has failed; then the first start tries for itself.
+``daemon.process.supervisor`` starts it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 class FenceAhead:
-    """``environ``: the supervisor's environment."""
+    """Builds the jar once. ``environ`` is the supervisor's environment."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str] | None = None) -> None:
         self._settings = settings

@@ -1,31 +1,37 @@
-"""What the guardian decides about one attempt of this host (protocol §7.4), sans I/O: ``step(guarded_attempt, event, now)``.
+"""Decides for the guardian about one attempt of this host (protocol §7.4), sans I/O, in
+``step(guarded_attempt, event, now)``.
 
-========  ===================================================  ========================================================
-stage     what is going on                                     what ends it
-========  ===================================================  ========================================================
-unborn    the run directory is read until it names a shim;     a shim → watched; one of an earlier boot → removing;
-          another supervisor's is left alone                   no shim for 15 s: the directory is removed
-watched   shim and deadline file are looked at                 ``model.second_killer`` acts → killing;
-                                                               a stranger → removing
-killing   the shim, then its tree, until nothing is seen       tree proven empty → burying; not provable → removing
-burying   /own is read, and the tombstone written              written, or /own is not about this claim → removing;
-                                                               /own unbelievable for long → removing
-removing  the run directory is removed, once nobody lives there
-========  ===================================================  ========================================================
+========  =============================================  =====================================================
+stage     what is going on                               what ends it
+========  =============================================  =====================================================
+unborn    the run directory is read until it names a     a shim → watched; one of an earlier boot → removing;
+          shim; that of another supervisor is left       no shim for 15 s: the directory is removed
+          alone
+watched   the shim and the deadline file are probed      ``model.second_killer`` acts → killing;
+                                                         a stranger → removing
+killing   the shim is killed, then its tree, until       tree proven empty → burying;
+          nothing is seen                                not provable → removing
+burying   /own is read, and the tombstone is written     written, or /own is not about this claim → removing;
+                                                         /own unbelievable for long → removing
+removing  the run directory is removed, once nobody
+          lives there
+========  =============================================  =====================================================
 
 What is never bent:
 
-* No tombstone before the tree was *proven* empty, and only over this very claim, at the version just read. Without
-  proof nothing is written, and the leader waits the full time.
+* No tombstone is written before the tree was *proven* empty, and only over this very claim, at the version
+  just read. Without proof nothing is written, and the leader waits the full time.
 * /own that is absent, unreadable or older than the assignment is *unknown*: nothing is written.
 * A claim that the dead shim had sent may still commit: while /own shows the assignment, it is waited for.
-* Run files of an earlier boot are removed and nothing else (F58): that the host was booted would prove its tree gone,
-  but that the files are of this very host is only what they say, and a tombstone on the strength of a copied or shared
-  directory would start a second driver. The leader's full wait is mostly over by then.
-* A living shim has the lock of its directory, from before it writes that it is there. Where the lock is free and the process
-  that is named lives, that one is a stranger (the directory was copied): nobody is killed on the strength of it.
+* Run files of an earlier boot are removed, and nothing else is done (F58). That the host was booted would
+  prove their tree gone, but that the files are of this very host is only what they say, and a tombstone on
+  the strength of a copied or shared directory would start a second driver. The leader's full wait is mostly
+  over by then.
+* A living shim holds the lock of its directory from before it writes that it is there. Where the lock is free
+  and the process that is named lives, that process is a stranger (the directory was copied): nobody is killed
+  on the strength of it.
 
-One request is under way at a time. Called by ``guardian``.
+One request is under way at a time. ``guardian`` calls this module.
 """
 
 from __future__ import annotations
@@ -47,10 +53,11 @@ from supervisor.records.layout import Layout
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit, tombstone
 
 UNBORN_S = 15.0
-"""A run directory without a shim for so long was left by an agent that crashed before it started one."""
+"""A run directory without a shim for this long was left by an agent that crashed before it started one."""
 
 CLAIM_UNDER_WAY_S = 20.0
-"""A claim that a dead shim has sent may still commit: the longest session time-out in use, and some."""
+"""A claim that a dead shim has sent may still commit for this long: the longest session time-out in use, and
+a margin."""
 
 DOUBT_S = 600.0
 _RETRY_S = 1.0
@@ -58,7 +65,7 @@ _KILLED_S = 0.001
 
 
 class GuardStage(StrEnum):
-    """Where the attempt stands; the table is above."""
+    """Names where the attempt stands; the table is above."""
 
     UNBORN = "unborn"
     WATCHED = "watched"
@@ -72,14 +79,14 @@ class GuardStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GuardTick:
-    """Time passed. ``connected``: a request can be sent."""
+    """Says that time has passed. ``connected`` is True if a request can be sent."""
 
     connected: bool
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryRead:
-    """What the run directory holds; None: not there, or not believable."""
+    """Holds what the run directory contains; None stands for a file that is not there or not believable."""
 
     launch: Launch | None
     shim: ShimRecord | None
@@ -87,14 +94,15 @@ class DirectoryRead:
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """The process that is named lives, but not here."""
+    """Says that the process that is named lives, but not in this directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnershipRead:
-    """Answer to ``ReadOwn``. ``driver_began_at_s``: when the driver's process was started, None: not known.
+    """Answers ``ReadOwn``. ``driver_began_at_s`` is when the driver's process was started, or None if that is
+    not known.
 
-    ``at``: wall time, for display.
+    ``at`` is wall time, for display.
     """
 
     own: Seen[Ownership]
@@ -104,12 +112,12 @@ class OwnershipRead:
 
 @dataclass(frozen=True, slots=True)
 class Buried:
-    """The tombstone has committed."""
+    """Says that the tombstone has committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitUnanswered:
-    """The request was rejected, not sent, or its outcome is unknown: /own is read again."""
+    """Says that the request was rejected, not sent, or has an unknown outcome: /own is read again."""
 
 
 Event: TypeAlias = (
@@ -130,31 +138,31 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """KILL_SHIM says ``ShimStruck``, KILL_TREE says ``TreeStruck``."""
+    """Kills. KILL_SHIM is answered by ``ShimStruck``, KILL_TREE by ``TreeStruck``."""
 
     act: Act
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOwn:
-    """Says ``OwnershipRead`` or ``CommitUnanswered``."""
+    """Reads /own. The answer is ``OwnershipRead`` or ``CommitUnanswered``."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitBurial:
-    """Says ``Buried`` or ``CommitUnanswered``."""
+    """Commits the tombstone. The answer is ``Buried`` or ``CommitUnanswered``."""
 
     transaction: Transaction
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove the run directory, if nobody lives there. Asked for again until it is gone."""
+    """Removes the run directory, if nobody lives there. It is repeated until the directory is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogGuard:
-    """One line of the log. ``event``: of ``supervisor.logs.events``."""
+    """Writes one line of the log. ``event`` is one of ``supervisor.logs.events``."""
 
     event: str
     level: str
@@ -169,7 +177,8 @@ Effect: TypeAlias = Strike | ReadOwn | CommitBurial | Remove | LogGuard
 
 @dataclass(frozen=True, slots=True)
 class GuardedAttempt:
-    """One attempt of this host. Times in BOOTTIME seconds. ``supervisor``, ``boot_id``: of the guardian itself."""
+    """Holds the state of one attempt of this host, with times in BOOTTIME seconds. ``supervisor`` and
+    ``boot_id`` are those of the guardian itself."""
 
     key: str
     supervisor: str
@@ -187,21 +196,23 @@ class GuardedAttempt:
 
     @property
     def cause(self) -> Cause:
-        """Why the driver died, if it did not end by itself."""
+        """Returns why the driver died, if it did not end by itself."""
         return Cause.LEASE_EXPIRED if self.killer.due else Cause.SHIM_DIED
 
 
 def step(
     guarded_attempt: GuardedAttempt, event: Event, now_s: float
 ) -> tuple[GuardedAttempt, tuple[Effect, ...]]:
-    """The guarded attempt after ``event``, and what to do, in order. Pure. An event out of turn changes nothing."""
+    """Returns the guarded attempt after ``event``, and the effects to carry out, in order. It is pure. An
+    event out of turn changes nothing."""
     turn = _Turn(guarded_attempt, now_s)
     turn.handle(event)
     return turn.guarded_attempt, tuple(turn.effects)
 
 
 def next_wake_at_s(guarded_attempt: GuardedAttempt) -> float | None:
-    """When it wants to be looked at, at the latest (BOOTTIME); None: every p will do."""
+    """Returns when the attempt needs its next step at the latest (BOOTTIME), or None if once per period p is
+    enough."""
     return (
         second_killer.next_probe_at_s(guarded_attempt.killer)
         if guarded_attempt.stage is GuardStage.WATCHED
@@ -210,7 +221,8 @@ def next_wake_at_s(guarded_attempt: GuardedAttempt) -> float | None:
 
 
 class _Turn:
-    """One step: a guarded attempt that is replaced as the turn goes on, and the effects so far."""
+    """Makes one step: it holds a guarded attempt that is replaced as the turn goes on, and the effects so
+    far."""
 
     def __init__(self, guarded_attempt: GuardedAttempt, now_s: float) -> None:
         self.guarded_attempt = guarded_attempt
@@ -355,7 +367,8 @@ class _Turn:
             self.set(stage=GuardStage.REMOVING)
 
     def exit(self, own: Ownership, driver_began_at_s: float | None) -> Exit:
-        """A stop that was requested before is a stop, whatever killed the driver in the end."""
+        """Returns the exit to record. A stop that was requested before is a stop, whatever killed the driver
+        in the end."""
         ran_s = (
             0.0
             if driver_began_at_s is None

@@ -1,12 +1,15 @@
-"""The third killer (protocol §7.4): the supervisor as guardian of the attempts of its host, and the one who buries them.
+"""Is the third killer (protocol §7.4): the supervisor guards the attempts of its host, and writes their
+tombstones.
 
-It looks at ``<runtime_dir>/attempts``, holds a pidfd per shim, and does for each what ``guarded_attempt.step``
-decides: kill at once when a shim is dead, else at deadline − p; write the tombstone of what is proven dead; remove
-the run directory. Adoption is nothing special: a supervisor that starts finds the shims of its predecessor here (I6).
+The guardian lists ``<runtime_dir>/attempts``, holds a pidfd per shim, and does for each what
+``guarded_attempt.step`` decides: it kills at once when a shim is dead, else at deadline − p; writes the
+tombstone of what is proven dead; and removes the run directory. Adoption is nothing special: a supervisor
+that starts finds the shims of its predecessor here (I6).
 
-Driven by a loop of the daemon: ``tick`` whenever one of ``fds`` is readable, and after the seconds that it returned.
-It decides nothing, never starts anything, never renews, never blocks on ZooKeeper (one asynchronous request per attempt),
-and touches no run directory of another supervisor, and nothing whose name is not that of an attempt.
+A loop of the daemon drives it: it calls ``tick`` whenever one of ``fds`` is readable, and after the seconds
+that the last ``tick`` returned. The guardian decides nothing, never starts anything, never renews, never
+blocks on ZooKeeper (one asynchronous request per attempt), and touches no run directory of another
+supervisor, and nothing whose name is not that of an attempt.
 """
 
 from __future__ import annotations
@@ -67,9 +70,8 @@ _SLICE_S = 0.05
 
 @dataclass
 class GuardedProcess:
-    """A guarded attempt, and what is held open for it. ``tree`` None: there was no shim so far, or it could not be
-    watched yet.
-    """
+    """Holds a guarded attempt and what is kept open for it. ``tree`` is None if there was no shim so far, or
+    if the shim could not be watched yet."""
 
     directory: str
     guarded_attempt: GuardedAttempt
@@ -79,7 +81,8 @@ class GuardedProcess:
 
     @property
     def about(self) -> dict[str, Any]:
-        """Whom a line of the log is about. The job is not known before its launch file was read."""
+        """Returns the fields by which a line of the log names the attempt. The job is not known before its
+        launch file was read."""
         job = (
             {}
             if self.guarded_attempt.launch is None
@@ -89,9 +92,11 @@ class GuardedProcess:
 
 
 class Guardian:
-    """``client``: the registry as it is now, None while there is none. ``supervisor``: our id.
+    """Guards the attempts of this host. ``client`` returns the registry's client as it is now, or None while
+    there is none. ``supervisor`` is the id of this supervisor.
 
-    ``on_kill``: is told of each driver tree that was killed here: by whom (shim, twin, guardian), in what seconds.
+    ``on_kill`` is called for each driver tree that was killed here, with the killer (shim, twin or guardian)
+    and the seconds that it took.
     """
 
     def __init__(
@@ -118,7 +123,8 @@ class Guardian:
     # -- for the daemon ------------------------------------------------------------------------------------------------
 
     def fds(self) -> list[int]:
-        """Descriptors that become readable when there is something to do: shims that ended, answers of ZooKeeper."""
+        """Returns descriptors that become readable when there is something to do: shims that ended, answers
+        of ZooKeeper."""
         return [
             self._wake,
             *(
@@ -129,15 +135,15 @@ class Guardian:
         ]
 
     def keys(self) -> frozenset[str]:
-        """``<uid>.<attempt>`` of all run directories as of the last tick."""
+        """Returns ``<uid>.<attempt>`` of all run directories as of the last tick."""
         return frozenset(self._watched)
 
     def guarded_attempts(self) -> tuple[GuardedAttempt, ...]:
-        """For display."""
+        """Returns the guarded attempts, for display."""
         return tuple(watched.guarded_attempt for watched in self._watched.values())
 
     def tick(self, now_s: float) -> float:
-        """Do what is due. Returns the seconds after which it wants to be called again (at most p)."""
+        """Does what is due. Returns the seconds after which it wants to be called again (at most p)."""
         self._take_answers(now_s)
         self._list_posts(now_s)
         reap_finished()
@@ -168,7 +174,7 @@ class Guardian:
         return min([SECOND_KILLER_PERIOD_S, *([_SLICE_S / 5] if killing else []), *wakes])
 
     def close(self) -> None:
-        """Let go of everything; the shims go on."""
+        """Closes everything that is held; the shims go on."""
         for watched in self._watched.values():
             self._forget(watched)
         self._watched.clear()
@@ -190,7 +196,7 @@ class Guardian:
             watched.pidfd = None
 
     def _attend(self, watched: GuardedProcess, now_s: float) -> None:
-        """On to the next stage, as far as it goes now."""
+        """Moves the attempt on to the next stages, as far as it goes now."""
         stage = None
         while stage is not watched.guarded_attempt.stage:
             stage = watched.guarded_attempt.stage
@@ -282,7 +288,7 @@ class Guardian:
             client.read_many_async((self._own_path(watched.guarded_attempt),), partial(self._answered, key))
 
     def _answered(self, key: str, answer: Reads | Committed | SupervisorError) -> None:
-        """In the connection thread of the client."""
+        """Queues an answer; it runs in the connection thread of the client."""
         self._answers.put((key, answer))
         try:
             os.eventfd_write(self._wake, 1)
@@ -325,9 +331,10 @@ class Guardian:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _remove(self, watched: GuardedProcess) -> None:
-        """Tried again at each tick: the twin may still live there for a moment, and must see its files.
+        """Removes the run directory. It is tried again at each tick, because the twin may still live there
+        for a moment and must see its files.
 
-        Once it is gone it is forgotten: what has the same name at the next tick is the next shim's.
+        Once the directory is gone it is forgotten: one of the same name at the next tick is the next shim's.
         """
         shim = watched.guarded_attempt.shim
         if shim is None:
@@ -342,7 +349,8 @@ class Guardian:
             self._watched.pop(watched.guarded_attempt.key, None)
 
     def _last_probe(self, watched: GuardedProcess) -> None:
-        """Nobody lives there any more: its log is kept, its kills are counted. Neither keeps it from being removed."""
+        """Keeps the log of a directory where nobody lives any more, and counts its kills. If either fails,
+        the directory is removed all the same."""
         kills, killer = run_dir.read_kills(watched.directory), watched.guarded_attempt.killer
         if killer.deadline_at_s is not None and not any(by == "twin" for by, _ in kills):
             # a driver was to be killed, and no twin was left to do it

@@ -1,9 +1,11 @@
-"""What may take its time, or hang on a disk, without harm to anybody: keeping the logs of shims, asking the store how it is.
+"""Does what may take its time, or hang on a disk, without harm to anybody: it keeps the logs of shims and
+probes the store.
 
-One thread, not watched by the watchdog: nothing waits for it. A shim writes its log into its run directory (memory), so
-that no disk can stop it; when the attempt is over the guardian puts that log aside (``ENDED``), and here it is moved to
-``<log_dir>/<name>/<uid>.<attempt>.shim.log``, beside the output of the driver; logs of old attempts go then. The store is
-asked every 30 s whether it can be used: a store that is down shows in no driver, only in the next start.
+It has one thread, which the watchdog does not watch, because nothing waits for it. A shim writes its log into
+its run directory (memory), so that no disk can stop it. When the attempt is over the guardian puts that log
+aside (``ENDED``), and this thread moves it to ``<log_dir>/<name>/<uid>.<attempt>.shim.log``, beside the
+output of the driver, and removes logs of old attempts. It probes every 30 s whether the store can be used: a
+store that is down shows in no driver, only in the next start.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ ATTEMPTS_KEPT = 20
 
 
 class Housekeeper:
-    """``ended``: ``<runtime_dir>/shim-logs``. ``check_store``: raises SupervisorError if the store can't be used."""
+    """Runs the thread. ``ended`` is ``<runtime_dir>/shim-logs``. ``check_store`` raises SupervisorError if
+    the store can't be used."""
 
     def __init__(self, ended: Path, log_dir: Path, check_store: Callable[[], None], metrics: Metrics) -> None:
         self._ended = ended
@@ -52,7 +55,8 @@ class Housekeeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Whatever it hangs on is left to it; what is not moved yet is moved by the next supervisor."""
+        """Stops the thread, without waiting for what hangs. The next supervisor moves the logs that are not
+        moved yet."""
         self._thread.stop()
 
     def _run(self) -> None:
@@ -64,7 +68,8 @@ class Housekeeper:
             self._stopping.wait(PERIOD_S)
 
     def keep_logs(self) -> None:
-        """Move what the guardian has put aside, each by itself. Tried again later if there is no room."""
+        """Moves the logs that the guardian has put aside, each by itself. If there is no room, it is tried
+        again later."""
         trouble = ""
         try:
             paths = sorted(self._ended.iterdir())
@@ -91,7 +96,7 @@ class Housekeeper:
         prune(directory)
 
     def ask_store(self) -> None:
-        """Is it usable now? Says so when that has changed."""
+        """Probes whether the store is usable now, and logs when that has changed."""
         try:
             self._check_store()
         except SupervisorError as error:
@@ -111,10 +116,11 @@ class Housekeeper:
 
 
 def prune(directory: Path) -> None:
-    """Keep the logs of a job's newest ``ATTEMPTS_KEPT`` attempts on this host: a crash loop must not fill the disk.
+    """Keeps the logs of a job's newest ``ATTEMPTS_KEPT`` attempts on this host, so that a crash loop does not
+    fill the disk.
 
-    The newest are those that were written to last; an attempt that runs began after all others of its job had ended.
-    Raises OSError.
+    The newest are those that were written to last; an attempt that runs began after all others of its job had
+    ended. Raises OSError.
     """
     newest: dict[str, float] = {}
     files = [path for path in directory.iterdir() if path.is_file()]
@@ -128,11 +134,12 @@ def prune(directory: Path) -> None:
 
 
 def _attempt_of(path: Path) -> str:
-    """``<uid>.<attempt>`` of ``<uid>.<attempt>.log``, ``….log.1``, ``….shim.log``."""
+    """Returns ``<uid>.<attempt>`` of ``<uid>.<attempt>.log``, ``….log.1`` and ``….shim.log``."""
     return ".".join(path.name.split(".")[:2])
 
 
 def put_aside(run_dir_log: Path, ended: Path, job: str, key: str) -> None:
-    """The log of an attempt that is over, out of its run directory: a rename within one file system. Raises OSError."""
+    """Moves the log of an attempt that is over out of its run directory, by a rename within one file system.
+    Raises OSError."""
     ended.mkdir(mode=0o700, exist_ok=True)
     run_dir_log.rename(ended / f"{job}.{key}.log")

@@ -1,10 +1,13 @@
-"""From an assignment to a running shim: spec and files from the store, ``Launch``, run directory, process.
+"""Turns an assignment into a running shim: it gets spec and files from the store and makes ``Launch``, run
+directory, process.
 
-Called by the agent, in one of a few threads. Touches no record of ZooKeeper: a refusal is raised as ``Refused`` and
-recorded by the agent; ``Unreachable`` and ``AccessDenied`` mean that it may be tried again. Starting the same assignment
-twice does nothing the second time; if a second shim is started all the same, its claim fails.
+The agent calls it, in one of a few threads. It touches no record of ZooKeeper: a refusal is raised as
+``Refused`` and recorded by the agent; ``Unreachable`` and ``AccessDenied`` mean that it may be tried again.
+Starting the same assignment twice does nothing the second time; if a second shim is started all the same, its
+claim fails.
 
-A PySpark driver whose checkpoint on S3 is still being looked at is started, and waits for what comes of it (``gate``).
+A PySpark driver whose checkpoint on S3 is still being checked is started, and waits for the verdict
+(``start_barrier``).
 """
 
 from __future__ import annotations
@@ -47,12 +50,14 @@ log = structlog.get_logger(__name__)
 
 LAUNCH_MAX_BYTES = 4 * 2**20
 TRUST_CHECK_LASTS_S = 2.0
-"""A shim has 10 s from the look to its connection (``shim.claim``), and has to be started in them."""
+"""A shim has 10 s from the trust check to its connection (``shim.claim``), and has to be started within
+them."""
 
 
 def read_launch(directory: str, key: str) -> Launch | None:
-    """The launch file of the run directory ``key``; None: there is none. Raises OSError; Corrupt if it can't be believed, or
-    is about another attempt, or about a cgroup that is not the attempt's own: whoever is there is left alone."""
+    """Returns the launch file of the run directory ``key``, or None if there is none. Raises OSError. Raises
+    Corrupt if the file can't be believed, or is about another attempt, or about a cgroup that is not the
+    attempt's own: the processes there are left alone."""
     path = f"{directory}/{run_dir.LAUNCH}"
     data = run_dir.read_file(path, LAUNCH_MAX_BYTES + 1)
     if data is None:
@@ -71,9 +76,10 @@ def read_launch(directory: str, key: str) -> Launch | None:
 
 
 class TrustCheck(NamedTuple):
-    """When the agent looked last whether the registry is to be trusted, and how to look again (``agent._look``).
+    """Holds when the agent last checked whether the registry is to be trusted, and how to check again
+    (``agent._trusted_at``).
 
-    ``known``: what the registry knows of the job's checkpoint.
+    ``known`` is what the registry knows of the job's checkpoint.
     """
 
     looked_s: float
@@ -81,12 +87,14 @@ class TrustCheck(NamedTuple):
     known: KnownCheckpoint = KnownCheckpoint()
 
     def lately(self) -> float | None:
-        """BOOTTIME before the newest trust check, made anew when that is too old; None: no trust. Raises Unreachable."""
+        """Returns the BOOTTIME before the newest trust check, which is made anew when it is too old, or None
+        if there is no trust. Raises Unreachable."""
         return self.looked_s if boottime_s() - self.looked_s < TRUST_CHECK_LASTS_S else self.again()
 
 
 class HostedAttempts:
-    """The attempts of this host, as its run directories say: also those that an earlier supervisor started here."""
+    """Lists the attempts of this host, as its run directories say, including those that an earlier supervisor
+    started here."""
 
     def __init__(self, runtime_dir: Path, log_dir: Path) -> None:
         self.attempts_dir = runtime_dir / "attempts"
@@ -94,12 +102,14 @@ class HostedAttempts:
         self.artifacts_dir = runtime_dir / "artifacts"
         self.log_dir = log_dir
         self.fresh = threading.Event()
-        """Something was started: whoever times starts (``hosting``) looks now."""
+        """It is set when a shim was started: ``attempt_reporter``, which times starts, then begins its next
+        round at once."""
         self._launches: dict[str, Launch] = {}
         self._lock = threading.Lock()
 
     def keys(self) -> frozenset[str]:
-        """``<uid>.<attempt>`` of every run directory. An unlistable directory has none to show, and starts nothing."""
+        """Returns ``<uid>.<attempt>`` of every run directory. An unlistable directory has none to show, and
+        starts nothing."""
         try:
             return frozenset(
                 entry.name for entry in self.attempts_dir.iterdir() if not entry.name.startswith(".")
@@ -111,7 +121,8 @@ class HostedAttempts:
         return (self.attempts_dir / key).exists()
 
     def launches(self) -> dict[str, Launch]:
-        """What is hosted, by key. An unreadable launch file is left out: the guardian deals with it."""
+        """Returns what is hosted, by key. An unreadable launch file is left out: the guardian deals with
+        it."""
         keys = self.keys()
         with self._lock:
             self._launches = {key: known for key, known in self._launches.items() if key in keys}
@@ -125,7 +136,8 @@ class HostedAttempts:
             return dict(self._launches)
 
     def is_alive(self, key: str) -> bool:
-        """Its shim lives, or is about to; a run directory that is only waiting to be removed occupies nothing."""
+        """Says whether the shim lives, or is about to; a run directory that only waits to be removed occupies
+        nothing."""
         shim = run_dir.read_process(str(self.attempts_dir / key / run_dir.SHIM))
         try:
             return shim is None or processes.alive(shim.process)
@@ -136,8 +148,9 @@ class HostedAttempts:
         return self.log_dir / given.name / f"{given.uid}.{given.attempt}.log"
 
     def tidy(self, under_way: frozenset[str]) -> None:
-        """Remove the working directories of attempts that are over, files that no hosted uid needs, and what an agent
-        that was killed left half made. ``under_way``: keys that may be starting just now."""
+        """Removes the working directories of attempts that are over, files that no hosted uid needs, and what
+        an agent that was killed left half made. ``under_way`` holds the keys that may be starting just
+        now."""
         run_dir.remove_drafts(str(self.attempts_dir), under_way)
         keys = self.keys() | under_way
         _remove_others(self.work_dir, keys)
@@ -145,7 +158,8 @@ class HostedAttempts:
 
 
 class Launcher:
-    """``cgroup_parent``: where attempts get a cgroup of their own, or None where there is no usable cgroup v2."""
+    """Starts attempts. ``cgroup_parent`` is the directory where attempts get a cgroup of their own, or None
+    where there is no usable cgroup v2."""
 
     def __init__(
         self,
@@ -167,7 +181,8 @@ class Launcher:
         self._barrier = StartBarrier(host, hosted.attempts_dir, metrics)
 
     def start(self, given: Assignment, trust_check: TrustCheck, ended_before: str | None = None) -> None:
-        """Start the shim of ``given``, unless ``look`` shows doubt. ``ended_before``: the cause of the exit before it.
+        """Starts the shim of ``given``, unless ``trust_check`` shows doubt. ``ended_before`` is the cause of
+        the previous exit.
 
         Raises Refused, Unreachable, AccessDenied.
         """
@@ -208,8 +223,8 @@ class Launcher:
         )
 
     def check_again(self) -> dict[str, str]:
-        """Begin to look for drivers that wait at their gate, because whoever had to tell them could not. Returns why those
-        are not told of which it is known, by key. Called in each round of the agent."""
+        """Begins checks for drivers that wait at the barrier because nobody is about to write their verdict.
+        Returns, by key, why verdicts that are known can't be written. The agent calls it in each round."""
         for key, launch in self._barrier.waiting(self._hosted.launches).items():
             given, known = launch.assignment, KnownCheckpoint(launch.checkpoint, launch.remembered)
             check = self._check(given, known, partial(self._spec, given))
@@ -217,12 +232,12 @@ class Launcher:
         return self._barrier.unwritten
 
     def _started(self, key: str, launch: Launch) -> int | None:
-        """The shim's pid; None: it was started before."""
+        """Starts the shim and returns its pid, or None if it was started before."""
         directory = self._make_run_dir(key, launch)
         return self._spawn(directory, launch) if directory is not None else None
 
     def _started_held(self, key: str, launch: Launch, check: PreflightCheck) -> int | None:
-        """As ``_started``, of a driver that waits for what comes of ``check``."""
+        """Does the same as ``_started`` for a driver that waits for the result of ``check``."""
         with self._barrier.about_to_start(key):
             shim = self._started(key, self._barrier.held(key, launch))
             if shim is not None:
@@ -230,12 +245,13 @@ class Launcher:
             return shim
 
     def refused(self, why: Refused) -> None:
-        """For the metrics of this host."""
+        """Counts a refusal in the metrics of this host."""
         self._metrics.count_refusal(why.cause.value)
 
     @contextmanager
     def _room(self, key: str, given: Assignment) -> Iterator[None]:
-        """A place is taken from the look at what is free until the run directory shows it: threads start side by side.
+        """Reserves a slot from the check of what is free until the run directory shows the attempt, because
+        threads start attempts side by side.
 
         Raises Refused.
         """
@@ -249,7 +265,8 @@ class Launcher:
                 self._taking.pop(key, None)
 
     def _check_room(self, key: str, given: Assignment) -> None:
-        """The leader counts too; this is for a leader that did not know better (protocol §8: the agent refuses locally)."""
+        """Raises Refused if there is no room. The leader counts too; this is for a leader that did not know
+        better (protocol §8: the agent refuses locally)."""
         capacity = self._settings.supervisor.capacity
         launches = self._hosted.launches().items()
         hosted = {other: launch.assignment for other, launch in launches if self._hosted.is_alive(other)}
@@ -300,7 +317,8 @@ class Launcher:
             raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
 
     def _require_allowed(self, spec: JobSpec) -> None:
-        """By this host's own configuration, whatever the leader's says; a directory where it really is. Raises Refused."""
+        """Checks the checkpoint against this host's own configuration, whatever the leader's says; a
+        directory counts by its real path. Raises Refused."""
         site, location = site_policy(self._settings.policy), spec.checkpoint
         why = site.why_no_checkpoint(location)
         if why is None and location is not None and ANYWHERE not in site.checkpoints:
@@ -320,7 +338,8 @@ class Launcher:
         return access_of_store(self._settings.store, self._settings.policy.endpoints)
 
     def _fetch(self, given: Assignment, stored: str) -> Path:
-        """``<sha256>/<filename>`` of a spec's ``store:`` reference → the verified file, kept per uid on this host."""
+        """Fetches ``<sha256>/<filename>`` of a spec's ``store:`` reference and returns the verified file,
+        which is kept per uid on this host."""
         sha256, _, filename = stored.partition("/")
         key = artifact_key(given.name, given.uid, sha256, filename)
         return self._blobs().fetch_artifact(key, self._hosted.artifacts_dir / given.uid)

@@ -1,9 +1,10 @@
-"""The preflight of a start on this host: is the checkpoint there that the job left? Called by ``starting``, beside the
-preparation of the files and, on S3, beside the start of the driver, so that it costs no time.
+"""Runs the preflight of a start on this host: is the checkpoint there that the job left? ``launcher`` calls
+it, beside the preparation of the files and, on S3, beside the start of the driver, so that it costs no time.
 
-A PySpark driver waits at its gate, before the application's first line (``spark/bootstrap.py``). A JVM application runs no
-code of ours that could wait: there the check comes before exec. What cannot be checked (HDFS, or S3 with credentials that
-only the job has) is started all the same, and said.
+A PySpark driver waits at the start barrier, before the application's first line (``spark/bootstrap.py``). A
+JVM application runs no code of this project that could wait, so there the check comes before exec. What
+cannot be checked (HDFS, or S3 with credentials that only the job has) is started all the same, and that is
+logged.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ log = structlog.get_logger(__name__)
 
 
 class KnownCheckpoint(NamedTuple):
-    """What the registry knows of the job's checkpoint. ``remembered``: what a start has to find there; it goes with the
-    launch, for the next one. ``left_by``: the job that committed batches there before; matters at a first start only."""
+    """Holds what the registry knows of the job's checkpoint. ``remembered`` is what a start has to find
+    there; it goes with the launch, for the next start. ``left_by`` is the job that committed batches there
+    before; it matters at a first start only."""
 
     location: str | None = None
     remembered: CheckpointExpectation | None = None
@@ -39,9 +41,10 @@ class KnownCheckpoint(NamedTuple):
 
 
 class PreflightCheck:
-    """A check of a checkpoint that goes on beside what its owner does, in a thread that nobody has to wait for.
+    """Runs a check of a checkpoint beside what its owner does, in a thread for which nobody has to wait.
 
-    ``check`` is carried out in that thread; None means that there is nothing to check, and it is over."""
+    ``check`` is called in that thread; None means that there is nothing to check, and that the check is over.
+    """
 
     def __init__(self, check: Callable[[], None] | None = None, *, may_last: bool = False) -> None:
         self.took_s = 0.0
@@ -59,29 +62,31 @@ class PreflightCheck:
 
     @property
     def may_be_awaited_later(self) -> bool:
-        """It is not over, and may take its time. Never of a first start: that the job was claimed there is taken for a sign
-        that what others left was checked (``agent._known``). A directory answers at once, or hangs."""
+        """Says whether the check is not over and may take its time. It is so neither for a first start,
+        because that the job was claimed there is taken for a sign that what others left was checked
+        (``agent._known``), nor for a directory, which answers at once, or hangs."""
         return self._may_last and not self._over.done()
 
     @property
     def has_no_answer(self) -> bool:
-        """It is over, and nothing is known."""
+        """Says whether the check is over and nothing is known."""
         error = self._over.exception() if self._over.done() else None
         return error is not None and not isinstance(error, Refused)
 
     def wait(self) -> None:
-        """Until it is over, whatever comes of it."""
+        """Waits until the check is over, whatever its result."""
         self._over.exception()
 
     def wait_for_answer(self) -> None:
-        """Await its end.
+        """Awaits the end of the check.
 
-        Raises Refused (``BAD_CHECKPOINT``, with finding and remedy), Unreachable (nothing is known: tried again).
+        Raises Refused (``BAD_CHECKPOINT``, with finding and remedy) and Unreachable (nothing is known: it is
+        tried again).
         """
         self._over.result()
 
     def then(self, work: Callable[[], None]) -> None:
-        """Call ``work`` when it is over: in its thread, or here if it is over already."""
+        """Calls ``work`` when the check is over: in its thread, or in the caller's if it is over already."""
         self._over.add_done_callback(lambda _over: work())
 
     def _run(self, check: Callable[[], None]) -> None:
@@ -95,7 +100,7 @@ class PreflightCheck:
 def check_of(
     given: Assignment, known: KnownCheckpoint, store: S3Access, conf: Callable[[], Mapping[str, str]]
 ) -> PreflightCheck:
-    """Begins a check. ``conf`` gives the properties of the job, in the thread of the check."""
+    """Begins a check. ``conf`` returns the properties of the job, in the thread of the check."""
     expected, location = queries_of(known.remembered), known.location
     if location is None or not (expected or known.left_by):
         return PreflightCheck()

@@ -1,9 +1,11 @@
-"""The start barrier: a PySpark driver whose checkpoint on S3 is still being checked is started, and begins when it may.
+"""Implements the start barrier: a PySpark driver whose checkpoint on S3 is still being checked is started,
+but waits to begin.
 
-It waits before the application's first line (``spark/bootstrap.py: await_verdict``) for one verdict in its run directory.
-The verdict is written here, once, whole, after the check: yes, or the cause of a refusal, which the shim records when the
-driver has left (``shim/runner.py: _refused``). Check and verdict have a thread of their own, so no other start and no stop
-of this supervisor waits for them. If the supervisor dies before the verdict, the next one checks again.
+The driver waits before the application's first line (``spark/bootstrap.py: await_verdict``) for one verdict
+in its run directory. The barrier writes the verdict once, whole, after the check: either yes, or the cause of
+a refusal, which the shim records when the driver has left (``shim/runner.py: _refused``). Check and verdict
+have a thread of their own, so no other start and no stop of this supervisor waits for them. If the supervisor
+dies before the verdict, the next one checks again.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ from supervisor.spark.refusal import Refused
 log = structlog.get_logger(__name__)
 
 SLOW_S: Final = 5.0
-"""A check that took so long, or had no answer: the next start of that job waits for its own before there is a driver."""
+"""If a check took this long, or had no answer, the next start of that job waits for its own check before
+there is a driver."""
 
 
 class AwaitedVerdict(NamedTuple):
-    """One that somebody waits for. ``directory``: as ``StartBarrier._directory``, when it was begun."""
+    """Describes a verdict for which a driver waits. ``directory`` identifies the run directory at the
+    beginning, as ``StartBarrier._directory`` does."""
 
     key: str
     given: Assignment
@@ -58,12 +62,13 @@ class StartBarrier:
 
     @property
     def unwritten(self) -> dict[str, str]:
-        """Key → why a verdict that is known can't be written; it is tried again in each round."""
+        """Returns, by key, why a verdict that is known can't be written; it is tried again in each round."""
         with self._lock:
             return dict(self._unwritten)
 
     def may_hold(self, launch: Launch, check: PreflightCheck) -> bool:
-        """The driver can wait, and what it would wait for is not over and not known to last."""
+        """Says whether the driver can wait, and the check for which it would wait is not over and not known
+        to last."""
         name = launch.assignment.name
         with self._lock:
             lasts = name in self._slow or any(
@@ -72,11 +77,11 @@ class StartBarrier:
         return launch.reports and check.may_be_awaited_later and not lasts and _is_known()
 
     def held(self, key: str, launch: Launch) -> Launch:
-        """``launch`` of a driver that waits."""
+        """Returns ``launch`` as that of a driver that waits."""
         return replace(launch, env={**launch.env, GATE: str(self._attempts_dir / key / run_dir.GATE)})
 
     def wait_for_answer(self, given: Assignment, check: PreflightCheck) -> None:
-        """Await the check. Raises as ``PreflightCheck.wait_for_answer``."""
+        """Awaits the check. Raises the same as ``PreflightCheck.wait_for_answer``."""
         try:
             check.wait_for_answer()
         finally:
@@ -86,7 +91,8 @@ class StartBarrier:
 
     @contextmanager
     def about_to_start(self, key: str) -> Iterator[None]:
-        """Nobody else checks for ``key`` in the body, in which it is started and given to ``write_after``."""
+        """Keeps others from checking for ``key`` during the body, which starts the driver and calls
+        ``write_after``."""
         with self._lock:
             self._starting.add(key)
         try:
@@ -96,14 +102,15 @@ class StartBarrier:
                 self._starting.discard(key)
 
     def write_after(self, key: str, launch: Launch, check: PreflightCheck) -> None:
-        """Write the verdict when the check is over."""
+        """Writes the verdict when the check is over."""
         awaited = AwaitedVerdict(key, launch.assignment, check, self._directory(key))
         with self._lock:
             self._awaited[key] = awaited
         check.then(lambda: self._write_verdict(awaited))
 
     def waiting(self, launches: Callable[[], Mapping[str, Launch]]) -> dict[str, Launch]:
-        """Drivers that wait for a verdict that nobody is about to write: a supervisor died, or could not write."""
+        """Returns the drivers that wait for a verdict that nobody is about to write: a supervisor died, or
+        could not write."""
         with self._lock:
             # before the verdicts are read: who leaves these has written
             awaited_keys = self._starting | self._awaited.keys()
@@ -120,7 +127,8 @@ class StartBarrier:
         }
 
     def _directory(self, key: str) -> tuple[int, int] | None:
-        """Which one it is, under a key that comes up again when a restore was accepted; None: it is gone."""
+        """Identifies the run directory of a key that may come up again after an accepted restore. Returns
+        None if it is gone."""
         try:
             status = (self._attempts_dir / key / run_dir.LAUNCH).stat()
         except FileNotFoundError:
@@ -151,8 +159,8 @@ class StartBarrier:
             log_refused(given, Cause(verdict.cause), verdict.why)
 
     def _verdict(self, awaited: AwaitedVerdict) -> run_dir.StartVerdict:
-        """A checkpoint that can't be looked at is no reason to keep a driver: it is given up, uncharged, and the next start
-        waits until there is an answer, on this host or another."""
+        """Returns the verdict. A checkpoint that can't be read is no reason to keep a driver: the attempt is
+        given up, uncharged, and the next start waits until there is an answer, on this host or another."""
         try:
             self.wait_for_answer(awaited.given, awaited.check)
         except Refused as refused:
@@ -167,7 +175,7 @@ class StartBarrier:
 
 
 def log_refused(given: Assignment, cause: Cause, why: str) -> None:
-    """For the log of this host, whoever else is told."""
+    """Logs a refusal in the log of this host, wherever else it is recorded."""
     log.error(
         "start_refused",
         job=given.name,
@@ -180,7 +188,8 @@ def log_refused(given: Assignment, cause: Cause, why: str) -> None:
 
 
 def _is_known() -> bool:
-    """The bootstrap on the disk may be older than this process (a downgrade in place), and would not wait."""
+    """Says whether the bootstrap on the disk knows the barrier. It may be older than this process (a
+    downgrade in place), and would not wait."""
     try:
         return GATE.encode() in BOOTSTRAP.read_bytes()
     except OSError:

@@ -1,8 +1,8 @@
-"""The leader's loop: observe, plan, check, act, record. This file is the product on one screen.
+"""Runs the leader's loop: observe, plan, check, act, record. This file is the product on one screen.
 
-One ``Controller`` per term of leadership, run in a thread of its own by ``daemon.leader.leader``. It holds no policy
-(``plan``), no protocol (``registry``, ``coord``) and no knowledge of Spark. Watches, timers and signals only wake it;
-it rereads.
+There is one ``Controller`` per term of leadership; ``daemon.leader.leader`` runs it in a thread of its own.
+It holds no policy (``plan``), no protocol (``registry``, ``coord``) and no knowledge of Spark. Watches,
+timers and signals only wake it; it reads again for itself.
 """
 
 from __future__ import annotations
@@ -38,15 +38,18 @@ PERIOD_S = 1.0
 PERIOD_MIN_S = 0.02
 FULL_READ_EVERY_S = 60.0
 REREAD_ALL_BELOW = 1_000
-"""Below so many names, rings whose names are unknown are answered by a full read at once; above, every 10 s."""
+"""With fewer names than this, doorbell rings whose names are unknown are answered by a full read at once;
+with more, by one every 10 s."""
 CROWDED_FULL_READ_EVERY_S = 10.0
 DEFECTS_MAX = 60
-"""So many passes in a row, a second apart, that end by a defect: another process may do better than this one. Not at the
-first: what one record does to this leader it does to the next, and a process that ends at once keeps nobody's jobs."""
+"""This many passes in a row, a second apart, may end by a defect; then the process ends, because another one
+may do better. It does not end at the first, because what one record does to this leader it does to the next,
+and a process that ends at once keeps nobody's jobs."""
 
 
 class Controller:
-    """Acts for the leader as long as ``term`` lasts. ``loop``: of the watchdog, beaten once per pass."""
+    """Acts for the leader as long as ``term`` lasts. ``loop`` is its entry in the watchdog, and is beaten
+    once per pass."""
 
     def __init__(
         self,
@@ -80,7 +83,8 @@ class Controller:
 
     @property
     def view(self) -> View | None:
-        """The latest view, or None before the first; for ``explain``, the sweeper and metrics."""
+        """Returns the latest view, or None before the first; it is for ``explain``, the sweeper and
+        metrics."""
         return self._view
 
     @property
@@ -88,8 +92,9 @@ class Controller:
         return self._plan
 
     def run(self) -> None:
-        """Pass after pass until the term is over. A pass that fails is repeated, and what it read is read anew; it has had
-        no effect by itself. Raises a defect that has ended ``DEFECTS_MAX`` passes in a row."""
+        """Runs pass after pass until the term is over. A pass that fails has had no effect by the failure
+        itself; it is repeated, and what it read is read anew. Raises a defect that has ended ``DEFECTS_MAX``
+        passes in a row."""
         while not self._term.over.is_set():
             self._loop.beat()
             self.wake.clear()
@@ -116,7 +121,7 @@ class Controller:
         self._boundary.log_error("pass", error)
 
     def reconcile_once(self) -> Pass:
-        """One pass. Raises Unreachable (nothing was planned), NotLeader."""
+        """Runs one pass and returns it. Raises Unreachable (then nothing was planned) and NotLeader."""
         begun_at_s = boottime_s()
         self._term.check()
         view = self._observe()
@@ -131,7 +136,8 @@ class Controller:
         return done
 
     def _observe(self) -> View:
-        """The view now: what the doorbell named, what we changed ourselves, and everything now and then."""
+        """Returns the view now. It rereads what the doorbell named and what this leader changed itself, and
+        from time to time everything."""
         if self._outcome_is_open:
             self._term.client.sync()
         changes = self._notifier.read_changes()
@@ -159,7 +165,8 @@ class Controller:
         return {*self._reread, *self._observer.in_motion()}
 
     def _without_busy(self, plan: Plan) -> Plan:
-        """One action in flight per job: those whose last one is not known yet are left out."""
+        """Allows one action in flight per job: returns the plan without the actions of jobs whose last action
+        has no known outcome yet."""
         self._plan = plan
         busy = self._executor.busy
         return replace(plan, actions=tuple(a for a in plan.actions if a.name not in busy))
@@ -177,7 +184,9 @@ class Controller:
         return results
 
     def _handle(self, wish: Seen[Handover]) -> None:
-        """A planned hand-over. Of this term: the contender is told. Of an earlier one: it is done, for we have acted."""
+        """Handles the record of a planned hand-over. If it names this term, it nudges the contender. If it
+        names an earlier term, the hand-over is done, because this leader has acted, and the record is
+        concluded."""
         term = self._term
         if not isinstance(wish, Found) or wish.record.epoch > term.epoch:
             return
@@ -197,7 +206,8 @@ class Controller:
             log.info("switched_over", epoch=self._term.epoch, was=wish.record.leader, by=wish.record.by)
 
     def _make_missing_parents(self, view: View) -> None:
-        """What somebody removed by hand: nothing is done any more by this term, or what is missing is made anew."""
+        """Handles what somebody removed by hand: either this term does nothing any more, or the missing
+        znodes are created anew."""
         if view.distrust is not None:
             self._term.set_distrust(view.distrust)
         elif view.missing and view.recorded:
@@ -214,7 +224,7 @@ class Controller:
                 )
 
     def _set_waited(self, accepted: Found[Acceptance]) -> None:
-        """The plan says that the wait after an accepted restore is over."""
+        """Records that the wait after an accepted restore is over, as the plan says."""
         try:
             self._executor.commit(lambda context: end_wait(context, accepted))
         except (GuardFailed, OutcomeUnknown) as error:
@@ -229,6 +239,7 @@ class Controller:
         )
 
     def _wait_s(self) -> float:
-        """Until the next pass: when a back-off or a full wait ends, at most the period."""
+        """Returns the seconds until the next pass: until a back-off or a full wait ends, and at most the
+        period."""
         waits = [note.wait_s for note in self._plan.notes if note.wait_s is not None]
         return max(PERIOD_MIN_S, min([PERIOD_S, *waits]))

@@ -1,7 +1,8 @@
-"""What leadership means to this process: a controller, a sweeper, a remover and the savepoints, as long as the term lasts.
+"""Runs what leadership means to this process: a controller, a sweeper, a remover and the scheduled
+savepoints, for as long as the term lasts.
 
-Called by ``coord.contender`` (its ``Duties``). ``step_down`` returns only when every task of the term is over: the old
-tasks of an earlier term never meet a new one (FLINK-9494, 9573).
+``coord.contender`` calls it (as its ``Duties``). ``step_down`` returns only when every task of the term is
+over, so tasks of an earlier term never meet a new one (FLINK-9494, 9573).
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ log = structlog.get_logger(__name__)
 AWAIT_SLICE_S = 0.5
 AWAIT_LOGGED_S = 5.0
 AWAIT_MAX_S = 600.0
-"""More than any single request to S3 or a file system is waited for."""
+"""This is longer than any single request to S3 or a file system is waited for."""
 
 
 class Leader:
-    """At most one term at a time. ``failed`` is told of a defect in a loop: the process must not go on without it."""
+    """Runs at most one term at a time. ``failed`` is called with a defect in a loop: the process must not go
+    on without that loop."""
 
     def __init__(
         self,
@@ -48,11 +50,11 @@ class Leader:
 
     @property
     def controller(self) -> Controller | None:
-        """Of the present term, or None."""
+        """Returns the controller of the present term, or None."""
         return self._controller
 
     def begin(self, term: Term[ZooClient]) -> None:
-        """Start the term's loops; returns at once."""
+        """Starts the term's loops and returns at once."""
         controller = self._make_controller(term)
         sweeper, remover = self._make_sweeper(term, controller), self._make_remover(term, controller)
         loops = {"controller": controller.run, "sweeper": sweeper.run, "remover": remover.run}
@@ -67,15 +69,17 @@ class Leader:
             thread.start()
 
     def wake(self) -> None:
-        """Something changed that the bell does not ring for (the epoch was recorded)."""
+        """Wakes the controller after a change for which the doorbell does not ring (the epoch was
+        recorded)."""
         if self._controller is not None:
             self._controller.wake.set()
 
     def step_down(self, term: Term[ZooClient], beat: Callable[[], None] = lambda: None) -> None:
-        """Await every task of ``term``; its ``over`` is set already.
+        """Awaits the end of every task of ``term``, whose ``over`` is set already.
 
-        A task ends with the request that it is in: a batch of a deletion, a copy for a savepoint. ``beat`` says that
-        waiting for that is no defect, for ``AWAIT_MAX_S``; then the watchdog ends this process, which costs no driver.
+        A task ends only with the request that it is in, such as a batch of a deletion or a copy for a
+        savepoint. ``beat`` tells the watchdog that waiting for that is no defect, for ``AWAIT_MAX_S``; after
+        that the watchdog ends this process, which costs no driver.
         """
         self.wake()
         self._await(term, beat)

@@ -1,6 +1,6 @@
-"""The last verb of a pass: what happened goes to the log (one canonical line) and to the metrics.
+"""Records what happened, as the last step of a pass: in the log (one canonical line) and in the metrics.
 
-Called by the controller. Reads the pass, changes nothing.
+The controller calls it. It reads the pass and changes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ log = structlog.get_logger("supervisor.pass")
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass: instants in BOOTTIME seconds; ``broken``: why its plan was not carried out."""
+    """Holds what one pass saw, planned and did. Its instants are in BOOTTIME seconds; ``broken`` says why its
+    plan was not carried out."""
 
     view: View
     plan: Plan
@@ -39,9 +40,10 @@ class Pass:
 
 
 class Recorder:
-    """Keeps what was said last, so that a standing alarm is a line when it comes and goes, not at every pass.
+    """Keeps what was logged last, so that a lasting alarm is logged when it comes and when it goes, not at
+    every pass.
 
-    ``vacant_at_s``: since when nobody had led before this term (BOOTTIME).
+    ``vacant_at_s`` is the instant since which nobody had led before this term (BOOTTIME).
     """
 
     def __init__(self, metrics: Metrics, vacant_at_s: float) -> None:
@@ -55,7 +57,7 @@ class Recorder:
         self._apart = ErrorBoundary("record")
 
     def record(self, done: Pass) -> None:
-        """Metrics always; a line when anything was done, changed or is wrong."""
+        """Sets the metrics always, and logs a line when anything was done, has changed or is wrong."""
         notes = {note.name: note for note in done.plan.notes}
         by_name = {
             name: self._state_of(row, notes.get(name), done.view)
@@ -102,7 +104,7 @@ class Recorder:
         return (shown.state if shown is not None else JobState.QUARANTINED).value
 
     def skipped(self, epoch: int, error: SupervisorError) -> None:
-        """A pass without a view: said once per reason."""
+        """Logs that a pass had no view, once per reason."""
         if str(error) != self._why_skipped:
             self._why_skipped = str(error)
             log.warning(
@@ -128,7 +130,8 @@ class Recorder:
         )
 
     def _set_wanted_metrics(self, done: Pass) -> None:
-        """Since when a job could have been started, as far as this leader saw: neither back-off nor suspension counts."""
+        """Keeps since when each job could have been started, as far as this leader saw: neither back-off nor
+        suspension counts."""
         wanted = {note.name for note in done.plan.notes if note.pending}
         wanted |= {action.name for action in done.plan.actions if isinstance(action, Assign)}
         waiting = {note.name for note in done.plan.notes if not note.pending}
@@ -182,7 +185,7 @@ class Recorder:
 
 
 def _about(action: Action) -> tuple[str, int]:
-    """Uid and attempt that an action is about: of an assignment the new one."""
+    """Returns the uid and the attempt that an action is about; those of an assignment are the new ones."""
     own = action.own.record
     if isinstance(action, Assign):
         return action.ref.record.uid, next_attempt(action.ref.record, own)
@@ -206,5 +209,5 @@ def _capacity_of(view: View) -> dict[str, Capacity]:
 
 
 def _is_hosted(row: Row) -> bool:
-    """Some supervisor shows the series of this job."""
+    """Says whether some supervisor shows the metric series of this job."""
     return isinstance(row.own, Found) and row.own.record.state in LEASED

@@ -1,10 +1,11 @@
 """Deletes the checkpoints of ended jobs whose spec asks for it (``checkpoint_on_cancel: delete``).
 
-One per term, in a thread of its own beside the controller. It begins after the tombstone: with claims that a clean-up has
-doomed, and no others. ``registry.pending_deletions`` says why nobody can claim such a location before it is done, and how a
-deletion survives any change of leader, and what is asked of the other claims before anything goes. One batch of each
-location at a time; what fails is tried again later, less and less often. Nobody waits for it: a cancel was acknowledged
-long before.
+There is one remover per term, in a thread of its own beside the controller. It begins after the tombstone,
+with claims that a clean-up has made pending deletions, and with no others. ``registry.pending_deletions``
+says why nobody can claim such a location before it is done, how a deletion survives any change of leader, and
+what is checked of the other claims before anything is deleted. It deletes one batch of each location at a
+time; what fails is tried again later, less and less often. Nobody waits for it, because the cancel was
+acknowledged long before.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ Open = Callable[[str, S3Access], Removal]
 
 @dataclass
 class LocationDeletion:
-    """One location under deletion. Times: BOOTTIME. ``unsure_at_s``: a request of somebody may have been sent until then.
-    ``recognised``: what lies there was seen to be what the job left."""
+    """Holds the state of the deletion of one location. Its times are in BOOTTIME seconds. Until
+    ``unsure_at_s`` a request of somebody may have been sent. ``recognised`` is True once what lies there was
+    seen to be what the job left."""
 
     path: str
     unsure_at_s: float
@@ -70,7 +72,7 @@ class LocationDeletion:
 
 @dataclass(frozen=True)
 class ClaimUnderDeletion:
-    """What was read of it now. ``path``: of the claim."""
+    """Holds what was just read about one pending deletion. ``path`` is the path of its claim."""
 
     path: str
     claim: Found[CheckpointClaim]
@@ -80,12 +82,13 @@ class ClaimUnderDeletion:
 
 
 class _Kept(Exception):
-    """It must not be deleted after all; the message says why."""
+    """Says that a checkpoint must not be deleted after all; the message gives the reason."""
 
 
 class Remover:
-    """``access_to``: where the S3 of a location is, for the job of that doom; may raise. ``store``: URL of the store.
-    ``site``: where this host's operator allows to delete."""
+    """Deletes the locations of this term's pending deletions. ``access_to`` returns how to reach the S3 of a
+    location, for the job of that pending deletion; it may raise. ``store`` is the URL of the store. ``site``
+    says where this host's operator allows deletion."""
 
     def __init__(
         self,
@@ -117,7 +120,7 @@ class Remover:
         self._boundary = ErrorBoundary("remover", clock)
 
     def run(self) -> None:
-        """Until the term is over."""
+        """Deletes until the term is over."""
         wait_s = TICK_S
         while not self._term.over.wait(wait_s):
             try:
@@ -133,7 +136,7 @@ class Remover:
                 )
 
     def step(self) -> bool:
-        """A batch of each location that is due. True: there is more to do at once."""
+        """Deletes a batch of each location that is due. Returns True if there is more to do at once."""
         if self._term.distrust is not None or not self._term.recorded or self._paused():
             return False
         if self._wanted.is_set() or self._clock() >= self._read_at_s:
@@ -144,7 +147,8 @@ class Remover:
         return any([self._advance(job) for job in due if not self._term.over.is_set()])
 
     def _find_deletions(self) -> None:
-        """Every claim, pipelined; raises Unreachable, and is made up for later."""
+        """Reads every claim, pipelined, to find the pending deletions. Raises Unreachable; the reading is
+        then made up for later."""
         zoo = self._term.client
         paths = [
             f"{self._layout.checkpoints}/{child}" for child in children_of(zoo, self._layout.checkpoints)
@@ -159,7 +163,8 @@ class Remover:
                 self._jobs.setdefault(path, LocationDeletion(path, self._clock()))
 
     def _advance(self, job: LocationDeletion) -> bool:
-        """True: something was done, and there may be more. Raises NotLeader."""
+        """Takes the deletion one step further. Returns True if something was done and there may be more.
+        Raises NotLeader."""
         try:
             now = self._read(job.path)
             if now is None:
@@ -192,7 +197,8 @@ class Remover:
         job.again_s = min(AGAIN_MAX_S, 2 * job.again_s)
 
     def _read(self, path: str) -> ClaimUnderDeletion | None:
-        """None: given up, or not to be read any more: left alone."""
+        """Reads the records of a pending deletion. Returns None if its claim was given up or can't be read
+        any more; then it is left alone."""
         zoo = self._term.client
         claim: Seen[CheckpointClaim] = seen(CheckpointClaim, zoo.read(path), path)
         if not isinstance(claim, Found) or claim.record.doom is None or not claim.record.deletion_is_pending:
@@ -241,7 +247,8 @@ class Remover:
         return self._finish(job, now, removal)
 
     def _wait(self, job: LocationDeletion, now: ClaimUnderDeletion, path: str, reason: str) -> bool:
-        """Nobody can tell whether that claim is in the way: looked at again, for as long as it takes."""
+        """Publishes that nobody can tell whether the claim at ``path`` is in the way, and raises Corrupt: the
+        deletion is tried again for as long as it takes."""
         why = f"it waits: a claim that may overlap it can't be read ({reason}); mend or delete the znode {path} by hand"
         if now.result is not None and (
             not now.result.record.history or now.result.record.history[-1].detail != why
@@ -251,7 +258,8 @@ class Remover:
         raise Corrupt(why)
 
     def _finish(self, job: LocationDeletion, now: ClaimUnderDeletion, removal: Removal) -> bool:
-        """Nothing is there any more. Is there anybody whose request may be under way?"""
+        """Gives the claim up, now that nothing is there any more, once no request of anybody can still be
+        under way."""
         alone = now.doom.epoch == self._term.epoch and not removal.unanswered
         left_s = job.unsure_at_s + removal.late_s - self._clock()
         if not alone and left_s > 0:
@@ -262,8 +270,9 @@ class Remover:
         return self._give_up(job, now, CheckpointState.DELETED, f"{job.objects} objects" if alone else "")
 
     def _keep(self, job: LocationDeletion, now: ClaimUnderDeletion, why: str) -> bool:
-        """Nothing (more) is deleted. The place is free only when no request of anybody can be under way: a leader before,
-        which began, may have been allowed to, may see another directory, and may only have been stopped."""
+        """Gives the claim up without deleting anything (more). The location is free only when no request of
+        anybody can be under way: an earlier leader that began may have been allowed to delete, may see
+        another directory, and may only have been stopped."""
         begun_by_other = now.doom.epoch not in (0, self._term.epoch)
         unsure = begun_by_other or (job.removal is not None and job.removal.unanswered > 0)
         left_s = job.unsure_at_s + KEPT_LATE_S - self._clock()
@@ -303,7 +312,7 @@ class Remover:
         return True
 
     def _why_kept(self, now: ClaimUnderDeletion) -> str | None:
-        """Why it must not be deleted after all."""
+        """Returns why the checkpoint must not be deleted after all, or None if it may be."""
         accepted = self._term.client.read(self._layout.accepted)
         if accepted is not None and now.claim.mzxid < accepted.stat.czxid:
             return "the registry was restored since: what lies there may be another job's"
@@ -317,7 +326,8 @@ class Remover:
         return self._site.why_not_deletable(location) or why_not_deletable(location, self._store)
 
     def _may_delete(self, job: LocationDeletion, removal: Removal, now: ClaimUnderDeletion) -> None:
-        """Asked when the place was opened, and right before anything of it is deleted."""
+        """Raises if the deletion must not go on. It is called once the location was opened, and right before
+        anything of it is deleted."""
         why = self._why_kept_at(removal.resolved)
         if why is not None:
             raise _Kept(f"its directory is really {removal.resolved}: {why}")
@@ -327,7 +337,8 @@ class Remover:
         self._still(job.path, now)
 
     def _still(self, path: str, now: ClaimUnderDeletion) -> None:
-        """Right before a batch goes out: is the term, and the claim, still as it was? As ZooKeeper says now."""
+        """Raises unless the term and the claim are still as they were, as ZooKeeper says now. It is called
+        right before a batch is sent."""
         self._term.check()
         zoo = self._term.client
         if self._term.connection is not None and zoo.connections != self._term.connection:
@@ -351,21 +362,23 @@ def _overlapped(other: CheckpointClaim) -> str:
 
 
 def _vouches(result: Result, now: ClaimUnderDeletion) -> bool:
-    """The result of that uid says, in the multi that doomed the claim, that it wrote there. A doomed claim alone proves
-    nothing: it names whatever location its author liked."""
+    """Says whether the result of that uid, written in the multi that made the claim a pending deletion, says
+    that the uid wrote there. A pending deletion alone proves nothing, because it names whatever location its
+    author liked."""
     wrote_there = _is_about(result, now) and result.wrote == place_of(now.claim.record.location) != ""
     return wrote_there and result.deletes_checkpoint and result.checkpoint_state is CheckpointState.DELETING
 
 
 def _is_about(result: Result, now: ClaimUnderDeletion) -> bool:
-    """It is the result of that uid, and the location was its checkpoint."""
+    """Says whether this is the result of that uid and the location was its checkpoint."""
     checkpoint = result.terms.checkpoint if result.terms is not None else None
     same = checkpoint is not None and place_of(checkpoint) == place_of(now.claim.record.location)
     return same and (result.name, result.uid) == (now.doom.name, now.doom.uid)
 
 
 def _is_its(removal: Removal, now: ClaimUnderDeletion) -> bool:
-    """What lies there is what the job left. A host may have a directory of its own at the path of another host's."""
+    """Says whether what lies there is what the job left. A host may have a directory of its own at the path
+    of another host's."""
     place = place_of(now.claim.record.location)
     return removal.queries is None or bool(removal.queries & query_ids_at(now.own.record.remembered, place))
 

@@ -1,5 +1,5 @@
-"""Savepoints that the leader makes by itself: each in a child process, and what that does. Called by
-``daemon.process.assemble``."""
+"""Makes and deletes the scheduled savepoints of the leader, each in a child process, and contains what the
+child does. ``daemon.process.assemble`` makes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOT_YET = "not_yet"
 
 
 class SavepointTasks:
-    """``daemon.leader.scheduled_savepoints.SavepointMeans``. ``zoo``: of the term."""
+    """Implements ``daemon.leader.scheduled_savepoints.SavepointMeans``. ``zoo`` is the client of the term."""
 
     def __init__(self, settings: Settings, zoo: ZooClient, layout: Layout) -> None:
         self._settings = settings
@@ -81,7 +81,7 @@ class SavepointTasks:
 
 
 def work(task: dict[str, Any]) -> dict[str, Any]:
-    """In the child. Errors are part of the answer."""
+    """Does one task in the child process. Errors are part of the answer."""
     begun: list[Begun] = []
     try:
         settings = Settings.model_validate(task["settings"])

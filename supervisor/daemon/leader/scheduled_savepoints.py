@@ -1,15 +1,16 @@
-"""The leader's savepoints: one in each period of every running job that wants them (spec key ``savepoints``), and the old
-ones removed.
+"""Makes the leader's scheduled savepoints, one in each period of every running job that wants them (spec key
+``savepoints``), and removes the old ones.
 
-A loop of its own, one per term, beside the controller and never in its pass. At most ``WORKERS`` jobs are seen to at a time;
-the copying is done by a child process each, which is ended with the term, when it takes too long, or with us. So a slow
-store or a large checkpoint holds up one worker, and nobody else.
+This is a loop of its own, one per term, beside the controller and never in its pass. It serves at most
+``WORKERS`` jobs at a time. A child process per job does the copying; it is ended with the term, when it takes
+too long, or with this process. So a slow store or a large checkpoint delays one worker, and nobody else.
 
-What is due is found in the store (``savepoints.schedule``, which says whose clock it is and what a wrong one does), when the
-term begins and then once in each slot; nothing of it needs a fence. Two leaders at once create the same id, which one of
-them completes; at worst there is one savepoint more. One that a leader began and did not complete is gone on with by the
-next within its slot. Removed are only those made by itself (``savepoints.schedule.surplus``), as ``savepoint delete`` would:
-not what is being restored, not what a job has its checkpoint in. All doubt keeps a savepoint.
+The loop finds in the store what is due (``savepoints.schedule`` says whose clock counts and what a wrong one
+does), when the term begins and then once in each slot; none of this needs a fence. Two leaders at once create
+the same id, which one of them completes; at worst there is one savepoint more. A savepoint that one leader
+began and did not complete is continued by the next within its slot. The loop removes only savepoints that
+were made by schedule (``savepoints.schedule.surplus``), as ``savepoint delete`` would: none that is being
+restored, and none in which a job has its checkpoint. Any doubt keeps a savepoint.
 """
 
 from __future__ import annotations
@@ -48,17 +49,18 @@ RETRY_S: Final = 30.0
 RETRY_MAX_S: Final = 3600.0
 TIMEOUT_MIN_S: Final = 3600.0
 DELETES_MAX: Final = 10
-"""Of one job, at a time."""
+"""This many savepoints of one job are deleted at a time."""
 
 GoOn = Callable[[], bool]
 
 
 class NotYet(SupervisorError):
-    """There is nothing to save: no checkpoint that this host sees, or no batch was committed."""
+    """Says that there is nothing to save: this host sees no checkpoint, or no batch was committed."""
 
 
 class WantedSavepoint(NamedTuple):
-    """A job and its policy. ``source``: the checkpoint, normalised; ``checkpoint``: as the job has it."""
+    """Holds a job and its policy. ``source`` is its checkpoint, normalised; ``checkpoint`` is the location as
+    the job has it."""
 
     name: str
     uid: str
@@ -71,7 +73,7 @@ class WantedSavepoint(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A savepoint that was completed just now."""
+    """Describes a savepoint that was completed just now."""
 
     batches: tuple[int, ...]
     objects: int
@@ -79,28 +81,29 @@ class Made(NamedTuple):
 
 
 class SavepointMeans(Protocol):
-    """How it is done; ``daemon.leader.savepoint_task`` does it in child processes. All raise SupervisorError."""
+    """Creates and deletes savepoints; ``daemon.leader.savepoint_task`` does it in child processes. All
+    methods raise SupervisorError."""
 
     @property
     def shelf(self) -> Shelf: ...
 
     def create(self, wanted: WantedSavepoint, savepoint: str, timeout_s: float, go_on: GoOn) -> Made:
-        """Raises NotYet, Ended."""
+        """Creates the savepoint. Raises NotYet and TaskEnded."""
         ...
 
     def delete(self, name: str, savepoint: str, timeout_s: float, go_on: GoOn) -> None:
-        """Raises Conflict (it is being restored), NotFound, Ended."""
+        """Deletes the savepoint. Raises Conflict (it is being restored), NotFound and TaskEnded."""
         ...
 
     def in_use(self) -> Callable[[str], str | None]:
-        """Reads who claims what now. What it gives says of a location why it is in use, or None."""
+        """Reads who claims what now. The function that it returns says why a location is in use, or None."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointStatus:
-    """Of one uid, in BOOTTIME seconds. ``at_s``: since when there is a savepoint as new as the newest, or since when this
-    leader has known the job."""
+    """Holds when the savepoints of one uid are due, in BOOTTIME seconds. ``at_s`` is the instant since which
+    there has been a savepoint as new as the newest, or since which this leader has known the job."""
 
     uid: str
     at_s: float
@@ -109,7 +112,7 @@ class SavepointStatus:
 
 
 class ScheduledSavepoints:
-    """``view``: the controller's latest, or None. ``clock``: BOOTTIME."""
+    """Runs the loop. ``view`` returns the controller's latest view, or None. ``clock`` is BOOTTIME."""
 
     def __init__(
         self,
@@ -133,14 +136,15 @@ class ScheduledSavepoints:
         self._apart = ErrorBoundary("savepoints")
 
     def run(self) -> None:
-        """Until the term is over; then what is under way is ended."""
+        """Serves the jobs until the term is over, and then ends what is under way."""
         with Pool(WORKERS, "savepoints") as pool:
             while not self._term.over.wait(self._tick_s):
                 for wanted in self._apart.attempt("due", self.due, list[WantedSavepoint]()):
                     self._in_flight[wanted.name] = pool.submit(self.see_to, wanted)
 
     def due(self) -> list[WantedSavepoint]:
-        """Whom to see to now, the longest due first: no more than there are workers free."""
+        """Returns the jobs to serve now, the longest due first, and no more of them than there are free
+        workers."""
         self._in_flight = {name: future for name, future in self._in_flight.items() if not future.done()}
         view = self._view()
         if (
@@ -177,7 +181,7 @@ class ScheduledSavepoints:
         return self._apart.attempt(row.name, lambda: wanted_of(row), None)
 
     def see_to(self, job: WantedSavepoint) -> None:
-        """Make what is due of one job, remove what may go. Raises nothing."""
+        """Makes the savepoint that is due of one job and removes those that may go. Raises nothing."""
         try:
             self._see_to(job)
         except TaskEnded:
@@ -278,7 +282,7 @@ class ScheduledSavepoints:
         )
 
     def _later(self, job: WantedSavepoint, first_s: float) -> float:
-        """Look again after longer and longer; returns how long."""
+        """Postpones the job's next check, longer with each failure, and returns the seconds until then."""
         with self._lock:
             savepoint_status = self._standings.get(job.name)
         failures = savepoint_status.failures + 1 if savepoint_status is not None else 1
@@ -293,12 +297,13 @@ class ScheduledSavepoints:
                 self._standings[job.name] = replace(savepoint_status, **changes)  # type: ignore[arg-type]
 
     def _go_on(self) -> bool:
-        """False once the term is over; asking notices it."""
+        """Returns False once the term is over; calling it is also how the end of the term is noticed."""
         return self._term.active or not self._term.over.is_set()
 
 
 def wanted_of(row: Row) -> WantedSavepoint | None:
-    """None: it has no policy, is not to run, or its records can't be read."""
+    """Returns the job's wanted savepoint, or None if the job has no policy, is not to run, or has records
+    that can't be read."""
     if not isinstance(row.ref, Found) or not isinstance(row.own, Found):
         return None
     job: JobRef = row.ref.record
@@ -319,7 +324,8 @@ def wanted_of(row: Row) -> WantedSavepoint | None:
 
 
 def to_make(shelf: Shelf, job: WantedSavepoint, slot_at_s: int) -> str | None:
-    """Id of the savepoint that the slot lacks, also of one that is incomplete; None: it is there. Raises SupervisorError."""
+    """Returns the id of the savepoint that the slot lacks, which may be an incomplete one, or None if it is
+    there. Raises SupervisorError."""
     there = set(shelf.ids(job.name))
     for savepoint in ids_of(slot_at_s):
         if savepoint not in there:
@@ -331,6 +337,6 @@ def to_make(shelf: Shelf, job: WantedSavepoint, slot_at_s: int) -> str | None:
 
 
 def scheduled(entries: Iterable[ShelfEntry], source: str | None = None) -> list[Scheduled]:
-    """Those made by themselves; with ``source``: of that checkpoint."""
+    """Returns the entries that were made by schedule; with ``source``, only those of that checkpoint."""
     found = [each for entry in entries if (each := entry.scheduled) is not None]
     return [each for each in found if source is None or each.source == source]

@@ -1,7 +1,8 @@
-"""The leader's broom: removes records and blobs of uids that are gone, and what is left of savepoints, slowly, beside the
+"""Removes the records and blobs of uids that are gone, and what is left of savepoints, slowly and beside the
 controller.
 
-One per term, in a thread of its own, so that a slow store never delays a pass. Failing is harmless: it tries again.
+There is one sweeper per term, in a thread of its own, so that a slow store never delays a pass. A failure is
+harmless: the sweeper tries again.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ log = structlog.get_logger(__name__)
 FIRST_AFTER_S = 30.0
 EVERY_S = 600.0
 DELETIONS_MAX = 1_000
-"""Per sweep: ZooKeeper operations have a hard cap (I11)."""
+"""This is the maximum per sweep, because ZooKeeper operations have a hard cap (I11)."""
 
 
 class Sweeper:
-    """``paused``: as the leader saw it last. ``first_after_s``/``every_s``: when it sweeps (tests shorten them)."""
+    """Sweeps for one term. ``paused`` says whether the cluster is paused, as the leader saw it last.
+    ``first_after_s`` and ``every_s`` say when it sweeps (tests shorten them)."""
 
     def __init__(
         self,
@@ -61,7 +63,7 @@ class Sweeper:
         self._boundary = ErrorBoundary("sweeper")
 
     def run(self) -> None:
-        """Until the term is over."""
+        """Sweeps until the term is over."""
         wait_s = self._first_after_s
         while not self._term.over.wait(wait_s):
             wait_s = self._every_s
@@ -75,7 +77,8 @@ class Sweeper:
                 log.warning("sweep_failed", epoch=self._term.epoch, why=str(error), next="tried again later")
 
     def sweep_once(self) -> int:
-        """One sweep; returns how much was removed. Raises SupervisorError when something could not be read."""
+        """Makes one sweep and returns how much was removed. Raises SupervisorError when something could not
+        be read."""
         listing = take_listing(self._term.client, self._layout)
         view = self._full_view()
         if view.paused:
@@ -96,7 +99,8 @@ class Sweeper:
         return removed + blobs + left
 
     def _part(self, what: str, work: Callable[[], int]) -> int:
-        """One kind of what is swept: what keeps it from being swept keeps no other."""
+        """Sweeps one kind of leftover, and returns how much was removed: a failure of one kind prevents no
+        other kind."""
         if not self._may_go_on():
             return 0
         try:
@@ -110,12 +114,14 @@ class Sweeper:
             return 0
 
     def _may_go_on(self) -> bool:
-        """Asked before each request: a sweep may take long, and the registry be replaced in the middle of it (I10)."""
+        """Says whether to send the next request. It is called before each one, because a sweep may take long,
+        and the registry may be replaced in the middle of it (I10)."""
         return not self._term.over.is_set() and self._term.distrust is None and not self._paused()
 
     def _full_view(self) -> View:
-        """Of its own: the listing must be older than the view it is judged by. Raises Conflict for one that vouches for
-        nothing: a registry that has lost its references needs no blob, as it looks (I10)."""
+        """Returns a full view of the sweeper's own, because the listing must be older than the view by which
+        it is judged. Raises Conflict for a view that vouches for nothing: a registry that has lost its
+        references seems to need no blob (I10)."""
         view = Observer(self._term.client, self._layout, boottime_s, self._term.epoch).take_view(None)
         if view.distrust is not None:
             raise Conflict(view.distrust)
@@ -134,14 +140,15 @@ class Sweeper:
         return True
 
     def _references(self) -> References:
-        """Whose blobs are needed, read now."""
+        """Reads now which uids' blobs are needed."""
         self._term.client.sync()
         listing = take_listing(self._term.client, self._layout)
         return references(listing, self._full_view().rows)
 
 
 def references(listing: RecordListing, rows: Mapping[str, Row]) -> References:
-    """Live uids and those of kept results. Raises Corrupt if it can't be told whose blobs a name needs."""
+    """Returns the live uids and those of kept results. Raises Corrupt if it can't be known whose blobs a name
+    needs."""
     uids: set[str] = set()
     for row in rows.values():
         if isinstance(row.ref, Unreadable) and not isinstance(row.own, Found):

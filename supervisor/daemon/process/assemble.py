@@ -1,7 +1,9 @@
-"""Puts the parts of one supervisor process together: who is given what. Called by ``cli.run``.
+"""Puts the parts of one supervisor process together, and decides which part is given what. ``cli.run`` calls
+it.
 
-No policy and no loop here. ZooKeeper may come up after us, so founding waits; a root or store of another cluster is
-refused at once. A store that is down keeps nobody from leading: what needs it waits for it (protocol §6).
+It contains no policy and no loop. ZooKeeper may come up after this process, so founding waits; a root or
+store of another cluster is refused at once. A store that is down keeps nobody from leading: what needs it
+waits for it (protocol §6).
 """
 
 from __future__ import annotations
@@ -70,14 +72,15 @@ CLOSE_S = 3.0
 
 
 def build_supervisor(settings: Settings) -> Supervisor:
-    """The daemon of this host. Nothing is opened before its ``run``."""
+    """Returns the daemon of this host. Nothing is opened before its ``run``."""
     return Supervisor(
         settings.supervisor.runtime_dir, lambda owner: Assembly(settings, owner, store_of(settings)).parts()
     )
 
 
 class Assembly:
-    """One per process. ``parts`` founds or checks the cluster, then makes everything that lives as long as we do."""
+    """Assembles one process. ``parts`` founds or checks the cluster, then makes everything that lives as long
+    as the process."""
 
     def __init__(self, settings: Settings, owner: Supervisor, store: Store) -> None:
         self._settings = settings
@@ -95,7 +98,7 @@ class Assembly:
         self._hosted = HostedAttempts(runtime_dir, settings.supervisor.log_dir)
 
     def parts(self) -> SupervisorParts:
-        """Raises Conflict (another cluster), SupervisorError."""
+        """Returns the parts. Raises Conflict (another cluster), SupervisorError."""
         settings, runtime_dir = self._settings, self._settings.supervisor.runtime_dir
         cgroup_parent = find_cgroup_parent(find_own_cgroup())
         cluster = self._found()
@@ -172,7 +175,8 @@ class Assembly:
         return wait_for("the cluster", attempt, self._owner.stopping) or Cluster(id="", name="", store="")
 
     def _remembered(self, cluster_id: str) -> Trust:
-        """Raises Unreachable where it can't be read and we are told to stop."""
+        """Returns what this host remembers of ZooKeeper. Raises Unreachable if it can't be read when the
+        process is told to stop."""
         path = self._settings.supervisor.runtime_dir / "zxid"
         known = wait_for(
             "what it remembers of ZooKeeper", lambda: Trust(path, cluster_id), self._owner.stopping
@@ -180,7 +184,8 @@ class Assembly:
         return known or Trust(path, cluster_id)
 
     def _compare_session_time(self, client: ZooClient) -> None:
-        """All that counts in session times counts in the one that was granted; who set another one wants to know (F61)."""
+        """Logs when the granted session time is not the one that was set, because whoever set it wants to
+        know (F61): all that counts in session times counts in the granted one."""
         asked_s = self._settings.zookeeper.session_timeout_s
         granted_s = client.session.timeout_s if client.session is not None else asked_s
         if granted_s != asked_s:
@@ -233,7 +238,8 @@ class Assembly:
         )
 
     def _contender_beats(self) -> None:
-        """Registered at its first beat: it starts only when this host is known to be alone with its id."""
+        """Beats for the contender. Its loop is registered at its first beat, because it starts only when this
+        host is known to be alone with its id."""
         if self._contender_loop is None:
             self._contender_loop = self._watchdog.register("contender", LOOP_LIMIT_S)
         self._contender_loop.beat()
@@ -273,7 +279,8 @@ class Assembly:
         )
 
     def _access_to(self, location: str, doom: PendingDeletion) -> S3Access:
-        """As the job itself got at it. Its spec is kept as long as its claim."""
+        """Returns the access by which the job itself reached the location. The job's spec is kept as long as
+        its claim."""
         bucket, store = (
             bucket_of(location),
             access_of_store(self._settings.store, self._settings.policy.endpoints),
@@ -323,7 +330,8 @@ class Assembly:
         self._session_closer.publish_sessions((session,) if session else (), of="agent")
 
     def _commits_of(self, launch: Launch) -> CommitLog | None:
-        """The commit log of a JVM application's checkpoint, on the endpoint that the job itself uses."""
+        """Opens the commit log of a JVM application's checkpoint, on the endpoint that the job itself
+        uses."""
         checkpoint = launch.checkpoint
         if checkpoint is None:
             return None

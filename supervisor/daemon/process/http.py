@@ -1,11 +1,14 @@
-"""The HTTP server of a supervisor: ``/livez``, ``/readyz``, ``/metrics``, ``/api/status``. Read-only, loopback by default.
+"""Serves HTTP for a supervisor: ``/livez``, ``/readyz``, ``/metrics``, ``/api/status``. It is read-only,
+loopback by default.
 
-Made by ``daemon.process.assemble`` and run beside the loops in threads of its own. It is told by callables what to
-answer and holds no state of the product. No request can hold up the daemon: connections, threads and times are bounded.
+``daemon.process.assemble`` makes the server, and it runs beside the loops in threads of its own. Callables
+give it its answers; it holds no state of the product. No request can hold up the daemon: connections, threads
+and times are bounded.
 
-``/livez`` and ``/readyz`` are answered whatever other clients do, because who asks them may end this host's drivers: other
-paths are answered on ``OTHERS_MAX`` connections at once at most, and of those that have not sent their request yet the
-oldest makes room for a new one. A header has one deadline and one limit of size, not each of its pieces.
+``/livez`` and ``/readyz`` are answered whatever other clients do, because their clients may end this host's
+drivers. Other paths are answered on ``OTHERS_MAX`` connections at once at most, and of the connections that
+have not sent their request yet, the oldest makes room for a new one. A header as a whole, not each of its
+pieces, has one deadline and one limit of size.
 """
 
 from __future__ import annotations
@@ -31,17 +34,18 @@ log = get_logger(__name__)
 
 CONNECTIONS_MAX = 32
 OTHERS_MAX = 24
-"""Connections on which paths other than those of probes are answered at once; the next gets 503."""
+"""Paths other than those of probes are answered on this many connections at once; the next gets 503."""
 PROBES = ("/livez", "/readyz")
 STATUS_MAX = 4
-"""Requests that may wait for a status at once; the next gets 503, so that the other paths keep their threads."""
+"""This many requests may wait for a status at once; the next gets 503, so that the other paths keep their
+threads."""
 HEADER_TIMEOUT_S = 5.0
 HEADER_BYTES_MAX = 64 * 1024
-"""Of request line and headers together."""
+"""This is the limit of request line and headers together."""
 LINGER_BYTES_MAX = 1024 * 1024
 MAKE_ROOM_S = 1.0
 SOCKET_TIMEOUT_S = 5.0
-"""Of each write of an answer."""
+"""This is the limit of each write of an answer."""
 STATUS_FRESH_S = 1.0
 STATUS_WAIT_S = 10.0
 
@@ -51,10 +55,12 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Answers:
-    """What the daemon says of itself. ``live``: the watchdog is satisfied. ``ready``: (yes, or no with the reason).
+    """Holds what the daemon says of itself. ``live`` returns True while the watchdog is satisfied. ``ready``
+    returns whether the host is ready and, if it is not, the reason.
 
-    ``metrics``: the text for Prometheus. ``status``: the document of ``/api/status``; may raise SupervisorError.
-    ``leadership``: what this supervisor knows of it, compared only: a document from before a change is not shown after it.
+    ``metrics`` returns the text for Prometheus. ``status`` returns the document of ``/api/status``; it may
+    raise SupervisorError. ``leadership`` returns what this supervisor knows of it, which is only compared: a
+    document from before a change is not shown after it.
     """
 
     live: Callable[[], bool]
@@ -65,7 +71,7 @@ class Answers:
 
 
 class HttpServer:
-    """``host``, ``port``: where to listen; port 0 lets the system choose (see ``address``). Listens from ``start`` on."""
+    """Answers on ``host`` and ``port`` from ``start`` on; port 0 lets the system choose (see ``address``)."""
 
     def __init__(self, host: str, port: int, answers: Answers) -> None:
         self._status = _Fresh(answers.status, STATUS_FRESH_S, answers.leadership)
@@ -83,7 +89,7 @@ class HttpServer:
 
     @property
     def address(self) -> str:
-        """``host:port`` as bound."""
+        """Returns ``host:port`` as bound."""
         host, port = self._server.server_address[:2]
         text = host.decode() if isinstance(host, bytes | bytearray) else str(host)
         return f"[{text}]:{port}" if ":" in text else f"{text}:{port}"
@@ -92,28 +98,28 @@ class HttpServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop listening. Requests under way end by themselves; nobody waits for them."""
+        """Stops listening. Requests under way end by themselves; nobody waits for them."""
         if self._thread.is_alive():
             self._thread.stop()
         self._server.server_close()
 
 
 class _Slots:
-    """Who is connected, and who of them has not asked for anything yet.
+    """Counts who is connected, and knows which connections have not asked for anything yet.
 
-    A connection that has not is put out by shutting its socket down, which ends its thread; its slot is free when the
+    Such a connection is put out by shutting its socket down, which ends its thread; its slot is free when the
     thread has left it. So threads are bounded, too.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._silent: dict[socket.socket, None] = {}
-        """In the order in which they came."""
+        """It lists the connections in the order in which they came."""
         self.taken = 0
         self.others = threading.BoundedSemaphore(OTHERS_MAX)
 
     def enter(self, connection: socket.socket) -> bool:
-        """False: there is no room, and nobody to put out."""
+        """Takes a slot. Returns False if there is no room and no connection to put out."""
         with self._changed:
             if self.taken >= CONNECTIONS_MAX and self._silent:
                 oldest = next(iter(self._silent))
@@ -128,7 +134,7 @@ class _Slots:
             return True
 
     def has_asked(self, connection: socket.socket) -> bool:
-        """It stays from here on. False: it was put out."""
+        """Notes that the connection has asked, after which it stays. Returns False if it was put out."""
         with self._changed:
             if connection not in self._silent:
                 return False
@@ -136,7 +142,8 @@ class _Slots:
             return True
 
     def leave(self, connection: socket.socket) -> None:
-        """Before it is closed: a closed socket's number may be another's when it is shut down."""
+        """Frees the slot, before the connection is closed: a closed socket's number may be another's when it
+        is shut down."""
         with self._changed:
             self._silent.pop(connection, None)
             self.taken -= 1
@@ -154,7 +161,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
-        """Without the name look-up of the standard library, which a broken resolver would hold up."""
+        """Binds without the name look-up of the standard library, which a broken resolver would hold up."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "supervisor", self.server_address[1]
 
@@ -182,7 +189,8 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One request of one connection (HTTP/1.0): its header is read to the end here, then parsed by the standard library."""
+    """Handles one request of one connection (HTTP/1.0): it reads the header to its end, and then the standard
+    library parses it."""
 
     server: _Server
     answers: Answers
@@ -208,7 +216,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._linger()
 
     def _read_header(self) -> bytes | None:
-        """To the empty line at least, or more than ``HEADER_BYTES_MAX`` bytes; None: it did not come."""
+        """Reads to the empty line at least, or more than ``HEADER_BYTES_MAX`` bytes. Returns None if neither
+        came."""
         header = bytearray()
         while len(header) <= HEADER_BYTES_MAX:
             data = self._receive(HEADER_BYTES_MAX + 1 - len(header))
@@ -221,7 +230,8 @@ class _Handler(BaseHTTPRequestHandler):
         return bytes(header)
 
     def _receive(self, bytes_max: int) -> bytes:
-        """Empty: nothing comes any more, or not in time; or the connection was put out."""
+        """Returns what comes next. It is empty if nothing comes any more, or not in time, or if the
+        connection was put out."""
         left_s = self._until_at_s - boottime_s()
         if left_s <= 0:
             return b""
@@ -232,7 +242,8 @@ class _Handler(BaseHTTPRequestHandler):
             return b""
 
     def _linger(self) -> None:
-        """What was sent and not read would reset the connection when it is closed, and the answer might not arrive."""
+        """Reads the rest: what was sent and not read would reset the connection when it is closed, and the
+        answer might not arrive."""
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_WR)
         left = LINGER_BYTES_MAX
@@ -279,7 +290,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Probes come every few seconds: they are no events."""
+        """Logs nothing: probes come every few seconds and are no events."""
 
     def _live(self) -> tuple[int, str, bytes]:
         return (200, TEXT, b"ok\n") if self.answers.live() else (503, TEXT, b"a loop is stuck\n")
@@ -299,9 +310,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Fresh:
-    """A document that is asked for at most once per ``fresh_s`` while ``about`` stays as it is, by one request at a time.
+    """Holds a document that is taken at most once per ``fresh_s`` while ``about`` stays as it is, by one
+    request at a time.
 
-    Its age counts from before it was asked for, and so does ``about``: what changes meanwhile has it asked for again.
+    Its age and its ``about`` are those from before it was taken, so what changes meanwhile causes it to be
+    taken again.
     """
 
     def __init__(
@@ -317,7 +330,8 @@ class _Fresh:
         self._document: dict[str, Any] = {}
 
     def get(self) -> dict[str, Any]:
-        """Raises SupervisorError: too many are waiting already, or what ``take`` raises."""
+        """Returns the document. Raises SupervisorError if too many are waiting already, or what ``take``
+        raises."""
         if not self._waiting.acquire(blocking=False):
             raise SupervisorError("too many requests for a status at once: try again")
         try:

@@ -1,13 +1,14 @@
-"""Hands over at once when the supervisor crashes: closes its ZooKeeper sessions by id and password (protocol §3, §6).
+"""Hands over at once when the supervisor crashes: closes its ZooKeeper sessions by id and password (protocol
+§3, §6).
 
-Two sides in one file. ``SessionCloser`` is used by the daemon: it starts the child and tells it which sessions are
-current, on a pipe (one JSON line each; a password never appears in argv, environment or log). ``main`` is the child, a
-``companion``: it acts when the supervisor is dead.
+There are two sides in one file. The daemon uses ``SessionCloser``, which starts the child and tells it which
+sessions are current, on a pipe (one JSON line each; a password never appears in argv, environment or log).
+``main`` is the child, a ``companion``, which acts when the supervisor is dead.
 
-It may be wrong, never harmful: closing the session of a live leader costs a change of leader, for the epoch fences. It
-never touches a job. It is deaf to SIGTERM, SIGINT and SIGHUP (blocked by ``Companion``: whole groups get them when a
-supervisor is stopped), and is gone as soon as the supervisor is, unless a session is left to close: then after
-``CLOSE_MAX_S`` at the latest.
+The child may be wrong, but never harmful: closing the session of a live leader costs a change of leader, for
+the epoch fences. It never touches a job. It is deaf to SIGTERM, SIGINT and SIGHUP (``Companion`` blocks them,
+because whole groups get them when a supervisor is stopped). It ends as soon as the supervisor has ended, or,
+if a session is left to close, after ``CLOSE_MAX_S`` at the latest.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _STOP_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True)
 class Charge:
-    """A session to be closed, and where."""
+    """Describes a session to be closed, and where."""
 
     hosts: str
     id: int
@@ -42,7 +43,7 @@ class Charge:
 
 
 def encode(charges: tuple[Charge, ...]) -> bytes:
-    """One line: *all* sessions that are current now."""
+    """Returns the line that names *all* sessions that are current now."""
     entries = [
         {"hosts": c.hosts, "id": c.id, "password": c.password.hex(), "timeout_s": c.timeout_s}
         for c in charges
@@ -51,7 +52,7 @@ def encode(charges: tuple[Charge, ...]) -> bytes:
 
 
 def decode(line: bytes) -> tuple[Charge, ...]:
-    """Raises ValueError, KeyError or TypeError for another text."""
+    """Returns the sessions of such a line. Raises ValueError, KeyError or TypeError for another text."""
     return tuple(
         Charge(str(e["hosts"]), int(e["id"]), bytes.fromhex(e["password"]), float(e["timeout_s"]))
         for e in json.loads(line)["sessions"]
@@ -59,8 +60,8 @@ def decode(line: bytes) -> tuple[Charge, ...]:
 
 
 class SessionCloser:
-    """The daemon's side. ``publish_sessions`` from any thread; nothing here raises or blocks. Without it only a crash is
-    noticed later, after the session time."""
+    """Is the daemon's side. ``publish_sessions`` may be called from any thread. Nothing here raises or blocks: without a
+    session closer a crash is only noticed later, after the session time."""
 
     def __init__(self, hosts: str) -> None:
         self._hosts = hosts
@@ -71,28 +72,29 @@ class SessionCloser:
 
     @property
     def pid(self) -> int | None:
-        """Of the child; None while there is none."""
+        """Returns the pid of the child, or None while there is none."""
         child = self._child
         return child.pid if child is not None and child.alive else None
 
     def start(self) -> None:
-        """Start the child now, so that it has loaded everything long before it is needed."""
+        """Starts the child now, so that it has loaded everything long before it is needed."""
         self.check()
 
     def publish_sessions(self, sessions: tuple[Session, ...], of: str = "term") -> None:
-        """The sessions that ``of`` has now; they replace those it had."""
+        """Passes the sessions that ``of`` has now to the child; they replace those it had."""
         with self._lock:
             self._published[of] = sessions
             self._speak()
 
     def check(self) -> None:
-        """Start another child if it died. For the daemon's housekeeping."""
+        """Starts another child if it died. The daemon's main loop calls it."""
         with self._lock:
             if self._child is None or not self._child.alive:
                 self._speak()
 
     def stop(self) -> None:
-        """The child ends; but if a session could not be closed, it stays until we are dead, and closes it then."""
+        """Ends the child. If a session could not be closed, the child stays until this process is dead, and
+        closes it then."""
         with self._lock:
             self._stopped = True
             child = self._child
@@ -119,7 +121,7 @@ class SessionCloser:
 
 
 def main() -> None:
-    """The child."""
+    """Runs the child."""
     message = last_message()
     if message:
         _close_all(decode(message))

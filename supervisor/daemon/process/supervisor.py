@@ -1,8 +1,9 @@
-"""The daemon's life: everything is started in order, watched, and stopped in order. No policy.
+"""Runs the daemon's life: everything is started in order, watched, and stopped in order. It contains no
+policy.
 
-Made by ``daemon.process.assemble``, run by ``spark-supervisor run``. Stopping hands leadership over at once and touches no
-driver: shims go on, and the next supervisor on this host adopts them. Only with ``supervisor.on_stop: stop_drivers`` they
-are stopped in order first, after this host has left the fleet.
+``daemon.process.assemble`` makes it, and ``spark-supervisor run`` runs it. Stopping hands leadership over at
+once and touches no driver: shims go on, and the next supervisor on this host adopts them. Only with
+``supervisor.on_stop: stop_drivers`` are they stopped in order first, after this host has left the fleet.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 LOOP_LIMIT_S = 60.0
-"""A loop that has not come round for so long is stuck; each of its requests is bounded far below."""
+"""A loop that has not come round for this long is stuck; each of its requests is bounded far below it."""
 
 STOP_TIMEOUT_S = 20.0
 LOCK = "supervisor.lock"
@@ -51,7 +52,7 @@ LOCK = "supervisor.lock"
 
 @dataclass
 class SupervisorParts:
-    """Everything that lives as long as the process, in the order in which it is started."""
+    """Holds everything that lives as long as the process, in the order in which it is started."""
 
     id: str
     runtime_dir: Path
@@ -66,11 +67,13 @@ class SupervisorParts:
     fence_ahead: FenceAhead
     alone_timeout_s: float
     stop_drivers: Callable[[Callable[[], bool]], object] | None = None
-    """With ``supervisor.on_stop: stop_drivers``; takes what says that there is no time."""
+    """It is set with ``supervisor.on_stop: stop_drivers``. Its argument returns True when there is no time
+    left."""
 
 
 class Supervisor:
-    """``prepare`` waits for ZooKeeper and checks the cluster; it gives the parts that need to know it."""
+    """Runs one daemon. ``assemble`` waits for ZooKeeper and checks the cluster; it returns the parts, which
+    need to know it."""
 
     def __init__(self, runtime_dir: Path, assemble: Callable[[Supervisor], SupervisorParts]) -> None:
         self._runtime_dir = runtime_dir
@@ -81,7 +84,8 @@ class Supervisor:
         self._threads: list[BackgroundThread] = []
 
     def run(self) -> int:
-        """Until a signal, or a defect. Returns the exit code. Raises SupervisorError if it cannot start."""
+        """Runs until a signal or a defect, and returns the exit code. Raises SupervisorError if it cannot
+        start."""
         lock = take_lock(self._runtime_dir)
         try:
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -100,14 +104,15 @@ class Supervisor:
         return EXIT_CODE if self._failure else 0
 
     def failed(self, what: str, error: BaseException) -> None:
-        """A loop ended by a defect: the process must not go on without it; systemd starts it anew."""
+        """Ends the process after a loop ended by a defect, because it must not go on without that loop;
+        systemd starts it anew."""
         log.error("loop_failed", loop=what, exc_info=error)
         log.error("supervisor_failed", loop=what, why=str(error), next="the process ends; drivers go on")
         self._failure = what
         self.stopping.set()
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        """The first ends us in order; a second one does not wait for drivers."""
+        """Ends this process in order at the first signal; after a second one it does not wait for drivers."""
         self._signals += 1
         self.stopping.set()
 
@@ -131,7 +136,7 @@ class Supervisor:
         )
 
     def _stop(self, parts: SupervisorParts) -> None:
-        """Leadership first, so that it is handed over at once; then this host leaves; shims go on."""
+        """Stops leadership first, so that it is handed over at once; then this host leaves; shims go on."""
         begun_at_s = boottime_s()
         parts.watchdog.stop()
         handed_over = parts.contender.stop(STOP_TIMEOUT_S)
@@ -167,7 +172,7 @@ class Supervisor:
 
 
 def guard(guardian: Guardian, stopping: threading.Event, loop: Loop) -> None:
-    """The guardian's loop: woken by the death of a shim, or in time for the next deadline."""
+    """Runs the guardian's loop, which is woken by the death of a shim, or in time for the next deadline."""
     try:
         while not stopping.is_set():
             loop.beat()
@@ -181,7 +186,8 @@ def guard(guardian: Guardian, stopping: threading.Event, loop: Loop) -> None:
 
 
 def take_lock(runtime_dir: Path) -> int:
-    """One supervisor per runtime directory. Raises Conflict while another lives, InvalidInput if it can't be used."""
+    """Takes the lock that allows one supervisor per runtime directory, and returns its descriptor. Raises
+    Conflict while another supervisor lives, InvalidInput if the directory can't be used."""
     try:
         make_private(runtime_dir)
         descriptor = os.open(runtime_dir / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -202,9 +208,10 @@ def take_lock(runtime_dir: Path) -> int:
 
 
 def make_private(runtime_dir: Path) -> None:
-    """Make it, or see to it that it is our user's alone: whoever may write there may exchange deadlines, locks and programs.
+    """Makes the directory, or makes sure that it is this user's alone: whoever may write there may exchange
+    deadlines, locks and programs.
 
-    A link that root or our user has made is followed. Raises InvalidInput if it is another user's, OSError.
+    A link that root or this user has made is followed. Raises InvalidInput if it is another user's, OSError.
     """
     if not os.path.lexists(runtime_dir):
         runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -232,7 +239,8 @@ def _user(uid: int) -> str:
 
 
 def check_log_dir(log_dir: Path) -> None:
-    """Make it. Raises InvalidInput if it can never be used: every job placed here would be refused, over and over.
+    """Makes the directory. Raises InvalidInput if it can never be used: every job placed here would be
+    refused, over and over.
 
     A full or failing disk is no reason to stay away: living drivers are to be adopted all the same (F56).
     """
@@ -251,8 +259,8 @@ def check_log_dir(log_dir: Path) -> None:
 def wait_for(
     what: str, attempt: Callable[[], T], stopping: threading.Event, pause_s: float = 2.0
 ) -> T | None:
-    """Try until it works, which gives its result, or until we are told to stop, which gives None: ZooKeeper may come up
-    after us. Conflicts are raised at once."""
+    """Tries ``attempt`` until it works, and returns its result, or until ``stopping`` is set, and returns
+    None: ZooKeeper may come up after this process. Conflicts are raised at once."""
     logged = ""
     while not stopping.is_set():
         try:
