@@ -703,7 +703,7 @@ class MemoryWorld:
             make,
             lambda old: self.zoo.close_session(old.id, old.password),
             connect_s=0.1,
-            settle_s=0.2,
+            resolve_s=0.2,
         )
         try:
             if what in ("pause", "unpause", "switchover"):
