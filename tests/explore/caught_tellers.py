@@ -209,6 +209,9 @@ _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "test_no_batch_goes_out_where_somebody_else_has_come_to_be": ("batch-goes-out-over-another-claim",),
         "test_a_batch_without_an_answer_is_waited_out_from_then_on": ("unanswered-batch-is-forgotten",),
+        "test_a_reading_of_the_claims_that_failed_is_made_up_for_at_the_next_step": (
+            "failed-reading-of-claims-is-not-made-up-for",
+        ),
         "test_what_is_needed_is_read_after_a_sync": ("references-are-read-without-a-sync",),
     },
     CONTENDER: {

@@ -99,7 +99,7 @@ REMOVER = (
     ),
     text(
         "remover-never-begins",
-        "§5: the objects of a doomed claim are deleted",
+        "§5: the objects of a pending deletion are deleted",
         (Remover._find_deletions, "claim.record.doom is not None", "False"),
     ),
     text(

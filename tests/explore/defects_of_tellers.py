@@ -826,6 +826,11 @@ LOOPS = (
         (Remover._carry_on, "if removal.unanswered:", "if False:"),
     ),
     text(
+        "failed-reading-of-claims-is-not-made-up-for",
+        "§5: the objects of a pending deletion are deleted",
+        (Remover._find_deletions, "self._wanted.set()", "pass"),
+    ),
+    text(
         "references-are-read-without-a-sync",
         "I7: no blob goes that anybody needs",
         (Sweeper._references, "self._term.client.sync()", "pass"),

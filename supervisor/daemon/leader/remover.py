@@ -149,11 +149,9 @@ class Remover:
     def _find_deletions(self) -> None:
         """Reads every claim, pipelined, to find the pending deletions. Raises Unreachable; the reading is
         then made up for later."""
-        zoo = self._term.client
-        paths = [
-            f"{self._layout.checkpoints}/{child}" for child in children_of(zoo, self._layout.checkpoints)
-        ]
+        zoo, parent = self._term.client, self._layout.checkpoints
         try:
+            paths = [f"{parent}/{child}" for child in children_of(zoo, parent)]
             claims = seen_all(CheckpointClaim, paths, zoo.read_many(paths).nodes)
         except SupervisorError:
             self._wanted.set()

@@ -124,3 +124,25 @@ def test_what_is_needed_is_read_after_a_sync(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(Unreachable):
         made._references()
     assert asked == ["sync", "listing"]
+
+
+def test_a_reading_of_the_claims_that_failed_is_made_up_for_at_the_next_step() -> None:
+    """Not after ``READ_EVERY_S``: the claim that is to be deleted blocks its location until then."""
+    for failing in ("children", "read_many"):
+        stage = Stage()
+        stage.term.set_recorded()
+        answers, asked = getattr(stage.client, failing), []
+
+        def lost(*_arguments: object) -> Any:
+            raise Unreachable("no answer")
+
+        def answered(*arguments: Any, answers: Any = answers, asked: list[None] = asked) -> Any:
+            asked.append(None)
+            return answers(*arguments)
+
+        setattr(stage.client, failing, lost)
+        with pytest.raises(Unreachable):
+            stage.remover.step()
+        setattr(stage.client, failing, answered)
+        stage.remover.step()
+        assert asked, f"after a failure of {failing} the claims were not read again"
