@@ -179,7 +179,7 @@ def _where(job: OneJob, number: int) -> tuple[str, str]:
 
 
 def _supervisor_of(job: OneJob, number: int) -> str:
-    """Returns the supervisor of an earlier attempt: the history says to whom it was assigned."""
+    """Returns the supervisor of an earlier attempt, which the history names once the attempt was claimed; else ``""``."""
     result = job.result.record if isinstance(job.result, Found) else None
     for entry in reversed(history_of(job.ref, job.own, result, job.uid)):
         if entry.event == "claimed" and entry.attempt == number:

@@ -1,9 +1,9 @@
-"""The edge of one item of a loop: what goes wrong with it, for whatever reason, is its own trouble (I9).
+"""Confines an error to the item of a loop in which it occurs (I9).
 
 A loop that ends ends the process, and a record that ends one leader ends each of its successors. So every loop beside the
 controller's pass, and every host's, takes its items one by one through ``attempt``. An item that raised is *skipped*: it is
-never taken for absent, done or empty; whatever of it could be acted upon is left to the next round. Expected errors are the
-loop's own business, and go through by ``through``. ``plan.check`` is no item: a defect there stops the pass.
+never taken for absent, done or empty; whatever of it could be acted upon is left to the next round. Errors that a loop
+handles itself are named by ``through`` and raised again. ``plan.check`` is no item: a defect there stops the pass.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ KNOWN_MAX: Final = 1_000
 
 
 class ErrorBoundary:
-    """Of one loop. Says each cause of each item once in ten minutes, with its traceback. Used by several threads at once: at
-    worst something is said twice."""
+    """Handles the errors of one loop. It logs each cause of each item once in ten minutes, with its traceback. Several
+    threads may use it at once; at worst something is logged twice."""
 
     def __init__(self, loop: str, clock: Callable[[], float] = boottime_s) -> None:
         self._loop = loop
@@ -35,7 +35,7 @@ class ErrorBoundary:
     def attempt(
         self, item: str, work: Callable[[], T], otherwise: T, through: tuple[type[Exception], ...] = ()
     ) -> T:
-        """The result of ``work``, or ``otherwise`` if it raised anything but ``through``."""
+        """Returns the result of ``work``, or ``otherwise`` if it raised anything but ``through``."""
         try:
             return work()
         except through:
@@ -45,7 +45,7 @@ class ErrorBoundary:
             return otherwise
 
     def log_error(self, item: str, error: Exception) -> None:
-        """Of an error that is being handled. Never raises."""
+        """Logs an error that is being handled. It never raises."""
         cause, now_s = f"{type(error).__name__} {_place(error)}", self._clock()
         if now_s - self._logged_at_s.get((item, cause), float("-inf")) < AGAIN_S:
             return

@@ -1,4 +1,4 @@
-"""Tells systemd how we are (sd_notify), if it asked: READY=1, WATCHDOG=1, STOPPING=1, STATUS=. Stdlib only.
+"""Notifies systemd of the state of this process (sd_notify), if it asked: READY=1, WATCHDOG=1, STOPPING=1, STATUS=. Stdlib only.
 
 Called by ``daemon.loops.watchdog`` and at start and stop of the daemon. Without NOTIFY_SOCKET nothing happens.
 """
@@ -10,7 +10,7 @@ import socket
 
 
 def notify(*lines: str) -> bool:
-    """Send e.g. ``READY=1``. Never blocks or raises; True if it was sent."""
+    """Sends lines such as ``READY=1``. It never blocks or raises; it returns True if they were sent."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return False
@@ -26,7 +26,8 @@ def notify(*lines: str) -> bool:
 
 
 def watchdog_period_s() -> float | None:
-    """How often systemd wants WATCHDOG=1 at the least (half its limit), or None if it does not, or asks another process."""
+    """Returns how often systemd wants WATCHDOG=1 at the least, in seconds (half its limit), or None if it does not want it
+    or asks another process."""
     limit_us = os.environ.get("WATCHDOG_USEC", "")
     asked = os.environ.get("WATCHDOG_PID", "")
     if not limit_us.isdigit() or int(limit_us) == 0 or (asked and asked != str(os.getpid())):

@@ -1,9 +1,9 @@
 """Ends the process when a loop is stuck: a supervisor that hangs must not keep its sessions alive (protocol §6, F60).
 
-Every loop of the daemon registers, and beats once per round. A loop without a beat within its limit, on CLOCK_BOOTTIME,
-ends the process at once with one line and all stacks; the session closer then hands over, systemd starts the
+Every loop of the daemon registers, and beats once per round. If a loop has not beaten within its limit, on CLOCK_BOOTTIME,
+the process ends at once with one line and all stacks. The session closer then hands over, systemd starts the
 supervisor again, and no job notices. Should no Python thread be able to run at all (the interpreter's lock is held),
-faulthandler's timer, which needs none, does the same. While every loop beats, systemd is told so.
+faulthandler's timer, which needs none, does the same. While every loop beats, systemd is notified of it.
 
 A process that was stopped as a whole (SIGSTOP, a suspended host) is not stuck: the watchdog slept as well, sees the gap in
 its own rounds, and gives every loop the time that nobody had. It never recovers anything by itself.
@@ -29,7 +29,7 @@ LOCKED_LIMIT_S = 60.0
 
 
 class Loop:
-    """One registered loop. ``beat`` at least once per ``limit_s``; ``done`` when it ends in an orderly way."""
+    """Is one registered loop. It calls ``beat`` at least once per ``limit_s``, and ``done`` when it ends in an orderly way."""
 
     def __init__(self, name: str, limit_s: float, forget: Callable[[Loop], None]) -> None:
         self.name = name
@@ -45,10 +45,10 @@ class Loop:
 
 
 class Watchdog:
-    """One per process. ``end`` is what happens to the process at last; tests put something milder there.
+    """Watches the loops of one process; there is one watchdog per process.
 
-    ``locked_limit_s``: for how long no Python thread may run; None switches that guard off. A SIGSTOP that lasts longer
-    ends the process when it is continued.
+    ``end`` ends the process; tests pass something milder. ``locked_limit_s`` is for how long no Python thread may run;
+    None switches that guard off. A SIGSTOP that lasts longer ends the process when it is continued.
     """
 
     def __init__(
@@ -76,19 +76,20 @@ class Watchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """The process is about to end in an orderly way, with its own time limit."""
+        """Ends the watch, because the process is about to end in an orderly way, with its own time limit."""
         self._thread.stop(2 * ROUND_S)
         faulthandler.cancel_dump_traceback_later()
 
     def stuck(self, now_s: float) -> tuple[Loop, float] | None:
-        """The loop that is furthest over its limit, and how long it has been silent."""
+        """Returns the loop that is furthest over its limit, and for how many seconds it has been silent; None if no loop is
+        over its limit."""
         with self._lock:
             late = [(now_s - loop.beaten_at_s - loop.limit_s, loop) for loop in self._loops]
         over_s, loop = max(late, key=lambda each: each[0], default=(0.0, None))
         return (loop, now_s - loop.beaten_at_s) if loop is not None and over_s > 0 else None
 
     def forgive(self, gap_s: float) -> None:
-        """Nobody could run for ``gap_s``."""
+        """Gives every loop ``gap_s`` more, because no thread of this process could run for that long."""
         with self._lock:
             for loop in self._loops:
                 loop.beaten_at_s += gap_s
@@ -118,7 +119,7 @@ class Watchdog:
             self._stop.wait(round_s)
 
     def _give_up(self, loop: Loop, silent_s: float) -> None:
-        """Report beside, so that a pipe that nobody reads can't hold us up, and go."""
+        """Reports in another thread, so that a pipe that nobody reads cannot delay the end, and ends the process."""
         BackgroundThread("report", lambda: self._report(loop, silent_s)).start().join(REPORT_MAX_S)
         self._end(EXIT_CODE)
 

@@ -52,7 +52,7 @@ LOCK = "supervisor.lock"
 
 @dataclass
 class SupervisorParts:
-    """Holds everything that lives as long as the process, in the order in which it is started."""
+    """Holds everything that lives as long as the process. ``Supervisor`` starts the parts, in an order of its own."""
 
     id: str
     runtime_dir: Path
