@@ -1,9 +1,13 @@
-"""``python -m supervisor.shim <run_dir> [<cgroup>]``: the process that owns one attempt. Started by the agent (``spawn``).
+"""Runs ``python -m supervisor.shim <run_dir> [<cgroup>]``: the process that owns one attempt. The agent
+starts it (``spawn``).
 
-The order is the point. Lock, record, containment, twin, starter: everything that forks is done while this process has
-one thread and knows nothing of ZooKeeper. Only then the runner, and with it kazoo, is imported. The twin is forked even
-before the launch file is decoded: what is loaded by then it carries for as long as the job lives.
-Exit code 0: done, or another shim lives here; 1: it could not even begin, and has claimed nothing; 2: a defect.
+The order of the steps matters. Lock, record, containment, twin, starter: everything that forks is done while
+this process has one thread and holds nothing of ZooKeeper. Only then the runner is imported, and with it
+kazoo. The twin is forked even before the launch file is decoded, because it carries whatever is loaded by
+then for as long as the job lives.
+
+The exit code is 0 if the attempt is done, or if another shim lives here; 1 if the shim could not even begin,
+and has claimed nothing; 2 if there is a defect.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ def main(directory: str, cgroup: str | None) -> int:
 
 
 def own_attempt(directory: str, cgroup: str | None) -> None:
-    """Everything from the record of this process to the end of the attempt. Raises OSError, Corrupt."""
+    """Does everything from the record of this process to the end of the attempt. Raises OSError, Corrupt."""
     claim_id = os.urandom(8).hex()
     _record(directory, run_dir.SHIM, os.getpid(), claim_id)
     deadline = DeadlineFile.create(directory)
@@ -71,7 +75,8 @@ def own_attempt(directory: str, cgroup: str | None) -> None:
 def _containments(
     directory: str, cgroup: str | None, claim_id: str, children: Children
 ) -> tuple[Containment, Containment]:
-    """As the shim sees the tree, and as the twin does once the shim is dead."""
+    """Returns two containments: the one by which the shim sees the tree, and the one by which the twin sees
+    it once the shim is dead."""
     if cgroup is not None:
         group = CgroupContainment(cgroup)
         group.create()

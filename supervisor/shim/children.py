@@ -1,4 +1,5 @@
-"""Reaping, and with it the exit status of the driver. Called by ``runner`` and, as proof, by the scan containment."""
+"""Reaps children, and with it gets the exit status of the driver. Called by ``runner`` and, as proof, by the
+scan containment."""
 
 from __future__ import annotations
 
@@ -6,9 +7,10 @@ import os
 
 
 class Children:
-    """This process's children: the driver's root, and as a child subreaper all orphans of its tree.
+    """Represents this process's children: the root process of the driver and, because the shim is a child
+    subreaper, all orphans of its tree.
 
-    ``watched``: the pid whose exit status is kept (exit code, or −signal) in ``ended``.
+    ``watched`` is the pid whose exit status (exit code, or −signal) is kept in ``ended``.
     """
 
     def __init__(self) -> None:
@@ -16,7 +18,7 @@ class Children:
         self.watched: int | None = None
 
     def reap(self) -> bool:
-        """Reap what has ended; True if there is no child left at all."""
+        """Reaps what has ended. Returns True if no child is left at all."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

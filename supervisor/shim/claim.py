@@ -1,6 +1,7 @@
-"""The claim of an attempt: /own is read, the claim sent and settled, the starter let go (protocol §5 claim, §7.1).
+"""Claims an attempt: /own is read, the claim is sent, its outcome is resolved, and the starter is let go
+(protocol §5 claim, §7.1).
 
-Handlers of ``machine.TABLE``, ``OUTCOMES`` and ``TIME``.
+The functions here are handlers of ``machine.TABLE``, ``OUTCOMES`` and ``TIME``.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from supervisor.shim.turn import RETRY_S, Turn
 
 CLAIM_PATIENCE_S = 120.0
 CONNECT_PATIENCE_S = 10.0
-"""From the agent's look at the registry to the first connection: a ZooKeeper that is away, restored and back within so
-little time is the one restore that a shim can't tell."""
+"""This is the time allowed from the agent's trust check of the registry to the first connection. A ZooKeeper
+that goes away, is restored and comes back within so little time is the one restore that a shim cannot notice.
+"""
 CLAIM_TRIES = 5
 PAUSED_S = 2.0
 TOO_LATE = (
@@ -41,7 +43,7 @@ TOO_LATE = (
 
 
 def first_link(turn: Turn, event: Connected) -> None:
-    """The first connection counts only if it comes soon after the agent's look at the registry."""
+    """Accepts the first connection only if it comes soon after the agent's trust check of the registry."""
     if turn.state.last_session is None and turn.now_s >= connect_due_at_s(turn):
         finish(turn, TOO_LATE)
     else:
@@ -53,7 +55,7 @@ def connect_due_at_s(turn: Turn) -> float:
 
 
 def try_claim(turn: Turn, event: OwnRead) -> None:
-    """The claim is sent if the name is assigned to us as the entry says."""
+    """Sends the claim if the name is assigned to this shim as the entry says."""
     if turn.state.session is None:
         turn.set(read_at_s=turn.now_s)  # nothing is written without knowing in which session: read again
         return
@@ -108,7 +110,7 @@ def give_up(turn: Turn, _: Event) -> None:
 
 
 def watch_connecting(turn: Turn) -> None:
-    """What ends a shim that has not claimed."""
+    """Ends a shim that has not claimed, if one of the reasons for that holds."""
     if turn.state.broken:
         finish(turn, "the connection broke before the claim: the agent looks at the registry again")
     elif turn.state.last_session is None and turn.now_s >= connect_due_at_s(turn):
@@ -121,7 +123,8 @@ def watch_connecting(turn: Turn) -> None:
 
 
 def committed(turn: Turn, event: WriteCommitted) -> None:
-    """After a jump of the clocks, or without the version, even this is read back."""
+    """Handles a claim that has committed. After a jump of the clocks, or without the version of /own, even
+    this is read back."""
     if event.own_version is None or turn.state.blind:
         outcome_unknown(turn, event)
     else:
@@ -149,7 +152,7 @@ def not_sent(turn: Turn, _: Event) -> None:
 
 
 def note_stop(turn: Turn, _: Event) -> None:
-    """While the claim is under way: what becomes of it comes first."""
+    """Notes a request to stop while the claim is under way: the outcome of the claim is resolved first."""
     turn.set(stop_asked=True)
 
 
@@ -157,7 +160,8 @@ def note_stop(turn: Turn, _: Event) -> None:
 
 
 def read_back(turn: Turn, event: OwnRead) -> None:
-    """The claim's outcome; valid because ``machine.ask`` reads only in its session, or after that was closed."""
+    """Resolves the claim's outcome from a reading of /own. The reading is valid because ``machine.ask`` reads
+    only in the session of the claim, or after that session was closed."""
     own = event.own
     if not isinstance(own, Found) or own.version < turn.state.launch.assignment.own_version:
         turn.set(read_at_s=turn.now_s + 2 * RETRY_S)
@@ -180,9 +184,10 @@ def watch_settling(turn: Turn) -> None:
 
 
 def resolve_due_at_s(state: ShimState) -> float:
-    """When a shim that can't learn what became of its claim ends (BOOTTIME): whoever waits for the lease of a claim that was
-    applied has waited for long enough by then. One whose end was asked for goes on until the claim could not lead to an exec
-    any more: a tombstone would spare the others the rest."""
+    """Returns when a shim that cannot resolve the outcome of its claim ends (CLOCK_BOOTTIME): a leader that
+    waits for the lease of a claim that was applied has waited for long enough by then. A shim that was asked
+    to end goes on until the claim could not lead to an exec any more, since its tombstone would spare the
+    leader the rest of the wait."""
     sent_at_s, lease_s = state.claim_sent_at_s, state.launch.lease_s
     return (
         lease_terms.deadline_at_s(sent_at_s, lease_s)
@@ -195,7 +200,7 @@ def resolve_due_at_s(state: ShimState) -> float:
 
 
 def claimed(turn: Turn, fence: int, own_state: OwnState) -> None:
-    """The claim has committed: the starter is let go, if it may still be."""
+    """Handles a claim that is known to have committed: the starter is let go, if there is still time for it."""
     deadline_at_s = lease_terms.deadline_at_s(turn.state.claim_sent_at_s, turn.state.launch.lease_s)
     before_at_s = lease_terms.shim_acts_at_s(deadline_at_s)
     turn.set(

@@ -1,4 +1,5 @@
-"""The connection of a shim, and the one request that is under way in it. Handlers of ``machine.TABLE``."""
+"""Keeps the connection of a shim, and the one request that is under way in it. The functions are handlers of
+``machine.TABLE``."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from supervisor.shim.turn import RETRY_S, Turn
 
 
 def connected(turn: Turn, event: Connected) -> None:
-    """In another session /own is read before anything else is done."""
+    """Handles a new connection. In another session /own is read before anything else is done."""
     state = turn.state
     fresh = event.session != state.last_session and state.last_session is not None
     turn.set(
@@ -40,7 +41,8 @@ def cut(turn: Turn, _: Event) -> None:
 
 
 def cut_early(turn: Turn, _: Event) -> None:
-    """The first connection is the only one that a claim is sent on."""
+    """Ends a shim that has lost its first connection before its claim: a claim is sent on the first
+    connection only."""
     turn.set(session=None, broken=True)
 
 
@@ -55,7 +57,8 @@ def lost_early(turn: Turn, event: Event) -> None:
 
 
 def closed(turn: Turn, _: Event) -> None:
-    """Nothing of the claim is under way any more, whatever session reads back: it need not be connected just now."""
+    """Handles the end of the old sessions. Nothing of the claim is under way any more, whichever session
+    reads back; the shim need not be connected at this moment."""
     turn.set(closing=False, claim_session=turn.state.last_session, read_at_s=turn.now_s)
 
 
@@ -75,7 +78,8 @@ def read_later(turn: Turn, _: Event) -> None:
 
 
 def is_stale(turn: Turn, event: Event) -> bool:
-    """Whether ``event`` answers a request that is not under way any more. With any other answer its request is over."""
+    """Returns whether ``event`` answers a request that is not under way any more. With any other answer its
+    request is over."""
     state = turn.state
     match event:
         case OwnRead() | ReadFailed():

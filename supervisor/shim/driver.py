@@ -1,6 +1,7 @@
-"""The driver of an attempt: started, reporting, asked to stop, killed (protocol §7).
+"""Handles the driver of an attempt: how it is started, reports, is asked to stop, and is killed (protocol
+§7).
 
-Handlers of ``machine.TABLE`` and ``TIME``.
+The functions here are handlers of ``machine.TABLE`` and ``TIME``.
 """
 
 from __future__ import annotations
@@ -60,13 +61,14 @@ def unwritable(turn: Turn, _: Event) -> None:
 
 
 def note_exit(turn: Turn, event: Exited) -> None:
-    """Of a starter whose claim is under way too, where nothing else is done: exec will fail then."""
+    """Notes the exit, also of a starter whose claim is under way. Nothing else is done about it then, because
+    exec will fail."""
     if turn.state.status is None:
         turn.set(status=event.status, tail=event.tail, oom=event.oom, refused=event.refused)
 
 
 def exited(turn: Turn, event: Exited) -> None:
-    """The driver's children go with it."""
+    """Handles the exit of the driver: its children are killed with it."""
     if turn.state.status is None:
         note_exit(turn, event)
         begin_kill(turn, None, "")
@@ -87,7 +89,7 @@ def reported(turn: Turn, event: Reported) -> None:
 
 
 def stop_heard(turn: Turn, event: Reported) -> None:
-    """What the driver says of the orderly stop counts to its end, for the tombstone tells of it."""
+    """Counts what the driver reports of the orderly stop as part of its end, for the tombstone describes it."""
     if turn.state.ladder is not None:
         ladder = stopping.after_report(turn.state.ladder, event.event, event.queries, turn.now_s)
         turn.set(ladder=ladder)
@@ -106,7 +108,8 @@ def begin_stop(turn: Turn, _: Event) -> None:
 
 
 def request_stop(turn: Turn) -> None:
-    """Orderly: at a batch boundary, else SIGTERM, SIGKILL after the grace. Only the first request counts."""
+    """Begins an orderly stop: at a batch boundary if possible, else by SIGTERM, and by SIGKILL after the
+    grace. Only the first request counts."""
     launch = turn.state.launch
     if turn.state.stage in (Stage.STARTING, Stage.RUNNING):
         ladder = stopping.begin(launch, turn.state.life.begun_at_s is not None, turn.now_s)
@@ -122,7 +125,7 @@ def request_stop(turn: Turn) -> None:
 
 
 def begin_kill(turn: Turn, cause: Cause | None, reason: str) -> None:
-    """Only the first cause counts."""
+    """Begins to kill the tree. Only the first cause counts."""
     if turn.state.stage in ALIVE:
         turn.set(
             stage=Stage.KILLING,
@@ -150,7 +153,8 @@ def tree_seen(turn: Turn, event: TreeSeen) -> None:
 
 
 def watch(turn: Turn) -> None:
-    """Starting and running: the deadline comes first, then the driver's life."""
+    """Watches the time in the stages starting and running: the deadline comes first, then the driver's
+    health."""
     state = turn.state
     if is_expiring(turn):
         begin_kill(turn, Cause.LEASE_EXPIRED, "no renewal was committed in time")
@@ -165,7 +169,8 @@ def watch(turn: Turn) -> None:
 
 
 def climb(turn: Turn) -> None:
-    """Stopping: the deadline comes first, then the next rung of the orderly stop, if it is time for it."""
+    """Watches the time in the stage stopping: the deadline comes first, then the next rung of the orderly
+    stop, if it is due."""
     if is_expiring(turn):
         begin_kill(turn, Cause.LEASE_EXPIRED, "no renewal was committed in time")
         return
@@ -179,20 +184,20 @@ def climb(turn: Turn) -> None:
 
 
 def strike(turn: Turn) -> None:
-    """Killing: again and again, until the tree is empty."""
+    """Kills again and again in the stage killing, until the tree is empty."""
     if turn.now_s >= turn.state.kill_at_s:
         turn.set(kill_at_s=float("inf"))  # until this one was answered
         turn.do(Kill())
 
 
 def is_expiring(turn: Turn) -> bool:
-    """At deadline − 2p the tree is killed, whatever else is going on."""
+    """Returns whether the deadline is near: at deadline − 2p the tree is killed, whatever else is going on."""
     assert turn.state.deadline_at_s is not None
     return turn.now_s >= lease_terms.shim_acts_at_s(turn.state.deadline_at_s)
 
 
 def probe_queries(turn: Turn) -> None:
-    """Have the driver's bootstrap look at a query that has been silent for long; its answer is a report."""
+    """Orders the driver's bootstrap to probe a query that has been silent for long. Its answer is a report."""
     timeout_s, state = turn.state.launch.stall_timeout_s, turn.state
     due = state.launch.reports and turn.now_s >= state.next_probe_at_s
     if due and queries.is_to_be_probed(state.life, timeout_s, turn.now_s):
@@ -201,7 +206,8 @@ def probe_queries(turn: Turn) -> None:
 
 
 def change_phase(turn: Turn, phase: Phase) -> None:
-    """A new phase is told at once, with the doorbell. ``since``: of the claim, of running, or of stopping."""
+    """Changes the phase. A new phase is published at once, with the doorbell. ``since`` is the time of the
+    claim, of running, or of stopping."""
     if phase is not turn.state.phase:
         since = turn.at if phase in (Phase.RUNNING, Phase.STOPPING) else turn.state.since
         turn.set(phase=phase, since=since, ring=True, renew_at_s=turn.now_s)

@@ -1,6 +1,7 @@
-"""The end of an attempt: the tombstone until it is written, and how it says what the attempt ended by (protocol §5 exit).
+"""Ends an attempt: the tombstone is tried until it is written, and it says why the attempt ended (protocol §5
+exit).
 
-Handlers of ``machine.TABLE`` for the stage ``burying``, and of ``OUTCOMES``.
+The functions here are handlers of ``machine.TABLE`` for the stage ``burying``, and of ``OUTCOMES``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ DOUBT_S = 600.0
 
 
 def bury(turn: Turn, event: OwnRead) -> None:
-    """The tombstone is written at the version just read, unless /own is not about this claim any more."""
+    """Writes the tombstone at the version just read, unless /own is not about this claim any more."""
     state, entry, own = turn.state, turn.state.launch.assignment, event.own
     if state.session is None:
         turn.set(read_at_s=turn.now_s)  # nothing is written without knowing in which session: read again
@@ -51,7 +52,8 @@ def recorded(turn: Turn, _: Event) -> None:
 
 
 def retry(turn: Turn, _: Event) -> None:
-    """It is tried until it commits; ever more slowly, for a cluster that is down or restored from an old state."""
+    """Tries the tombstone again until it commits, at growing intervals, for a cluster that is down or was
+    restored from an old state."""
     tries = turn.state.bury_tries
     waited_s = turn.now_s - (turn.state.empty_at_s or turn.now_s)
     pause_s = SLOWEST_RETRY_S if waited_s > DOUBT_S else min(SLOW_RETRY_S, RETRY_S * 2 ** min(tries, 5) / 2)
@@ -67,12 +69,14 @@ def finish(turn: Turn, why: str) -> None:
 
 
 def waits_only(state: ShimState) -> bool:
-    """Its application has not begun, because its driver has to wait for the word that it may: that is no running."""
+    """Returns whether the driver still waits for its start verdict, so that its application has not begun;
+    that does not count as running."""
     return state.launch.is_held and state.life.begun_at_s is None
 
 
 def describe(state: ShimState) -> Exit:
-    """``exit_code`` as a shell gives it: 128 + signal. ``ran_s``: from letting the starter go to the empty tree."""
+    """Describes the end for the tombstone. ``exit_code`` is what a shell would give: 128 + signal. ``ran_s``
+    counts from when the starter was let go to the empty tree."""
     begun = state.life.begun_at_s is not None
     verdict = classify(
         ExitEvidence(

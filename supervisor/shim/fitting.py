@@ -1,4 +1,5 @@
-"""A lease that fits into its znode, whatever is in it: it is what keeps the driver alive. Pure; for ``machine``."""
+"""Makes a lease record fit into its znode, whatever is in it, because the lease keeps the driver alive. Pure;
+used by ``machine``."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ _WORDS_MAX_BYTES = 60
 
 
 def fitting(lease: Lease) -> Lease:
-    """``lease``, or as much of it as there is room for: what people are shown goes first, what the next start has to find in
-    the checkpoint last, its newest query at the very end."""
+    """Returns ``lease``, or as much of it as there is room for. What is only shown to people is left out
+    first; what the next start has to find in the checkpoint is left out last, and its newest query at the
+    very end."""
     if _fits(lease):
         return lease
     for smaller in _smaller(lease):
@@ -32,8 +34,8 @@ def _fits(lease: Lease) -> bool:
 
 
 def _smaller(lease: Lease) -> Iterator[Lease]:
-    """One after the other, each with what was given up before it given up as well. ``extra`` is of newer versions: a shim
-    writes none."""
+    """Yields smaller and smaller leases; each one also lacks what those before it lack. ``extra`` holds
+    fields of newer versions; a shim writes none."""
     driver = lease.driver
     giving_up: tuple[Callable[[Lease], dict[str, Any]], ...] = (
         lambda now: {"not_fenced": clip(now.not_fenced, _WORDS_MAX_BYTES)},

@@ -1,13 +1,16 @@
-"""Is the application alive? Signs of life → phase, and the two time-outs of a spec's ``health``. Pure; for ``machine``.
+"""Judges whether the application is alive: from signs of life to a phase, and by the two time-outs of a
+spec's ``health``. Pure; used by ``machine``.
 
-``start_timeout`` ends an attempt whose application has not begun, or that has a SparkSession but no batch;
-``stall_timeout`` one of whose queries was seen and is silent (``queries`` says what counts as life). Until the application
-has its first batch ``start_timeout`` alone judges: a slow start is no stall, and has its own limit. An application that runs
-and makes neither session nor query is left alone by both. What a driver waits at its gate is none of its start: after it
-the time counts anew, and a wait without an end is no failure of the job.
+``start_timeout`` ends an attempt whose application has not begun, or that has a SparkSession but no batch.
+``stall_timeout`` ends an attempt one of whose queries was seen and is silent (``queries`` says what counts as
+life). Until the application has its first batch ``start_timeout`` alone judges: a slow start is no stall, and
+has its own limit. An application that runs and makes neither a session nor a query is left alone by both. The
+time during which a driver waits at its start barrier is no part of its start: the time counts anew after it,
+and a wait without an end is no failure of the job.
 
-A JVM application does not report; the supervisor of its host looks into its commit log and reports for it. When nobody
-looks (the supervisor is down, or can't read the checkpoint) its silence means nothing: it counts up to the last look only.
+A JVM application does not report; the supervisor of its host reads its commit log and reports for it. When
+nobody reads it (the supervisor is down, or cannot read the checkpoint), its silence means nothing: silence
+counts up to the last reading only.
 """
 
 from __future__ import annotations
@@ -20,11 +23,12 @@ from supervisor.shim import queries
 from supervisor.shim.state import Life, Reported
 
 UNSEEN_S = 10.0
-"""Of a JVM application without a checkpoint nothing can be seen but that it is up: it is ``running`` after so long."""
+"""A JVM application without a checkpoint shows nothing but that it is up: after this time it counts as
+``running``."""
 
 
 def after_report(life: Life, report: Reported, now_s: float) -> Life:
-    """The signs of life with one more. Unknown events are no sign of anything."""
+    """Returns the signs of life with those of one more report. Unknown events are no sign of anything."""
     life = queries.after_report(life, report, now_s)
     match report.event:
         case "waiting":
@@ -61,18 +65,21 @@ def _query_lives(life: Life, now_s: float) -> Life:
 
 
 def _has_moved(life: Life, report: Reported) -> bool:
-    """A supervisor that was started again begins with a look: at what was committed while nobody looked, maybe."""
+    """Returns whether the report shows progress. The first report of a supervisor that was started again may
+    only show what was committed while nobody read the commit log."""
     if life.progress is None or report.progress is None or report.progress.batch_id is None:
         return False
     return report.progress.batch_id != life.progress.batch_id
 
 
 def phase_of(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> Phase:
-    """How far the application has come, while nobody has asked it to stop. With the time it only ever goes forward.
+    """Returns how far the application has come, while nobody has asked it to stop. With time it only ever
+    goes forward.
 
-    ``running`` is its first batch. A session or a query is none: on a busy host each may be a minute apart, and
-    ``start_timeout`` judges until the first batch. An application with neither is on its way to a session as long as a
-    start may take; from then on nothing judges its start any more, and it runs as what it is, a job without queries.
+    It is ``running`` from its first batch on. A session or a query alone does not make it so: on a busy host
+    each may be a minute apart, and ``start_timeout`` judges until the first batch. An application with
+    neither is on its way to a session for as long as a start may take; from then on nothing judges its start
+    any more, and it runs as a job without queries.
     """
     if life.batch_s is not None or _is_left_alone(life, launch, exec_at_s, now_s):
         return Phase.RUNNING
@@ -86,7 +93,8 @@ def phase_of(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> Phas
 
 
 def _is_left_alone(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> bool:
-    """Up for as long as a start may take before there was a session or query, if there is one by now."""
+    """Returns whether the application was up for as long as a start may take before there was a session or a
+    query, if there is one by now."""
     up_since_at_s = life.begun_at_s if launch.reports else exec_at_s
     if up_since_at_s is None:
         return False
@@ -96,7 +104,7 @@ def _is_left_alone(life: Life, launch: Launch, exec_at_s: float, now_s: float) -
 
 
 def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple[Cause, str] | None:
-    """Why the attempt has to be ended now, or None."""
+    """Returns why the attempt has to be ended now, or None."""
     since_at_s = life.begun_at_s if life.waits and life.begun_at_s is not None else exec_at_s
     if now_s - since_at_s >= launch.start_timeout_s:
         if life.begun_at_s is None and life.waits:  # of S3, or of this host: not the job's fault

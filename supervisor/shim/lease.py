@@ -1,6 +1,8 @@
-"""The lease of an attempt and its fence: what /own says of it, the renewals, what they tell (protocol §5 renew; §7).
+"""Keeps the lease of an attempt and watches its fence: what /own says of it, the renewals, and what they
+publish (protocol §5 renew; §7).
 
-Handlers of ``machine.TABLE`` and ``OUTCOMES``, and the requests of ``machine.ask``.
+The functions here are handlers of ``machine.TABLE`` and ``OUTCOMES``, and make the requests of
+``machine.ask``.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from supervisor.shim.turn import LEASED, RETRY_S, Turn
 
 
 def judge(turn: Turn, event: OwnRead) -> None:
-    """What /own says about a lease that we hold."""
+    """Judges what /own says about a lease that this shim holds."""
     state, own = turn.state, event.own
     if not isinstance(own, Found) or (state.fence is not None and own.version < state.fence):
         turn.set(held=True, read_at_s=turn.now_s + max(1.0, period_s(turn)))
@@ -91,7 +93,8 @@ def renew(turn: Turn) -> None:
 
 
 def renewed(turn: Turn, event: WriteCommitted) -> None:
-    """The deadline counts from the sending. A phase that changed meanwhile still has to be told: ``ring`` stays."""
+    """Handles a renewal that has committed. The deadline counts from its sending. A phase that changed
+    meanwhile still has to be published, so ``ring`` stays set."""
     state = turn.state
     deadline_at_s = max(
         state.deadline_at_s or 0.0, lease_terms.deadline_at_s(event.sent_at_s, state.launch.lease_s)
@@ -119,13 +122,13 @@ def renewal_rejected(turn: Turn, event: WriteRejected) -> None:
 
 
 def renewal_unanswered(turn: Turn, _: Event) -> None:
-    """Not sent, or of an unknown outcome: the deadline stays where it is."""
+    """Handles a renewal that was not sent, or whose outcome is unknown: the deadline stays where it is."""
     turn.set(renew_at_s=turn.now_s + min(RETRY_S, period_s(turn)))
     ring_again(turn)
 
 
 def ring_again(turn: Turn) -> None:
-    """What the renewal should have told is told by the next one."""
+    """Makes the next renewal publish what this one should have published."""
     turn.set(rings=False, ring=turn.state.ring or turn.state.rings)
 
 
@@ -154,7 +157,7 @@ def announced(turn: Turn, _: Event) -> None:
 
 
 def not_announced(turn: Turn, _: Event) -> None:
-    """Somebody moved the fence, or /live is not what it was."""
+    """Handles a rejected renewal: the fence was moved, or /live is not what it was."""
     turn.set(read_at_s=turn.now_s + RETRY_S, blind=True)
 
 
@@ -162,7 +165,7 @@ def not_announced(turn: Turn, _: Event) -> None:
 
 
 def record_of(turn: Turn) -> Lease:
-    """What a claim or a renewal writes to /lease."""
+    """Returns what a claim or a renewal writes to /lease."""
     state, entry = turn.state, turn.state.launch.assignment
     pid = state.driver_pid if state.executed and state.empty_at_s is None else None
     shown, more = queries.shown(state.life, state.launch.stall_timeout_s, turn.now_s, state.launch.checkpoint)
@@ -196,7 +199,7 @@ def record_of(turn: Turn) -> Lease:
 
 
 def start_times(turn: Turn) -> StartTimes | None:
-    """For metrics and ``show``: where the time of this start went."""
+    """Returns where the time of this start went, for metrics and ``show``; None if it is not known."""
     exec_at_s, begun_at_s, life = turn.state.exec_at_s, turn.state.launch.begun_s, turn.state.life
     if exec_at_s is None or not turn.state.executed:
         return None
@@ -209,14 +212,16 @@ def start_times(turn: Turn) -> StartTimes | None:
 
 
 def silence_s(turn: Turn) -> float | None:
-    """Of the query that has been silent for longest, of those that have not ended."""
+    """Returns for how many seconds the query that has been silent for longest has been silent, among those
+    that have not ended."""
     life = turn.state.life
     last_at_s = min((query.last_at_s for query in life.queries if not query.ended), default=life.last_at_s)
     return None if last_at_s is None else round(max(0.0, turn.now_s - last_at_s), 3)
 
 
 def ran_s(turn: Turn) -> float:
-    """So far: whoever has to bury this attempt without a word from us knows how long it ran at least."""
+    """Returns for how long the attempt has run so far. If others have to bury this attempt, they know from it
+    how long it ran at least."""
     state = turn.state
     if not state.executed or state.exec_at_s is None or waits_only(state):
         return 0.0

@@ -1,7 +1,9 @@
-"""The shim's conversation with ZooKeeper: one thread that does one request after the other, and says what came of it.
+"""Carries on the shim's conversation with ZooKeeper: one thread does one request after the other, and reports
+the outcome of each.
 
-The main loop never waits for ZooKeeper: it hands requests over here and gets events back. First in, first out, so a
-read that settles something is made after all that was asked before. Decides nothing. Called by ``runner``.
+The main loop never waits for ZooKeeper: it hands requests over here and gets events back. Requests are served
+first in, first out, so a read that resolves an outcome is made after everything that was requested before.
+This module decides nothing. Called by ``runner``.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _CLOSE_S = 5.0
 
 
 class RegistryLink:
-    """``post_event`` takes events, ``log`` lines for the log, from any thread and without blocking."""
+    """Does the requests in a thread of its own. ``post_event`` takes events and ``log`` takes lines for the
+    log; both may be called from any thread and do not block."""
 
     def __init__(
         self, launch: Launch, layout: Layout, post_event: Callable[[Event], None], log: Callable[..., None]
@@ -53,13 +56,13 @@ class RegistryLink:
         self._requests.put(request)
 
     def close(self, timeout_s: float) -> None:
-        """End the thread and the session, within about ``timeout_s`` each."""
+        """Ends the thread and the session, within about ``timeout_s`` each."""
         self._requests.put(None)
         self._thread.join(timeout_s)
         self._client.close(timeout_s)
 
     def _new_client(self) -> ZooClient:
-        """Request time: a hanging request must not cost more than one renewal."""
+        """Makes a client. Its request time-out is such that a hanging request costs no more than one renewal."""
         self._generation += 1
         request_timeout_s = min(5.0, max(1.0, lease_terms.renew_period_s(self._launch.lease_s)))
         client = ZooClient(
@@ -73,7 +76,7 @@ class RegistryLink:
         return client
 
     def _on_link(self, generation: int, link: Link) -> None:
-        """In the connection thread."""
+        """Handles a change of the link. It is called in the connection thread."""
         if generation != self._generation:
             return
         session = self._client.session
@@ -127,7 +130,8 @@ class RegistryLink:
         )
 
     def _own_changed(self) -> None:
-        """Always this one, never a new function: a watcher that is set again while it waits is the same to the client."""
+        """Handles the watch on /own. It is always this same function, because the client takes a watcher that
+        is set again while it waits for the same one."""
         self._post_event(shim.OwnChanged())
 
     def _commit(self, transaction: Transaction, connection: int | None) -> Event:

@@ -1,7 +1,9 @@
-"""The shim's log: one JSON object per line in shim.log, like those of the supervisor, so that a uid can be followed.
+"""Writes the shim's log: one JSON object per line in shim.log, in the form of the supervisor's, so that a uid
+can be followed.
 
-Used by shim and twin. Not ``supervisor.logs``: structlog would cost every job some megabytes. What is said, and with which
-fields, stands in ``supervisor.logs.events``. A line that cannot be written (a full disk) is lost, and nothing else.
+It is used by shim and twin in place of ``supervisor.logs``, because structlog would cost every job some
+megabytes. The events and their fields stand in ``supervisor.logs.events``. A line that cannot be written (a
+full disk) is lost, and nothing else.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from supervisor.clock import wall_iso
 
 
 class ShimLog:
-    """``key``: ``<uid>.<attempt>``. ``job``: empty while it is not known (the twin is forked first)."""
+    """Writes lines about one attempt. ``key`` is ``<uid>.<attempt>``. ``job`` is empty while it is not known
+    (the twin is forked first)."""
 
     def __init__(self, key: str, job: str = "") -> None:
         uid, _, attempt = key.rpartition(".")
@@ -22,7 +25,7 @@ class ShimLog:
         self._about = {**about, "uid": uid, "attempt": int(attempt) if attempt.isdigit() else attempt}
 
     def log_event(self, event: str, level: str = "info", **fields: Any) -> None:
-        """One line. Never raises."""
+        """Writes one line. It never raises."""
         head = {"timestamp": wall_iso(), "level": level, "event": event}
         line = {**head, **self._about, **fields, "logger": "supervisor.shim"}
         try:

@@ -1,4 +1,4 @@
-"""The protocol of one attempt (protocol §5 claim, renew, exit; §7), sans I/O: ``step(state, event, now)``.
+"""Decides the protocol of one attempt (protocol §5 claim, renew, exit; §7), without I/O: ``step(state, event, now)``.
 
 ==========  ===========================================================  ==============================================
 stage       what is going on                                             what ends it
@@ -24,11 +24,11 @@ deadline, a revocation or another attempt in /own, a time-out of ``health``, a f
 ``TABLE`` says of every event what it does in every stage, ``OUTCOMES`` what the outcome of each write does, ``TIME`` what
 a stage does when its time has come. What they name stands in ``claim``, ``lease``, ``driver``, ``end`` and ``connection``.
 
-What is never bent:
+These rules have no exception:
 
-* Nothing is executed before the claim is known to be committed, nor at or after its deadline; the starter looks again.
+* Nothing is executed before the claim is known to be committed, nor at or after its deadline; the starter checks it again.
 * A claim is asked for on the first connection only, and that was made soon after the agent had looked whether the
-  registry is to be trusted (``CONNECT_PATIENCE_S``). ZooKeeper can't be restored from an older state without breaking
+  registry is to be trusted (``CONNECT_PATIENCE_S``). ZooKeeper cannot be restored from an older state without breaking
   every connection, and what an older state says of this entry may be long over: another host may run the job by what
   was lost, under a lease that nobody remembers. So a shim whose connection breaks ends, and the agent looks anew.
 * The deadline is the BOOTTIME read before *sending* the last claim or renewal that is known to have committed, + D − K
@@ -117,7 +117,8 @@ CLOCK_JUMP_S = 0.5
 
 
 def step(state: ShimState, event: Event, now: Now) -> tuple[ShimState, tuple[Effect, ...]]:
-    """The state after ``event``, and what to do, in order. Pure; the same arguments give the same answer."""
+    """Returns the state after ``event``, and what to do, in order. It is pure: the same arguments give the
+    same answer."""
     turn = Turn(state, now)
     if state.stage is not Stage.DONE:
         notice_clock_jump(turn)
@@ -129,7 +130,7 @@ def step(state: ShimState, event: Event, now: Now) -> tuple[ShimState, tuple[Eff
 
 
 def next_wake_at_s(state: ShimState) -> float:
-    """When the next ``Tick`` is wanted at the latest (BOOTTIME); the runner caps the wait anyway."""
+    """Returns when the next ``Tick`` is wanted at the latest (BOOTTIME). The runner limits the wait anyway."""
     times = [stopping.acts_at_s(state.ladder) if state.stage is Stage.STOPPING and state.ladder else None]
     if state.session is not None and not (state.op or state.reading or state.closing):
         times.append(state.read_at_s)
@@ -159,7 +160,8 @@ def notice_clock_jump(turn: Turn) -> None:
 
 
 def notice_time(turn: Turn) -> None:
-    """What follows from the time alone; of a stage that is come to by it as well, for a kill begins at once."""
+    """Does what follows from the time alone, also in a stage that is entered by it, because a kill begins at
+    once."""
     noticed = None
     while turn.state.stage is not noticed:
         noticed = turn.state.stage
@@ -167,7 +169,7 @@ def notice_time(turn: Turn) -> None:
 
 
 def ask(turn: Turn) -> None:
-    """Start the next request, if none is under way and one is due."""
+    """Starts the next request, if none is under way and one is due."""
     state = turn.state
     if state.stage is Stage.DONE or state.op or state.reading or state.closing:
         return
@@ -190,16 +192,17 @@ def ask(turn: Turn) -> None:
 
 
 def outcome(turn: Turn, event: Event) -> None:
-    """Of a write. Which one it was decides: a renewal may be answered when the tree is already empty."""
+    """Handles the outcome of a write. Which write it was decides: a renewal may be answered when the tree is
+    already empty."""
     OUTCOMES[type(event)][_WRITE[turn.answered]](turn, event)
 
 
 def ignored(_turn: Turn, _event: Event) -> None:
-    """Nothing happens but what follows from the time."""
+    """Does nothing about an event, except what follows from the time."""
 
 
 def nothing(_turn: Turn) -> None:
-    """No time-out runs."""
+    """Does nothing: no time-out runs in this stage."""
 
 
 # -- the tables --------------------------------------------------------------------------------------------------------
@@ -234,7 +237,8 @@ TABLE: Mapping[type, tuple[Callable[..., None], ...]] = {
     Unheard:             (_,          _,          _,          _,          _,          unheard,    unheard,    unheard,    _),
     StopAsked:           (give_up,    note_stop,  note_stop,  begin_stop, begin_stop, _,          begin_stop, _,          _),
 }
-"""Event × stage. What answers a request that is not under way comes to no cell: ``connection.is_stale``."""
+"""The cell for an event and a stage says what is done. The answer to a request that is not under way reaches
+no cell: ``connection.is_stale``."""
 
 WRITES = ("claim", "renew", "announce", "exit")
 _WRITE = {what: number for number, what in enumerate(WRITES)}
@@ -246,7 +250,7 @@ OUTCOMES: Mapping[type, tuple[Callable[..., None], ...]] = {
     WriteNotSent:        (claim.not_sent,        lease.renewal_unanswered, lease.not_announced, end.retry),
     WriteOutcomeUnknown: (claim.outcome_unknown, lease.renewal_unanswered, lease.not_announced, end.retry),
 }
-"""What becomes of a write, by which one it was."""
+"""It says what is done about the outcome of a write, by which write it was."""
 
 TIME: Mapping[Stage, Callable[[Turn], None]] = {
     Stage.CONNECTING: claim.watch_connecting,
@@ -259,5 +263,5 @@ TIME: Mapping[Stage, Callable[[Turn], None]] = {
     Stage.BURYING: nothing,
     Stage.DONE: nothing,
 }
-"""What follows from the time alone, after every event."""
+"""It says what follows from the time alone, after every event."""
 # fmt: on

@@ -1,9 +1,12 @@
-"""Has the kernel killed for lack of memory while the driver ran? Read before exec, and again when the driver has ended.
+"""Finds out whether the kernel has killed for lack of memory while the driver ran. It reads before exec, and
+again when the driver has ended.
 
-Three places tell it, the finest that is there decides: ``memory.events`` of the attempt's own cgroup v2 (or of the nearest
-group above that has the memory controller), ``memory.oom_control`` of the cgroup v1 that shim and driver are in, else
-/proc/vmstat for the whole host. The counters of a group count its members whoever was short, the group or the host.
-Called by ``runner``. Never decides what the death means: that is ``model.exits``.
+There are three sources, and the most specific one that exists decides: ``memory.events`` of the attempt's own
+cgroup v2 (or of the nearest group above that has the memory controller), ``memory.oom_control`` of the cgroup
+v1 that shim and driver are in, else /proc/vmstat for the whole host. The counters of a group count kills of
+its members, whether the group or the host was short of memory.
+
+Called by ``runner``. What the death means is decided elsewhere, in ``model.exits``.
 """
 
 from __future__ import annotations
@@ -18,14 +21,14 @@ VMSTAT = "/proc/vmstat"
 
 
 class Counter(NamedTuple):
-    """``file`` has a line ``oom_kill N``. ``tells``: whom a higher N means."""
+    """Names a counter: ``file`` has a line ``oom_kill N``, and ``tells`` is whom a higher N means."""
 
     file: str
     tells: Oom
 
 
 class OomWatch:
-    """``cgroup``: of the attempt (v2), or None. Counts from its making on."""
+    """Watches the counters from its construction on. ``cgroup`` is that of the attempt (v2), or None."""
 
     def __init__(self, cgroup: str | None, counters: tuple[Counter, ...] | None = None) -> None:
         found = counters if counters is not None else find_counters(cgroup)
@@ -34,7 +37,7 @@ class OomWatch:
         ]
 
     def seen(self) -> Oom | None:
-        """Whom the kernel has killed since; None: it does not say."""
+        """Returns whom the kernel has killed since; None if the counters do not tell."""
         for counter, before in self._before:
             after = read(counter.file)
             if after is not None:
@@ -43,7 +46,7 @@ class OomWatch:
 
 
 def find_counters(cgroup: str | None) -> tuple[Counter, ...]:
-    """The finest first."""
+    """Returns the counters that exist, the most specific one first."""
     found: list[Counter] = []
     if cgroup is not None and os.path.exists(f"{cgroup}/memory.events"):
         found.append(Counter(f"{cgroup}/memory.events", Oom.TREE))
@@ -57,7 +60,8 @@ def find_counters(cgroup: str | None) -> tuple[Counter, ...]:
 
 
 def _with_memory(group: str) -> str | None:
-    """Events of the nearest group above that has the memory controller: to it the memory of its members is charged."""
+    """Returns the events file of the nearest group above that has the memory controller; the memory of its
+    members is charged to that group."""
     while group and os.path.exists(f"{group}/cgroup.procs"):
         for name in ("memory.events.local", "memory.events"):
             if os.path.exists(f"{group}/{name}"):
@@ -67,7 +71,7 @@ def _with_memory(group: str) -> str | None:
 
 
 def read(file: str) -> int | None:
-    """The number of ``oom_kill`` in ``file``; None: there is no such file or line."""
+    """Returns the number of ``oom_kill`` in ``file``; None if there is no such file or line."""
     try:
         with open(file, "rb") as lines:
             return next((int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")), None)

@@ -1,8 +1,9 @@
-"""The driver's stdout and stderr → rotated files. A thread of the shim, which nothing waits for.
+"""Copies the driver's stdout and stderr into rotated files, in a thread of the shim that nothing waits for.
 
-The driver writes into a pipe, this reads it. A disk that is full or fails costs output, which is counted and told once
-there is room again; one that hangs holds up the driver at most, never the renewals (F56). When the shim dies the pipe
-has no reader any more: the driver would get EPIPE, but its tree is killed at that moment anyway (``twin``).
+The driver writes into a pipe, and this thread reads it. A disk that is full or fails costs output; the loss
+is counted, and reported once there is room again. A disk that hangs delays the driver at most, never the
+renewals (F56). When the shim dies the pipe has no reader any more: the driver would get EPIPE, but its tree
+is killed at that moment anyway (``twin``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _REOPEN_S = 1.0
 
 
 class RotatedFile:
-    """``path``, then ``path.1`` (the previous one) … ``path.<keep − 1>``. Never raises on write: it drops and counts."""
+    """Writes to ``path``; ``path.1`` is the previous file, and so on up to ``path.<keep − 1>``. A write never
+    raises: what cannot be written is dropped and counted."""
 
     def __init__(self, path: str, max_bytes: int, keep: int) -> None:
         self.path = path
@@ -55,7 +57,7 @@ class RotatedFile:
             self._descriptor = None
 
     def _put(self, data: bytes) -> int:
-        """How many bytes were taken."""
+        """Returns how many bytes were taken."""
         done = 0
         try:
             while done < len(data) and self._descriptor is not None:

@@ -1,12 +1,14 @@
-"""The queries of one application: what each has said last, and does one of them hang? Pure; for ``health`` and ``machine``.
+"""Keeps the queries of one application: what each has reported last, and whether one of them hangs. Pure;
+used by ``health`` and ``machine``.
 
-What proves that a query lives: its start, a committed batch, an idle event (it has caught up), and, since nothing is said
-during a batch, the answer to a look that the shim asks for when a query has been silent for a quarter of
-``stall_timeout``: it waits for its next trigger, or Spark runs tasks for it, or its jobs have moved since the last look.
-So a long batch is no stall while Spark works on it. Code of the application's own that runs on the driver between two
-Spark jobs (a ``foreachBatch`` that calls somebody else) looks like one that hangs: ``stall_timeout`` must be longer.
+These things prove that a query lives: its start, a committed batch, an idle event (it has caught up), and,
+because a query reports nothing during a batch, the answer to a probe. The shim orders a probe when a query
+has been silent for a quarter of ``stall_timeout``. It proves life if the query waits for its next trigger, or
+Spark runs tasks for it, or its jobs have moved since the last probe. So a long batch is no stall while Spark
+works on it. Code of the application itself that runs on the driver between two Spark jobs (a ``foreachBatch``
+that calls another service) cannot be told from one that hangs: ``stall_timeout`` must be longer than that.
 
-A query that has ended is not judged, however it ended; when all have, the application counts as silent.
+A query that has ended is not judged, however it ended; when all have ended, the application counts as silent.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from supervisor.shim.state import InPlace, Life, QueryLife, Reported
 TRACKED = 32
 SHOWN = 8
 SHOWN_MAX_BYTES = 1550
-"""Of the lease record: the rest of it stays below 1,800 bytes, what is remembered of the checkpoint below 730."""
+"""This is the share of the lease record that queries may take: the rest of it stays below 1,800 bytes, and
+what is remembered of the checkpoint below 730."""
 
 PROBE_AFTER = 1 / 4
 PROBE_EVERY = 1 / 6
@@ -41,7 +44,8 @@ SIGNS = frozenset({"query", "progress", "idle", "working", "terminated"})
 
 
 def after_report(life: Life, report: Reported, now_s: float) -> Life:
-    """``life`` with what the report says of its query. One that names none is about all that live, or about the only one."""
+    """Returns ``life`` with what the report says of its query. A report that names no query is about all that
+    live, or about the only one."""
     if report.committed:
         life = replace(life, committed=_with_committed(life.committed, report.committed))
     if report.event not in SIGNS:
@@ -60,9 +64,11 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
 
 
 def _with_room(life: Life, report: Reported) -> Life:
-    """An application may start a query of a new id again and again: the oldest that has ended is forgotten, and counted.
+    """Makes room for one more query. An application may start a query of a new id again and again: the oldest
+    that has ended is forgotten, and counted.
 
-    While all that are tracked live, a further one is counted by its start, once, not by each of its words.
+    While all that are tracked live, a further one is counted once, by its start, and not by each of its
+    reports.
     """
     if len(life.queries) < TRACKED:
         return life
@@ -93,7 +99,8 @@ def _with_committed(known: tuple[InPlace, ...], reported: tuple[InPlace, ...]) -
 
 
 def remembered(launch: Launch, life: Life) -> CheckpointExpectation | None:
-    """What the next start has to find in the job's checkpoint: all that was committed there, by this attempt too."""
+    """Returns what the next start has to find in the job's checkpoint: everything that was committed there,
+    by this attempt too."""
     location = launch.checkpoint
     if launch.remembered is None or location is None:
         return launch.remembered
@@ -104,7 +111,7 @@ def remembered(launch: Launch, life: Life) -> CheckpointExpectation | None:
 
 
 def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:
-    """Why the application counts as stalled, or None."""
+    """Returns why the application counts as stalled, or None."""
     for query in life.queries:
         if not query.ended and now_s - query.last_at_s >= stall_timeout_s:
             which = f"query {query.name or query.id}: " if query.name or query.id else ""
@@ -117,14 +124,15 @@ def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:
 
 
 def is_to_be_probed(life: Life, stall_timeout_s: float, now_s: float) -> bool:
-    """Has any query been silent for so long that somebody must look what it does?"""
+    """Returns whether any query has been silent for so long that it must be probed."""
     return any(
         not query.ended and now_s - query.last_at_s >= stall_timeout_s * PROBE_AFTER for query in life.queries
     )
 
 
 def elsewhere(life: Life, location: str | None) -> dict[str, str]:
-    """Query id → where its checkpoint is, of those whose checkpoint is not in ``location``. None: the job has none."""
+    """Returns, for queries whose checkpoint is not in ``location``, where it is, by query id. ``location`` is
+    None if the job has no checkpoint."""
     if location is None:
         return {}
     return {each.id: each.checkpoint for each in life.committed if not is_inside(each.checkpoint, location)}
@@ -136,9 +144,10 @@ def shown(
     now_s: float,
     location: str | None = None,
 ) -> tuple[tuple[QueryProgress, ...], int]:
-    """The queries for the lease record, and how many more there are. At most 8, and never too large for the record.
+    """Returns the queries for the lease record, and how many more there are. They are 8 at most, and never
+    too large for the record.
 
-    ``location``: of the job's checkpoint.
+    ``location`` is that of the job's checkpoint.
     """
     strays = elsewhere(life, location)
 

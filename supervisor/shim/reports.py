@@ -1,8 +1,9 @@
-"""What the driver, or the host's supervisor for it, tells the shim: datagrams on a socket in the run directory. And orders,
-the other way, to the socket that the driver's bootstrap binds there (``spark/orders.py``).
+"""Receives what the driver, or the host's supervisor for it, reports to the shim: datagrams on a socket in
+the run directory. It also sends orders the other way, to the socket that the driver's bootstrap binds there
+(``spark/orders.py``).
 
-Everything here comes from user code: nothing of it is trusted to be complete, of the right type, or rare.
-Called by ``runner``.
+Everything that arrives here comes from user code: nothing of it is trusted to be complete, of the right type,
+or rare. Called by ``runner``.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ _TEXT_MAX_BYTES = 1024
 _NAME_MAX_BYTES = 120
 _ID_MAX_CHARS = 36
 BATCH_ID_MAX = 2**63 - 1
-"""Spark's is a long. Python's has no end: one of some thousand digits would not fit into the lease record."""
+"""Spark's batch id is a long. Python's integers have no limit: one of some thousand digits would not fit into
+the lease record."""
 
 
 class ReportSocket:
-    """Bound through /proc/self/fd, so that the 108 bytes of a socket address are enough for any directory."""
+    """Is the socket. It is bound through /proc/self/fd, so that the 108 bytes of a socket address are enough
+    for any directory."""
 
     def __init__(self, run_dir: str) -> None:
         directory = os.open(run_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -45,7 +48,8 @@ class ReportSocket:
         return self._socket.fileno()
 
     def order(self, order: str, within_s: float) -> bool:
-        """Send an order to the driver's bootstrap. False: nobody takes any there. Never blocks."""
+        """Sends an order to the driver's bootstrap. Returns False if nobody takes orders there. It never
+        blocks."""
         try:
             self._socket.sendto(json.dumps({"order": order, "within_s": within_s}).encode(), self._orders)
         except OSError:
@@ -53,7 +57,8 @@ class ReportSocket:
         return True
 
     def take(self) -> list[Reported]:
-        """What has arrived, at most 50 of them: a chatty driver must not keep the shim from its lease."""
+        """Returns what has arrived, at most 50 reports: a driver that sends very many must not keep the shim
+        from its lease."""
         reports = []
         for _ in range(TAKEN_AT_ONCE):
             try:
@@ -67,7 +72,7 @@ class ReportSocket:
 
 
 def parse(data: bytes) -> Reported | None:
-    """None for what is no report. Total: it raises nothing, whatever ``data`` is."""
+    """Parses one datagram. Returns None for what is no report. It raises nothing, whatever ``data`` is."""
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
@@ -93,7 +98,8 @@ def parse(data: bytes) -> Reported | None:
 
 
 def _committed(body: dict[str, Any]) -> tuple[InPlace, ...]:
-    """Of the query that the report is about; of a JVM application's all, in ``committed``: id → batch."""
+    """Returns the committed batches: that of the query which the report is about or, for a JVM application,
+    all in ``committed`` (id → batch)."""
     checkpoint = body.get("checkpoint")
     if (
         not isinstance(checkpoint, str)
@@ -123,12 +129,13 @@ def _committed(body: dict[str, Any]) -> tuple[InPlace, ...]:
 
 
 def _one_line(value: Any) -> str:
-    """Of a text or a number. Whatever holds others may be nested deeper than it can be written out."""
+    """Returns a text or a number as text. A value that holds others may be nested deeper than it can be
+    written out."""
     return str(value) if isinstance(value, str | int | float) and not _is_endless(value) else ""
 
 
 def _is_endless(value: Any) -> bool:
-    """Python refuses to write it out."""
+    """Returns whether a value is a number that Python refuses to write out, for its length."""
     return isinstance(value, int) and abs(value) > BATCH_ID_MAX
 
 
@@ -153,7 +160,7 @@ def _progress(body: dict[str, Any]) -> Progress:
 
 
 def _number(value: Any) -> float | None:
-    """Finite numbers only: NaN is no JSON for those who read the record."""
+    """Returns a finite number, or None: NaN is no JSON for those who read the record."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 1e15 else None

@@ -1,7 +1,7 @@
-"""The shim's main loop: waits for whatever happens, asks ``machine.step`` what to do, and does it.
+"""Runs the shim's main loop: it waits for the next event, asks ``machine.step`` what to do, and does it.
 
-Nothing in it waits for ZooKeeper (``link``), for the disk (``output``) or for the driver; the longest thing it does is a
-kill in slices of a fifth of a second. All decisions are the machine's. Called by ``__main__``.
+Nothing in it waits for ZooKeeper (``link``), for the disk (``output``) or for the driver; the longest thing
+it does is a kill in slices of a fifth of a second. All decisions are the machine's. Called by ``__main__``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FAREWELL_S = 1.0
 
 
 class RunnerParts(NamedTuple):
-    """What ``__main__`` has made before any thread existed. ``twin``: its pidfd."""
+    """Holds what ``__main__`` has made before any thread existed. ``twin`` is its pidfd."""
 
     directory: str
     launch: Launch
@@ -99,7 +99,7 @@ class Runner:
     # -- what happens --------------------------------------------------------------------------------------------------
 
     def _post_event(self, event: Event) -> None:
-        """From any thread, and from signal handlers."""
+        """Queues an event. It may be called from any thread and from signal handlers."""
         self._events.put(event)
         try:
             os.eventfd_write(self._wake, 1)
@@ -107,7 +107,8 @@ class Runner:
             pass
 
     def _wait(self) -> None:
-        """Until something happens; at most p, for a wait is measured on a clock that stands still in a suspend."""
+        """Waits until something happens, for p at most, because a wait is measured on a clock that stands
+        still in a suspend."""
         wanted_s = max(_SHORTEST_WAIT_S, next_wake_at_s(self._state) - boottime_s())
         wait_s = min(SECOND_KILLER_PERIOD_S, wanted_s)
         ready = {descriptor for descriptor, _ in self._poll.poll(wait_s * 1000)}
@@ -123,7 +124,7 @@ class Runner:
                 self._events.put(event)
 
     def _hear_starter(self) -> list[Event]:
-        """Read once from its pipe; at the end of that say what became of exec."""
+        """Reads once from the starter's pipe, and returns at its end what became of exec."""
         data = os.read(self._parts.starter.answer, 4096)
         self._answer += data
         if data:
@@ -138,7 +139,8 @@ class Runner:
         return [shim.ExecLate()] if refusal.late else [shim.ExecFailed(refusal.error, refusal.permanent)]
 
     def _happened(self) -> list[Event]:
-        """In this order: what was posted, the reports, the exit (so that its last words are heard before), the time."""
+        """Returns what has happened, in this order: posted events, reports, the exit (so that the driver's
+        last reports are read before it), the time."""
         events: list[Event] = []
         while not self._events.empty():
             events.append(self._events.get())
@@ -162,7 +164,7 @@ class Runner:
         return [*events, *self._reports.take(), exited]
 
     def _refused(self) -> tuple[Cause, str] | None:
-        """The start verdict, if it is a refusal. It is final: after it the application has not begun."""
+        """Returns the start verdict, if it is a refusal. It is final: after it the application has not begun."""
         verdict = run_dir.read_verdict(self._parts.directory) if self._parts.launch.is_held else None
         return (Cause(verdict.cause), verdict.why) if verdict is not None and verdict.cause else None
 
@@ -177,7 +179,7 @@ class Runner:
             events.extend(self._perform(effects))
 
     def _log_changes(self, before: ShimState, now: ShimState) -> None:
-        """The attempt's story, one line per step; and each kill for the host's metrics."""
+        """Logs the attempt's story, one line per step, and each kill for the host's metrics."""
         if now.stage is not before.stage:
             self._log.log_event("shim_stage", stage=now.stage.value, was=before.stage.value)
         if now.phase is not before.phase:
@@ -239,7 +241,8 @@ class Runner:
         return [*self._exit(), shim.TreeSeen(empty, self._pump.tail())]
 
     def _finish(self, why: str) -> None:
-        """The exit is recorded by now; not before may the cgroup go that lets the guardian record it as well."""
+        """Ends the work. The exit is recorded by now; the cgroup may not be removed before, because that lets
+        the guardian record the exit as well."""
         self._log.log_event("shim_done", why=why)
         self._finished = True
         os.close(self._parts.starter.go)

@@ -1,14 +1,17 @@
-"""The process that becomes the driver: forked before the shim has threads, born inside the containment, held back.
+"""Forks the process that becomes the driver: before the shim has threads, inside the containment, and held
+back.
 
-It enters the cgroup and a session of its own, then waits on a pipe. The shim lets it go once the claim has committed,
-with the time until which it may; it looks at the clock itself right before exec, because the shim, or it, may have been
-stopped in between (F34). The end of the pipe without a word means that the shim is gone: then it ends without exec.
+It enters the cgroup and a session of its own, then waits on a pipe. The shim lets it go once the claim has
+committed, and sends the time until which it may become the driver. It reads the clock itself right before
+exec, because the shim or the starter may have been stopped in between (F34). If the pipe ends without a line,
+the shim is gone, and the starter ends without exec.
 
-The driver runs with the umask that the supervisor was started with (systemd's ``UMask=``; 022 if nobody says anything), not
-with the private one of supervisor and shim. What these write is theirs; what a driver writes, output and checkpoints in
-directories that other programs read, is its user's: it must find what it would find without us. The supervisor starts the
-shim with that umask (``clients.spawn``); the shim remembers it when it takes its own, and gives it back here
-(``clients.umask``). Called by ``__main__`` and ``runner``.
+The driver runs with the umask with which the supervisor was started (systemd's ``UMask=``; 022 by default),
+not with the private umask of supervisor and shim. What these write is theirs; what a driver writes, such as
+output and checkpoints in directories that other programs read, belongs to its user, and must be as it would
+be without a supervisor. The supervisor starts the shim with that umask (``clients.spawn``); the shim
+remembers it when it takes its own, and gives it back here (``clients.umask``). Called by ``__main__`` and
+``runner``.
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ _PERMANENT = (
 
 
 class Starter(NamedTuple):
-    """``go``: to let it go. ``answer``: end of file means exec. ``output``: stdout and stderr of the driver."""
+    """Names the ends of its pipes: ``go`` lets it go; the end of file of ``answer`` means exec; ``output`` is
+    stdout and stderr of the driver."""
 
     pid: int
     pidfd: int
@@ -54,7 +58,7 @@ class Starter(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why there was no exec."""
+    """Says why there was no exec."""
 
     late: bool
     error: str
@@ -62,14 +66,15 @@ class Refusal(NamedTuple):
 
 
 def read_launch(directory: str) -> Launch:
-    """What to start, from the run directory. Raises OSError, Corrupt."""
+    """Reads what to start from the run directory. Raises OSError, Corrupt."""
     path = f"{directory}/{LAUNCH}"
     with open(path, "rb") as file:
         return decode(Launch, file.read(), path)
 
 
 def fork_starter(launch: Launch, claim_id: str, tree: Containment) -> Starter:
-    """Fork it and wait until it is inside. To be called while this process has one thread. Raises OSError."""
+    """Forks the starter and waits until it is inside the containment. It must be called while this process
+    has one thread. Raises OSError."""
     wait_go, go = os.pipe()
     answer, write_answer = os.pipe()
     output, write_output = os.pipe()
@@ -94,12 +99,14 @@ def fork_starter(launch: Launch, claim_id: str, tree: Containment) -> Starter:
 
 
 def let_go(starter: Starter, before_at_s: float) -> None:
-    """Let it become the driver if it gets to that before ``before_at_s`` (BOOTTIME). Raises OSError if it is dead."""
+    """Lets it become the driver, if it gets to that before ``before_at_s`` (BOOTTIME). Raises OSError if it
+    is dead."""
     os.write(starter.go, f"{before_at_s:.6f}\n".encode())
 
 
 def outcome(answer: bytes) -> Refusal | None:
-    """What became of exec: None = executed. ``answer``: all that came from the starter after "ready"."""
+    """Returns why exec did not happen, or None if the starter has become the driver. ``answer`` is everything
+    that came from the starter after "ready"."""
     if not answer:
         return None
     if answer == b"late\n":
@@ -140,7 +147,8 @@ def _be_starter(
 
 
 def _default_signals() -> None:
-    """Python ignores SIGPIPE, and the shim has handlers: the driver shall find what a shell would give it."""
+    """Restores default signal handling, so that the driver finds what a shell would give it: Python ignores
+    SIGPIPE, and the shim has handlers."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         try:
             signal.signal(number, signal.SIG_DFL)

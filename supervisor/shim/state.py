@@ -1,6 +1,8 @@
-"""What a shim knows, what can happen to it and what it can do: the nouns of ``machine.py``. Values only, no decisions.
+"""Defines what a shim knows, what can happen to it and what it can do, as the types of ``machine.py``. It
+holds values only, no decisions.
 
-Times named ``_s`` are CLOCK_BOOTTIME seconds; ``wall_s`` is for display and for noticing jumps.
+Instants named ``_at_s`` are CLOCK_BOOTTIME seconds; ``wall_s`` is for display and for noticing jumps of the
+clock.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from supervisor.shim.stopping import Ladder
 
 
 class Stage(StrEnum):
-    """Where the attempt stands; ``machine.py`` says what ends each stage."""
+    """Says where the attempt stands; ``machine.py`` says what ends each stage."""
 
     CONNECTING = "connecting"
     CLAIMING = "claiming"
@@ -33,7 +35,7 @@ class Stage(StrEnum):
 
 
 class Now(NamedTuple):
-    """Both clocks, read together just before the event is handled."""
+    """Holds the readings of both clocks, taken together just before the event is handled."""
 
     boot_s: float
     wall_s: float
@@ -44,7 +46,7 @@ class Now(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passed; at least twice a second."""
+    """Time has passed. This event comes at least twice a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +56,12 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """The session may live on."""
+    """The connection is lost; the session may live on."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLost:
-    """The client will not connect again; a new one is needed."""
+    """The session is lost. The client will not connect again; a new one is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,13 @@ class CloseFailed:
 
 @dataclass(frozen=True, slots=True)
 class OwnChanged:
-    """The watch on /own fired: a hint."""
+    """The watch on /own has fired. This is a hint only."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnRead:
-    """Answer to ``Read``, made after a ``sync``. ``lease_version`` None: no /lease. ``live``: session that owns /live."""
+    """This answers ``Read``, and was made after a ``sync``. ``lease_version`` is None if there is no /lease;
+    ``live`` is the session that owns /live."""
 
     token: int
     own: Seen[Ownership]
@@ -94,7 +97,8 @@ class ReadFailed:
 
 @dataclass(frozen=True, slots=True)
 class WriteCommitted:
-    """``sent_at_s``: read just before sending. ``own_version``: new version of /own where the transaction set it."""
+    """A write has committed. ``sent_at_s`` was read just before sending; ``own_version`` is the new version
+    of /own if the transaction set it."""
 
     op: str
     sent_at_s: float
@@ -103,7 +107,7 @@ class WriteCommitted:
 
 @dataclass(frozen=True, slots=True)
 class WriteRejected:
-    """A guard failed: nothing of it was applied. ``kind`` as in ``errors.GuardFailed``."""
+    """A guard failed, and nothing of the write was applied. ``kind`` is as in ``errors.GuardFailed``."""
 
     op: str
     path: str
@@ -112,14 +116,14 @@ class WriteRejected:
 
 @dataclass(frozen=True, slots=True)
 class WriteNotSent:
-    """Certainly without effect."""
+    """A write was not sent, so it is certainly without effect."""
 
     op: str
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcomeUnknown:
-    """It may have been applied, or may still be."""
+    """The outcome of a write is unknown: it may have been applied, or may still be."""
 
     op: str
 
@@ -131,7 +135,7 @@ class Executed:
 
 @dataclass(frozen=True, slots=True)
 class ExecFailed:
-    """There is no driver. ``permanent``: trying again cannot help."""
+    """There is no driver. If ``permanent`` is set, trying again cannot help."""
 
     error: str
     permanent: bool
@@ -144,10 +148,12 @@ class ExecLate:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """The driver's root process ended. ``status``: exit code, or −signal. ``tail``: the end of its output.
+    """The driver's root process has ended. ``status`` is its exit code, or −signal; ``tail`` is the end of
+    its output.
 
-    ``oom``: whom the kernel killed for lack of memory since exec; None: not known. ``refused``: why the host's supervisor
-    did not let the application begin, which waited for its word; None: it did, or nothing waited.
+    ``oom`` says whom the kernel has killed for lack of memory since exec; it is None if that is not known.
+    ``refused`` says why the host's supervisor did not let the application begin; it is None if the
+    application was let begin, or did not have to wait.
     """
 
     status: int
@@ -158,14 +164,14 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class TreeSeen:
-    """Answer to ``Kill``. ``empty``: proven."""
+    """This answers ``Kill``. ``empty`` says whether the tree is proven empty."""
 
     empty: bool
     tail: str = ""
 
 
 class InPlace(NamedTuple):
-    """A committed batch of a query, and the location of the query's checkpoint as Spark spells it."""
+    """Names a committed batch of a query, and the location of the query's checkpoint as Spark spells it."""
 
     id: str
     batch_id: int
@@ -174,11 +180,13 @@ class InPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A word from the driver, or about a JVM application from the host's supervisor. ``event``: waiting begun session query
-    progress idle working looked terminated error heard stopping stopped ended.
+    """A report has come from the driver or, about a JVM application, from the host's supervisor. ``event`` is
+    one of: waiting begun session query progress idle working looked terminated error heard stopping stopped
+    ended.
 
-    ``query``, ``id``: which one it is about. ``queries``: how many are waited for. ``at``: wall time, for display.
-    ``committed``: batches that are committed, with the checkpoint that they are in.
+    ``query`` and ``id`` name the query that it is about. ``queries`` is how many queries are waited for.
+    ``at`` is wall time, for display. ``committed`` holds the batches that are committed, with the checkpoint
+    that they are in.
     """
 
     event: str
@@ -200,12 +208,12 @@ class Unheard:
 
 @dataclass(frozen=True, slots=True)
 class StopAsked:
-    """SIGTERM to the shim: the host is going down."""
+    """The shim got SIGTERM: the host is going down."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadlineUnwritable:
-    """The deadline file could not be written: the second killers do not know of the driver."""
+    """The deadline file could not be written, so the second killers do not know of the driver."""
 
 
 Event: TypeAlias = (
@@ -239,14 +247,14 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """``sync``, then read /own (with a watch), /lease and /live."""
+    """Asks for a ``sync``, then a reading of /own (with a watch), /lease and /live."""
 
     token: int
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """``first``: on the first connection of this shim, or not at all."""
+    """Asks for a commit. If ``first`` is set, it is sent on the first connection of this shim, or not at all."""
 
     transaction: Transaction
     first: bool = False
@@ -254,33 +262,35 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class NewClient:
-    """Throw the client away and make another."""
+    """Asks that the client be thrown away and another one be made."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseSession:
-    """Close this session by its id and password."""
+    """Asks that this session be closed by its id and password."""
 
     session: int
 
 
 @dataclass(frozen=True, slots=True)
 class WriteDeadline:
-    """Tell the second killers. If that fails, what follows in the same step is not done."""
+    """Asks that the deadline be written for the second killers. If that fails, what follows in the same step
+    is not done."""
 
     deadline_at_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Exec:
-    """Let the starter become the driver, unless it is ``before_at_s`` by then."""
+    """Asks that the starter become the driver, unless it is ``before_at_s`` by then."""
 
     before_at_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A word to the driver's bootstrap: ``stop`` (at a batch boundary, within ``within_s``) or ``look``."""
+    """Asks that an order be sent to the driver's bootstrap: ``stop`` (at a batch boundary, within
+    ``within_s``) or ``look`` (a probe)."""
 
     order: str
     within_s: float = 0.0
@@ -288,24 +298,24 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Terminate:
-    """SIGTERM to the driver's root."""
+    """Asks for SIGTERM to the driver's root process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """SIGKILL to the whole tree, for a short while; says ``TreeSeen``."""
+    """Asks for SIGKILL to the whole tree, for a short while; the answer is ``TreeSeen``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Let the starter go without exec, remove the containment, end the process."""
+    """Asks that the starter be let go without exec, the containment be removed and the process end."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class WriteLog:
-    """One line for the shim's log. ``event``: of ``supervisor.logs.events``."""
+    """Asks for one line in the shim's log. ``event`` is one of ``supervisor.logs.events``."""
 
     event: str
     why: str
@@ -331,7 +341,8 @@ Effect: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class QueryLife:
-    """One query, by its last word. ``id``: Spark's, stable over restarts of one checkpoint. ``at``: wall time, shown."""
+    """Describes one query by its last report. ``id`` is Spark's, which is stable over restarts of one
+    checkpoint; ``at`` is wall time, and shown."""
 
     id: str
     name: str
@@ -345,9 +356,11 @@ class QueryLife:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Signs of life of the application, for ``health``. ``last_at_s``: newest event of a query; idle counts.
+    """Holds the signs of life of the application, for ``health``. ``last_at_s`` is the time of the newest
+    event of a query; idle events count.
 
-    ``looked_s``: when somebody last looked for signs of a driver that does not report (a JVM application), and found none.
+    ``looked_s`` is the instant at which the commit log of a driver that does not report (a JVM application)
+    was last read without a new sign of life.
     """
 
     waits: bool = False  # at its gate
@@ -366,9 +379,9 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class ShimState:
-    """All that a shim knows; ``machine.step`` makes the next one of it.
+    """Holds everything that a shim knows; ``machine.step`` makes the next one of it.
 
-    ``driver_pid``: the starter's, which exec keeps.
+    ``driver_pid`` is the pid of the starter, which exec keeps.
     """
 
     launch: Launch

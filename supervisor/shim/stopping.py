@@ -1,4 +1,4 @@
-"""The ladder of an orderly stop: asked to stop at a batch boundary, SIGTERM, SIGKILL. Pure; for ``machine``.
+"""Decides the steps of an orderly stop: an order to stop at a batch boundary, SIGTERM, SIGKILL. Pure; used by ``machine``.
 
 ============  =================================================================  ========================================
 rung          what is done                                                       what leads to the next one
@@ -22,16 +22,18 @@ from supervisor.model.launch import Launch
 from supervisor.model.records import StopMode
 
 TERMINATE_MAX_S = 5.0
-"""SIGTERM → driver gone took 1.3 to 2.0 s on a quiet host (spark.md S13)."""
+"""From SIGTERM until the driver was gone it took 1.3 to 2.0 s on a quiet host (spark.md S13)."""
 
 TERMINATE_SHARE = 1 / 3
 ANSWER_S = 10.0
-"""A bootstrap answers in milliseconds; only code that never lets go of Python's lock keeps it from that."""
+"""A bootstrap answers in milliseconds; only code that never releases Python's global lock keeps it from that.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """Times: CLOCK_BOOTTIME, seconds. ``kill_at_s``: SIGKILL. ``at_boundary``: the driver said that no query is active."""
+    """Holds the progress of an orderly stop. Instants are CLOCK_BOOTTIME seconds. SIGKILL follows at
+    ``kill_at_s``; ``at_boundary`` is set when the driver has reported that no query is active."""
 
     kill_at_s: float
     terminate_at_s: float
@@ -41,7 +43,7 @@ class Ladder:
 
 
 def begin(launch: Launch, begun: bool, now_s: float) -> Ladder:
-    """The first rung. ``begun``: the application was seen to run, under our bootstrap."""
+    """Returns the first rung. ``begun`` says that the application was seen to run, under our bootstrap."""
     kill_at_s = now_s + launch.stop_grace_s
     if not (launch.reports and begun):
         return Ladder(kill_at_s, now_s)
@@ -50,17 +52,18 @@ def begin(launch: Launch, begun: bool, now_s: float) -> Ladder:
 
 
 def is_asked(ladder: Ladder) -> bool:
-    """Is the order to be sent?"""
+    """Returns whether the order is to be sent."""
     return ladder.answer_due_at_s is not None
 
 
 def unheard(ladder: Ladder, now_s: float) -> Ladder:
-    """Nobody takes orders there."""
+    """Handles that nobody takes orders there."""
     return replace(ladder, terminate_at_s=min(now_s, ladder.terminate_at_s), answer_due_at_s=None)
 
 
 def after_report(ladder: Ladder, event: str, queries: int | None, now_s: float) -> Ladder:
-    """What the driver says: ``heard``; ``stopping``, for so many ``queries``; ``stopped``: each is at its boundary."""
+    """Handles what the driver reports: ``heard``; ``stopping``, for so many ``queries``; ``stopped``, when
+    each is at its boundary."""
     if event == "stopping":
         return replace(ladder, answer_due_at_s=None) if queries else unheard(ladder, now_s)
     if event == "stopped":
@@ -69,7 +72,7 @@ def after_report(ladder: Ladder, event: str, queries: int | None, now_s: float) 
 
 
 def acts_at_s(ladder: Ladder) -> float:
-    """When something is to be done next if nothing is heard."""
+    """Returns when something is to be done next if no report comes."""
     if ladder.terminated:
         return ladder.kill_at_s
     return (
@@ -80,7 +83,7 @@ def acts_at_s(ladder: Ladder) -> float:
 
 
 def is_to_be_terminated(ladder: Ladder, now_s: float) -> bool:
-    """Is it time for SIGTERM? Once; ``terminated`` says that it was sent."""
+    """Returns whether it is time for SIGTERM. That happens once; ``terminated`` says that it was sent."""
     return not ladder.terminated and now_s >= acts_at_s(ladder)
 
 
@@ -89,9 +92,11 @@ def terminated(ladder: Ladder) -> Ladder:
 
 
 def mode(ladder: Ladder | None, killed: bool) -> StopMode | None:
-    """How it ended. ``killed``: the tree was killed for a reason of ours, before its root had ended by itself.
+    """Returns how the driver ended. ``killed`` says that the tree was killed for a reason of ours, before its
+    root had ended by itself.
 
-    None: no stop had begun, or the driver ended by itself before it took effect (a query failed while it was waited for).
+    It is None if no stop had begun, or if the driver ended by itself before the stop took effect (a query
+    failed while it was waited for).
     """
     if ladder is None:
         return None

@@ -1,4 +1,5 @@
-"""One step of the machine while it is being made: a state that is replaced as the turn goes on, and the effects so far.
+"""Represents one step of the machine while it is being made: a state that is replaced as the turn goes on,
+and the effects so far.
 
 The handlers of ``connection``, ``claim``, ``lease``, ``driver`` and ``end`` are functions of a turn.
 """
@@ -18,7 +19,8 @@ RETRY_S = 0.5
 
 
 class Turn:
-    """What is known at this step and what it does. ``answered``: which write the event is the outcome of (``what``)."""
+    """Holds what is known at this step and what it does. ``answered`` says which write the event is the
+    outcome of (``what``)."""
 
     def __init__(self, state: ShimState, now: Now) -> None:
         self.state = state

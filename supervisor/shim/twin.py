@@ -1,9 +1,12 @@
-"""The second killer: a process forked by the shim before it loads anything, that needs neither ZooKeeper nor supervisor.
+"""Runs the second killer: a process that the shim forks before it loads anything, and that needs neither
+ZooKeeper nor supervisor.
 
-It watches the shim's pidfd and the deadline file, and does what ``model.second_killer`` decides: it acts at once when the
-shim is dead, and when the deadline comes near (− p) although the shim lives, the shim dies first and the tree after it.
-It ends when the shim is dead and nothing of the tree is seen. It renews nothing, writes nothing and never waits for anybody.
-Called by ``__main__``. Standard library only.
+It watches the shim's pidfd and the deadline file, and does what ``model.second_killer`` decides: it acts at
+once when the shim is dead. When the deadline comes near (− p) although the shim lives, the shim is killed
+first and the tree after it. It ends when the shim is dead and nothing of the tree is seen. It renews nothing,
+writes nothing and never waits for anybody.
+
+Called by ``__main__``. It uses the standard library only.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ from supervisor.shim.log import ShimLog
 
 
 def fork_twin(tree: Containment, deadline: DeadlineFile, directory: str) -> int:
-    """Fork the twin; returns its pid in the shim. To be called while this process has one thread.
+    """Forks the twin, and returns its pid in the shim. It must be called while this process has one thread.
 
-    Forked twice, so that it is nobody's child: a shim that is child subreaper can then tell that its tree is empty by
-    having no child left. ``tree`` must be one to ask after the shim's death. ``directory``: the run directory.
-    Raises OSError.
+    It forks twice, so that the twin is nobody's child: a shim that is child subreaper can then tell from
+    having no child left that its tree is empty. ``tree`` must be one that can be asked after the shim's
+    death. ``directory`` is the run directory. Raises OSError.
     """
     # ours before the fork: no moment at which the pid could mean somebody else
     shim = os.pidfd_open(os.getpid())
@@ -96,7 +99,8 @@ def _probe(dead: bool, deadline: DeadlineFile) -> KillerProbe:
 
 
 def _pause_s(killer: SecondKiller) -> float:
-    """At most p: a wait is measured on a clock that stands still while the host sleeps."""
+    """Returns how long to wait, in seconds: p at most, because a wait is measured on a clock that stands
+    still while the host sleeps."""
     at_s = next_probe_at_s(killer)
     return (
         SECOND_KILLER_PERIOD_S if at_s is None else min(SECOND_KILLER_PERIOD_S, max(0.0, at_s - boottime_s()))
