@@ -1,3 +1,4 @@
-"""spark-supervisor: keeps Spark streaming jobs running on a fleet of hosts. See ARCHITECTURE.md beside this file."""
+"""Keeps Spark streaming jobs running on a fleet of hosts: spark-supervisor. See ARCHITECTURE.md beside this
+file."""
 
 __version__ = "0.2.0"

@@ -1,7 +1,8 @@
-"""Every error that crosses a module boundary, and the exit code of the CLI for it.
+"""Defines every error that crosses a module boundary, and the exit code of the CLI for it.
 
-Few types on purpose (kopf's permanent / temporary split): third-party exceptions are translated into these at the edge,
-in ``clients/``; nothing above imports kazoo or botocore to catch something.
+There are few types on purpose (kopf's split into permanent and temporary). Third-party exceptions are
+translated into these at the edge, in ``clients/``; nothing above imports kazoo or botocore to catch
+something.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ _PASSING: Final = frozenset(
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether time heals what a read failed of: then nobody has to correct anything, and it proves nothing (F56)."""
+    """Returns whether time heals what made a read fail: then nobody has to correct anything, and the failure
+    proves nothing (F56)."""
     return isinstance(error, OSError) and error.errno in _PASSING
 
 
 class Complaint(NamedTuple):
-    """What is wrong, and what a person can do about it: a remedy, or empty. False: nothing is wrong."""
+    """Says what is wrong, and what a person can do about it (``remedy``, or empty). It is false if nothing is
+    wrong."""
 
     what: str = ""
     remedy: str = ""
@@ -41,10 +44,11 @@ class Complaint(NamedTuple):
 
 
 class SupervisorError(Exception):
-    """Root of all errors. ``what`` names the field, file or host concerned; ``remedy`` is what a person can do, or empty.
+    """Is the root of all errors. ``what`` names the field, file or host concerned; ``remedy`` is what a
+    person can do, or empty.
 
-    As text it is one sentence: what is wrong, a semicolon, and the remedy. ``exit_code`` is what the command line exits
-    with (REFERENCE.md: exit codes).
+    As text it is one sentence: what is wrong, a semicolon, and the remedy. ``exit_code`` is what the command
+    line exits with (REFERENCE.md: exit codes).
     """
 
     exit_code = 1
@@ -55,12 +59,12 @@ class SupervisorError(Exception):
 
 
 def complaint_of(error: Exception) -> Complaint:
-    """What ``error`` says; an error that is none of ours says no remedy."""
+    """Returns what ``error`` says; an error that is not a SupervisorError has no remedy."""
     return error.complaint if isinstance(error, SupervisorError) else Complaint(str(error))
 
 
 class InvalidInput(SupervisorError):
-    """Wrong usage, an invalid spec or an invalid configuration file. Permanent: the same input fails again."""
+    """The usage, a spec or a configuration file is invalid. This is permanent: the same input fails again."""
 
     exit_code = 2
 

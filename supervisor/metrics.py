@@ -1,20 +1,22 @@
-"""Every metric family of REFERENCE.md, announced from the start, and the few calls that move them.
+"""Defines every metric family of REFERENCE.md, announced from the start, and the few calls that change them.
 
-One ``Metrics`` per supervisor process; served by its HTTP server at ``/metrics``. Three kinds of series:
+There is one ``Metrics`` per supervisor process; its HTTP server serves it at ``/metrics``. There are three
+kinds of series:
 
-* of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``, ``starts_refused``,
-  ``starts_delayed``, ``job_start_seconds`` but for ``queued``, ``build_info``, ``process_*``;
-* of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``, ``supervisors``,
-  ``capacity_*``, ``takeover_seconds``, ``reconcile_*``, ``job_savepoint*`` of the jobs that shall run and have a period, and
-  ``job_state`` of those that no supervisor hosts at the moment;
-* of a job, shown by the supervisor that hosts its driver: all other ``job_*`` and ``lease_*``. They vanish when the job
-  ends or moves (``forget_job``), so that nothing alerts on a number that nobody updates.
+* of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``,
+  ``starts_refused``, ``starts_delayed``, ``job_start_seconds`` but for ``queued``, ``build_info``,
+  ``process_*``;
+* of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``,
+  ``supervisors``, ``capacity_*``, ``takeover_seconds``, ``reconcile_*``, ``job_savepoint*`` of the jobs that
+  shall run and have a period, and ``job_state`` of those that no supervisor hosts at the moment;
+* of a job, shown by the supervisor that hosts its driver: all other ``job_*`` and ``lease_*``. They vanish
+  when the job ends or moves (``forget_job``), so that nothing alerts on a number that nobody updates.
 
-Labels are bounded: job names (those registered, and a hundred that failed), eight queries of each, supervisors (those that
-are up), and closed lists of words.
+Labels are bounded: job names (those registered, and a hundred that failed), eight queries of each,
+supervisors (those that are up), and closed lists of words.
 
-Ages and remaining times are computed when they are read, on the clock that the caller passes in. Nothing here decides
-anything, and no call raises or blocks.
+Ages and remaining times are computed when they are read, on the clock that the caller passes in. Nothing here
+decides anything, and no call raises or blocks.
 """
 
 from __future__ import annotations
@@ -52,11 +54,12 @@ _START_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 6, 8, 10, 15, 20, 30, 60
 _TAKEOVER_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 20, 30, 60)
 _RECONCILE_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _KILL_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30)
-"""2 is K, the time that every wait for a dead driver reckons with (protocol §7): anything above it is an alarm."""
+"""The bound 2 is K, the time that every wait for a dead driver reckons with (protocol §7): a kill that takes
+longer is an alarm."""
 
 
 class Capacity(NamedTuple):
-    """What a supervisor offers, and what is taken of it (memory: bytes, by what the specs declare)."""
+    """Says what a supervisor offers, and what is taken of it (memory in bytes, as the specs declare it)."""
 
     memory: int
     memory_used: int
@@ -66,18 +69,20 @@ class Capacity(NamedTuple):
 
 FAILED_SHOWN_S = 3600.0
 FAILED_SHOWN = 100
-"""So many jobs that failed are named at most; ``jobs_ended`` counts all."""
+"""At most so many jobs that failed are named; ``jobs_ended`` counts all."""
 
 
 class SavepointAge(NamedTuple):
-    """``at_s``: how new the newest savepoint that was made by itself is; none yet: since when the leader knows the job."""
+    """Says how old the newest scheduled savepoint is: ``at_s`` is when it was made or, if there is none yet,
+    since when the leader knows the job."""
 
     at_s: float
     period_s: float
 
 
 class QueryNumbers(NamedTuple):
-    """Of one query, in the order of the families: batch, rows a second, seconds of the newest batch, records of lag."""
+    """Holds the numbers of one query, in the order of the families: batch, rows a second, seconds of the
+    newest batch, records of lag."""
 
     batch_id: int | None = None
     input_rows_per_s: float | None = None
@@ -87,7 +92,8 @@ class QueryNumbers(NamedTuple):
 
 
 class Metrics:
-    """Thread-safe. ``now_s``: the clock (boottime) that instants given to the methods come from. ``version``: ours."""
+    """Holds all series. It is thread-safe. ``now_s`` is the clock (boottime) that instants given to the
+    methods come from; ``version`` is the supervisor's."""
 
     def __init__(self, now_s: Callable[[], float], version: str = "") -> None:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -111,7 +117,7 @@ class Metrics:
         self._saved: dict[str, SavepointAge] = {}
 
     def exposition(self) -> bytes:
-        """The text for Prometheus; its type is ``CONTENT_TYPE``."""
+        """Returns the text for Prometheus; its type is ``CONTENT_TYPE``."""
         with self._lock:
             self._forget_failures(
                 {key for key, at_s in self._failed_at_s.items() if self._now_s() - at_s >= FAILED_SHOWN_S}
@@ -121,12 +127,13 @@ class Metrics:
     # -- of the process
 
     def leading(self, epoch: int) -> None:
-        """This process leads, in ``epoch``."""
+        """Notes that this process leads, in ``epoch``."""
         self._leader.set(1)
         self._epoch.set(epoch)
 
     def following(self, epoch: int | None = None) -> None:
-        """This process does not lead (any more): all fleet series go. ``epoch``: the newest one known."""
+        """Notes that this process does not lead (any more): all fleet series go. ``epoch`` is the newest one
+        known."""
         self._leader.set(0)
         if epoch is not None:
             self._epoch.set(epoch)
@@ -142,33 +149,36 @@ class Metrics:
     def follow_leadership(
         self, leads: Callable[[], bool], epoch: Callable[[], int], distrust: Callable[[], bool]
     ) -> None:
-        """Asked at every scrape, so that a supervisor that was deposed while a loop hangs does not go on saying "leader"."""
+        """Sets what is asked at every scrape, so that a supervisor that was deposed while a loop hangs does
+        not go on reporting "leader"."""
         self._leader.set_function(lambda: float(leads()))
         self._epoch.set_function(epoch)
         self._distrust.set_function(lambda: float(distrust()))
 
     def follow_zookeeper(self, connected: Callable[[], bool], last_success_at_s: Callable[[], float]) -> None:
-        """Asked at every scrape. ``last_success_at_s``: when the last request that was answered was sent; 0: never."""
+        """Sets what is asked at every scrape. ``last_success_at_s`` returns when the last request that was
+        answered was sent; 0 if none was."""
         self._connected.set_function(lambda: float(connected()))
         self._last_success_age.set_function(lambda: self._age_s(last_success_at_s()))
 
     def store_checked(self, ok: bool) -> None:
-        """The store was asked whether it can be used."""
+        """Notes whether the store could be used when it was probed."""
         self._store_ok.set(float(ok))
         if ok:
             at_s = self._now_s()
             self._store_age.set_function(lambda: self._age_s(at_s))
 
     def observe_kill(self, killer: str, seconds: float) -> None:
-        """A driver tree was killed by one of ``KILLERS``, in ``seconds``."""
+        """Notes that a driver tree was killed by one of ``KILLERS``, in ``seconds``."""
         self._kill.labels(killer if killer in KILLERS else "unknown").observe(seconds)
 
     def follow_starts(self, delayed: Callable[[], int]) -> None:
-        """Asked at every scrape. ``delayed``: how many assignments this host could not start when it tried last."""
+        """Sets what is asked at every scrape: ``delayed`` returns how many assignments this host could not
+        start when it tried last."""
         self._delayed.set_function(delayed)
 
     def count_refusal(self, cause: str) -> None:
-        """This host could not start what the leader had assigned to it."""
+        """Counts that this host could not start what the leader had assigned to it."""
         self._refused.labels(cause).inc()
 
     # -- of the fleet (leader)
@@ -176,9 +186,10 @@ class Metrics:
     def set_fleet(
         self, counts: Mapping[str, int], epoch: int, unhosted: Mapping[str, str] | None = None
     ) -> None:
-        """What the leader sees in a pass. ``counts``: state → number of jobs.
+        """Sets what the leader sees in a pass. ``counts`` maps a state to the number of jobs.
 
-        ``unhosted``: job → state, of the jobs that have no driver on any host; None leaves their series as they are.
+        ``unhosted`` maps each job that has no driver on any host to its state; None leaves their series as
+        they are.
         """
         with self._lock:
             self.leading(epoch)
@@ -192,13 +203,13 @@ class Metrics:
                     self._show_state(job, state)
 
     def set_capacity(self, supervisors: Mapping[str, Capacity]) -> None:
-        """Every supervisor that is up, by id."""
+        """Sets the capacity of every supervisor that is up, by id."""
         with self._lock:
             self._supervisors.set(len(supervisors))
             self._show_capacity(supervisors)
 
     def set_savepoints(self, statuses: Mapping[str, SavepointAge]) -> None:
-        """Every job that shall run and has a period for savepoints, by name."""
+        """Sets the savepoints of every job that shall run and has a period for savepoints, by name."""
         with self._lock:
             for gone in self._saved.keys() - statuses.keys():
                 self._savepoint_age.remove(gone)
@@ -213,17 +224,18 @@ class Metrics:
                 self._savepoint_period.labels(job).set(savepoint_status.period_s)
 
     def count_savepoint(self, job: str, outcome: str) -> None:
-        """The leader made one by itself, or could not (``SAVEPOINT_OUTCOMES``)."""
+        """Counts that the leader made a scheduled savepoint, or could not (``SAVEPOINT_OUTCOMES``)."""
         with self._lock:
             if job in self._saved:
                 self._savepoints.labels(job, outcome).inc()
 
     def job_ended(self, outcome: str) -> None:
-        """A job reached one of ``OUTCOMES``: it is not registered any more."""
+        """Counts a job that reached one of ``OUTCOMES``: it is not registered any more."""
         self._ended.labels(outcome).inc()
 
     def job_failed(self, job: str, cause: str) -> None:
-        """``job`` ended as failed, its last attempt by ``cause``. Shown for an hour, or until it is registered again."""
+        """Notes that ``job`` ended as failed, its last attempt by ``cause``. It is shown for an hour, or
+        until it is registered again."""
         with self._lock:
             while len(self._failed_at_s) >= FAILED_SHOWN:
                 self._forget_failures({min(self._failed_at_s, key=lambda key: self._failed_at_s[key])})
@@ -231,7 +243,7 @@ class Metrics:
             self._failed.labels(job, cause).set(1)
 
     def jobs_registered(self, jobs: Collection[str]) -> None:
-        """What the leader saw registered: an earlier failure of these is no news any more."""
+        """Notes what the leader saw registered: an earlier failure of these jobs is shown no longer."""
         with self._lock:
             self._forget_failures({key for key in self._failed_at_s if key[0] in jobs})
 
@@ -241,49 +253,51 @@ class Metrics:
             self._failed.remove(*key)
 
     def set_paused(self, paused: bool) -> None:
-        """Whether the leader acts on nothing, because an operator paused the cluster."""
+        """Sets whether the leader acts on nothing, because an operator paused the cluster."""
         self._paused.set(float(paused))
 
     def set_takeover(self, seconds: float) -> None:
-        """From the end of the last leader, as far as it is known, to the first plan of this one."""
+        """Sets the time from the end of the last leader, as far as it is known, to the first plan of this
+        one."""
         self._takeover.observe(seconds)
 
     def observe_pass(self, seconds: float) -> None:
-        """One pass of the loop."""
+        """Observes one pass of the loop."""
         self._reconcile.observe(seconds)
 
     def count_action(self, action: str, outcome: str) -> None:
-        """One action of a plan was carried out. ``outcome``: ``done``, or the kind of error."""
+        """Counts one action of a plan. ``outcome`` is ``done``, or the kind of error."""
         self._actions.labels(action, outcome).inc()
 
     # -- of a job (the supervisor that hosts its driver)
 
     def job_attempt(self, job: str, attempt: int, state: str) -> None:
-        """``attempt`` of ``job`` is on this host, in ``state``."""
+        """Notes that ``attempt`` of ``job`` is on this host, in ``state``."""
         with self._lock:
             self._hosted.add(job)
             self._attempt.labels(job).set(attempt)
             self._show_state(job, state)
 
     def job_restarted(self, job: str, cause: str) -> None:
-        """A further attempt of ``job`` was claimed here, after one that ended with ``cause``."""
+        """Counts that a further attempt of ``job`` was claimed here, after one that ended with ``cause``."""
         self._restarted.add(job)
         self._restarts.labels(job, cause).inc()
 
     def job_started(self, phase: str, seconds: float) -> None:
-        """How long one ``START_PHASES`` of a start took."""
+        """Observes how long one of the ``START_PHASES`` of a start took."""
         self._start.labels(phase).observe(seconds)
 
     def job_progress(self, job: str, at_s: float) -> None:
-        """A progress event of any query arrived at ``at_s``."""
+        """Notes that a progress event of any query arrived at ``at_s``."""
         self._progress_at_s[job] = at_s
         self._progress_age.labels(job).set_function(lambda: self._age_s(self._progress_at_s.get(job, 0.0)))
 
     def job_queries(self, job: str, queries: Mapping[str, QueryNumbers]) -> None:
-        """What the queries of ``job`` that live have said last, by label; series of all others of it vanish.
+        """Sets what the live queries of ``job`` have reported last, by label; series of all other queries of
+        it vanish.
 
-        What is None keeps its last value. The label is empty for a query without a name or id, which Prometheus takes for
-        no label at all.
+        What is None keeps its last value. The label is empty for a query without a name or id; Prometheus
+        takes that for no label at all.
         """
         with self._lock:
             for gone in self._queries.get(job, frozenset()) - queries.keys():
@@ -296,16 +310,18 @@ class Metrics:
                         gauge.labels(job, query).set(value)
 
     def job_silence(self, job: str, since_at_s: float) -> None:
-        """The instant of the last sign of life of a query of ``job``: a batch, or the word that it waits for data."""
+        """Sets the instant of the last sign of life of a query of ``job``: a batch, or the report that it
+        waits for data."""
         self._silent_since_at_s[job] = since_at_s
         self._silence.labels(job).set_function(lambda: self._age_s(self._silent_since_at_s.get(job, 0.0)))
 
     def job_strays(self, job: str, count: int) -> None:
-        """How many queries of ``job`` keep their checkpoint elsewhere than the job says."""
+        """Sets how many queries of ``job`` keep their checkpoint elsewhere than the job says."""
         self._strays.labels(job).set(count)
 
     def lease_deadline(self, job: str, deadline_at_s: float, lease_s: float) -> None:
-        """The instant at which the driver is killed unless a renewal commits before. ``lease_s``: as the job has it."""
+        """Sets the instant at which the driver is killed unless a renewal commits before. ``lease_s`` is the
+        length of the job's lease."""
         self._lease.labels(job).set(lease_s)
         self._deadline_s[job] = deadline_at_s
         self._lease_remaining.labels(job).set_function(
@@ -313,7 +329,7 @@ class Metrics:
         )
 
     def forget_job(self, job: str) -> None:
-        """The job ended, or it is not of this host any more. Idempotent."""
+        """Removes the series of a job that ended, or that is not of this host any more. It is idempotent."""
         self._forget_driver(job)
         self._forget_restarts(job)
 
@@ -338,9 +354,10 @@ class Metrics:
             self._silent_since_at_s.pop(job, None)
 
     def hosts_only(self, jobs: Collection[str], restarting: Collection[str] = ()) -> None:
-        """Forget every job that was hosted here and is not in ``jobs``.
+        """Removes the series of every job that was hosted here and is not in ``jobs``.
 
-        ``restarting``: jobs between two attempts; their count of restarts stays, or a crash loop could not be seen.
+        ``restarting`` holds jobs between two attempts; their count of restarts stays, or a crash loop could
+        not be seen.
         """
         with self._lock:
             for job in self._hosted - set(jobs):

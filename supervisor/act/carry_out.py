@@ -1,8 +1,10 @@
-"""Carries out the actions of a plan: a bounded pool, one action in flight per job, a deadline, and an outcome for each.
+"""Carries out the actions of a plan: a bounded pool, one action in flight per job, a deadline, and an outcome
+for each.
 
-Called by the controller. Decides nothing: a guard that fails means that the world moved, and the next pass looks again.
-An action whose reply is late stays in flight, and its job is left out of later plans until it is known (protocol §8: one
-bad or slow job never delays the others). ``close`` awaits everything, so that no effect of a term outlives it.
+Called by the controller. It decides nothing: a guard that fails means that the world moved, and the next pass
+reads again. An action whose reply is late stays in flight, and its job is left out of later plans until its
+outcome is known (protocol §8: one bad or slow job never delays the others). ``close`` awaits everything, so
+that no effect of a term outlives it.
 """
 
 from __future__ import annotations
@@ -32,11 +34,11 @@ log = structlog.get_logger(__name__)
 
 WORKERS = 16
 PASS_WAIT_S = 2.0
-"""How long a pass waits for its actions; what is later is collected by the next one."""
+"""A pass waits for its actions for so long; the outcome of a later one is collected by the next pass."""
 
 
 class ActionOutcome(StrEnum):
-    """What outcome of an action; the label ``outcome`` of the metrics."""
+    """Is the outcome of an action; it is the label ``outcome`` of the metrics."""
 
     DONE = "done"
     CHANGED = "changed"  # a guard failed: reread
@@ -48,7 +50,8 @@ class ActionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """``ring``: the doorbell's version that this write made, so that the leader knows its own ring."""
+    """Holds the outcome of one action. ``ring`` is the doorbell's version that this write made, so that the
+    leader knows its own ring."""
 
     action: Action
     outcome: ActionOutcome
@@ -57,7 +60,7 @@ class ActionResult:
 
 
 class ActionExecutor:
-    """The hands of one term of leadership."""
+    """Carries out the actions of one term of leadership."""
 
     def __init__(self, term: Term[ZooClient], layout: Layout) -> None:
         self._term = term
@@ -68,19 +71,19 @@ class ActionExecutor:
 
     @property
     def busy(self) -> frozenset[str]:
-        """Names with an action in flight."""
+        """Returns the names with an action in flight."""
         with self._lock:
             return frozenset(self._busy)
 
     @property
     def in_flight(self) -> tuple[Assign, ...]:
-        """Assignments in flight: each may come to be, and takes its place until that is known."""
+        """Returns the assignments in flight: each may commit, and takes its slot until that is known."""
         with self._lock:
             return tuple(action for action, _ in self._busy.values() if isinstance(action, Assign))
 
     def carry_out(self, actions: Iterable[Action]) -> list[ActionResult]:
-        """Carry out what is not in flight already. Returns within ``PASS_WAIT_S``: one outcome per action, and those of
-        earlier passes that have come in meanwhile."""
+        """Carries out what is not in flight already. Returns within ``PASS_WAIT_S``: one outcome per action,
+        and those of earlier passes that have arrived meanwhile."""
         with self._lock:
             for action in actions:
                 if action.name not in self._busy:
@@ -94,17 +97,17 @@ class ActionExecutor:
         return list(finished.values())
 
     def close(self) -> None:
-        """Await every action. Bounded: each ends within the client's request time-out."""
+        """Awaits every action. This is bounded, because each ends within the client's request time-out."""
         self._pool.close()
 
     def context(self) -> LeaderWriteContext:
-        """A desk for one write under this term."""
+        """Returns the context for one write under this term."""
         return LeaderWriteContext(
             self._layout, self._term.epoch, self._term.fence_version, new_op_id(), wall_iso()
         )
 
     def commit(self, build: Callable[[LeaderWriteContext], Transaction]) -> int | None:
-        """Commit one guarded multi. Returns the data version that its last operation made.
+        """Commits one guarded multi. Returns the data version that its last operation made.
 
         Raises NotLeader (the epoch moved), GuardFailed, NotSent, OutcomeUnknown.
         """

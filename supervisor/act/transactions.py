@@ -1,4 +1,5 @@
-"""Action → the guarded multi that carries it out. One line per kind; the choices were made in the plan.
+"""Turns an action into the guarded multi that carries it out. There is one line per kind; the choices were
+made in the plan.
 
 Called by ``act.carry_out``. Pure.
 """
@@ -45,5 +46,5 @@ BUILDERS: dict[type[Any], Callable[[LeaderWriteContext, Any], Transaction]] = {
 
 
 def transaction_for(action: Action, context: LeaderWriteContext) -> Transaction:
-    """The multi for ``action``. ``context``: the epoch's fence and the stamp of this write."""
+    """Returns the multi for ``action``. ``context`` holds the epoch's fence and the stamp of this write."""
     return BUILDERS[type(action)](context, action)

@@ -1,9 +1,11 @@
-"""Logs of every process of ours but the shim: structured events to stderr, as JSON, or as text where a person looks on.
+"""Sets up the logs of every process but the shim: structured events to stderr, as JSON, or as text on a
+terminal.
 
-Called once by ``cli`` and ``daemon`` (``configure_logs``) and by whoever logs (``get_logger``). An event has a fixed name;
-what differs stands in fields: ``log.info("assigned", job=..., uid=..., attempt=..., epoch=...)``. The standard library's
-logging is routed into the same stream, so kazoo's and botocore's warnings look like ours. Logging never raises: a closed
-or full stderr must not end a loop that renews something. ``plan`` and ``model`` never log. Nothing is written to stdout.
+``configure_logs`` is called once by ``cli`` and ``daemon``, and ``get_logger`` by every module that logs. An
+event has a fixed name; what differs stands in fields: ``log.info("assigned", job=..., uid=..., attempt=...,
+epoch=...)``. The standard library's logging is routed into the same stream, so kazoo's and botocore's
+warnings look like ours. Logging never raises: a closed or full stderr must not end a loop that renews
+something. ``plan`` and ``model`` never log. Nothing is written to stdout.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 NOISY: Final = ("kazoo", "botocore", "boto3", "s3transfer", "urllib3", "py4j", "asyncio")
-"""Kept at WARNING even when we debug: their debug output holds credentials and the content of znodes (zookeeper.md P20)."""
+"""These are kept at WARNING even when the supervisor debugs: their debug output holds credentials and the
+content of znodes (zookeeper.md P20)."""
 
 
 def configure_logs(level: str = "INFO", *, as_json: bool | None = None, stream: TextIO | None = None) -> None:
-    """Set up logging for this process; a second call replaces the first.
+    """Sets up logging for this process; a second call replaces the first.
 
-    ``level``: name of a level. ``as_json``: None means JSON unless ``stream`` (stderr) is a terminal. Uncaught exceptions
-    of threads are logged as ``thread_died`` instead of printed.
+    ``level`` is the name of a level. If ``as_json`` is None, the form is JSON unless ``stream`` (stderr) is a
+    terminal. Uncaught exceptions of threads are logged as ``thread_died`` instead of printed.
     """
     stream = sys.stderr if stream is None else stream
     as_json = not stream.isatty() if as_json is None else as_json
@@ -67,7 +70,8 @@ def configure_logs(level: str = "INFO", *, as_json: bool | None = None, stream: 
 
 
 def get_logger(name: str, **bound: Any) -> structlog.stdlib.BoundLogger:
-    """A logger with fields bound to it, e.g. ``get_logger(__name__, supervisor=id)``. Works before ``configure_logs``."""
+    """Returns a logger with fields bound to it, such as ``get_logger(__name__, supervisor=id)``. It works
+    before ``configure_logs``."""
     logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name, **bound)
     return logger
 
@@ -87,7 +91,7 @@ def _rendering(as_json: bool, colours: bool) -> list[Processor]:
 
 
 def _event_first(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """The order in which a person reads a line: when, how bad, what; then the rest."""
+    """Puts the fields into the order in which a person reads a line: when, how bad, what; then the rest."""
     first = {key: event.pop(key) for key in ("timestamp", "level", "event") if key in event}
     return {**first, **event}
 

@@ -1,9 +1,11 @@
-"""Every event that is logged: its name, what it means, and its fields. The one place; a test compares it with the calls.
+"""Lists every event that is logged: its name, what it means, and its fields. This is the only list; a test
+compares it with the calls.
 
-For whoever searches logs, and for ``supervisor/REFERENCE.md``, which is generated from it. Names are fixed: alerts and
-searches rely on them. ``why`` is always one sentence for humans, ``next`` what happens now without anybody doing anything;
-an event of the level ``exception`` has the traceback in ``exception``. To follow one job, search for its uid: in the logs of
-the supervisors, in ``<uid>.<attempt>.shim.log`` and in ``<uid>.<attempt>.log`` (the driver's own output) under ``log_dir``.
+It is for people who search logs, and for ``supervisor/REFERENCE.md``, which is generated from it. Names are
+fixed, because alerts and searches rely on them. ``why`` is always one sentence for humans; ``next`` says what
+happens now without anybody doing anything; an event of the level ``exception`` has the traceback in
+``exception``. To follow one job, search for its uid: in the logs of the supervisors, in
+``<uid>.<attempt>.shim.log`` and in ``<uid>.<attempt>.log`` (the driver's own output) under ``log_dir``.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Final, NamedTuple
 
 
 class Event(NamedTuple):
-    """``fields``: names, separated by spaces; not every line has all of them."""
+    """Describes one event. ``fields`` holds names, separated by spaces; not every line has all of them."""
 
     meaning: str
     fields: str = ""

@@ -1,9 +1,9 @@
-"""From a spec to what is executed: argv and properties. Pure; called by ``prepare``.
+"""Builds from a spec what is executed: argv and properties. Pure; called by ``prepare``.
 
-The job's configuration travels in a properties file (mode 0600), never in argv, where ``ps`` shows it to everybody. It
-is merged with ``spark-defaults.conf``, which spark-submit would not read beside a properties file. What we add gives way
-to what the job says; where both are needed (class path, files) they are joined. Nothing of the job is overridden: what
-cannot be done is ``Refused``.
+The job's configuration travels in a properties file (mode 0600), never in argv, where ``ps`` shows it to
+everybody. It is merged with ``spark-defaults.conf``, which spark-submit would not read beside a properties
+file. What the supervisor adds gives way to what the job says; where both are needed (class path, files) they
+are joined. Nothing of the job is overridden: what cannot be done is ``Refused``.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ CHECKSUM_KEY: Final = "spark.sql.streaming.checkpoint.fileChecksum.enabled"
 FORMAT_KEY: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 RETRIES_KEY: Final = "spark.port.maxRetries"
 PORT_RETRIES: Final = 200
-"""Every driver of a host wants port 4040 for its UI; Spark gives up after 16 taken ones, and the driver with it."""
+"""Every driver of a host tries port 4040 first for its UI. By default Spark gives up after 16 ports that are
+taken, and the driver with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The job's files as Spark gets them: paths on this host, or ``local:`` URIs."""
+    """Holds the job's files as Spark gets them: paths on this host, or ``local:`` URIs."""
 
     application: str
     py_files: tuple[str, ...] = ()
@@ -43,7 +44,7 @@ class Files:
 
 
 def build_argv(spec: JobSpec, files: Files, toolchain: Toolchain, properties_file: Path) -> tuple[str, ...]:
-    """The driver's command, executed without a shell. Raises ``Refused``."""
+    """Returns the driver's command, which is executed without a shell. Raises ``Refused``."""
     args = application_args(spec)
     if spec.launch == "session":
         return (
@@ -61,7 +62,7 @@ def build_argv(spec: JobSpec, files: Files, toolchain: Toolchain, properties_fil
 
 
 def submit_options(spec: JobSpec, properties_file: Path) -> tuple[str, ...]:
-    """What stands between ``spark-submit`` and the application."""
+    """Returns what stands between ``spark-submit`` and the application."""
     options = [
         "--properties-file",
         str(properties_file),
@@ -78,18 +79,21 @@ def submit_options(spec: JobSpec, properties_file: Path) -> tuple[str, ...]:
 
 
 def session_arguments(spec: JobSpec, properties_file: Path) -> str:
-    """PYSPARK_SUBMIT_ARGS for a Python process that starts Spark by itself; pyspark takes it apart as a shell would."""
+    """Returns PYSPARK_SUBMIT_ARGS for a Python process that starts Spark by itself; pyspark splits it as a
+    shell would."""
     return shlex.join((*submit_options(spec, properties_file), "pyspark-shell"))
 
 
 def application_args(spec: JobSpec) -> tuple[str, ...]:
-    """``args`` with ``{checkpoint}`` replaced by the location as Spark reads it; nothing else is touched."""
+    """Returns ``args`` with ``{checkpoint}`` replaced by the location as Spark reads it; nothing else is
+    changed."""
     location = for_spark(spec.checkpoint or "")
     return tuple(arg.replace(CHECKPOINT_PLACEHOLDER, location) for arg in spec.args)
 
 
 def _bootstrapped(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Percent-encoded where spark-submit's scripts (carriage returns) or a JVM's locale (non-ASCII) would lose something."""
+    """Returns the arguments behind the bootstrap. They are percent-encoded where spark-submit's scripts
+    (carriage returns) or a JVM's locale (non-ASCII) would lose something."""
     if all(word.isascii() and "\r" not in word for word in words) and words[0] != "--quoted":
         return (str(BOOTSTRAP), *words)
     return (str(BOOTSTRAP), "--quoted", *(quote(word, safe="/ :=,+@") for word in words))
@@ -106,9 +110,11 @@ def build_properties(
     driver_memory: int = 0,
     fence: Fence = NO_FENCE,
 ) -> dict[str, str]:
-    """All properties of the driver. ``store``: where the supervisor's own store is. Raises ``Refused``.
+    """Returns all properties of the driver. ``store`` says where the supervisor's own store is. Raises
+    ``Refused``.
 
-    ``driver_memory``: bytes that the leader has given the driver (``restart.memory_step``); 0: as job and host say.
+    ``driver_memory`` is in bytes, as the leader has given it to the driver (``restart.memory_step``); if it
+    is 0, the memory is what job and host say.
     """
     given_conf = conf_of(spec, toolchain)
     if driver_memory:
@@ -134,14 +140,15 @@ def build_properties(
 
 
 def conf_of(spec: JobSpec, toolchain: Toolchain) -> dict[str, str]:
-    """The properties that job and host give, before anything is added."""
+    """Returns the properties that job and host give, before anything is added."""
     return {**dict(toolchain.defaults), **spec.conf}
 
 
 def _joined(
     spec: JobSpec, files: Files, toolchain: Toolchain, given_conf: Mapping[str, str], fence: Fence
 ) -> dict[str, str]:
-    """Lists to which the job, the host's defaults and we may all add; ``--jars`` and the like would replace them."""
+    """Returns the lists to which the job, the host's defaults and the supervisor may all add; ``--jars`` and
+    the like would replace them."""
     lists: dict[str, tuple[str, ...]] = {
         "spark.jars": files.jars,
         "spark.jars.packages": spec.packages,
@@ -171,12 +178,12 @@ def _joined(
 
 
 def _in_one_process(master: str) -> bool:
-    """Executors are in the driver, and see its class path."""
+    """Returns whether executors run in the driver's process, and so see its class path."""
     return master == "local" or master.startswith("local[")
 
 
 def _brings_s3a(spec: JobSpec, given_conf: Mapping[str, str]) -> bool:
-    """The job has S3A jars of its own; two versions on one class path would clash."""
+    """Returns whether the job has S3A jars of its own; two versions on one class path would clash."""
     lists = (
         given_conf.get(key, "")
         for key in ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")

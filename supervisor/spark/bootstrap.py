@@ -1,14 +1,17 @@
-"""Runs a PySpark application unchanged and tells the shim how far it has come.
+"""Runs a PySpark application unchanged and reports to the shim how far it has come.
 
-Started by ``spark-submit`` in place of the application (``bootstrap.py APP ARGS…``), or by Python itself for
-``launch: session`` (``bootstrap.py --session MODULE:FUNCTION APP ARGS…``). It imports nothing of the supervisor and
-nothing outside the standard library but pyspark: it may run under another Python (3.9 and later) than the supervisor's.
+``spark-submit`` starts it in place of the application (``bootstrap.py APP ARGS…``), or Python itself does for
+``launch: session`` (``bootstrap.py --session MODULE:FUNCTION APP ARGS…``). It imports nothing of the
+supervisor and nothing outside the standard library but pyspark: it may run under another Python (3.9 and
+later) than the supervisor's.
 
-It never changes what the application sees (``__main__``, ``sys.argv``, ``sys.path[0]``, tracebacks, exit code), never
-blocks it once it has begun, and never lets an error of its own reach it: a report that cannot be sent is dropped.
+It never changes what the application sees (``__main__``, ``sys.argv``, ``sys.path[0]``, tracebacks, exit
+code), never blocks it once it has begun, and never lets an error of its own reach it: a report that cannot be
+sent is dropped.
 
-**The start barrier.** A driver that was started while its checkpoint was still being checked does not begin the application
-before the word of the host's supervisor is there (``SPARK_SUPERVISOR_GATE``); if that is no, it never begins.
+**The start barrier.** A driver that was started while its checkpoint was still being checked does not begin
+the application before the verdict of the host's supervisor is there (``SPARK_SUPERVISOR_GATE``); if the
+verdict is a refusal, it never begins.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ TELLING = (
 
 
 class Reports:
-    """Datagrams to the shim, one JSON object each. Sending never blocks and never raises."""
+    """Sends datagrams to the shim, one JSON object each. Sending never blocks and never raises."""
 
     def __init__(self, path: str | None) -> None:
         self._socket: socket.socket | None = None
@@ -67,7 +70,8 @@ class Reports:
             complain("nothing will be reported")
 
     def send(self, event: str, **more: Any) -> bool:
-        """Send one event; ``more``: JSON values. False: the shim has not read the earlier ones yet (it keeps ten)."""
+        """Sends one event; ``more`` holds JSON values. Returns False if the shim has not read the earlier
+        ones yet (the socket keeps ten)."""
         if self._socket is None:
             return True
         try:
@@ -81,7 +85,7 @@ class Reports:
         return True
 
     def send_last(self, event: str, **more: Any) -> None:
-        """For what no later report says again; the application is over, so a short wait hurts nobody."""
+        """Sends what no later report repeats. The application is over by then, so a short wait does no harm."""
         for _ in range(LAST_TRIES):
             if self.send(event, **more):
                 return
@@ -89,7 +93,8 @@ class Reports:
 
 
 class Loader:
-    """Stands in for a module's loader: runs it as ever, then hands the finished module to ``after``."""
+    """Stands in for a module's loader: it runs the loader as ever, then passes the finished module to
+    ``after``."""
 
     def __init__(self, loader: Any, after: Callable[[Any], None]) -> None:
         self._loader = loader
@@ -115,8 +120,8 @@ class Loader:
 class Watch:
     """Puts a streaming listener into every session that the application uses for queries.
 
-    An import hook (``sys.meta_path``), so that pyspark is imported when the application does it, and not before.
-    ``announce``: report each new session.
+    It is an import hook (``sys.meta_path``), so that pyspark is imported when the application does it, and
+    not before. If ``announce`` is set, each new session is reported.
     """
 
     def __init__(self, reports: Reports, announce: bool = True) -> None:
@@ -163,7 +168,8 @@ class Watch:
         builder.getOrCreate = get_or_create
 
     def _wrap_writer(self, writer: Any) -> None:
-        """A query may be started in a session of ``newSession()``, which has listeners of its own."""
+        """Wraps the writer of streams, because a query may be started in a session of ``newSession()``, which
+        has listeners of its own."""
         for name in ("start", "toTable"):
             setattr(writer, name, self._watched(getattr(writer, name)))
 
@@ -181,14 +187,15 @@ class Watch:
         return watched
 
     def note_place(self, query: Any) -> None:
-        """Where the query keeps its checkpoint, which may be elsewhere than where the job says. Its progress carries it."""
+        """Notes where the query keeps its checkpoint, which may be elsewhere than where the job says. Its
+        progress reports carry that."""
         try:
             self.places[str(query.id)] = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
         except Exception:  # noqa: BLE001 - another Spark than we know (Connect has no engine here): nothing is said of it
             pass
 
     def seen(self, session: Any) -> None:
-        """A session of the application; the same one may come many times."""
+        """Takes note of a session of the application; the same one may come many times."""
         try:
             if session is None or session in self.sessions:
                 return
@@ -201,7 +208,8 @@ class Watch:
             self.reports.send("session")
 
     def _take_orders(self) -> None:
-        """From the first session on: an application without one is stopped by a signal."""
+        """Begins to take orders, from the first session on; an application without one is stopped by a
+        signal."""
         path = os.environ.get("SPARK_SUPERVISOR_REPORT")
         if self.orders is not None or not path:
             return
@@ -213,13 +221,14 @@ class Watch:
             complain("no orders are taken")
 
     def wait_stopped(self) -> None:
-        """While the driver is being stopped: until no query is in a batch any more."""
+        """Waits, while the driver is being stopped, until no query is in a batch any more."""
         if self.orders is not None:
             self.orders.wait_stopped()
 
 
 def beside(name: str) -> types.ModuleType:
-    """The module of that name in our directory, which the application's imports know nothing of."""
+    """Returns the module of that name in this file's directory, which is hidden from the application's
+    imports."""
     spec = importlib.util.spec_from_file_location(
         f"spark_supervisor_{name}", Path(__file__).with_name(f"{name}.py")
     )
@@ -231,9 +240,9 @@ def beside(name: str) -> types.ModuleType:
 
 
 def listener(reports: Reports, orders: Any = None, places: dict[str, str] | None = None) -> Any:
-    """A StreamingQueryListener that reports. Its methods run on a thread of py4j and return at once.
+    """Returns a StreamingQueryListener that reports. Its methods run on a thread of py4j and return at once.
 
-    ``places``: query id → location of its checkpoint, filled while it runs.
+    ``places`` maps a query id to the location of its checkpoint; it is filled while the application runs.
     """
     # here: ``Watch`` waits for the application to import pyspark, so the bootstrap must not be the first
     from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -278,13 +287,14 @@ def listener(reports: Reports, orders: Any = None, places: dict[str, str] | None
 
 
 def report_end(reports: Reports, orders: Any, ended: dict[str, Any]) -> None:
-    """Of a query. No later event says it again, so what the shim has no room for now is said at its next look."""
+    """Reports the end of a query. No later event repeats it, so what the shim has no room for now is reported
+    at its next probe."""
     if not reports.send("terminated", **ended) and orders is not None:
         orders.unsaid[ended["id"]] = ended
 
 
 def progress_of(progress: Any) -> dict[str, Any]:
-    """StreamingQueryProgress → the fields of a ``progress`` report."""
+    """Returns the fields of a ``progress`` report for a StreamingQueryProgress."""
     return {
         "query": progress.name or str(progress.id),
         "id": str(progress.id),
@@ -297,12 +307,14 @@ def progress_of(progress: Any) -> dict[str, Any]:
 
 
 def finite(number: float | None) -> float | None:
-    """Spark gives NaN and infinity for a batch without duration; JSON has neither."""
+    """Returns a finite number or None: Spark gives NaN and infinity for a batch without duration, and JSON
+    has neither."""
     return number if number is not None and number - number == 0 else None
 
 
 def lag_of(sources: Iterable[Any]) -> int | None:
-    """Records that the sources have and the query has not read (Kafka: offsets per topic and partition), or None."""
+    """Returns how many records the sources have that the query has not read (Kafka: offsets per topic and
+    partition), or None."""
     lags = []
     for source in sources or ():
         latest, end = parsed(source.latestOffset), parsed(source.endOffset)
@@ -323,25 +335,26 @@ def parsed(text: Any) -> Any:
 
 
 def complain(what: str) -> None:
-    """An error of ours, for the driver's log; the application goes on."""
+    """Writes an error of the bootstrap itself into the driver's log; the application goes on."""
     error = traceback.format_exc(limit=-1).strip().replace("\n", " | ")
     sys.stderr.write(f"spark-supervisor: {what}: {error}\n")
 
 
 def kind_of(text: str, error_class: str) -> str:
-    """A short name for an error: a telling word from anywhere in its text, else Spark's error class."""
+    """Returns a short name for an error: a telling word from anywhere in its text, else Spark's error class."""
     return next((verdict for verdict in TELLING if verdict in text), error_class)
 
 
 def telling(text: str) -> str:
-    """``text`` cut to size, what went wrong first: Java wraps errors of Python, py4j those of Java, and each other."""
+    """Returns ``text`` cut to size, with the original cause first: Java wraps errors of Python, py4j those of
+    Java, and each other."""
     python, java, roots = PYTHON_ERROR.search(text), JAVA_ERROR.match(text), ROOT_CAUSE.findall(text)
     core = [python[1]] if python else [*roots[-1:], *([java[1]] if java else [])]
     return " | ".join((*core, text))[:MESSAGE_MAX_CHARS]
 
 
 def report_error(reports: Reports, error: BaseException) -> None:
-    """Report an exception that the application did not catch."""
+    """Reports an exception that the application did not catch."""
     name = type(error).__name__
     try:
         text = str(error)
@@ -355,7 +368,7 @@ def report_error(reports: Reports, error: BaseException) -> None:
 
 
 def without_us(error: BaseException) -> types.TracebackType | None:
-    """The error's traceback from the application's first frame on."""
+    """Returns the error's traceback from the application's first frame on."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
@@ -363,10 +376,10 @@ def without_us(error: BaseException) -> types.TracebackType | None:
 
 
 def await_verdict(reports: Reports) -> None:
-    """Wait for the word of the host's supervisor, if this driver has to; leave if it is no.
+    """Waits for the verdict of the host's supervisor, if this driver has to, and exits if it is a refusal.
 
-    There is no time-out here: a query that starts without its checkpoint starts from nothing. A supervisor that died looks
-    again when it is back, and the shim ends what has not begun in time.
+    There is no time-out here: a query that starts without its checkpoint starts from nothing. A supervisor
+    that died examines the checkpoint again when it is back, and the shim ends what has not begun in time.
     """
     path, reported = os.environ.get("SPARK_SUPERVISOR_GATE"), False
     while path:
@@ -382,7 +395,7 @@ def await_verdict(reports: Reports) -> None:
 
 
 def guarded(reports: Reports, call: Callable[[], None]) -> None:
-    """Run the application's code; end as Python would have ended, after reporting how."""
+    """Runs the application's code, and ends as Python would have ended, after reporting how."""
     try:
         call()
     except KeyboardInterrupt:
@@ -402,7 +415,7 @@ def guarded(reports: Reports, call: Callable[[], None]) -> None:
 
 
 def run_application(reports: Reports, path: str, args: Sequence[str]) -> None:
-    """Run the file ``path`` as ``__main__``, as ``python path args…`` does."""
+    """Runs the file ``path`` as ``__main__``, as ``python path args…`` does."""
     pretend(path, args)
     try:
         source = Path(path).read_bytes()
@@ -435,9 +448,11 @@ def run_application(reports: Reports, path: str, args: Sequence[str]) -> None:
 
 
 def run_session(reports: Reports, entry: str, path: str, args: Sequence[str]) -> None:
-    """Build a session, hand it to ``module:function``, and wait for the queries that the function left running.
+    """Builds a session, passes it to ``module:function``, and waits for the queries that the function left
+    running.
 
-    The configuration comes from PYSPARK_SUBMIT_ARGS, as it does for any Python process that starts Spark by itself.
+    The configuration comes from PYSPARK_SUBMIT_ARGS, as it does for any Python process that starts Spark by
+    itself.
     """
     pretend(path, args)
     module, _, function = entry.partition(":")
@@ -465,7 +480,8 @@ def run_session(reports: Reports, entry: str, path: str, args: Sequence[str]) ->
 
 
 def end_session(watch: Watch) -> None:
-    """A driver that was asked to stop ends in order: no batch is cut, the session is stopped before Python ends."""
+    """Ends a driver that was asked to stop, in order: no batch is cut, and the session is stopped before
+    Python ends."""
     if watch.orders is None or not watch.orders.stopping:
         return
     try:
@@ -476,7 +492,8 @@ def end_session(watch: Watch) -> None:
 
 
 def await_queries(sessions: Sequence[Any]) -> None:
-    """Return when no query is active any more; raise what stopped one, also one that ended before the call."""
+    """Returns when no query is active any more, and raises what stopped one, also one that ended before the
+    call."""
     while True:
         active = [query for session in sessions for query in session.streams.active]
         for session in sessions:
@@ -488,16 +505,15 @@ def await_queries(sessions: Sequence[Any]) -> None:
 
 
 def pretend(path: str, args: Sequence[str]) -> None:
-    """``sys.argv`` and ``sys.path`` as the application knows them."""
+    """Sets ``sys.argv`` and ``sys.path`` to what the application would find without the bootstrap."""
     sys.argv[:] = [path, *args]
     sys.path[0] = str(Path(path).resolve().parent)
 
 
 def main(argv: Sequence[str]) -> None:
-    """``[--quoted] [--session MODULE:FUNCTION] APP ARGS…``; ``--quoted``: all that follows is percent-encoded.
-
-    (spark-submit's scripts drop carriage returns, and the JVM whatever its locale lacks.)
-    """
+    """Runs ``[--quoted] [--session MODULE:FUNCTION] APP ARGS…``. After ``--quoted`` everything is
+    percent-encoded, because spark-submit's scripts drop carriage returns, and the JVM drops what its locale
+    lacks."""
     if argv[0] == "--quoted":
         argv = [unquote(arg) for arg in argv[1:]]
     reports = Reports(os.environ.get("SPARK_SUPERVISOR_REPORT"))

@@ -1,11 +1,12 @@
-"""The driver's environment: what passes from the supervisor's own, what the job adds, what every driver is given.
+"""Builds the driver's environment: what passes from the supervisor's own, what the job adds, and what every
+driver is given.
 
-Called by ``prepare``. Secret references are resolved here, on the host that starts the attempt; their values are in
-memory and in the driver's launch.json (mode 0600), nowhere else.
+Called by ``prepare``. Secret references are resolved here, on the host that starts the attempt; their values
+are in memory and in the driver's launch.json (mode 0600), nowhere else.
 
-From the supervisor's environment everything passes (AWS_*, proxies, HADOOP_CONF_DIR …), except what is about the
-supervisor itself: its configuration, its service manager, and Spark or PySpark variables of a session that it may have
-been started from, which would make the driver join that.
+Everything passes from the supervisor's environment (AWS_*, proxies, HADOOP_CONF_DIR …), except what is about
+the supervisor itself: its configuration, its service manager, and Spark or PySpark variables of a session
+that it may have been started from, which would make the driver join that session.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def build_environment(
     environ: Mapping[str, str],
     report: Path,
 ) -> dict[str, str]:
-    """``report``: the socket for reports. Raises ``Refused``."""
+    """Returns the environment. ``report`` is the socket for reports. Raises ``Refused``."""
     for name, why in NOT_FOR_JOBS.items():
         if name in spec.env:
             raise Refused(Cause.NOT_STARTED, f"env sets {name}, but {why}", "remove it")
@@ -89,12 +90,13 @@ def build_environment(
 
 
 def passes(name: str) -> bool:
-    """May a driver see this variable of the supervisor's environment?"""
+    """Returns whether a driver may see this variable of the supervisor's environment."""
     return name not in KEPT_BACK and not name.startswith(OWN_PREFIX)
 
 
 def resolved(name: str, value: str, environ: Mapping[str, str]) -> str:
-    """``value``, or the secret that it refers to. Raises ``Refused``, which names the reference and never a secret."""
+    """Returns ``value``, or the secret that it refers to. Raises ``Refused``, which names the reference and
+    never a secret."""
     reference = secret_reference(value)
     if reference is None:
         return value
@@ -143,6 +145,7 @@ def _tools(toolchain: Toolchain) -> dict[str, str]:
 
 
 def _locale(env: Mapping[str, str]) -> dict[str, str]:
-    """A JVM reads argv and file names in the locale's encoding; service managers often set none, which means ASCII."""
+    """Returns a locale if none is set: a JVM reads argv and file names in the locale's encoding, and service
+    managers often set no locale, which means ASCII."""
     effective = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""
     return {} if "utf" in effective.lower() else {"LC_ALL": UTF8_LOCALE}

@@ -1,17 +1,20 @@
-"""What the shim asks of a running PySpark driver: to stop at a batch boundary, and whether a silent query is at work.
+"""Carries out the orders of the shim in a running PySpark driver: to stop at a batch boundary, and to probe
+silent queries.
 
-Loaded by ``bootstrap`` when the application has its first SparkSession, under whatever Python that runs (3.9 and later);
-standard library only. One thread waits on a datagram socket in the run directory: nothing is polled while nothing is
-asked. It is unknown to ``threading`` (an application may join all threads that it finds), forked children close the
-socket, and no error of ours reaches the application.
+``bootstrap`` loads it when the application has its first SparkSession, under whatever Python that runs (3.9
+and later); it uses the standard library only. One thread waits on a datagram socket in the run directory:
+nothing is polled while nothing is ordered. The thread is unknown to ``threading`` (an application may join
+all threads that it finds), forked children close the socket, and no error of this module reaches the
+application.
 
-How a query is stopped between two batches: Spark's own ``stop()`` interrupts the batch that runs, and between the event
-of one batch and the call the next one has begun. So the engine's state is set to what ``stop()`` sets it to, without the
-interrupt, at a moment when the engine looks at it only after the commit: while the batch is handed to the sink. The
-engine's progress lock, which it needs for each commit and each new batch, holds it there while we look; the lock is fair,
-so that we get it right before a batch goes to the sink, or right after. Where the
-engine is not as we know it (another Spark), the listener's next committed batch is followed by ``stop()``: then the batch
-that has begun meanwhile is replayed with the same offsets at the next start, as after SIGTERM.
+A query is stopped between two batches like this. Spark's own ``stop()`` interrupts the batch that runs, and
+between the event of one batch and the call the next one has begun. So the engine's state is set to what
+``stop()`` sets it to, without the interrupt, at a moment when the engine reads it only after the commit:
+while the batch is handed to the sink. The engine's progress lock, which the engine needs for each commit and
+each new batch, holds it there during the check; the lock is fair, so this module gets it right before a batch
+goes to the sink, or right after. Where the engine is not as expected (another Spark), the listener's next
+committed batch is followed by ``stop()``: then the batch that has begun meanwhile is replayed with the same
+offsets at the next start, as after SIGTERM.
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ _IN_SINK = "execution.SQLExecution$"
 
 
 class Orders:
-    """``sessions``: those that the application uses, as they become known. ``send``: one report, by name and values."""
+    """Takes orders. ``sessions`` holds the sessions that the application uses, as they become known; ``send``
+    sends one report, by name and values."""
 
     def __init__(self, send: Callable[..., Any], sessions: Iterable[Any]) -> None:
         self.stopping = False
@@ -65,7 +69,8 @@ class Orders:
         self.unsaid: dict[str, dict[str, Any]] = {}
 
     def listen(self, report_path: str) -> None:
-        """Bind beside the socket for reports, through /proc: its address holds 108 bytes only. Raises OSError."""
+        """Binds the socket beside the one for reports, through /proc, because its address holds 108 bytes
+        only. Raises OSError."""
         directory = os.open(Path(report_path).parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -97,7 +102,8 @@ class Orders:
     # -- for the application's threads ------------------------------------------------------------------------------
 
     def start(self, start: Callable[[], Any]) -> Any:
-        """Start a query, unless the driver is being stopped: then the thread that wants to has come to its end."""
+        """Starts a query, unless the driver is being stopped: then the thread that wants to start it is
+        ended."""
         with self._counting:
             self._starting += 1
         try:
@@ -109,21 +115,23 @@ class Orders:
                 self._starting -= 1
 
     def wait_stopped(self) -> None:
-        """The application ends, or stops its session: other queries may still be on the way to their boundary."""
+        """Waits before the application ends or stops its session, since other queries may still be on the way
+        to their batch boundary."""
         if self.stopping and threading.get_ident() != self._thread:
             self._stopped.wait()
 
     # -- orders -----------------------------------------------------------------------------------------------------
 
     def active(self) -> list[Any]:
-        """The active queries of all sessions, each once."""
+        """Returns the active queries of all sessions, each once."""
         queries = (query for session in list(self._sessions) for query in session.streams.active)
         return list({str(query.runId): query for query in queries}.values())
 
     def probe(self) -> None:
-        """Report each query that waits for its trigger, or for which Spark runs something.
+        """Reports each query that waits for its trigger, or for which Spark runs something.
 
-        And first those that ended unheard: they would be silent for ever, and cost the others their driver.
+        Before that it reports the queries whose end could not be sent: they would be silent for ever, and
+        cost the others their driver.
         """
         seen, queries = {}, self.active()
         for query_id in list(self.unsaid):
@@ -143,7 +151,7 @@ class Orders:
         self._seen = seen
 
     def _at_work(self, run: str) -> tuple[int, Any]:
-        """How many tasks run for the query, and what there is to compare with the next look."""
+        """Returns how many tasks run for the query, and a value to compare with that of the next probe."""
         tracker = next(iter(self._sessions)).sparkContext.statusTracker()
         jobs = sorted(tracker.getJobIdsForGroup(run))
         active = sorted(set(jobs) & set(tracker.getActiveJobsIds()))
@@ -157,7 +165,8 @@ class Orders:
         return sum(count[1] for count in counts), (jobs[-1:], active, counts)
 
     def stop(self, within_s: float) -> None:
-        """Returns when no query is active any more, each at its batch boundary; the shim sees to it that this ends."""
+        """Returns when no query is active any more, each at its batch boundary; the shim makes sure that this
+        ends."""
         self.stopping = True
         self._send("heard")  # before anything is asked of a JVM that may be busy
         before = dict(self.committed)
@@ -188,9 +197,9 @@ class Orders:
 
 
 class Closing:
-    """One query on the way to its batch boundary, in a thread of its own.
+    """Brings one query to its batch boundary, in a thread of its own.
 
-    ``committed``: did the listener see a batch since the request?
+    ``committed`` is set when the listener has seen a batch since the request.
     """
 
     def __init__(self, query: Any, committed: Callable[[], bool]) -> None:
@@ -229,7 +238,8 @@ class Closing:
         return found is not None
 
     def _held(self, probe: Callable[[], str | None]) -> str | None:
-        """What ``probe`` finds within a second while the engine's lock is ours; None: nothing."""
+        """Returns what ``probe`` finds within a second while this thread holds the engine's lock; None if it
+        finds nothing."""
         lock, until = self._engine[1], time.monotonic() + HOLD_S
         if not lock.tryLock(LOCK_WAIT_S, jvm().java.util.concurrent.TimeUnit.SECONDS):
             return None
@@ -243,7 +253,8 @@ class Closing:
             lock.unlock()
 
     def _probe(self, active: Any) -> str | None:
-        """Say "ended" where that cuts no batch. ``""``: not yet; None: not while we hold the lock."""
+        """Ends the query where that cuts no batch. Returns ``""`` if it cannot be ended yet, and None if it
+        cannot be ended while this thread holds the lock."""
         _, _, state, ended = self._engine
         stack = self._stack()
         if in_sink(stack):  # without our lock it can't commit, and it looks at the state only after that
@@ -263,7 +274,8 @@ class Closing:
         return "no data"
 
     def _probe_again(self, active: Any) -> str | None:
-        """It was about to ask its sources when it was told to end, and they had nothing before: have they now?"""
+        """Probes once more a query that was about to ask its sources when it was to end, and whose sources
+        had nothing before: they may have something now."""
         stack = self._stack()
         if in_sink(stack) or not in_trigger(stack) or not self.query.isActive:
             return "none"
@@ -273,7 +285,7 @@ class Closing:
         return "batch"
 
     def _stack(self) -> list[str]:
-        """The methods that the engine's thread is in, the innermost first."""
+        """Returns the methods that the engine's thread is in, the innermost first."""
         java = jvm().java
         holder, text = java.lang.Throwable(), java.io.StringWriter()
         holder.setStackTrace(self._engine[0].queryExecutionThread().getStackTrace())
@@ -289,13 +301,13 @@ _NO_JOB = _NoJob()
 
 
 def in_sink(stack: list[str]) -> bool:
-    """Is the batch being handed to the sink? ``stack``: methods, the innermost first."""
+    """Returns whether the batch is being handed to the sink. ``stack`` holds methods, the innermost first."""
     batch = next((n for n, method in enumerate(stack) if _IN_BATCH.search(method)), 0)
     return any(_IN_SINK in method for method in stack[:batch])
 
 
 def in_trigger(stack: list[str]) -> bool:
-    """Is the thread in the middle of a trigger? Asleep for want of data it is not."""
+    """Returns whether the thread is in the middle of a trigger. When it sleeps for want of data it is not."""
     if not any(_IN_TRIGGER.search(method) for method in stack):
         return False
     caller = next((method for method in stack if not method.startswith("java.lang.Thread.")), "")
@@ -303,15 +315,17 @@ def in_trigger(stack: list[str]) -> bool:
 
 
 def waits_for_lock(stack: list[str]) -> bool:
-    """Is the thread about to begin the next batch, or to commit this one?"""
+    """Returns whether the thread is about to begin the next batch, or to commit this one."""
     outer = next((n for n, method in enumerate(stack) if _IN_TRIGGER.search(method)), 0)
     return any(".ReentrantLock" in method for method in stack[:outer])
 
 
 def engine_of(query: Any) -> tuple[Any, Any, Any, Any] | None:
-    """Execution, its progress lock, its state, and the state's value for "stopped"; None: only the listener will do.
+    """Returns the execution, its progress lock, its state, and the state's value for "stopped"; None if only
+    the listener can be used.
 
-    A lock belongs to a thread of the JVM, so each thread here must have one of its own there (PySpark's default).
+    A lock belongs to a thread of the JVM, so each thread here must have one of its own there (PySpark's
+    default).
     """
     gateway = query._jsq._gateway_client
     execution = query._jsq.streamingQuery()
@@ -332,7 +346,7 @@ def jvm() -> Any:
 
 
 def log(what: str) -> None:
-    """For the driver's log."""
+    """Writes a line into the driver's log."""
     try:
         sys.stderr.write(f"spark-supervisor: {what}\n")
         sys.stderr.flush()

@@ -1,8 +1,10 @@
-"""Everything that must be there before an attempt is claimed: files fetched, properties written, ``Launch`` built.
+"""Makes everything that must be there before an attempt is claimed: files are fetched, properties written,
+and ``Launch`` is built.
 
-Called by the agent for each assignment, before the shim is started; nothing of it touches ZooKeeper. ``Refused`` is
-recorded and ends the attempt; ``Unreachable`` and ``AccessDenied`` (the store, a full disk) are not refusals: the
-assignment is left as it is and tried again. May be called again for the same attempt.
+The agent calls it for each assignment, before the shim is started; nothing of it touches ZooKeeper.
+``Refused`` is recorded and ends the attempt. ``Unreachable`` and ``AccessDenied`` (the store, a full disk)
+are not refusals: the assignment is left as it is and tried again. It may be called again for the same
+attempt.
 """
 
 from __future__ import annotations
@@ -32,15 +34,17 @@ from supervisor.spec.s3a import S3Access, access_of, access_of_store, asked, buc
 LOCAL: Final = "local:"
 PROPERTIES: Final = "spark.properties"
 NOT_FENCED_MAX_BYTES: Final = 240
-"""What a property says is of any length, and a lease record is not."""
+"""The text of a property is of any length, and a lease record is not."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptPlace:
-    """Where this attempt lives on this host. ``run_dir`` need not exist yet: only the report socket's path is taken of it.
+    """Says where this attempt lives on this host. ``run_dir`` need not exist yet: only the path of the report
+    socket is derived from it.
 
-    ``work_dir``: made here (mode 0700), holds the properties and is the driver's working directory; whoever removes the
-    run directory removes it too. ``cgroup``: of the attempt, or None. ``environ``: the supervisor's environment.
+    ``work_dir`` is made here (mode 0700); it holds the properties and is the driver's working directory, and
+    it is removed together with the run directory. ``cgroup`` is that of the attempt, or None. ``environ`` is
+    the supervisor's environment.
     """
 
     host: str
@@ -60,10 +64,11 @@ def prepare(
     *,
     root: str | None = None,
 ) -> Launch:
-    """``fetch_stored``: key of the store → verified file on this host (``Blobs.fetch_artifact``).
+    """Prepares an attempt. ``fetch_stored`` takes a key of the store and returns a verified file on this host
+    (``Blobs.fetch_artifact``).
 
-    ``root``: of the cluster in ZooKeeper, if it is not ``zookeeper.root``. Raises ``Refused``, ``Unreachable``,
-    ``AccessDenied``.
+    ``root`` is that of the cluster in ZooKeeper, if it is not ``zookeeper.root``. Raises ``Refused``,
+    ``Unreachable``, ``AccessDenied``.
     """
     toolchain = find_toolchain(
         home=settings.spark.home,
@@ -125,9 +130,9 @@ def _fence(
 
 
 def make_fence_ahead(settings: Settings, environ: Mapping[str, str]) -> Built | None:
-    """The jar that jobs get. A failure is forgotten: the first start tries again.
+    """Makes the jar of the fence that jobs will get. A failure is forgotten: the first start tries again.
 
-    None: this host has no use for it (no Spark, one that is too old, nothing on S3).
+    It returns None if this host has no use for it (no Spark, one that is too old, nothing on S3).
     """
     try:
         toolchain = find_toolchain(
@@ -151,7 +156,8 @@ def _fence_jar(
     *,
     remember: bool = True,
 ) -> Built:
-    """By the host's own Spark and Java, in the supervisor's own environment: nothing of a job is executed here."""
+    """Makes the jar by the host's own Spark and Java, in the supervisor's own environment: nothing of a job
+    is executed here."""
     return fence_jar(
         toolchain.home,
         java_of(toolchain.java_home, environ),
@@ -192,7 +198,8 @@ def fetch_code(
     fetch_stored: Callable[[str], Path],
     store: S3Access,
 ) -> tuple[str, ...]:
-    """The jars of ``spec``, its application among them if it is one, on this host. Errors as ``prepare``."""
+    """Returns the jars of ``spec`` on this host, its application among them if that is a jar. The errors are
+    those of ``prepare``."""
     named = (*(() if spec.is_python else (spec.application,)), *spec.jars)
     return tuple(str(_path_of(each, spec, directory, fetch_stored, store)) for each in named)
 
@@ -200,7 +207,8 @@ def fetch_code(
 def _fetch(
     named: str, spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access
 ) -> Path:
-    """The file on this host for ``store:…``, ``local:…`` or ``s3://…`` (used in place: fetched anew at each start)."""
+    """Returns the file on this host for ``store:…``, ``local:…`` or ``s3://…`` (a file used in place is
+    fetched anew at each start)."""
     key = store_key(named)
     if key is not None:
         return fetch_stored(key)
@@ -218,7 +226,8 @@ def _fetch(
 
 
 def _make_directories(work_dir: Path) -> Path:
-    """``work_dir`` with ``files`` and the driver's working directory ``cwd`` below it, which is returned."""
+    """Makes ``work_dir`` with ``files`` and the driver's working directory ``cwd`` below it, and returns the
+    latter."""
     for directory in (work_dir, work_dir / "files", work_dir / "cwd"):
         _make_directory(directory)
     return work_dir / "cwd"
@@ -234,7 +243,7 @@ def _make_directory(directory: Path) -> None:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Whole or not at all; mode 0600 from the start, for there may be keys in it."""
+    """Writes a file whole or not at all, with mode 0600 from the start, for there may be keys in it."""
     temporary = path.with_name(f"{path.name}.new")
     try:
         temporary.unlink(missing_ok=True)

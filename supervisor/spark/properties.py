@@ -1,6 +1,8 @@
-"""Java's properties format, in which Spark takes its configuration: ``spark-defaults.conf`` and ``--properties-file``.
+"""Reads and writes Java's properties format, in which Spark takes its configuration: ``spark-defaults.conf``
+and ``--properties-file``.
 
-Pure. The rules are those of ``java.util.Properties.load``: escapes, continued lines, ``=``, ``:`` or space after the key.
+Pure. The rules are those of ``java.util.Properties.load``: escapes, continued lines, and ``=``, ``:`` or a
+space after the key.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ _HALF: Final = re.compile(r"[\ud800-\udbff][\udc00-\udfff]")
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Of a key given twice the last value counts. Whatever is malformed is read as Java does: leniently."""
+    """Parses a text. If a key is given twice, the last value counts. Malformed text is read as leniently as
+    Java reads it."""
     found: dict[str, str] = {}
     for line in _logical_lines(text):
         match = _KEY.match(line)
@@ -30,14 +33,16 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def render_properties(properties: Mapping[str, str]) -> str:
-    """One line per property, in ASCII, sorted by key; ``parse_properties`` reads the same mapping back."""
+    """Returns one line per property, in ASCII, sorted by key; ``parse_properties`` reads the same mapping
+    back."""
     return "".join(
         f"{_escaped(key, in_key=True)}={_escaped(properties[key])}\n" for key in sorted(properties)
     )
 
 
 def _logical_lines(text: str) -> list[str]:
-    """Without comments and blank lines; a line that ends in an odd number of backslashes goes on in the next."""
+    """Returns the lines without comments and blank lines; a line that ends in an odd number of backslashes is
+    continued in the next."""
     lines: list[str] = []
     pending: str | None = None
     for raw in re.split(r"\r\n|\r|\n", text):

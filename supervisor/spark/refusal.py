@@ -1,8 +1,9 @@
-"""The answer of a host that will not start an attempt. Raised in ``spark``, recorded by the agent (protocol §5, refuse).
+"""Defines the answer of a host that will not start an attempt. It is raised in ``spark`` and recorded by the
+agent (protocol §5, refuse).
 
-What may be different in a minute (the store does not answer) is never a refusal: it stays ``Unreachable``, and the
-agent tries again. ``AccessDenied`` by the store stays so too; the agent makes it a refusal for now, so that everybody
-sees the reason and another host can try.
+What may be different in a minute (the store does not answer) is never a refusal: it stays ``Unreachable``,
+and the agent tries again. ``AccessDenied`` by the store stays so too; the agent makes it a refusal for now,
+so that everybody sees the reason and another host can try.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from supervisor.model.records import Cause
 
 
 class Refused(SupervisorError):
-    """``cause`` is one of ``model.records.PERMANENT_CAUSES``."""
+    """Is the refusal of an attempt. ``cause`` is one of ``model.records.PERMANENT_CAUSES``."""
 
     def __init__(self, cause: Cause, what: str, remedy: str = "") -> None:
         super().__init__(what, remedy)

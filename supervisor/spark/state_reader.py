@@ -1,9 +1,11 @@
-"""A Spark application that opens the state of streaming checkpoints with Spark's own state data source, and counts it.
+"""Opens the state of streaming checkpoints with Spark's own state data source, and counts its rows. This is a
+Spark application.
 
-Run by spark-submit (``spark.state_reading``), never imported: ``state_reader.py TASK ANSWER``. TASK: JSON, ``{"queries":
-[{"location", "batch", "format"}]}``, the state after that batch. ANSWER: the file that is written in the end, ``{"queries":
-[{"location", "stores": [{"operator", "name", "store", "partitions", "rows", "error"}]}], "error"}``. Only reads; stdlib and
-pyspark only.
+It is run by spark-submit (``spark.state_reading``) and never imported: ``state_reader.py TASK ANSWER``. TASK
+is a JSON file, ``{"queries": [{"location", "batch", "format"}]}``, and asks for the state after that batch.
+ANSWER is the file that is written in the end, ``{"queries": [{"location", "stores": [{"operator", "name",
+"store", "partitions", "rows", "error"}]}], "error"}``. It only reads, and uses only the standard library and
+pyspark.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ def main() -> None:
 
 
 def stores_of(spark: Any, location: str, batch: int, state_format: int) -> list[dict[str, Any]]:
-    """Of a query without state: none. Raises what Spark does when the operators' metadata can't be read."""
+    """Returns the stores of a query; a query without state has none. Raises what Spark does when the
+    operators' metadata cannot be read."""
     spark.conf.set(FORMAT_KEY, str(state_format))  # the reader asks the session, not the checkpoint
     operators = spark.read.format("state-metadata").option("batchId", batch).load(location).collect()
     found = []
@@ -68,7 +71,7 @@ def stores_of(spark: Any, location: str, batch: int, state_format: int) -> list[
 
 
 def count(spark: Any, location: str, where: dict[str, Any]) -> int:
-    """Every row of every partition is read, key and value, and goes nowhere."""
+    """Returns the number of rows. Every row of every partition is read, key and value, and dropped."""
     state = (
         spark.read.format("statestore")
         .options(**{key: str(value) for key, value in where.items()})
@@ -80,7 +83,8 @@ def count(spark: Any, location: str, where: dict[str, Any]) -> int:
 
 
 def variables_of(row: Any) -> list[dict[str, str]]:
-    """transformWithState has variables in its store, each of which is read by its name; others have none."""
+    """Returns the variables in the store: transformWithState has some, each of which is read by its name;
+    other operators have none."""
     try:
         properties = json.loads(row["operatorProperties"] or "{}")
     except (ValueError, KeyError, TypeError):
@@ -92,7 +96,7 @@ def variables_of(row: Any) -> list[dict[str, str]]:
 
 
 def error_text(error: Exception) -> str:
-    """Spark's message without its stack."""
+    """Returns Spark's message without its stack."""
     lines = [
         line.strip()
         for line in str(error).splitlines()

@@ -1,9 +1,11 @@
-"""Opens the state of checkpoints with the Spark that starts jobs here: builds the command, runs it, reads its answer.
+"""Opens the state of checkpoints with the Spark that starts jobs here: it builds the command, runs it, and
+reads its answer.
 
-Called by ``savepoints.deep_verify`` for ``savepoint verify --deep``. A process of its own, ``local[1]``, outside of any
-containment, as the user who asked: so it is the host's Spark, Java and Python in that user's environment, with what the
-job says of where its S3 is and by which keys. Nothing of the job's own code is loaded, unless that was asked for
-(``code``); of the rest of its configuration nothing, for a checkpoint says itself which state store wrote it.
+Called by ``savepoints.deep_verify`` for ``savepoint verify --deep``. The reader is a process of its own,
+``local[1]``, outside of any containment, as the user who asked. So it uses the host's Spark, Java and Python
+in that user's environment, with what the job says of where its S3 is and by which keys. None of the job's own
+code is loaded, unless that was asked for (``code``). Nothing of the rest of the job's configuration is used,
+since a checkpoint says itself which state store wrote it.
 """
 
 from __future__ import annotations
@@ -49,16 +51,16 @@ S3A_VALUES: Final = frozenset(
         "assumed.role.sts.endpoint.region",
     }
 )
-"""Of a job's S3A settings those that are only values. Others name classes, programs, files or hosts."""
+"""These are the S3A settings of a job that are only values. Others name classes, programs, files or hosts."""
 PROVIDERS_KEY: Final = "aws.credentials.provider"
 KNOWN_PROVIDERS: Final = (
     "org.apache.hadoop.fs.s3a.",
     "software.amazon.awssdk.auth.credentials.",
     "com.amazonaws.auth.",
 )
-"""Packages of S3A and of the AWS SDK."""
+"""These are packages of S3A and of the AWS SDK."""
 CODE_CONF: Final = ("spark.hadoop.", "spark.jars", "spark.driver.extraClassPath")
-"""What of a job's properties brings code, or chooses it."""
+"""These properties of a job bring code, or choose it."""
 KEPT_ENV: Final = frozenset(
     {
         "AWS_ACCESS_KEY_ID",
@@ -68,7 +70,8 @@ KEPT_ENV: Final = frozenset(
         "AWS_DEFAULT_REGION",
     }
 )
-"""Nearly any other variable can make Java, Python, Spark's scripts or the AWS SDK run or load what it names."""
+"""Nearly any other variable can make Java, Python, Spark's scripts or the AWS SDK run or load what it names.
+"""
 CLASS_MISSING: Final = ("ClassNotFoundException", "NoClassDefFoundError", "S3AFileSystem not found")
 OURS: Final = {
     "spark.ui.enabled": "false",
@@ -79,8 +82,8 @@ OURS: Final = {
 
 
 class StateOf(NamedTuple):
-    """``location``: of a query's checkpoint. The state after ``batch``. ``state_format``: 2 if ``commits/<batch>`` names the
-    ids of the state's files."""
+    """Names the state of one query after ``batch``. ``location`` is that of the query's checkpoint.
+    ``state_format`` is 2 if ``commits/<batch>`` names the ids of the state's files."""
 
     location: str
     batch: int
@@ -89,8 +92,8 @@ class StateOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenedStore:
-    """One store of one operator of a query. ``rows`` None: it could not be opened; ``error`` says why. ``store``: its name,
-    of transformWithState that of a state variable."""
+    """Describes one store of one operator of a query. If ``rows`` is None it could not be opened, and
+    ``error`` says why. ``store`` is its name; for transformWithState it is the name of a state variable."""
 
     location: str
     operator: int
@@ -111,12 +114,14 @@ def open_state(
     timeout_s: float = TIMEOUT_S,
     code: tuple[str, ...] | None = None,
 ) -> tuple[OpenedStore, ...]:
-    """``job``: whose it is, if that is known. ``access``: where its S3 is. ``directory``: empty, for files of ours.
+    """Opens the state. ``job`` is the job to which it belongs, if that is known; ``access`` says where its S3
+    is; ``directory`` is empty, for files of this function.
 
-    ``code``: load the job's own code: these jars, and what its conf and packages name. None: load nothing of it.
+    If ``code`` is given, the job's own code is loaded: these jars, and what its conf and packages name. If it
+    is None, nothing of it is loaded.
 
-    Raises SupervisorError: no Spark or Java here, Spark did not start, or can't even read which operators there are;
-    TimedOut.
+    Raises SupervisorError if there is no Spark or Java here, or Spark did not start, or cannot even read
+    which operators there are; TimedOut.
     """
     env = _job_env(job, environ)
     try:
@@ -184,7 +189,8 @@ def _answer_of(ran: Ran, answer: Path, *, asked_for_code: bool) -> tuple[OpenedS
 
 
 def _explained(error: str, asked_for_code: bool) -> str:
-    """With what helps where a class is missing: a state store provider of the job's own, or S3A that it brings itself."""
+    """Adds what helps where a class is missing: it belongs to a state store provider of the job's own, or to
+    S3A that the job brings itself."""
     if asked_for_code or not any(word in error for word in CLASS_MISSING):
         return error
     return (
@@ -210,7 +216,7 @@ def _properties(
 
 
 def _conf_of(job: JobSpec | None, states: Sequence[StateOf], *, with_code: bool) -> dict[str, str]:
-    """What of the job's properties the reader gets."""
+    """Returns those of the job's properties that the reader gets."""
     given_conf = job.conf if job is not None else {}
     bucket = bucket_of(states[0].location)
     kept = {key: value for key, value in given_conf.items() if _is_value_of_s3a(key, value, bucket)}
@@ -227,7 +233,8 @@ def _conf_of(job: JobSpec | None, states: Sequence[StateOf], *, with_code: bool)
 
 
 def _is_value_of_s3a(key: str, value: str, bucket: str | None) -> bool:
-    """``bucket``: the one that is read. Settings of others are not needed."""
+    """Returns whether a property is a plain value of S3A. ``bucket`` is the one that is read; settings of
+    others are not needed."""
     if not key.startswith(PREFIX):
         return False
     name = key.removeprefix(PREFIX).removeprefix(f"bucket.{bucket}.")
@@ -248,7 +255,7 @@ def _stand_in(states: Sequence[StateOf], conf: dict[str, str]) -> JobSpec:
 
 
 def _job_env(job: JobSpec | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """The host's environment, and of the job's the credentials that this host can resolve."""
+    """Returns the host's environment, with those of the job's credentials that this host can resolve."""
     env = {name: value for name, value in environ.items() if passes(name)}
     for name, value in (job.env if job is not None else {}).items():
         if name not in KEPT_ENV:

@@ -1,10 +1,13 @@
-"""Which Spark, Java and Python start a job on this host. Looked for at each start: software is installed and moved.
+"""Finds which Spark, Java and Python start a job on this host. It searches at each start, because software is
+installed and moved.
 
-Called by ``prepare`` and by ``doctor``. Reads directories and small files, executes nothing and imports no pyspark.
+Called by ``prepare`` and by ``doctor``. It reads directories and small files, executes nothing and imports no
+pyspark.
 
-Spark and Java are those of the host: ``supervisor.yaml`` comes before the supervisor's own environment; last, Spark is the
-installed pyspark, Java the ``java`` on the supervisor's PATH. A job names neither (``model.host_tools``), for the supervisor
-executes both itself. It may bring its Python, PYSPARK_PYTHON in its ``env``: that runs in the driver only.
+Spark and Java are those of the host: ``supervisor.yaml`` comes before the supervisor's own environment.
+Failing both, Spark is the installed pyspark, and Java is the ``java`` on the supervisor's PATH. A job names
+neither (``model.host_tools``), for the supervisor executes both itself. A job may bring its Python, by
+PYSPARK_PYTHON in its ``env``: that runs in the driver only.
 """
 
 from __future__ import annotations
@@ -31,10 +34,12 @@ S3A_JARS_VARIABLE: Final = "SPARK_SUPERVISOR_S3A_JARS"
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """``java_home`` None: the ``java`` on the PATH is right as it is. ``version``: of Spark, None if its jars do not tell.
+    """Describes what starts a job. If ``java_home`` is None, the ``java`` on the PATH is used as it is.
+    ``version`` is that of Spark, or None if its jars do not tell.
 
-    ``s3a_jars``: the thin S3A jars (deploy/s3a-jars), all of one directory; empty where there are none or Spark has its own.
-    ``defaults``: what ``spark-defaults.conf`` says; spark-submit reads it only when it is given no properties file.
+    ``s3a_jars`` are the thin S3A jars (deploy/s3a-jars), all of one directory; it is empty where there are
+    none or Spark has its own. ``defaults`` is what ``spark-defaults.conf`` says; spark-submit reads that file
+    only when it is given no properties file.
     """
 
     home: Path
@@ -61,9 +66,11 @@ def find_toolchain(
     job_env: Mapping[str, str],
     environ: Mapping[str, str],
 ) -> Toolchain:
-    """``home``, ``java_home``, ``s3a_jars``: of ``supervisor.yaml``. ``environ``: the supervisor's own environment.
+    """Finds the toolchain. ``home``, ``java_home`` and ``s3a_jars`` come from ``supervisor.yaml``;
+    ``environ`` is the supervisor's own environment.
 
-    ``job_env``: for the driver's Python and for ``spark-defaults.conf`` (SPARK_CONF_DIR). Raises ``Refused`` (no_spark).
+    ``job_env`` is used for the driver's Python and for ``spark-defaults.conf`` (SPARK_CONF_DIR). Raises
+    ``Refused`` (no_spark).
     """
     spark = spark_home_of(home, environ)
     java = java_home_of(java_home, environ)
@@ -81,7 +88,7 @@ def find_toolchain(
 
 
 def installed_spark_home() -> Path | None:
-    """The directory of the installed pyspark package, which is a Spark home; None without one."""
+    """Returns the directory of the installed pyspark package, which is a Spark home; None if there is none."""
     try:
         spec = importlib.util.find_spec("pyspark")
     except (ImportError, ValueError):
@@ -90,7 +97,8 @@ def installed_spark_home() -> Path | None:
 
 
 def spark_version(home: Path) -> str | None:
-    """E.g. ``4.3.0``, from the name of Spark's core jar."""
+    """Returns the version, such as ``4.3.0``, from the name of Spark's core jar; None if there is no such
+    jar."""
     for jar in sorted(home.glob("jars/spark-core_*.jar")):
         match = re.fullmatch(r"spark-core_[0-9.]+-(.+)\.jar", jar.name)
         if match:
@@ -99,7 +107,7 @@ def spark_version(home: Path) -> str | None:
 
 
 def spark_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path:
-    """The Spark home that counts, with a spark-submit that can be executed. Raises ``Refused``."""
+    """Returns the Spark home that counts, with a spark-submit that can be executed. Raises ``Refused``."""
     configured_home, by = _first(configured, "spark.home", environ, "SPARK_HOME")
     home = configured_home or installed_spark_home()
     if home is None:
@@ -114,7 +122,8 @@ def spark_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path:
 
 
 def java_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """None: the ``java`` of the PATH. Raises ``Refused`` where there is none, or one that is too old."""
+    """Returns JAVA_HOME, or None for the ``java`` of the PATH. Raises ``Refused`` where there is none, or one
+    that is too old."""
     home, by = _first(configured, "spark.java_home", environ, "JAVA_HOME")
     found = (
         str(home / "bin" / "java")
@@ -140,13 +149,13 @@ def java_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path | 
 
 
 def java_major(java: Path) -> int | None:
-    """17 for Java 17.0.15; None if it is not known."""
+    """Returns 17 for Java 17.0.15, and None if the version is not known."""
     match = re.match(r"(?:1\.)?([0-9]+)", java_version(java) or "")
     return int(match[1]) if match else None
 
 
 def java_version(java: Path) -> str | None:
-    """E.g. ``17.0.15``, from the ``release`` file beside it; None if there is none."""
+    """Returns the version, such as ``17.0.15``, from the ``release`` file beside it; None if there is none."""
     try:
         text = (java.resolve().parent.parent / "release").read_text(errors="replace")
     except OSError:
@@ -156,20 +165,20 @@ def java_version(java: Path) -> str | None:
 
 
 def java_of(home: Path | None, environ: Mapping[str, str]) -> Path:
-    """The executable for what ``java_home_of`` gave."""
+    """Returns the executable for what ``java_home_of`` gave."""
     if home is not None:
         return home / "bin" / "java"
     return Path(shutil.which("java", path=environ.get("PATH", os.defpath)) or "java")
 
 
 def _home_of(java: Path) -> Path | None:
-    """The JAVA_HOME with this executable; None if it lies where no JAVA_HOME has it."""
+    """Returns the JAVA_HOME with this executable; None if it lies where no JAVA_HOME has it."""
     named = (path for path in (java.resolve(), java) if path.parts[-2:] == ("bin", "java"))
     return next((path.parent.parent for path in named), None)
 
 
 def python_of(job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
-    """The Python of drivers. Raises ``Refused``."""
+    """Returns the Python of drivers. Raises ``Refused``."""
     named = job_env.get("PYSPARK_PYTHON") or environ.get("PYSPARK_PYTHON") or sys.executable
     found = shutil.which(named, path=job_env.get("PATH", environ.get("PATH", os.defpath)))
     if found is None:
@@ -180,7 +189,8 @@ def python_of(job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
 
 
 def s3a_jars_of(configured: Path | None, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The jars that are added for ``s3a://``; none if Spark has its own. Raises ``Refused`` for a directory without them."""
+    """Returns the jars that are added for ``s3a://``; none if Spark has its own. Raises ``Refused`` for a
+    directory without them."""
     if any(home.glob("jars/hadoop-aws-*.jar")):
         return ()
     configured_home = configured or (
@@ -197,7 +207,8 @@ def s3a_jars_of(configured: Path | None, home: Path, environ: Mapping[str, str])
 def defaults_of(
     home: Path, job_env: Mapping[str, str], environ: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
-    """What ``spark-defaults.conf`` says. Raises ``Refused`` if it cannot be read, ``Unreachable`` if only now it can't."""
+    """Returns what ``spark-defaults.conf`` says. Raises ``Refused`` if it cannot be read for good, and
+    ``Unreachable`` if it cannot be read just now."""
     directory = job_env.get("SPARK_CONF_DIR") or environ.get("SPARK_CONF_DIR") or str(home / "conf")
     file = Path(directory) / "spark-defaults.conf"
     try:
@@ -214,7 +225,7 @@ def defaults_of(
 def _first(
     configured: Path | None, key: str, environ: Mapping[str, str], variable: str
 ) -> tuple[Path | None, str]:
-    """The first place that says something, and its name for messages."""
+    """Returns the first source that says something, and its name for messages."""
     if configured is not None:
         return configured, key
     if environ.get(variable):
@@ -223,7 +234,8 @@ def _first(
 
 
 def _regular(file: Path) -> Path:
-    """``file``, unless reading it could wait for ever: a job names the directory, and may have put a pipe there."""
+    """Returns ``file``, unless reading it could wait for ever: a job names the directory, and may have put a
+    pipe there."""
     if file.exists() and not stat.S_ISREG(file.stat().st_mode):
         raise OSError("it is no regular file")
     return file

@@ -1,10 +1,11 @@
-"""Makes the jar of the storage fence on the user's host: Janino, which Spark ships, compiles it against Spark's own jars.
+"""Makes the jar of the storage fence on the user's host: Janino, which Spark ships, compiles it against
+Spark's own jars.
 
-Called by ``prepare``, when the supervisor starts and at the first start with another Spark, and by ``doctor``. Takes 1 to
-3 seconds once; kept under a name that says which Spark, Hadoop and source it was made of, and by which installation of
-Spark and Java: what one of them makes is no other's. No JDK is needed, and no compiled
-file is shipped that could be of another Spark. Never raises for what may go wrong: a fence that cannot be made keeps no
-driver from starting.
+It is called by ``prepare``, when the supervisor starts and at the first start with another Spark, and by
+``doctor``. It takes 1 to 3 seconds once. The jar is kept under a name that says of which Spark, Hadoop and
+source it was made, and by which installation of Spark and Java: what one of them makes is used for no other.
+No JDK is needed, and no compiled file is shipped that could be of another Spark. It never raises for what may
+go wrong: a fence that cannot be made keeps no driver from starting.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from supervisor.spark.toolchain import java_version
 
 SOURCE: Final = Path(__file__).with_name("FencedCheckpointFileManager.java")
 COMPILER: Final = "org.codehaus.commons.compiler.samples.CompilerDemo"
-"""Janino's own command line, in its jar commons-compiler."""
+"""This is Janino's own command line, in its jar commons-compiler."""
 BUILD_MAX_S: Final = 30.0
 TRIED_AGAIN_S: Final = 600.0
 ENTRY_DATE: Final = (2020, 1, 1, 0, 0, 0)
 
 
 class Built(NamedTuple):
-    """``jar`` None: it could not be made, because of ``why``."""
+    """Holds the jar. If ``jar`` is None it could not be made, because of ``why``."""
 
     jar: Path | None
     why: str = ""
@@ -41,9 +42,10 @@ class Built(NamedTuple):
 
 _lock = threading.Lock()
 _making: dict[Path, threading.Lock] = {}
-"""By jar: who needs one waits for nobody who makes another."""
+"""It has a lock for each jar: a caller that needs one jar does not wait for another that is being made."""
 _failed: dict[Path, tuple[float, str]] = {}
-"""Jar → when and why it could not be made: not every start waits for the same failure again."""
+"""It maps a jar to when and why it could not be made, so that not every start waits for the same failure
+again."""
 
 
 def fence_jar(
@@ -56,9 +58,10 @@ def fence_jar(
     *,
     remember: bool = True,
 ) -> Built:
-    """The jar in ``directory`` for the Spark at ``home``, made if it is not there. Safe among threads and processes.
+    """Returns the jar in ``directory`` for the Spark at ``home``, and makes it if it is not there. It is safe
+    among threads and processes.
 
-    ``remember``: that it failed, so that the next to ask does not wait for the same failure.
+    ``remember`` keeps a failure, so that the next caller does not wait for the same failure.
     """
     try:
         target = directory / f"fence-{_key(home, java, spark_version)}.jar"
@@ -84,7 +87,7 @@ def fence_jar(
 
 
 def _key(home: Path, java: Path, spark_version: str) -> str:
-    """``java`` is looked at where it really is: one on the PATH is often a link."""
+    """Returns the name of the jar. ``java`` is resolved first: one on the PATH is often a link."""
     jars = home.glob("jars/hadoop-client-api-*.jar")
     hadoop = [jar.name.removeprefix("hadoop-client-api-").removesuffix(".jar") for jar in jars]
     source = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
@@ -94,7 +97,7 @@ def _key(home: Path, java: Path, spark_version: str) -> str:
 
 
 def _make(home: Path, java: Path, target: Path, env: Mapping[str, str], within_s: float) -> str:
-    """Empty, or why not. Raises OSError."""
+    """Makes the jar. Returns an empty text, or why it could not be made. Raises OSError."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
     try:

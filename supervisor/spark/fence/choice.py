@@ -1,7 +1,8 @@
-"""Which drivers get the storage fence, and what their properties say then. Pure; called by ``prepare`` and ``doctor``.
+"""Decides which drivers get the storage fence, and what their properties say then. Pure; called by
+``prepare`` and ``doctor``.
 
-Nobody is ever kept from starting for want of the fence: where it cannot be, the driver starts without it and the reason
-is told (event ``checkpoint_not_fenced``).
+No driver is ever kept from starting for want of the fence: where it cannot be used, the driver starts without
+it and the reason is logged (event ``checkpoint_not_fenced``).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ if TYPE_CHECKING:  # for show, which is quicker without pydantic
 MANAGER: Final = "supervisor.spark.fence.FencedCheckpointFileManager"
 MANAGER_KEY: Final = "spark.sql.streaming.checkpointFileManagerClass"
 OWNER_KEY: Final = "spark.hadoop.supervisor.fence.owner"
-"""By way of Hadoop's configuration: executors on other hosts get that, but not the driver's environment."""
+"""The owner travels in Hadoop's configuration: executors on other hosts get that, but not the driver's
+environment."""
 
 S3A_CLASS: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 SPARK_MIN: Final = (4, 1)
@@ -28,9 +30,10 @@ SPARK_MIN: Final = (4, 1)
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """``jar``: what the driver's class path needs, or None without a fence; then ``why`` says why not, in half a sentence.
+    """Describes the fence of a driver. ``jar`` is what the driver's class path needs, or None without a
+    fence; then ``why`` says why not, in half a sentence.
 
-    Both empty: there is nothing to fence (no checkpoint on S3).
+    If both are empty, there is nothing to fence (no checkpoint on S3).
     """
 
     jar: Path | None = None
@@ -43,22 +46,24 @@ class Fence:
 
 
 def owner_of(job: str, uid: str, attempt: int, host: str) -> str:
-    """As it stands in the metadata of every object of the checkpoint (ASCII: it travels in a header)."""
+    """Returns the owner as it stands in the metadata of every object of the checkpoint (ASCII, since it
+    travels in a header)."""
     where = "".join(char if "!" <= char <= "~" else "?" for char in host) or "?"
     return f"job={job} uid={uid} attempt={attempt} host={where}"
 
 
 def why_not(spec: JobSpec, conf: Mapping[str, str], spark_version: str | None) -> str | None:
-    """Why this driver gets no fence; empty if it does; None if its checkpoint is not on S3.
+    """Returns why this driver gets no fence; an empty text if it gets one; None if its checkpoint is not on
+    S3.
 
-    ``conf``: all properties of job and host (``spark-defaults.conf``).
+    ``conf`` holds all properties of job and host (``spark-defaults.conf``).
     """
     why = why_not_wanted(spec.checkpoint, spec.checkpoint_fence, conf)
     return why_not_this_spark(spark_version) if why == "" else why
 
 
 def why_not_wanted(checkpoint: str | None, fence: str, conf: Mapping[str, str]) -> str | None:
-    """The same as far as it is known without a host. ``fence``: ``auto`` or ``off``."""
+    """Returns the same as far as it is known without a host. ``fence`` is ``auto`` or ``off``."""
     bucket = bucket_of(checkpoint or "")
     if bucket is None:
         return None
@@ -75,7 +80,7 @@ def why_not_wanted(checkpoint: str | None, fence: str, conf: Mapping[str, str]) 
 
 
 def why_not_this_spark(version: str | None) -> str:
-    """Empty if it can be."""
+    """Returns why this Spark cannot have the fence; an empty text if it can."""
     if version is None:
         return "the version of Spark is not known: its home holds no spark-core jar"
     found = re.match(r"(\d+)\.(\d+)", version)
