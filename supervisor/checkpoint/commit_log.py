@@ -1,9 +1,11 @@
-"""The newest committed batch of a checkpoint: how a JVM application shows that it lives (it runs no bootstrap of ours).
+"""Reads the newest committed batch of a checkpoint, by which a JVM application shows that it lives (it does
+not run the project's bootstrap).
 
-Called by the supervisor of the driver's host, which tells the shim. Lists, reads the query ids once, writes nothing. Spark
-writes ``commits/<n>`` after batch n and keeps the newest hundred; other names there are checksums (``.0.crc``),
-temporary files and, on S3, directory markers. The commit log is at the checkpoint itself or, where an application runs
-several queries below one location, one directory further down.
+It is called by the supervisor of the driver's host, which reports to the shim; it lists the logs, reads the
+query ids once, and writes nothing. Spark writes ``commits/<n>`` after batch n and keeps the newest hundred;
+other names there are checksums (``.0.crc``), temporary files and, on S3, directory markers. The commit log is
+at the checkpoint itself or, if an application runs several queries below one location, one directory further
+down.
 """
 
 from __future__ import annotations
@@ -25,35 +27,40 @@ from supervisor.spec.s3a import S3Access, asked
 METADATA_MAX_BYTES: Final = 64 * 1024
 QUERIES_MAX: Final = 32
 BATCHES_BETWEEN_LISTINGS: Final = 10_000
-"""No query commits more between two looks; bounds what is listed to find a number that has one more digit."""
+"""No query commits more between two polls. The whole directory is listed only within this distance of a
+number that has one more digit, to find it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
-    """``log``: directory of the query below the checkpoint, ``""`` for the checkpoint itself."""
+    """Names a committed batch of one query. ``log`` is the query's directory below the checkpoint, ``""`` for
+    the checkpoint itself."""
 
     log: str
     batch_id: int
 
 
 class CommitListing(Protocol):
-    """One checkpoint, listed. Raises ``Unreachable`` and ``AccessDenied``; what is absent is empty."""
+    """Lists one checkpoint. Raises ``Unreachable`` and ``AccessDenied``; an absent directory is listed as
+    empty."""
 
     def names(self, directory: str, after: str = "") -> Iterator[str]:
-        """File names of ``directory``, at least all that sort behind ``after`` (bytewise), in any order."""
+        """Returns the names of the files in ``directory``, in any order: at least all that sort after
+        ``after`` (bytewise)."""
         ...
 
     def directories(self) -> Iterator[str]:
-        """Names of the directories at the top."""
+        """Returns the names of the directories at the top of the checkpoint."""
         ...
 
     def read(self, key: str) -> bytes | None:
-        """A small file. None: absent."""
+        """Returns the content of a small file, or None if it is absent."""
         ...
 
 
 class CommitLog:
-    """The commit logs of one checkpoint. Keep it for the life of an attempt: each look goes on from the last."""
+    """Reads the commit logs of one checkpoint. Keep it for the life of an attempt: each poll goes on from the
+    last."""
 
     def __init__(self, listing: CommitListing) -> None:
         self._listing = listing
@@ -62,10 +69,12 @@ class CommitLog:
         self._last: CommittedBatch | None = None
 
     def newest(self) -> CommittedBatch | None:
-        """The batch that was committed last, of whichever query; the same again: nothing since. None: nothing yet.
+        """Returns the batch that was committed last, of any query, or None if there is none yet. The same
+        value again means that nothing was committed since.
 
-        The first look of an attempt shows what its predecessors committed: it is where progress begins, and none itself.
-        Raises ``Unreachable``, ``AccessDenied``: nothing is known then, neither life nor death.
+        The first poll of an attempt returns what its predecessors committed: progress begins there, and that
+        batch is none itself. Raises ``Unreachable`` or ``AccessDenied``; then nothing is known, neither life
+        nor death.
         """
         for log in self._logs():
             found = self._newest_commit(log)
@@ -75,9 +84,10 @@ class CommitLog:
         return self._last
 
     def committed(self) -> dict[str, int]:
-        """Query id → its newest committed batch, as of the last look. A log whose id can't be read yet is left out.
+        """Returns query id → newest committed batch, as of the last poll. A log whose id cannot be read yet
+        is left out.
 
-        Raises as ``newest``.
+        Raises the same errors as ``newest``.
         """
         for log in self._newest.keys() - self._ids.keys():
             data = self._listing.read(f"{log}/{METADATA}" if log else METADATA)
@@ -88,10 +98,12 @@ class CommitLog:
         return {self._ids[log]: batch for log, batch in self._newest.items() if log in self._ids}
 
     def waits_for_data(self) -> bool:
-        """No query has a batch under way: Spark writes ``offsets/<n>`` before batch n and ``commits/<n>`` after it.
+        """Returns whether no query has a batch under way: Spark writes ``offsets/<n>`` before batch n and
+        ``commits/<n>`` after it.
 
-        A query that has nothing to do commits nothing and is well; one whose batch never ends has an offset more than
-        commits. False as long as nothing was committed. Raises as ``newest``.
+        A query that has nothing to do commits nothing and is healthy; one whose batch never ends has one more
+        offset than commits. Returns False as long as nothing was committed. Raises the same errors as
+        ``newest``.
         """
         return bool(self._newest) and all(
             (_newest_number(self._listing.names(f"{log}/{OFFSETS}" if log else OFFSETS)) or 0) <= newest
@@ -99,7 +111,8 @@ class CommitLog:
         )
 
     def _logs(self) -> tuple[str, ...]:
-        """A query that appears later is noticed too, as long as none commits at the top."""
+        """Returns the directories of the commit logs. A query that appears later is found too, as long as
+        none commits at the top."""
         if "" in self._newest or self._newest_commit("") is not None:
             return ("",)
         found = itertools.islice(self._listing.directories(), QUERIES_MAX)
@@ -108,7 +121,8 @@ class CommitLog:
         )
 
     def _newest_commit(self, log: str) -> int | None:
-        """Newest number in the log. Names sort as text: behind 998 come 999 and 9981, but 1000 comes before."""
+        """Returns the newest number in the log. Names sort as text: 999 and 9981 come after 998, but 1000
+        comes before it."""
         directory = f"{log}/{COMMITS}" if log else COMMITS
         seen = self._newest.get(log)
         if seen is None:
@@ -124,9 +138,10 @@ def _newest_number(names: Iterable[str]) -> int | None:
 
 
 def open_commit_log(checkpoint: str, access: S3Access) -> CommitLog | None:
-    """``access``: of ``spec.s3a.access_of``, for S3. None: nobody but Spark can look there (HDFS …).
+    """Returns the commit log of ``checkpoint``, or None if only Spark can read that location (HDFS …).
 
-    Then nothing is known of the job's life, and nothing may be concluded from silence.
+    ``access`` is that of ``spec.s3a.access_of``, for S3. If None is returned, nothing is known of the job's
+    life, and nothing may be concluded from silence.
     """
     location = normalise(checkpoint)
     if location.startswith("file://"):
@@ -139,7 +154,7 @@ def open_commit_log(checkpoint: str, access: S3Access) -> CommitLog | None:
 
 
 class DirectoryListing:
-    """A checkpoint on a file system of this host."""
+    """Lists a checkpoint on a file system of this host."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -171,7 +186,7 @@ class DirectoryListing:
 
 
 class StoreListing:
-    """A checkpoint on S3; ``store`` was opened at its location."""
+    """Lists a checkpoint on S3; ``store`` was opened at its location."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -188,7 +203,8 @@ class StoreListing:
             return None
 
     def directories(self) -> Iterator[str]:
-        """One request per directory: behind ``a/…`` the next look begins at ``a0`` (``0`` follows ``/``)."""
+        """Sends one request per directory: after ``a/…`` the next listing begins at ``a0`` (``0`` follows
+        ``/``)."""
         after = ""
         while True:
             entry = next(iter(self._store.entries("", after)), None)

@@ -1,4 +1,5 @@
-"""What can be wrong with a checkpoint, as values: code, sentence, object, remedy. Used by ``judge`` and ``preflight``."""
+"""Defines what can be wrong with a checkpoint, as values: code, sentence, object, remedy. It is used by
+``judge`` and ``preflight``."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from enum import StrEnum
 
 
 class Code(StrEnum):
-    """Stable names, for scripts. The first group keeps the query from going on, or lets it go on from the wrong place."""
+    """Names a problem; the names are stable, for scripts. One of the first group keeps the query from going
+    on, or lets it go on from the wrong position."""
 
     MISSING = "missing"
     EMPTIED = "emptied"
@@ -38,8 +40,9 @@ NOTICES = frozenset({Code.HOLE, Code.NEWER_FORMAT})
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFinding:
-    """``sentence``: what is wrong; ``object``: the key below the location, or the location; ``remedy``: what can be done.
-    ``query``: the directory of the query, ``""`` for the location itself."""
+    """Describes a problem. ``sentence`` says what is wrong, ``remedy`` what can be done. ``object`` is the
+    key below the location, or the location. ``query`` is the query's directory, ``""`` for the location
+    itself."""
 
     code: Code
     sentence: str
@@ -49,7 +52,7 @@ class CheckpointFinding:
 
     @property
     def is_notice(self) -> bool:
-        """Worth knowing, but no problem."""
+        """Returns whether the finding is worth knowing, but no problem."""
         return self.code in NOTICES
 
     def __str__(self) -> str:

@@ -1,11 +1,13 @@
-"""Looks at a checkpoint: lists it, reads the small objects that matter, and gives a ``Checkpoint``. Changes nothing.
+"""Reads a checkpoint: lists it, reads the small objects that matter, and returns a ``Checkpoint``. It changes
+nothing.
 
-Called by the command line. The logs are read first, so that it is known which state version must be there; the state is
-listed in a few contiguous shares side by side, each partition folded into a verdict and forgotten: requests are about one
-per thousand objects plus one per operator and share, memory is that of one partition per share.
+It is called by the command line and ``savepoints.create``. The logs are read first, so that it is known which
+state version must be there. The state is listed in a few contiguous shares in parallel, and each partition is
+folded into a verdict and forgotten: it takes about one request per thousand objects plus one per operator and
+share, and the memory of one partition per share.
 
-A query may be running: commits are listed before offsets, which only grows the lag, and a lag that looks wrong is looked at
-once more. A state file that vanishes meanwhile is one of the oldest.
+A query may be running. Commits are listed before offsets, which can only increase the lag, and a lag that
+seems wrong is read once more. A state file that vanishes meanwhile is one of the oldest.
 """
 
 from __future__ import annotations
@@ -53,10 +55,11 @@ from supervisor.errors import Corrupt, NotFound
 
 T = TypeVar("T")
 ReportProgress = Callable[[int], None]
-"""Told how many objects were just listed."""
+"""It is called with the number of objects that were just listed."""
 
 DIRECTORIES_MAX: Final = 1000
-"""That are looked into. A query beyond would be taken for lost, and its healthy job for one without a checkpoint."""
+"""At most this many directories are read. A query beyond would be taken for lost, and its healthy job for one
+without a checkpoint."""
 SHARES: Final = 8
 SMALL_MAX_BYTES: Final = 16 * 2**20
 CHECKED_MAX: Final = 64
@@ -67,8 +70,9 @@ REPORTED_EVERY: Final = 500
 def inspect(
     tree: Tree, *, checksums: bool = False, report_progress: ReportProgress = lambda _count: None
 ) -> Checkpoint:
-    """The checkpoint at ``tree``, without a query if there is none. ``checksums``: read and compare those that Spark keeps
-    (at most ``CHECKED_MAX`` of a query's state files). Raises ``Unreachable``, ``AccessDenied``, ``InvalidInput``."""
+    """Returns the checkpoint at ``tree``, without a query if there is none. With ``checksums``, those that
+    Spark keeps are read and compared (at most ``CHECKED_MAX`` of a query's state files). Raises
+    ``Unreachable``, ``AccessDenied``, ``InvalidInput``."""
     looker = _Looker(tree, checksums, report_progress)
     query_folders, others = looker.query_folders()
     queries = tuple(looker.query(query_folder) for query_folder in query_folders)
@@ -76,8 +80,8 @@ def inspect(
 
 
 def query_folders_of(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Directories of the queries, ``""`` for the location itself, and the other directories. Cheap: one request, and one
-    per directory that is none of Spark's."""
+    """Returns the directories of the queries, ``""`` for the location itself, and the other directories. It
+    is cheap: it sends one request, and one per directory that is none of Spark's."""
     top = tree.level("")
     names = {entry.key for entry in top.objects}
     found = [""] if METADATA in names or any(folder in PARTS for folder in top.folders) else []
@@ -91,7 +95,7 @@ def query_folders_of(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 class _Listed(NamedTuple):
-    """``hidden``: batches with a checksum file of Hadoop's."""
+    """Holds a log as it was listed. ``hidden`` are the batches with a checksum file of Hadoop's."""
 
     log: Log
     hidden: frozenset[int]
@@ -192,7 +196,7 @@ class _Looker:
     def _entry(
         self, folder: str, batch: int | None, parse: Callable[[bytes], T], listed: _Listed
     ) -> ReadObject[T] | None:
-        """None: there is no such batch to be looked at."""
+        """Reads the entry of ``batch``. Returns None if there is no such batch to read."""
         if batch is None:
             return None
         return self._read(f"{folder}/{batch}", parse, batch in listed.hidden)
@@ -251,7 +255,7 @@ class _Looker:
         wanted: int,
         ids: dict[str, tuple[tuple[str, ...], ...]],
     ) -> _Share:
-        """The partitions ``parts``, which are neighbours in the listing, as one run through it."""
+        """Reads the partitions ``parts``, which are neighbours in the listing, in one pass through it."""
         found = _Share([], {}, {}, {})
         current: state_files.Partition | None = None
         end = listing_order(f"{folder}/{parts[-1]}/\U0010ffff")
@@ -292,8 +296,8 @@ class _Looker:
     def _sidecars(
         self, folder: str, operators: tuple[StateOperator, ...]
     ) -> tuple[tuple[str, ...], int, int]:
-        """Keys of state files that are not what Spark's checksum file says; how many were compared, and how many not (of the
-        large ones only the size is)."""
+        """Returns the keys of state files that differ from what Spark's checksum file says, how many were
+        compared, and how many were not (of the large ones only the size is)."""
         stores = [
             store for each in operators for store in each.stores if store.has_sidecar and not store.lacks
         ]
@@ -354,7 +358,7 @@ def _looks_odd(commits: Log, offsets: Log) -> bool:
 
 
 def _shared(parts: Sequence[str], shares: int) -> list[Sequence[str]]:
-    """``parts`` in at most ``shares`` stretches of about one length."""
+    """Splits ``parts`` into at most ``shares`` stretches of about one length."""
     size = max(1, -(-len(parts) // shares))
     return [parts[at : at + size] for at in range(0, len(parts), size)]
 

@@ -1,9 +1,11 @@
-"""Is a checkpoint one that Spark can go on from? Pure: a ``Query`` in, findings out. Called by ``checkpoint verify``.
+"""Judges whether Spark can go on from a checkpoint. It is pure: a ``Query`` goes in, findings come out. It is
+called by ``checkpoint verify`` and ``savepoints.create``.
 
-The rules are those of Spark's MicroBatchExecution.populateStartOffsets and of its state store providers: of the newest
-offset N the entries N and N−1 must be readable, the newest commit must be N or N−1 (a missing newest commit is replayed),
-``metadata`` must be there, the state version that follows the newest commit must be loadable in every partition, and the log
-of a file source must reach the entry that the newest offset names.
+The rules are those of Spark's MicroBatchExecution.populateStartOffsets and of its state store providers: of
+the newest offset N the entries N and N−1 must be readable, the newest commit must be N or N−1 (a missing
+newest commit is replayed), ``metadata`` must be there, the state version that follows the newest commit must
+be loadable in every partition, and the log of a file source must reach the entry that the newest offset
+names.
 """
 
 from __future__ import annotations
@@ -23,17 +25,18 @@ PUT_BACK: Final = (
     "put it back from a copy or an older version of the object (versioned bucket); else " + FRESH
 )
 LISTED_MAX: Final = 5
-"""Partitions named of one operator; the rest are counted."""
+"""At most this many partitions of one operator are named; the rest are counted."""
 
 
 def judge(checkpoint: Checkpoint) -> tuple[CheckpointFinding, ...]:
-    """Everything that is wrong, query by query; what keeps it from starting comes first."""
+    """Returns everything that is wrong, query by query; what keeps the checkpoint from starting comes
+    first."""
     found = [finding for query in checkpoint.queries for finding in judge_query(query)]
     return tuple(sorted(found, key=lambda finding: finding.is_notice))
 
 
 def judge_query(query: Query) -> Iterator[CheckpointFinding]:
-    """Findings about one query."""
+    """Yields the findings about one query."""
     for rule in RULES:
         yield from rule(query)
 
@@ -127,7 +130,8 @@ def _commits(query: Query) -> Iterator[CheckpointFinding]:
 
 
 def _holes(query: Query) -> Iterator[CheckpointFinding]:
-    """Behind the tail: nothing starts there, but a roll-back to such a batch is not to be had."""
+    """Yields a notice of holes before the tail: nothing starts there, but a roll-back to such a batch is not
+    possible."""
     for name, log in ((OFFSETS, query.offsets), (COMMITS, query.commits)):
         gaps = [(one[1] + 1, other[0] - 1) for one, other in zip(log.runs, log.runs[1:], strict=False)]
         if name == OFFSETS and query.previous_offset is not None and query.previous_offset.missing:
@@ -146,8 +150,9 @@ def _holes(query: Query) -> Iterator[CheckpointFinding]:
 
 
 def _sources(query: Query) -> Iterator[CheckpointFinding]:
-    """Without it Spark notes every file anew, plans a batch that leads back, and fails an assertion from then on. A source
-    that is read twice has two offsets and one log: then the longest log counts for all."""
+    """Checks that the log of a file source is long enough. Without it Spark records every file anew, plans a
+    batch that leads back, and fails an assertion from then on. A source that is read twice has two offsets
+    and one log: then the longest log counts for all."""
     logs, wanted = dict(query.source_logs), dict[int, int]()
     for entry in (query.newest_offset, query.previous_offset):
         for number, source in enumerate(

@@ -1,8 +1,10 @@
-"""What Spark calls the files of a checkpoint, and what is in the small ones. Pure: names and bytes in, values out.
+"""Knows the names that Spark gives the files of a checkpoint, and parses the small ones. It is pure: names
+and bytes go in, values come out.
 
-Read in Spark's sources and seen on disk with 4.1 to 4.3; ``tests/golden/checkpoints`` has copies. Below a query's directory:
-``metadata`` (the query id, for life), ``offsets/<n>`` (written before batch n), ``commits/<n>`` (after it), ``sources/``,
-and ``state/<operator>/<partition>/[<store>/]`` with what the stateful operators know. Batch n writes state version n + 1.
+They were read in Spark's sources and seen on disk with 4.1 to 4.3; ``tests/golden/checkpoints`` has copies. A
+query's directory contains ``metadata`` (the query id, which never changes), ``offsets/<n>`` (written before
+batch n), ``commits/<n>`` (written after it), ``sources/``, and ``state/<operator>/<partition>/[<store>/]``
+with the state of the stateful operators. Batch n writes state version n + 1.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ COMMITS: Final = "commits"
 SOURCES: Final = "sources"
 STATE: Final = "state"
 PARTS: Final = frozenset({OFFSETS, COMMITS, SOURCES, STATE})
-"""Directories of a query."""
+"""These are the directories of a query."""
 OPERATOR_METADATA: Final = "_metadata/metadata"
 DEFAULT_STORE: Final = "default"
 NO_OFFSET: Final = "-"
 COMPACTED: Final = ".compact"
-"""``sources/0/9.compact``: entry 9 of a file source's log, and all before it."""
+"""``sources/0/9.compact`` holds entry 9 of a file source's log, and all entries before it."""
 KNOWN_VERSIONS: Final = frozenset({1, 2})
 SHOWN_MAX_CHARS: Final = 100
 
@@ -37,11 +39,13 @@ HADOOP_MAGIC: Final = b"crc\0"
 
 
 class Malformed(ValueError):
-    """A log entry that Spark could not read either. One sentence without its place."""
+    """Is raised for a log entry that Spark could not read either, with one sentence that does not name the
+    object."""
 
 
 def batch_of(name: str) -> int | None:
-    """``offsets/17`` → 17. None for checksums, temporary files and whatever else lies there."""
+    """Returns the batch id that a file name stands for (``offsets/17`` → 17), or None for checksums,
+    temporary files and any other file."""
     return (
         int(name)
         if name.isascii() and name.isdigit() and len(name) <= 18 and str(int(name)) == name
@@ -50,7 +54,8 @@ def batch_of(name: str) -> int | None:
 
 
 def runs_of(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """First and last of each stretch without a hole, ascending: (3, 4, 5, 8) → ((3, 5), (8, 8))."""
+    """Returns the first and last number of each stretch without a hole, ascending: (3, 4, 5, 8) → ((3, 5),
+    (8, 8))."""
     runs: list[tuple[int, int]] = []
     for number in sorted(numbers):
         if runs and number <= runs[-1][1] + 1:
@@ -62,7 +67,8 @@ def runs_of(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """``unique``: the id of the run that wrote it (state format v2), or None. ``whole``: a snapshot, no change to one."""
+    """Describes a state file. ``unique`` is the id of the run that wrote it (state format v2), or None.
+    ``whole`` is True for a snapshot, False for a change to one."""
 
     version: int
     unique: str | None
@@ -71,7 +77,8 @@ class StateFile:
 
 
 def state_file(name: str) -> StateFile | None:
-    """None for anything that is no version of the state: SST files, checksums, metadata, temporary files."""
+    """Parses the name of a state file. Returns None for any file that is no version of the state: SST files,
+    checksums, metadata, temporary files."""
     match = _STATE_FILE.fullmatch(name)
     if match is None:
         return None
@@ -80,8 +87,9 @@ def state_file(name: str) -> StateFile | None:
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntry:
-    """``offsets/<n>``. Times in milliseconds since the epoch. ``sources``: one per source, as Spark wrote it, None for a
-    source that had nothing yet. ``conf``: what the query pinned."""
+    """Holds ``offsets/<n>``. Times are in milliseconds since the epoch. ``sources`` has one offset per
+    source, as Spark wrote it, and None for a source that had nothing yet. ``conf`` holds the properties that
+    the query pinned."""
 
     version: int
     watermark_ms: int
@@ -92,7 +100,8 @@ class OffsetEntry:
 
 @dataclass(frozen=True, slots=True)
 class CommitEntry:
-    """``commits/<n>``. ``state_ids``: operator → partition → one id per store (state format v2); else empty."""
+    """Holds ``commits/<n>``. ``state_ids`` maps operator → partition → one id per store with state format v2;
+    else it is empty."""
 
     version: int
     watermark_ms: int
@@ -101,7 +110,7 @@ class CommitEntry:
 
 @dataclass(frozen=True, slots=True)
 class OperatorEntry:
-    """``state/<op>/_metadata/metadata``. ``stores``: name → number of partitions."""
+    """Holds ``state/<op>/_metadata/metadata``. ``stores`` maps a name to its number of partitions."""
 
     name: str
     stores: dict[str, int] = field(default_factory=dict, hash=False)
@@ -116,7 +125,8 @@ def parse_metadata(data: bytes) -> str:
 
 
 def parse_offset(data: bytes) -> OffsetEntry:
-    """Raises ``Malformed``. A version that is newer than this software is read as far as it goes."""
+    """Raises ``Malformed``. An entry of a version that is newer than this software is read as far as it is
+    understood."""
     version, lines = _lines(data)
     if not lines:
         raise Malformed("it ends after its version")
@@ -166,7 +176,7 @@ def parse_operator(data: bytes) -> OperatorEntry:
 
 
 def in_words(source: str | None) -> str:
-    """What a source's offset means to a person; what is not known is shown as it is."""
+    """Returns what a source's offset means to a person; an unknown form is returned as it is."""
     if source is None:
         return "nothing yet"
     try:
@@ -193,7 +203,8 @@ def in_words(source: str | None) -> str:
 
 
 def files_logged(source: str | None) -> int:
-    """The entry of its log in ``sources/`` that a file source's offset names; −1 for none, and for any other source."""
+    """Returns the entry of its log in ``sources/`` that a file source's offset names; −1 if it names none,
+    and for any other source."""
     try:
         body = json.loads(source) if source is not None else None
     except ValueError:
@@ -207,7 +218,8 @@ def files_logged(source: str | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """Spark's own checksum file, ``<name>.crc`` beside ``<name>``. ``value``: as it stands there, a signed 32 bit number."""
+    """Holds Spark's own checksum file, ``<name>.crc`` beside ``<name>``. ``value`` is as it stands there, a
+    signed 32-bit number."""
 
     algorithm: str
     value: int
@@ -223,15 +235,17 @@ def parse_sidecar(data: bytes) -> Sidecar:
 
 
 def sidecar_fits(sidecar: Sidecar, data: bytes) -> bool:
-    """An algorithm that is not known is believed."""
+    """Returns whether ``data`` has this size and checksum. A checksum of an unknown algorithm is taken as
+    right."""
     if sidecar.bytes != len(data):
         return False
     return sidecar.algorithm != "CRC32C" or crc32c(data) == sidecar.value & 0xFFFFFFFF
 
 
 def hadoop_checksum_fits(checksums: bytes, data: bytes) -> bool:
-    """``.<name>.crc`` as Hadoop's local file system writes it: a CRC-32 for each 512 bytes or so. A form that is not known
-    is believed; a wrong one makes Hadoop refuse to read the file."""
+    """Returns whether ``data`` fits ``checksums``, which is ``.<name>.crc`` as Hadoop's local file system
+    writes it: a CRC-32 for each 512 bytes or so. An unknown form is taken as right; a wrong one makes Hadoop
+    refuse to read the file."""
     if len(checksums) < 8 or not checksums.startswith(HADOOP_MAGIC):
         return True
     size = struct.unpack(">I", checksums[4:8])[0]
@@ -255,7 +269,8 @@ _CRC32C: Final = _table()
 
 
 def crc32c(data: bytes) -> int:
-    """Castagnoli's, which the standard library lacks. About 10 MB/s: for small files only."""
+    """Returns Castagnoli's CRC, which the standard library lacks. At about 10 MB/s it is for small files
+    only."""
     value, table = 0xFFFFFFFF, _CRC32C
     for byte in data:
         value = table[(value ^ byte) & 0xFF] ^ (value >> 8)
@@ -266,7 +281,7 @@ def crc32c(data: bytes) -> int:
 
 
 def _lines(data: bytes) -> tuple[int, list[str]]:
-    """The version of a log entry, and the lines behind it."""
+    """Returns the version of a log entry, and the lines after it."""
     try:
         first, *lines = data.decode().split("\n")
     except UnicodeDecodeError:

@@ -1,4 +1,5 @@
-"""From the location of a checkpoint to a tree to look at, where the job itself would find it. Called by whoever looks."""
+"""Opens the location of a checkpoint for reading, with the access by which the job itself would find it. It
+is called before a start and by the commands."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ def open_checkpoint(
     store: S3Access,
     deadline_s: float = DEADLINE_S,
 ) -> Tree | None:
-    """No I/O. ``conf``: the job's properties, which may name its own S3; else it is where ``store`` is. None: nobody but
-    Spark can look there (HDFS …). Raises ``InvalidInput``."""
+    """Returns the tree of a checkpoint, or None if only Spark can read that location (HDFS …). Does no I/O.
+    ``conf`` has the job's properties, which may name its own S3; otherwise S3 is where ``store`` says. Raises
+    ``InvalidInput``."""
     bucket = bucket_of(normalise(location))
     access = store if bucket is None else access_of(conf, bucket, store)
     return open_tree(location, access, deadline_s)

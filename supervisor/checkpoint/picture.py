@@ -1,7 +1,8 @@
-"""What was seen of a checkpoint: frozen values, made by ``inspect``, judged by ``judge``, shown by the command line.
+"""Defines what was read of a checkpoint, as frozen values that ``inspect`` makes, ``judge`` judges and the
+command line shows.
 
-Sizes in bytes, times in seconds since the epoch by the clock of the store. A checkpoint may hold several queries, one at the
-location itself (``path`` ``""``) or one per directory below it.
+Sizes are in bytes, times in seconds since the epoch by the clock of the store. A checkpoint may hold several
+queries: one at the location itself (``path`` is ``""``), or one per directory below it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Of objects. ``newest_at_s``: when the youngest of them was written; 0.0 where there is none."""
+    """Counts objects and their bytes. ``newest_at_s`` is when the youngest was written, or 0.0 if there is
+    none."""
 
     objects: int = 0
     bytes: int = 0
@@ -30,7 +32,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class ReadObject(Generic[T]):
-    """A small object: its value, or why there is none. ``at_s``: when it was written."""
+    """Holds a small object: its value, or why there is none. ``at_s`` is when it was written."""
 
     key: str
     value: T | None
@@ -42,7 +44,8 @@ class ReadObject(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """``offsets`` or ``commits``. ``runs``: the batch ids, see ``layout.runs_of``."""
+    """Describes ``offsets`` or ``commits``. ``runs`` holds the batch ids in the form of
+    ``layout.runs_of``."""
 
     runs: tuple[tuple[int, int], ...] = ()
     amount: Amount = Amount()
@@ -61,11 +64,12 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class StateStore:
-    """One state store: of one operator, one partition. ``name``: ``default`` but for joins and column families.
+    """Describes one state store, of one operator and one partition. ``name`` is ``default`` except for joins
+    and column families.
 
-    ``newest``: its highest version, None for none. ``lacks``: what it would take to load the wanted version and is not
-    there (a file name, or a description), or ``""``. ``needed``: the newest file of that version, its key below the query's
-    directory, for checksums.
+    ``newest`` is its highest version, or None if there is none. ``lacks`` says what is missing to load the
+    wanted version (a file name, or a description); it is ``""`` if nothing is. ``needed`` is that version's
+    file, as a key below the query's ``state`` directory, for checksums.
     """
 
     operator: str
@@ -80,8 +84,9 @@ class StateStore:
 
 @dataclass(frozen=True, slots=True)
 class StateOperator:
-    """A stateful operator. ``kinds``: of its files (``delta zip …``); ``format``: 1, or 2 with ids in the file names; None
-    while there is no file. ``expected``: store → partitions, as its metadata says; empty for what Spark before 3.5 wrote."""
+    """Describes a stateful operator. ``kinds`` are the kinds of its files (``delta zip …``). ``format`` is 1,
+    or 2 if ids are in the file names; it is None while there is no file. ``expected`` pairs stores with their
+    numbers of partitions, as the metadata says; it is empty for what Spark before 3.5 wrote."""
 
     number: str
     name: str
@@ -99,8 +104,9 @@ class StateOperator:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """``id``: None where ``metadata`` is missing or unreadable. ``wanted``: the state version that a start would load.
-    ``source_logs``: directory below ``sources`` → newest entry."""
+    """Describes one query. ``id`` is None if ``metadata`` is missing or unreadable. ``wanted`` is the state
+    version that a start would load. ``source_logs`` pairs each directory below ``sources`` with its newest
+    entry."""
 
     path: str
     metadata: ReadObject[str]
@@ -124,7 +130,7 @@ class Query:
 
     @property
     def lag(self) -> int | None:
-        """Batches that were planned and not committed: 0 or 1 in a healthy checkpoint."""
+        """Returns how many batches were planned and not committed: 0 or 1 in a healthy checkpoint."""
         if self.offsets.newest is None:
             return None
         return self.offsets.newest - (-1 if self.commits.newest is None else self.commits.newest)
@@ -132,7 +138,8 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """``others``: objects that belong to no query. ``requests``: what the look cost on S3."""
+    """Describes a checkpoint. ``others`` counts the objects that belong to no query. ``requests`` is what
+    reading it cost on S3."""
 
     location: str
     queries: tuple[Query, ...]

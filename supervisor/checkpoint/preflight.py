@@ -1,13 +1,15 @@
-"""Before a start: is the checkpoint still the one that the job left? A few requests, whatever its size. Changes nothing.
+"""Checks before a start whether the checkpoint is still the one that the job left. It sends a few requests,
+whatever the checkpoint's size, and changes nothing.
 
-Called by the agent of the host that starts the job. Spark answers a checkpoint that is gone by starting from nothing, and
-one of another query by going on from there; neither is noticed for hours. What must be there is what the registry remembers
-(``model.checkpoint_expectation``): the ids of the queries and the newest batch that each was seen to commit. A
-missing newest commit is no finding: Spark replays that batch.
+It is called by the agent of the host that starts the job, and by ``checkpoint verify``. If a checkpoint is
+gone, Spark starts from nothing; if it is one of another query, Spark goes on from there. Neither is noticed
+for hours. What must be there is what the registry remembers (``model.checkpoint_expectation``): the ids of
+the queries and the newest batch that each was seen to commit. A missing newest commit is no finding, because
+Spark replays that batch.
 
-The newest offset is looked for near the remembered batch. Names are numbers without padding, so ``offsets/10`` sorts before
-``offsets/9``: one page behind the remembered name has all newer ones of as many digits, and a second one is for those with
-one digit more.
+The newest offset is searched near the remembered batch. Names are numbers without padding, so ``offsets/10``
+sorts before ``offsets/9``: one page after the remembered name has all newer ones of as many digits, and a
+second one is for those with one digit more.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ from supervisor.errors import Corrupt, NotFound
 from supervisor.model.checkpoint_expectation import SeenQuery
 
 NEAR: Final = 1000
-"""No query plans more batches between a renewal of its lease and its death."""
+"""No query plans more batches than this between a renewal of its lease and its death."""
 PAGE: Final = 1000
 BEFORE_DIGITS: Final = "//"
-"""Behind a folder: sorts after its hidden files (``.0.crc``) and before its numbers."""
+"""Appended to a folder, it sorts after the folder's hidden files (``.0.crc``) and before its numbers."""
 REMEDY: Final = (
     "put it back and resume, or resume with --from-savepoint, or with --accept-fresh-start: "
     "rows may come twice then"
@@ -44,9 +46,10 @@ REMEDY: Final = (
 
 
 def preflight(tree: Tree, expected: Sequence[SeenQuery]) -> CheckpointFinding | None:
-    """What keeps the job from starting there, or None. ``expected``: of queries that committed batches; empty: no request.
+    """Returns what keeps the job from starting there, or None. ``expected`` has the queries that committed
+    batches; if empty, no request is sent.
 
-    Raises ``Unreachable`` (nothing is known: neither start nor refuse), ``AccessDenied``.
+    Raises ``Unreachable`` (nothing is known: neither start nor refuse) and ``AccessDenied``.
     """
     if not expected:
         return None
@@ -70,8 +73,9 @@ def preflight(tree: Tree, expected: Sequence[SeenQuery]) -> CheckpointFinding | 
 
 
 def preflight_of_first(tree: Tree, previous_user: str) -> CheckpointFinding | None:
-    """Before the first start of a job whose checkpoint was used by the job ``previous_user``, which has given it up. One request,
-    and one per directory that is none of Spark's. Raises as ``preflight``."""
+    """Checks the checkpoint before the first start of a job, if the job ``left_by`` used it and has given it
+    up: a query there is a finding. Sends one request, and one per directory that is none of Spark's. Raises
+    the same errors as ``preflight``."""
     query_folders, _others = query_folders_of(tree)
     if not query_folders:
         return None
@@ -126,7 +130,7 @@ def _foreign(tree: Tree, query: SeenQuery, ids: tuple[str, ...]) -> CheckpointFi
 
 
 def _tail(tree: Tree, query_folder: str, query: SeenQuery) -> CheckpointFinding | None:
-    """The newest offset: not older than the batch that was seen, and readable."""
+    """Checks that the newest offset is not older than the batch that was seen, and is readable."""
     folder = f"{query_folder}/{OFFSETS}" if query_folder else OFFSETS
     newest = max(_near(tree, folder, query.batch_id), default=query.batch_id)
     finding = _unreadable(tree, query_folder, folder, newest)
@@ -142,7 +146,7 @@ def _tail(tree: Tree, query_folder: str, query: SeenQuery) -> CheckpointFinding 
 
 
 def _unreadable(tree: Tree, query_folder: str, folder: str, batch: int) -> CheckpointFinding | None:
-    """``MISSING``: there is no such offset."""
+    """Returns a finding if the offset cannot be read, with code ``MISSING`` if there is none."""
     key = f"{folder}/{batch}"
     try:
         parse_offset(tree.read(key, SMALL_MAX_BYTES))
@@ -161,7 +165,8 @@ def _unreadable(tree: Tree, query_folder: str, folder: str, batch: int) -> Check
 
 
 def _near(tree: Tree, folder: str, batch: int) -> Iterator[int]:
-    """Numbers in the log that are above ``batch``, at least those up to ``NEAR`` beyond. At most two pages."""
+    """Yields the numbers in the log above ``batch``, at least those up to ``NEAR`` beyond. Reads at most two
+    pages."""
     digits = len(str(batch))
     if batch < NEAR:
         found = islice(tree.entries(folder, f"{folder}{BEFORE_DIGITS}"), 2 * PAGE)

@@ -1,8 +1,10 @@
-"""What transformWithState writes down with its whole path, and must name its new place in a copy. Pure.
+"""Rewrites the paths that transformWithState stores in full, so that a copy of a checkpoint names its own
+location. It is pure.
 
-``state/<op>/_metadata/v2/<batch>`` (Spark 4.0 to 4.3) has in ``stateStoreInfo[].stateSchemaFilePaths`` where the schemas
-of the state are: read at each start, to compare them with what the application declares. A copy would go on reading them in
-the checkpoint that it was taken from, and fail once that is gone. Called by ``savepoint_restore``.
+``state/<op>/_metadata/v2/<batch>`` (Spark 4.0 to 4.3) says in ``stateStoreInfo[].stateSchemaFilePaths`` where
+the schemas of the state are. Spark reads them at each start, to compare them with what the application
+declares. Otherwise a copy would go on reading them in the checkpoint that it was taken from, and fail once
+that is gone. It is called by ``savepoints.restore``.
 """
 
 from __future__ import annotations
@@ -30,10 +32,10 @@ def moved(
     source: str,
     target: str,
 ) -> dict[str, bytes]:
-    """Key → new content, of what names its place, and of the checksums beside it. ``keys``: all there are, below the
-    checkpoint; ``source``, ``target``: where it was and where it shall be.
+    """Returns key → new content of each object that names its location, and of the checksum files beside it.
 
-    Raises Corrupt where a path does not lead to something that is copied along.
+    ``keys`` are all that exist, below the checkpoint. ``source`` is where it was, ``target`` where it will
+    be. Raises Corrupt if a path does not lead to an object that is copied along.
     """
     found: dict[str, bytes] = {}
     for key in keys:
@@ -55,7 +57,7 @@ def moved(
 
 
 def hadoop_checksum(data: bytes) -> bytes:
-    """What Hadoop's local file system writes beside a file."""
+    """Returns the checksum file that Hadoop's local file system writes beside a file."""
     pieces = (data[at : at + _CHUNK_BYTES] for at in range(0, len(data), _CHUNK_BYTES))
     return (
         HADOOP_MAGIC
@@ -84,7 +86,7 @@ def _moved(key: str, data: bytes, keys: Collection[str], source: str, target: st
 
 
 def _bare(location: str) -> bytes:
-    """However it is spelt, this is part of it."""
+    """Returns the part of ``location`` that every spelling of it contains."""
     return f"{location.partition('://')[2]}/".encode()
 
 
@@ -103,7 +105,7 @@ def _new_path(key: str, path: str, keys: Collection[str], source: str, target: s
 
 
 def _as_hadoop(location: str) -> str:
-    """As Hadoop prints a path."""
+    """Returns ``location`` as Hadoop prints a path."""
     return location.replace("file:///", "file:/", 1) if location.startswith("file:") else for_spark(location)
 
 

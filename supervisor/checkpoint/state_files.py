@@ -1,8 +1,10 @@
-"""Can a state version be loaded from the files that are there? Pure; ``inspect`` feeds it one partition at a time.
+"""Decides whether a state version can be loaded from the files that exist. It is pure; ``inspect`` passes it
+one partition at a time.
 
-A version is a snapshot, or the nearest snapshot below it (or nothing, version 0) and every change since: ``.delta`` behind
-``.snapshot`` (Spark's own provider), ``.changelog`` behind ``.zip`` (RocksDB). With state format 2 the commit log names the
-id that the file of a version must carry; files with other ids are those of batches that were run twice, or by a stranger.
+A version consists of its snapshot, or of the nearest snapshot below it (or nothing, version 0) and every
+change since: ``.delta`` files after a ``.snapshot`` (Spark's own provider), ``.changelog`` files after a
+``.zip`` (RocksDB). With state format 2 the commit log names the id that the file of a version must carry;
+files with other ids were written by batches that ran twice, or by a foreign driver.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from supervisor.checkpoint.layout import DEFAULT_STORE, StateFile, state_file
 from supervisor.checkpoint.picture import StateStore
 
 NO_STORE: Final = frozenset({"SSTs", "_metadata", "archive"})
-"""Directories of a partition that are no stores."""
+"""These directories of a partition are not stores."""
 
 
 class Held(NamedTuple):
@@ -24,7 +26,8 @@ class Held(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """``stores``: name → its versions. ``sidecars``: names of Spark's checksum files, below the partition."""
+    """Collects one partition's state files. ``stores`` maps a name to its versions. ``sidecars`` names the
+    files that have a checksum file of Spark's, by their key below the partition."""
 
     operator: str
     number: int
@@ -37,7 +40,7 @@ def new_partition(operator: str, number: int) -> Partition:
 
 
 def take(partition: Partition, rest: str, size: int) -> None:
-    """One object of the partition; ``rest``: its key below it."""
+    """Adds one object to the partition. ``rest`` is its key below the partition, ``size`` its bytes."""
     folder, _, name = rest.rpartition("/")
     if "/" in folder or folder in NO_STORE:
         return
@@ -51,14 +54,15 @@ def take(partition: Partition, rest: str, size: int) -> None:
 
 
 def judged(partition: Partition, wanted: int | None, ids: Collection[str]) -> tuple[StateStore, ...]:
-    """``wanted``: the version that a start would load; None or 0: nothing. ``ids``: of that version, empty for any."""
+    """Returns the stores with what each lacks. ``wanted`` is the version that a start would load, None or 0
+    if it loads nothing. ``ids`` are those of that version; if empty, any id is right."""
     return tuple(
         _store(partition, name, held, wanted or 0, ids) for name, held in sorted(partition.stores.items())
     )
 
 
 def formats(stores: Mapping[str, list[Held]]) -> tuple[set[int], set[str]]:
-    """State formats and kinds of files that occur."""
+    """Returns the state formats and the kinds of files that occur."""
     files = [held.file for each in stores.values() for held in each]
     return {2 if file.unique is not None else 1 for file in files}, {file.kind for file in files}
 
@@ -82,7 +86,7 @@ def _store(
 
 
 def _lacks(held: list[Held], wanted: int, ids: Collection[str]) -> tuple[str, Held | None]:
-    """What is not there, and the file of the wanted version if that is."""
+    """Returns what is missing (``""`` if nothing is), and the file of the wanted version if it exists."""
     there = [each for each in held if each.file.version == wanted]
     mine = [each for each in there if not ids or each.file.unique is None or each.file.unique in ids]
     if not mine:

@@ -1,8 +1,10 @@
-"""The streaming application of ``demo`` and ``dev``: an ordinary PySpark program; nothing in it knows of the supervisor.
+"""Runs the streaming application of ``demo`` and ``dev``, an ordinary PySpark program in which nothing knows
+of the supervisor.
 
-Never imported: ``spark-submit`` runs this file. Each batch reads the same number of generated rows and adds them to
-counts per key, which live in Spark's state and checkpoint. What the counts are after a batch is appended to a file, one
-line of JSON per batch: the record that shows whether anything was lost or counted twice.
+It is never imported: ``spark-submit`` runs this file. Each batch reads the same number of generated rows and
+adds them to counts per key, which live in Spark's state and checkpoint. What the counts are after a batch is
+appended to a file, one line of JSON per batch: the record that shows whether anything was lost or counted
+twice.
 """
 
 from __future__ import annotations

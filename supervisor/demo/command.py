@@ -1,7 +1,9 @@
-"""``demo``: a fleet on this machine, a real streaming job, three murders and a cancel, told while they happen.
+"""Runs ``demo``, which is a fleet on this machine, a real streaming job, three kills and a cancel, reported
+while they happen.
 
-Exit code 0 only if all of it was observed. The story is in ``demo_story``, what it is told on in ``demo_screen``, what it
-happens to in ``stack``; here the two meet: ``Live`` is the story's world, made of real processes.
+The exit code is 0 only if all of it was observed. The story is in ``demo.story``, the screen that it is
+printed on in ``demo.screen``, the processes that it happens to in ``demo.stack``. They meet in this module:
+``Live`` is the story's world, made of real processes.
 """
 
 from __future__ import annotations
@@ -89,13 +91,13 @@ def demo(chosen: Chosen, keep: Keep = False, fast: Fast = False) -> int:
 
 @contextlib.contextmanager
 def live(stack: Stack) -> Iterator[Live]:
-    """The world of the story, once ``start_ensemble`` was called; its session is closed in the end."""
+    """Yields the world of the story. The session that its ``start_ensemble`` opens is closed in the end."""
     with contextlib.ExitStack() as closing:
         yield Live(stack, closing)
 
 
 class Live:
-    """Real processes. Readings answer None while ZooKeeper does not."""
+    """Acts on real processes. Readings return None while ZooKeeper does not answer."""
 
     def __init__(self, stack: Stack, closing: contextlib.ExitStack) -> None:
         self._stack = stack
@@ -201,7 +203,8 @@ class Live:
         return self._office
 
     def _run(self, *arguments: str) -> str:
-        """A command of the command line, as anybody would give it, in this process. Raises SupervisorError."""
+        """Runs a command of the command line, as anybody would give it, in this process. Raises
+        SupervisorError."""
         printed, noticed = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(noticed):
             code = run_command([*arguments, "--config", str(self._stack.config)])

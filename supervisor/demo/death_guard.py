@@ -1,7 +1,8 @@
-"""Ends helper processes when the process that started them dies, however it dies: a companion holds their identities.
+"""Ends helper processes when the process that started them dies, however it dies: a companion holds their
+identities.
 
-Used by the embedded ensemble and by tests. It never ends anything that was not handed to it, and no process that has got a
-charge's pid since.
+It is used by the embedded ensemble and by tests. It never ends anything that was not handed to it, and no
+process that has got a charge's pid since.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ _STOP_TIMEOUT_S = 5.0
 
 
 class DeathGuard:
-    """One guard process. Use from one thread at a time.
+    """Starts one guard process. Use from one thread at a time.
 
     Charges are killed (SIGKILL) when this process dies or exits without ``dismiss``.
     """
 
     def __init__(self) -> None:
-        """Raises SupervisorError when the guard can't be started."""
+        """Raises SupervisorError if the guard can't be started."""
         self._companion = Companion("supervisor.demo.death_guard")
         self._charges: list[ProcessId] = []
 
@@ -33,9 +34,10 @@ class DeathGuard:
         return self._companion.pid
 
     def watch(self, pid: int) -> None:
-        """Hand over a child of this process. It must not have been waited for yet, so that ``pid`` is certainly it.
+        """Hands over a child of this process. It must not have been waited for yet, so that ``pid`` is
+        certainly the child's.
 
-        Raises SupervisorError: there is no such process, or the guard is gone.
+        Raises SupervisorError if there is no such process, or if the guard is gone.
         """
         charge = processes.identify(pid)
         if charge is None:
@@ -44,12 +46,12 @@ class DeathGuard:
         self._companion.send(json.dumps([(each.pid, each.start_ticks) for each in self._charges]).encode())
 
     def dismiss(self) -> None:
-        """The charges may live on: the guard goes, killing nobody. Idempotent."""
+        """Ends the guard, which then kills nobody: the charges may live on. It is idempotent."""
         self._companion.dismiss(_STOP_TIMEOUT_S)
 
 
 def main() -> None:
-    """The guard."""
+    """Runs the guard."""
     boot_id = processes.boot_id()
     for pid, start_ticks in json.loads(last_message() or b"[]"):
         with contextlib.suppress(OSError):  # one that can't be looked at spares none of the others

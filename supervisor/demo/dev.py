@@ -1,4 +1,5 @@
-"""``dev``: the stack of ``demo`` left running, to try things on, until Ctrl-C. Prints where everything is and what to type.
+"""Leaves the stack of ``demo`` running until Ctrl-C, for the command ``dev``, to try things on. Prints where
+everything is and what to type.
 
 A supervisor that was killed is started again after a moment, as a service manager would do it.
 """
@@ -50,7 +51,8 @@ def dev(chosen: Chosen) -> int:
 
 
 def _ready(stack: Stack) -> dict[str, Any]:
-    """The document of ``status`` as soon as both supervisors are there and one leads. Raises TimedOut, SupervisorError."""
+    """Returns the document of ``status`` as soon as both supervisors are there and one leads. Raises
+    TimedOut, SupervisorError."""
     until_at_s = time.monotonic() + READY_LIMIT_S
     with open_commands(stack.settings()) as context:
         while time.monotonic() < until_at_s:
@@ -65,7 +67,7 @@ def _ready(stack: Stack) -> dict[str, Any]:
 
 
 def _print_guide(stack: Stack, document: dict[str, Any]) -> None:
-    """What is running, and what to type."""
+    """Prints what is running, and what to type."""
     leader = document["leader"]
     _print_line("")
     for member in document["supervisors"]:
@@ -115,7 +117,7 @@ def _print_columns(lines: list[tuple[str, str]]) -> None:
 
 
 def _keep_running(stack: Stack) -> None:
-    """Until Ctrl-C."""
+    """Runs until Ctrl-C."""
     due_at_s: dict[str, float] = {}
     while True:
         time.sleep(_POLL_S)
@@ -131,7 +133,7 @@ def _keep_running(stack: Stack) -> None:
 
 
 def _path_line() -> list[str]:
-    """What makes the shell find this very installation, unless it does so already."""
+    """Returns what makes the shell find this very installation, or nothing if it does so already."""
     beside = Path(sys.executable).with_name(PROGRAM)
     found = shutil.which(PROGRAM)
     if not beside.exists() or (found is not None and Path(found).samefile(beside)):

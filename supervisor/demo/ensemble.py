@@ -1,10 +1,11 @@
-"""A real ZooKeeper ensemble on this machine, from the jars that PySpark brings: nothing else needs to be installed.
+"""Runs a real ZooKeeper ensemble on this machine, from the jars that PySpark brings: nothing else needs to be
+installed.
 
-``demo`` and ``dev`` run on it, and so do tests where there is no Docker. It is for trying things out:
+``demo`` and ``dev`` run on it, and so do tests where there is no Docker. It is for trying things out: it uses
 loopback only, no authentication, no fsync. It never touches an ensemble that it did not start.
 
-Nodes are numbered from 0. They die with the process that started them (``death_guard``), unless told to stay
-(``leave_running``).
+Nodes are numbered from 0. They die with the process that started them (``death_guard``), unless they are left
+running (``leave_running``).
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ _START_TRIES = 3
 
 @dataclass(frozen=True)
 class EnsembleNode:
-    """One server: ``pid`` is None while it is down. ``client_port`` stays the same over restarts."""
+    """Describes one server. ``pid`` is None while it is down. ``client_port`` stays the same over
+    restarts."""
 
     index: int
     pid: int | None
@@ -49,11 +51,13 @@ class EnsembleNode:
 
 
 class EmbeddedEnsemble:
-    """``nodes`` ZooKeeper servers under ``directory`` (created; data of an earlier run there is used again).
+    """Runs ``nodes`` ZooKeeper servers under ``directory`` (created; data of an earlier run there is used
+    again).
 
-    ``tick_ms`` 500 with ``sync_limit`` 6 replaces a killed leader in about 0.4 s and a stopped one in about 3.4 s;
-    session time-outs from 2 ticks to 60 s are granted. Not thread safe, but for ``hosts``, ``node`` and ``leader``.
-    ``jvm_options``: more of them for every server, e.g. ``-Dreadonlymode.enabled=true``.
+    ``tick_ms`` 500 with ``sync_limit`` 6 replaces a killed leader in about 0.4 s and a stopped one in about
+    3.4 s; session time-outs from 2 ticks to 60 s are granted. It is not thread safe, except for ``hosts``,
+    ``node`` and ``leader``. ``jvm_options`` are further options for every server, e.g.
+    ``-Dreadonlymode.enabled=true``.
     """
 
     def __init__(
@@ -88,11 +92,11 @@ class EmbeddedEnsemble:
 
     @property
     def hosts(self) -> str:
-        """For a ZooKeeper client: ``127.0.0.1:p1,127.0.0.1:p2,…`` in the order of the nodes."""
+        """Returns ``127.0.0.1:p1,127.0.0.1:p2,…`` in the order of the nodes, for a ZooKeeper client."""
         return ",".join(self.address(i) for i in range(self._count))
 
     def address(self, i: int) -> str:
-        """``127.0.0.1:port`` of node ``i`` alone."""
+        """Returns ``127.0.0.1:port`` of node ``i`` alone."""
         return f"127.0.0.1:{self._ports.client(i)}"
 
     def node(self, i: int) -> EnsembleNode:
@@ -101,7 +105,8 @@ class EmbeddedEnsemble:
         return EnsembleNode(i, pid, self._ports.client(i), self._home(i) / "zookeeper.log")
 
     def start(self, timeout_s: float = 60.0) -> None:
-        """Start every node and wait until all of them serve. Raises NotFound (no Java, no PySpark), TimedOut."""
+        """Starts every node and waits until all of them serve. Raises NotFound (no Java, no PySpark),
+        TimedOut."""
         java, class_path = find_java(), find_class_path()
         self.directory.mkdir(parents=True, exist_ok=True)
         self._guard = DeathGuard()
@@ -124,15 +129,15 @@ class EmbeddedEnsemble:
                 raise
 
     def runs(self, i: int) -> bool:
-        """Whether its process lives; one may also have ended by itself."""
+        """Returns whether the process of node ``i`` lives; it may also have ended by itself."""
         return self.node(i).pid is not None
 
     def kill(self, i: int) -> None:
-        """SIGKILL node ``i`` and wait for its death. A node that is down already is fine."""
+        """Kills node ``i`` with SIGKILL and waits for its death. A node that is down already is no error."""
         self._end(i, signal.SIGKILL)
 
     def pause(self, i: int) -> None:
-        """SIGSTOP: the node keeps its connections and answers nothing."""
+        """Stops node ``i`` with SIGSTOP: it keeps its connections and answers nothing."""
         self._signal(i, signal.SIGSTOP)
         self._paused.add(i)
 
@@ -141,12 +146,14 @@ class EmbeddedEnsemble:
         self._paused.discard(i)
 
     def restart(self, i: int) -> None:
-        """Start node ``i`` again, on its port and data; ended first if it runs. Does not wait: ``wait_serving``."""
+        """Starts node ``i`` again, on its port and data; it is ended first if it runs. Does not wait: call
+        ``wait_serving`` for that."""
         self._end(i, signal.SIGKILL)
         self._launch(i, find_java(), find_class_path())
 
     def stop(self, i: int | None = None) -> None:
-        """End node ``i`` in an orderly way (SIGTERM), or the whole ensemble. Idempotent; the data stays."""
+        """Ends node ``i`` in an orderly way (SIGTERM), or the whole ensemble. It is idempotent; the data
+        stays."""
         if i is not None:
             self._end(i, signal.SIGTERM)
             return
@@ -157,20 +164,23 @@ class EmbeddedEnsemble:
         self._ports.release()
 
     def leave_running(self) -> tuple[int, ...]:
-        """The servers stay when this process ends; returns their pids. ``stop`` still works until then."""
+        """Lets the servers go on when this process ends; returns their pids. ``stop`` still works until
+        then."""
         if self._guard is not None:
             self._guard.dismiss()
             self._guard = None
         return tuple(pid for i in range(self._count) if (pid := self.node(i).pid) is not None)
 
     def modes(self) -> tuple[str | None, ...]:
-        """What each node says it is: ``leader``, ``follower``, ``standalone``; None: no answer, or no quorum."""
+        """Returns the mode that each node reports: ``leader``, ``follower``, ``standalone``, or None if there
+        is no answer, or no quorum."""
         return tuple(ask_status(self.address(i)).mode for i in range(self._count))
 
     def leader(self, timeout_s: float = 30.0) -> int:
-        """Index of the leader, waiting for an election under way. Raises TimedOut.
+        """Returns the index of the leader, and waits for an election under way. Raises TimedOut.
 
-        A leader that has lost its quorum says so for a while; of two the one of the higher ZooKeeper epoch counts.
+        A leader that has lost its quorum still reports that it leads for a while; of two, the one of the
+        higher ZooKeeper epoch counts.
         """
         for _ in _polls(timeout_s):
             index = newest_leader([self.address(i) for i in range(self._count)])
@@ -179,7 +189,8 @@ class EmbeddedEnsemble:
         raise TimedOut(f"no leader within {timeout_s:g} s", f"see {self.directory}/node*/zookeeper.log")
 
     def wait_serving(self, timeout_s: float = 30.0) -> None:
-        """Until every node that is up, and not paused, serves. Raises TimedOut; SupervisorError if one exited."""
+        """Waits until every node that is up, and not paused, serves. Raises TimedOut; SupervisorError if one
+        exited."""
         up = [i for i in range(self._count) if self._processes[i] is not None and i not in self._paused]
         for _ in _polls(timeout_s):
             for i in up:
@@ -293,15 +304,16 @@ class EmbeddedEnsemble:
 
 
 class _PortTaken(SupervisorError):
-    """Somebody else listens on a port that was chosen a moment ago."""
+    """Is raised if another process listens on a port that was chosen a moment ago."""
 
 
 class HeldPorts:
-    """Free loopback ports, held until ``release``.
+    """Holds free loopback ports until ``release``.
 
-    Each stays bound, without listening, by a socket of ours: the kernel then gives it to nobody who asks for any port,
-    also while its server is down between a kill and a restart. A server may still listen there, because Java and Python's
-    HTTP server set SO_REUSEADDR and so do we (after binding, so that the choice itself never lands on a port in use).
+    Each stays bound, without listening, by a socket of this process: the kernel then gives it to no process
+    that asks for any port, also while its server is down between a kill and a restart. A server may still
+    listen there, because Java, Python's HTTP server and this class set SO_REUSEADDR (this class after
+    binding, so that the choice itself never lands on a port in use).
     """
 
     def __init__(self, count: int) -> None:
@@ -320,7 +332,7 @@ class HeldPorts:
 
 
 class _Ports(HeldPorts):
-    """Three for each ZooKeeper server."""
+    """Holds three ports for each ZooKeeper server."""
 
     def client(self, i: int) -> int:
         return self.numbers[i * _PORTS_PER_NODE]
@@ -333,7 +345,7 @@ class _Ports(HeldPorts):
 
 
 def find_java() -> Path:
-    """``java`` of JAVA_HOME, else of PATH. Raises NotFound naming the remedy."""
+    """Returns ``java`` of JAVA_HOME, else of PATH. Raises NotFound, which names the remedy."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     if found is None:
@@ -347,7 +359,8 @@ def find_java() -> Path:
 
 
 def find_class_path() -> str:
-    """The class path of a ZooKeeper server among PySpark's jars, found without importing PySpark. Raises NotFound."""
+    """Returns the class path of a ZooKeeper server among PySpark's jars, found without importing PySpark.
+    Raises NotFound."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise NotFound(

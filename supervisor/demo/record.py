@@ -1,9 +1,10 @@
-"""The independent record of ``demo``: what the job's own sink wrote, and whether that can be right. Pure.
+"""Checks the independent record of ``demo``, which the job's own sink wrote: can it be right? The module is
+pure.
 
-The story believes this, not what the product says. Batch ids must follow one another without a hole, and each total must
-be exactly what all rows up to that batch make: a lost batch makes it too small, one that was counted twice too large. A
-batch may come twice in one case only: the driver died between handing it to the sink and committing it; then the next
-attempt must begin with it, and with the same total.
+The story believes this record, not what the product reports. Batch ids must follow one another without a
+hole, and each total must be exactly what all rows up to that batch make: a lost batch makes it too small, one
+that was counted twice too large. A batch may come twice in one case only: the driver died between handing it
+to the sink and committing it; then the next attempt must begin with it, and with the same total.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
-    """One batch, as the sink saw it. ``boottime_s``: CLOCK_BOOTTIME."""
+    """Describes one batch, as the sink saw it. ``boottime_s`` is CLOCK_BOOTTIME in seconds."""
 
     batch_id: int
     total: int
@@ -25,7 +26,8 @@ class BatchLine:
 
 
 def parse_record(text: str) -> tuple[BatchLine, ...]:
-    """The complete lines of the file; one that is being written is left out. Raises ValueError for any other text."""
+    """Returns the complete lines of the file; one that is being written is left out. Raises ValueError for
+    any other text."""
     complete = text[: text.rfind("\n") + 1].splitlines()
     return tuple(_line(json.loads(line)) for line in complete)
 
@@ -44,7 +46,7 @@ def _line(body: dict[str, float]) -> BatchLine:
 
 
 def flaw_of(lines: Sequence[BatchLine], rows_per_batch: int) -> str | None:
-    """What is wrong with the record, or None."""
+    """Returns what is wrong with the record, or None."""
     before: BatchLine | None = None
     for line in lines:
         if before is not None and line.attempt < before.attempt:
@@ -64,5 +66,5 @@ def flaw_of(lines: Sequence[BatchLine], rows_per_batch: int) -> str | None:
 
 
 def is_replay(before: BatchLine | None, line: BatchLine) -> bool:
-    """``line`` is the batch that the attempt before had not committed when it died."""
+    """Returns whether ``line`` is the batch that the attempt before had not committed when it died."""
     return before is not None and line.batch_id == before.batch_id and line.attempt > before.attempt

@@ -1,7 +1,9 @@
-"""How ``demo`` tells its story: steps, commands, what happened and when, and a line that lives while one waits.
+"""Prints the story of ``demo`` as steps, commands, what happened and when, and a line that changes during a
+wait.
 
-On a terminal the waiting line is rewritten in place and there are colours; anywhere else everything is plain lines, and a
-wait says something now and then. Text is wrapped to the width of the screen. Knows nothing of what is told.
+On a terminal the waiting line is rewritten in place and there are colours; anywhere else everything is plain
+lines, and a wait prints a line now and then. Text is wrapped to the width of the screen. The module knows
+nothing of the story.
 """
 
 from __future__ import annotations
@@ -21,14 +23,15 @@ WIDTH_MIN: Final = 32
 WIDTH_MAX: Final = 110
 REDRAW_S: Final = 0.1
 QUIET_S: Final = 4.0
-"""Without a terminal: a wait says something at most so often."""
+"""Without a terminal, a wait prints a line at most this often."""
 
 _BOLD, _DIM, _GREEN, _RED, _CYAN = "1", "2", "32", "31", "36"
 _TEXT, _EVENT, _VERDICT = "  ", " " * 10, " " * 12
 
 
 class Screen:
-    """``stream``: stdout if not given. ``now_s``: a clock that only goes forward; times are told from the start on."""
+    """Prints to ``stream``, or to stdout if it is None. ``now_s`` is a clock that only goes forward; printed
+    times count from the start on."""
 
     def __init__(self, stream: TextIO | None = None, now_s: Callable[[], float] = time.monotonic) -> None:
         self._stream = sys.stdout if stream is None else stream
@@ -53,34 +56,34 @@ class Screen:
         self._line(f"{number}/{of}  {text}", _BOLD)
 
     def text(self, text: str) -> None:
-        """A paragraph."""
+        """Prints a paragraph."""
         for line in self._wrapped(text, _TEXT, _TEXT):
             self._line(line)
 
     def why(self, text: str) -> None:
-        """Why what was seen matters."""
+        """Prints why what was seen matters."""
         for line in self._wrapped(text, f"{_TEXT}=> ", f"{_TEXT}   "):
             self._line(line, _CYAN)
 
     def command(self, text: str) -> None:
-        """What one would type. Not wrapped: it is there to be copied."""
+        """Prints what one would type. It is not wrapped, because it is there to be copied."""
         self._line(f"{_TEXT}$ {text}", _BOLD)
 
     def output(self, text: str) -> None:
-        """What a command printed."""
+        """Prints what a command printed."""
         for line in text.splitlines():
             shown = f"{_TEXT}  {clean(line)}"
             self._line(shown[: self.width] if self._on_terminal else shown)
 
     def event(self, text: str) -> None:
-        """Something happened now."""
+        """Prints what happened now."""
         for number, line in enumerate(self._wrapped(text, self._stamp(), _EVENT)):
             self._line(
                 line if number else f"{self._coloured(line[: len(_EVENT)], _DIM)}{line[len(_EVENT) :]}"
             )
 
     def live(self, text: str) -> None:
-        """What there is while one waits; the next line of any kind takes its place."""
+        """Prints how things are during a wait; the next line of any kind replaces it."""
         now_s = self._now_s()
         if self._on_terminal:
             if now_s - self._said_at_s >= REDRAW_S:
@@ -91,7 +94,7 @@ class Screen:
             self._line(f"{self._stamp()}... {text}")
 
     def verdict(self, ok: bool | None, text: str) -> None:
-        """One line of the summary; None: it was not come to that."""
+        """Prints one line of the summary. If ``ok`` is None, the story ended before this point."""
         word, colour = {True: ("ok", _GREEN), False: ("FAILED", _RED), None: ("not seen", _DIM)}[ok]
         first, *rest = self._wrapped(text, _VERDICT, _VERDICT)
         self._line(f"{_TEXT}{self._coloured(word, colour)}{first[len(_TEXT) + len(word) :]}")

@@ -1,9 +1,10 @@
-"""A whole fleet on this machine for ``demo`` and ``dev``: three ZooKeeper servers, supervisors, a store, a job's spec.
+"""Starts a whole fleet on this machine for ``demo`` and ``dev``, with three ZooKeeper servers, supervisors, a
+store, a job's spec.
 
-Everything lives below one new directory and needs nothing but Python, PySpark and Java: loopback, free ports, no root, no
-cgroup. The supervisors are real ``spark-supervisor run`` processes. Whatever happens to the process that made the stack,
-nothing of it stays: ``close`` ends it in order and within a bound, and a guard (``demo.stack_guard``) does so when
-that process is killed.
+Everything lives below one new directory and needs nothing but Python, PySpark and Java: it uses loopback and
+free ports, no root, no cgroup. The supervisors are real ``spark-supervisor run`` processes. Whatever happens
+to the process that made the stack, nothing of it stays: ``close`` ends it in order and within a bound, and a
+guard (``demo.stack_guard``) does so if that process is killed.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ APPLICATION: Final = Path(__file__).with_name("application.py")
 
 _PACKAGE_PARENT = str(Path(__file__).resolve().parents[2])
 _NOT_FOR_THE_STACK = ("SPARK_", "PYSPARK_", "HADOOP_", "YARN_", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
-"""Of the user's environment: what would make the stack's drivers join another Spark, or configure its supervisors."""
+"""Variables of the user's environment with these prefixes are left out: they would make the stack's drivers
+join another Spark, or configure its supervisors."""
 
 _LIGHT_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""For drivers that live for minutes: half the CPU time at their start."""
+"""These options suit drivers that live for minutes: they take half the CPU time at their start."""
 
 _CANCEL_WAIT_S = 12.0
 _STOP_WAIT_S = 6.0
@@ -60,8 +62,8 @@ _KILL_WAIT_S = 10.0
 
 @dataclass
 class Daemon:
-    """One supervisor of the stack. ``port``: of its HTTP server, also after a restart. ``process``: None while it is not
-    running."""
+    """Describes one supervisor of the stack. ``port`` is that of its HTTP server, also after a restart.
+    ``process`` is None while it is not running."""
 
     id: str
     home: Path
@@ -100,10 +102,10 @@ def check_requirements() -> None:
 
 
 class Stack:
-    """Made by ``demo`` and ``dev``; a context manager. Use from one thread.
+    """Runs the fleet of ``demo`` or ``dev``, as a context manager. Use from one thread.
 
-    ``purpose``: part of the directory's name. ``keep``: leave the directory in the end. Raises SupervisorError (no Java,
-    no PySpark, no room).
+    ``purpose`` is part of the directory's name. If ``keep`` is True, the directory is left in the end. Raises
+    SupervisorError (no Java, no PySpark, no room).
     """
 
     def __init__(self, purpose: str, ids: tuple[str, ...], *, keep: bool, trigger: str = "1 second") -> None:
@@ -128,7 +130,8 @@ class Stack:
         }
 
     def __enter__(self) -> Stack:
-        """From here on SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; once it is being closed they hurry it up."""
+        """Makes SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt from here on; once the stack is being
+        closed, they hurry that up."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._signals[number] = signal.signal(number, self._on_signal)
         return self
@@ -140,7 +143,7 @@ class Stack:
 
     @property
     def config(self) -> Path:
-        """For the commands: any supervisor's file would do."""
+        """Returns the configuration file for the commands; any supervisor's file would do."""
         return next(iter(self.daemons.values())).config
 
     @property
@@ -149,7 +152,7 @@ class Stack:
 
     @property
     def record(self) -> Path:
-        """What the job's own sink writes."""
+        """Returns the path of the file that the job's own sink writes."""
         return self.directory / "record.jsonl"
 
     def settings(self) -> Settings:
@@ -158,7 +161,8 @@ class Stack:
     # -- starting --------------------------------------------------------------------------------------------------
 
     def start_ensemble(self) -> None:
-        """Three ZooKeeper servers; returns when all of them serve. Writes the configuration files and the spec."""
+        """Starts three ZooKeeper servers; returns when all of them serve. Writes the configuration files and
+        the spec."""
         self._ensemble.start()
         for daemon in self.daemons.values():
             daemon.home.mkdir(exist_ok=True)
@@ -174,7 +178,7 @@ class Stack:
         )
 
     def start_supervisor(self, name: str) -> int:
-        """Start ``spark-supervisor run`` and return its pid; does not wait until it is ready."""
+        """Starts ``spark-supervisor run`` and returns its pid; does not wait until it is ready."""
         daemon = self.daemons[name]
         argv = (sys.executable, "-P", "-m", "supervisor.cli.main", "run", "--config", str(daemon.config))
         daemon.process = spawn_detached(argv, self._environment(), str(self.directory), str(daemon.log))
@@ -232,14 +236,16 @@ class Stack:
     # -- watching --------------------------------------------------------------------------------------------------
 
     def pid(self, name: str) -> int:
-        """Of a supervisor that was started and not killed here."""
+        """Returns the pid of a supervisor that was started and not killed here. Raises SupervisorError if it
+        is not running."""
         process = self.daemons[name].process
         if process is None:
             raise SupervisorError(f"supervisor {name} is not running")
         return process.pid
 
     def find_ended(self) -> ProcessEnded | None:
-        """A supervisor that has ended without ``kill_supervisor``; it counts as not running from now on."""
+        """Returns a supervisor that has ended without ``kill_supervisor``; it counts as not running from now
+        on."""
         reap_finished()
         for daemon in self.daemons.values():
             if daemon.process is not None and not processes.alive(daemon.process):
@@ -248,7 +254,7 @@ class Stack:
         return None
 
     def kill_supervisor(self, name: str) -> None:
-        """SIGKILL; returns when it is dead."""
+        """Sends SIGKILL; returns when the supervisor is dead."""
         daemon = self.daemons[name]
         if daemon.process is not None:
             pidfd = processes.open_pidfd(daemon.process)
@@ -260,15 +266,17 @@ class Stack:
         reap_finished()
 
     def keep_directory(self) -> None:
-        """Leave it there in the end, whatever was said before."""
+        """Leaves the directory there in the end, even if the stack was made without ``keep``."""
         self._keep = True
 
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End everything, in order and within a bound, and take the directory away unless it is kept. Idempotent.
+        """Ends everything, in order and within a bound, and removes the directory unless it is kept. It is
+        idempotent.
 
-        Jobs are cancelled and their drivers stopped; then the supervisors, what is left of shims, and the ensemble.
+        Jobs are cancelled and their drivers stopped; then the supervisors, what is left of shims, and the
+        ensemble are ended.
         """
         if self._closing:
             return
@@ -297,7 +305,7 @@ class Stack:
             raise KeyboardInterrupt
 
     def _cancel_jobs(self) -> None:
-        """As far as it goes: what is not stopped by it is killed afterwards."""
+        """Cancels the jobs as far as that works; what is not stopped by it is killed afterwards."""
         if not any(living_shims(self.directory)):
             return
         try:
@@ -326,7 +334,8 @@ class Stack:
 
 
 def forget_configuration() -> None:
-    """SPARK_SUPERVISOR_CONFIG and SPARK_SUPERVISOR__... of the user's environment are about another fleet."""
+    """Removes SPARK_SUPERVISOR_CONFIG and SPARK_SUPERVISOR__... from the environment: there they are about
+    another fleet."""
     for name in [name for name in os.environ if name == PATH_VARIABLE or name.startswith(OVERRIDE_PREFIX)]:
         del os.environ[name]
 

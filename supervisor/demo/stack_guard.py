@@ -1,9 +1,11 @@
-"""Ends what ``demo`` or ``dev`` started when that process dies without doing so itself: killed with -9, say.
+"""Ends what ``demo`` or ``dev`` started if that process dies without doing so itself, for example by
+``kill -9``.
 
-Shims and drivers outlive supervisors by design, and supervisors outlive whoever started them; so a companion watches
-the starter. When the starter is gone, it kills everything that carries the stack's marker, takes away
-the cgroups of its attempts and, unless told to keep it, the directory. The ensemble has a guard of its own
-(``death_guard``). ``end_attempts`` and ``remove_cgroups`` are also used by the orderly way, in ``demo.stack``.
+Shims and drivers outlive supervisors by design, and supervisors outlive the process that started them; so a
+companion watches the starter. When the starter is gone, the companion kills everything that carries the
+stack's marker, removes the cgroups of its attempts and, unless it was started with ``keep``, the directory.
+The ensemble has a guard of its own (``death_guard``). ``end_attempts`` and ``remove_cgroups`` are also used
+by the orderly end, in ``demo.stack``.
 
 It touches nothing that was not started by this stack: the marker is the stack's own, freshly made directory.
 """
@@ -23,17 +25,18 @@ from supervisor.clients.marked import kill_marked
 from supervisor.clients.processes import ProcessId
 
 MARKER = "SUPERVISOR_STACK"
-"""Environment variable of everything that a stack starts; its value is the stack's directory."""
+"""Everything that a stack starts has this environment variable; its value is the stack's directory."""
 
 KILL_TIMEOUT_S = 15.0
 _STOP_TIMEOUT_S = 3.0
 
 
 class StackGuard:
-    """``directory``: of the stack, absolute, made for it alone. ``keep``: leave it there. Use from one thread."""
+    """Starts the guard of a stack. ``directory`` is that of the stack, absolute, made for it alone; if
+    ``keep`` is True, it is left there. Use from one thread."""
 
     def __init__(self, directory: Path, *, keep: bool) -> None:
-        """Raises SupervisorError when the guard can't be started."""
+        """Raises SupervisorError if the guard can't be started."""
         self._companion = Companion("supervisor.demo.stack_guard")
         self._companion.send(json.dumps({"directory": str(directory), "keep": keep}).encode())
 
@@ -42,12 +45,13 @@ class StackGuard:
         return self._companion.pid
 
     def dismiss(self) -> None:
-        """The stack was ended in an orderly way: the guard goes, touching nothing. Idempotent."""
+        """Ends the guard, which then touches nothing, after the stack was ended in an orderly way. It is
+        idempotent."""
         self._companion.dismiss(_STOP_TIMEOUT_S)
 
 
 def living_shims(directory: Path) -> Iterator[ProcessId]:
-    """The shims that run files below ``directory`` name and that are alive."""
+    """Yields the shims that run files below ``directory`` name and that are alive."""
     for attempt in _run_dirs(directory):
         record = run_dir.read_process(str(attempt / run_dir.SHIM))
         if record is not None and processes.alive(record.process):
@@ -55,13 +59,13 @@ def living_shims(directory: Path) -> Iterator[ProcessId]:
 
 
 def end_attempts(directory: Path) -> None:
-    """SIGKILL every shim below ``directory``; its twin kills the driver tree at once."""
+    """Sends SIGKILL to every shim below ``directory``; its twin kills the driver tree at once."""
     for shim in living_shims(directory):
         processes.kill(shim)
 
 
 def remove_cgroups(directory: Path) -> None:
-    """Take away the cgroups of the attempts below ``directory``; what is still in one is killed first."""
+    """Removes the cgroups of the attempts below ``directory``; what is still in one is killed first."""
     for attempt in _run_dirs(directory):
         try:
             cgroup = json.loads((attempt / run_dir.LAUNCH).read_bytes()).get("cgroup")
@@ -74,7 +78,8 @@ def remove_cgroups(directory: Path) -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """With everything in it; again for a moment, as long as somebody who is about to die still writes there."""
+    """Removes ``directory`` with everything in it. Tries again for a moment, while a process that is about to
+    die still writes there."""
     for _ in range(10):
         shutil.rmtree(directory, ignore_errors=True)
         if not directory.exists():
@@ -87,7 +92,7 @@ def _run_dirs(directory: Path) -> Iterator[Path]:
 
 
 def main() -> None:
-    """The guard."""
+    """Runs the guard."""
     message = last_message()
     if message:
         given = json.loads(message)

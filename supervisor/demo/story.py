@@ -1,8 +1,9 @@
-"""The story of ``demo``: six steps, each told while it happens, and what must be seen in each. No processes here.
+"""Tells the story of ``demo`` while it happens, in six steps, and checks what must be seen in each. It starts
+no processes itself.
 
-It acts on a ``World`` (the real one is in ``demo.command``; a test has one of its own, with faults) and tells a ``Screen``.
-What it claims it has seen: on processes of this machine and on the record that the job's own sink wrote, not on what the
-product says of itself. The first thing that is not seen ends it.
+It acts on a ``World`` (the real one is in ``demo.command``; a test has one of its own, with faults) and
+prints to a ``Screen``. What it claims it has seen: on processes of this machine and on the record that the
+job's own sink wrote, not in what the product reports of itself. The first thing that is not seen ends it.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ from supervisor.observe.listing import JobRow
 T = TypeVar("T")
 
 START_LIMIT_S: Final = 240.0
-"""A cold start of Spark takes 5 to 15 s; on a machine that is busy with other things, much longer."""
+"""A cold start of Spark takes 5 to 15 s; on a machine that is busy with other things, it takes much
+longer."""
 
 LIMIT_S: Final = 90.0
 _POLL_S, _QUICK_POLL_S = 0.1, 0.01
 _ODD_MOMENT_S: Final = 0.6
-"""We have waited for a batch to be written: just then it is not committed yet. Somewhere in between is what happens."""
+"""The driver is killed this long after a batch was seen to be written. At the write itself the batch is never
+committed yet; a kill in practice comes at any moment between two writes."""
 
 
 class Claim(StrEnum):
-    """What must be seen, in the order of the story."""
+    """Names what must be seen, in the order of the story."""
 
     FLEET = "two supervisors, one leader"
     RUNNING = "the job runs"
@@ -43,7 +46,7 @@ class Claim(StrEnum):
 
 
 class NotSeen(Exception):
-    """What was to be seen was not, or something else was."""
+    """Is raised if what was to be seen was not, or if something else was."""
 
     def __init__(self, claim: Claim, sentence: str) -> None:
         super().__init__(sentence)
@@ -51,7 +54,7 @@ class NotSeen(Exception):
 
 
 class Story:
-    """``run`` once. ``failure``: afterwards, what was not seen."""
+    """Tells the story; call ``run`` once. Afterwards ``failure`` is what was not seen, or None."""
 
     def __init__(self, world: World, screen: Screen, pace: DemoPace, fleet: tuple[str, str]) -> None:
         self._world = world
@@ -64,7 +67,8 @@ class Story:
         self.failure: NotSeen | None = None
 
     def run(self) -> bool:
-        """Whether everything was seen. What fails by itself, a command or a supervisor, is not seen either."""
+        """Returns whether everything was seen. A command or a supervisor that fails by itself counts as not
+        seen, too."""
         steps = (
             ("Start a fleet", self._start_fleet),
             ("Submit a job", self._submit),
@@ -300,7 +304,7 @@ class Story:
     # -- what several steps do -------------------------------------------------------------------------------------
 
     def _take_over(self, claim: Claim, leader: LeaderHint) -> LeaderHint:
-        """Kill ``leader`` and see another one. Returns that one."""
+        """Kills ``leader`` and waits until another one leads. Returns that one."""
         world = self._world
         self._screen.command(f"kill -9 {world.pid_of(leader.supervisor)}")
         killed_s = world.now_s()
@@ -364,7 +368,8 @@ class Story:
         limit_s: float,
         period_s: float = _POLL_S,
     ) -> T:
-        """What ``poll`` returns once it is true. Raises NotSeen after ``limit_s``; it is called at least once."""
+        """Returns the result of ``poll`` once it is true. Raises NotSeen after ``limit_s``; ``poll`` is
+        called at least once."""
         world = self._world
         until_at_s = world.now_s() + limit_s
         while True:
@@ -379,7 +384,7 @@ class Story:
             world.pause(period_s)
 
     def _batches(self, claim: Claim, count: int, limit_s: float) -> tuple[BatchLine, ...]:
-        """The record as soon as it has ``count`` lines."""
+        """Returns the record as soon as it has ``count`` lines."""
 
         def poll() -> tuple[BatchLine, ...] | None:
             lines = self._record(claim)
@@ -397,13 +402,13 @@ class Story:
         return self._wait(Claim.RECOVERED, "a batch of the next attempt", poll, "", limit_s)
 
     def _show(self, lines: Sequence[BatchLine]) -> None:
-        """The waiting line: how far the job is."""
+        """Prints how far the job is, as the waiting line."""
         row = self._world.job()
         progress = f"batch {lines[-1].batch_id}, {lines[-1].total:,} rows; " if lines else ""
         self._screen.live(f"{progress}{_job_records(row, lines)}")
 
     def _record(self, claim: Claim) -> tuple[BatchLine, ...]:
-        """As it is now. Raises NotSeen the moment that it is wrong."""
+        """Returns the record as it is now. Raises NotSeen the moment that it is wrong."""
         try:
             lines = self._world.record()
         except ValueError as error:
@@ -460,7 +465,7 @@ class Story:
 
 
 def _job_records(row: JobRow | None, lines: Sequence[BatchLine]) -> str:
-    """How an attempt is doing, for somebody who waits for its next batch."""
+    """Returns how an attempt is doing, for somebody who waits for its next batch."""
     if row is None or not row.attempt:
         return "the job waits for its first attempt"
     attempt = f"attempt {row.attempt}"

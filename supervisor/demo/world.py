@@ -1,4 +1,5 @@
-"""What the story of ``demo`` acts on: a fleet and a job. The real one is in ``demo.command``; tests have their own."""
+"""Defines what the story of ``demo`` acts on: a fleet and a job. The real one is in ``demo.command``; tests
+have their own."""
 
 from __future__ import annotations
 
@@ -11,12 +12,13 @@ from supervisor.observe.listing import JobRow
 
 
 class World(Protocol):
-    """What the story acts on. A reading is None, or empty, where nothing is known. Anything may raise SupervisorError."""
+    """Gives the story a fleet and a job to act on. A reading is None, or empty, if nothing is known. Any
+    method may raise SupervisorError."""
 
     def now_s(self) -> float: ...
     def pause(self, seconds: float) -> None: ...
     def start_ensemble(self) -> str:
-        """Returns its addresses."""
+        """Starts the ZooKeeper servers. Returns their addresses."""
 
     def start_supervisor(self, name: str) -> int: ...
     def pid_of(self, name: str) -> int: ...
@@ -24,7 +26,7 @@ class World(Protocol):
     def leader(self) -> LeaderHint | None: ...
     def members(self) -> frozenset[str]: ...
     def has_planned(self, leader: LeaderHint) -> bool:
-        """Whether it has read the registry and made its first plan, by its own metrics."""
+        """Returns whether the leader has read the registry and made its first plan, by its own metrics."""
 
     def submit(self) -> str:
         """Returns what the command printed, as ``cancel`` and ``list_all`` do."""
@@ -33,19 +35,20 @@ class World(Protocol):
     def list_all(self) -> str: ...
     def job(self) -> JobRow | None: ...
     def record(self) -> tuple[BatchLine, ...]:
-        """Raises ValueError if it can't be read."""
+        """Returns the record. Raises ValueError if it can't be read."""
 
     def drivers(self, uid: str, attempt: int | None = None) -> list[int]:
-        """Pids of the living processes on this machine that carry the uid's marker."""
+        """Returns the pids of the living processes on this machine that carry the uid's marker."""
 
     def kill_driver(self, uid: str, pid: int) -> None: ...
     def commands(self) -> tuple[str, str]:
-        """The configuration file and the spec, as one would type them."""
+        """Returns the paths of the configuration file and of the spec, quoted for a shell."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoPace:
-    """``batches``: that are waited for at each point; ``watch_s``: how long the dead job is watched."""
+    """Holds how fast the story goes. ``batches`` is the number of batches that are waited for at each point;
+    ``watch_s`` is how long the dead job is watched."""
 
     batches: int = 4
     watch_s: float = 8.0

@@ -1,13 +1,15 @@
-"""Which objects of a checkpoint that is being written belong to the boundary after batch N. Pure.
+"""Decides which objects of a checkpoint that is being written belong to the boundary after batch N. It is
+pure.
 
-Batch N is committed when ``commits/N`` is there, and then all of it is: ``offsets/N`` was written before the batch, state
-version N + 1 by it. Whatever is newer belongs to a batch that may yet fail, and must not be copied: a start from the copy
-plans batch N + 1 anew, maybe with other rows, and a state file, or worse a snapshot, of the old batch N + 1 would be taken
-for its own.
+Batch N is committed when ``commits/N`` is there, and then all of it is: ``offsets/N`` was written before the
+batch, state version N + 1 by it. Whatever is newer belongs to a batch that may yet fail, and must not be
+copied: a start from the copy plans batch N + 1 anew, maybe with other rows, and a state file, or worse a
+snapshot, of the old batch N + 1 would be taken for its own.
 
-Kept in any version: ``metadata``; ``sources`` (a file source logs files before the offset that names them, and a start
-reads what is logged beyond its offset, so newer is right and older would lose rows); SST files (nothing but a snapshot that
-was chosen leads to one); schemas. Of transformWithState's metadata, one file per batch, those up to N.
+These are kept in any version: ``metadata``; ``sources`` (a file source logs files before the offset that
+names them, and a start reads what is logged beyond its offset, so newer is right and older would lose rows);
+SST files (only a snapshot that was chosen leads to one); schemas. Of transformWithState's metadata, one file
+per batch, those up to N are kept.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _OPERATOR_METADATA: Final = re.compile(r"[^/]+/_metadata/v\d+/\.?(\d{1,18})(?:\.
 
 
 def belongs(rest: str, batch: int) -> bool:
-    """``rest``: key below the query's directory."""
+    """Returns whether an object belongs to the boundary after ``batch``. ``rest`` is its key below the
+    query's directory."""
     folder, _, below = rest.partition("/")
     name = rest.rpartition("/")[2]
     if is_temporary(name):
@@ -41,13 +44,15 @@ def belongs(rest: str, batch: int) -> bool:
 
 
 def is_temporary(name: str) -> bool:
-    """Of Spark's rename manager (``.7.<uuid>.tmp``, with or without ``.crc``), and of ours."""
+    """Returns whether a file is a temporary one of Spark's rename manager (``.7.<uuid>.tmp``, with or without
+    ``.crc``), or of this project."""
     return name.endswith((".tmp", ".tmp.crc", PARTIAL)) and name.startswith((".", "_", "temp-"))
 
 
 def is_needed(rest: str, batch: int) -> bool:
-    """False for what a start from the boundary after ``batch`` surely does not read, so that the copy is good without it.
-    Of state files the judge tells, who looks at the copy."""
+    """Returns False for what a start from the boundary after ``batch`` surely does not read, so that the copy
+    is good without it. It is False for state files too: ``judge`` finds in the copy which of them are
+    missing."""
     folder, _, _below = rest.partition("/")
     name = _main(rest.rpartition("/")[2])
     if folder in LOGS:
@@ -57,7 +62,8 @@ def is_needed(rest: str, batch: int) -> bool:
 
 
 def _main(name: str) -> str:
-    """The file that a checksum is of: ``.17.crc`` → ``17``, ``5.delta.crc`` → ``5.delta``, ``.5.delta.crc.crc`` too."""
+    """Returns the file that a checksum is of: ``.17.crc`` → ``17``, ``5.delta.crc`` → ``5.delta``,
+    ``.5.delta.crc.crc`` too."""
     while name.endswith(".crc"):
         name = name.removesuffix(".crc").removeprefix(".")
     return name

@@ -1,11 +1,12 @@
-"""Makes a savepoint of a checkpoint, while the query that writes it runs on. Called by the command line.
+"""Makes a savepoint of a checkpoint, while the query that writes it runs on. It is called by
+``savepoints.operations``.
 
-One round: find the newest committed batch N, list what belongs to it (``savepoint_choice``), copy that. Spark cleans up
-meanwhile: what has gone and is not needed is left out; if something needed has gone or was replaced, the next round begins
-with a newer N, and copies only what is not copied yet. A clean-up keeps what the newest ``minBatchesToRetain`` (100)
-batches need, so a round fails only if that many batches passed during it. Then the copy is judged like any checkpoint,
-compared with a listing of itself, and only then the manifest is written. Before that nothing is a savepoint; created again,
-it goes on.
+One round finds the newest committed batch N, lists what belongs to it (``savepoints.choice``) and copies
+that. Spark cleans up meanwhile: what has gone and is not needed is left out; if something needed has gone or
+was replaced, the next round begins with a newer N, and copies only what is not copied yet. A clean-up keeps
+what the newest ``minBatchesToRetain`` (100) batches need, so a round fails only if that many batches passed
+during it. Then the copy is judged like any checkpoint and compared with a listing of itself, and only then
+the manifest is written. Before that nothing is a savepoint; a creation that is repeated goes on.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from supervisor.savepoints.view import SavedTree
 
 T = TypeVar("T")
 ReportProgress = Callable[[int, int], None]
-"""Told how many objects are copied, and of how many."""
+"""It is called with the number of objects that are copied, and the number of all."""
 
 WORKERS: Final = 16
 WAITING_MAX: Final = 4 * WORKERS
@@ -60,7 +61,8 @@ ROUNDS_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one look at the checkpoint has chosen. ``needed``: keys without which the copy is no good."""
+    """Holds what one reading of the checkpoint has chosen. ``needed`` are the keys without which the copy is
+    no good."""
 
     queries: tuple[SavedQuery, ...]
     items: tuple[Item, ...]
@@ -69,8 +71,9 @@ class Taken:
 
 
 class Creation:
-    """``target``: the location of the savepoint. ``still_wanted`` is asked before the manifest is written: it raises if the
-    savepoint was deleted meanwhile. ``now``: wall time as text."""
+    """Makes one savepoint. ``target`` is the location of the savepoint. ``still_wanted`` is called before the
+    manifest is written: it raises if the savepoint was deleted meanwhile. ``now`` returns the wall time as
+    text."""
 
     def __init__(
         self,
@@ -92,10 +95,10 @@ class Creation:
         self.rounds = 0
 
     def run(self) -> Manifest:
-        """The savepoint, complete; the one that is there if it was already.
+        """Returns the complete savepoint; if it was complete already, the one that is there.
 
-        Raises NotFound (no checkpoint), Conflict (nothing committed yet, or cleaned up faster than copied), Corrupt (Spark
-        could not go on from the checkpoint either), and what the two areas raise.
+        Raises NotFound (no checkpoint), Conflict (nothing committed yet, or cleaned up faster than copied),
+        Corrupt (Spark could not go on from the checkpoint either), and what the two areas raise.
         """
         done = manifest_at(self._target)
         if done is not None:
@@ -126,7 +129,7 @@ class Creation:
         )
 
     def _copy(self, taken: Taken, there: dict[str, Item]) -> set[str]:
-        """Keys of what has gone, or is another by now."""
+        """Copies what is not copied yet. Returns the keys of what has gone, or is another by now."""
         todo = [item for item in taken.items if self._copied.get(item.key, (None, ""))[0] != item]
         lost: set[str] = set()
         count = len(taken.items) - len(todo)
@@ -185,12 +188,13 @@ class Creation:
 
 
 def problems_of(tree: Tree) -> list[CheckpointFinding]:
-    """What would keep Spark from going on."""
+    """Returns what would keep Spark from going on."""
     return [finding for finding in judge(inspect(tree, checksums=True)) if not finding.is_notice]
 
 
 def manifest_at(area: Area) -> Manifest | None:
-    """None: there is none, so that what is there is no savepoint. Raises Corrupt."""
+    """Returns the manifest, or None if there is none, so that what is there is no savepoint. Raises
+    Corrupt."""
     try:
         data = area.read(MANIFEST, SMALL_MAX_BYTES)
     except NotFound:
@@ -199,9 +203,11 @@ def manifest_at(area: Area) -> Manifest | None:
 
 
 def take(source: Area) -> Taken:
-    """The newest boundary of each query, and what belongs to it. A query that has committed nothing yet is left out.
+    """Chooses the newest boundary of each query, and what belongs to it. A query that has committed nothing
+    yet is left out.
 
-    The commits are listed first: all that a committed batch has written is there from then on, until it is cleaned up.
+    The commits are listed first: all that a committed batch has written is there from then on, until it is
+    cleaned up.
     """
     committed, others = boundaries(source)
     queries: list[SavedQuery] = []
@@ -220,8 +226,9 @@ def take(source: Area) -> Taken:
 
 
 def boundaries(source: Area) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Directory of each query that has committed something → its newest committed batch; and directories that are no
-    query's. Raises NotFound where there is no checkpoint, Conflict where there is nothing to save."""
+    """Returns the directory of each query that has committed something → its newest committed batch, and the
+    directories that are no query's. Raises NotFound if there is no checkpoint, Conflict if there is nothing
+    to save."""
     query_folders, others = query_folders_of(source)
     if not query_folders:
         raise NotFound(f"there is no checkpoint of Spark's at {source.location}")
@@ -254,7 +261,8 @@ def _query_id(source: Area, key: str) -> str:
 
 
 def differences(area: Area, saved: Iterable[SavedObject], *, read_files: bool) -> list[str]:
-    """What is not as the list says, a sentence each. ``read_files``: also where the tag is known by reading only."""
+    """Returns a sentence for each object that is not as the list says. If ``read_files`` is True, objects
+    whose tag is known by reading only are compared by their tag, too."""
     there = {item.key[len(DATA) + 1 :]: item for item in area.items(DATA)}
     return differing(area, there, saved, prefix=f"{DATA}/", read_files=read_files)
 
@@ -267,7 +275,8 @@ def differing(
     prefix: str = "",
     read_files: bool = True,
 ) -> list[str]:
-    """``there``: by key below ``prefix``."""
+    """Returns the same as ``differences`` for objects that were listed: ``there`` has them by key below
+    ``prefix``."""
     wrong = []
     same: list[tuple[SavedObject, Item]] = []
     for each in saved:
@@ -289,7 +298,8 @@ def differing(
 
 
 def in_parallel(work: Callable[[T], str | None], todo: Iterable[T]) -> Iterator[tuple[T, str | None]]:
-    """Each with its outcome, as they come. The first error ends it; what has begun is awaited, the rest never begins."""
+    """Yields each item with its outcome, as they come. The first error ends it; what has begun is awaited,
+    the rest never begins."""
     left = iter(todo)
     with Pool(WORKERS, "savepoint") as pool:
         running: dict[Future[str | None], T] = {

@@ -1,4 +1,5 @@
-"""``savepoint verify --deep``: the state in a savepoint, opened by Spark. Called by ``cli.savepoint``."""
+"""Opens the state in a savepoint with Spark, for ``savepoint verify --deep``. It is called by
+``cli.savepoint``."""
 
 from __future__ import annotations
 
@@ -32,10 +33,13 @@ def open_saved_state(
     *,
     job_code: bool = False,
 ) -> tuple[OpenedStore, ...]:
-    """Every store of every operator. ``area``: where the savepoint lies; ``name``: of the job whose S3A settings count, if
-    it is still known. ``job_code``: load that job's jars and packages, too. Nothing is written there.
+    """Opens every store of every operator. ``area`` is where the savepoint lies; nothing is written there.
+    ``name`` is that of the job whose S3A settings count, if it is still known. If ``job_code`` is True, that
+    job's jars and packages are loaded, too.
 
-    Raises as ``spark.state_reading.open_state``; with ``job_code`` also if the job, or a jar of it, is not to be had."""
+    Raises the errors of ``spark.state_reading.open_state``; with ``job_code`` also if the job, or a jar of
+    it, cannot be obtained.
+    """
     registered = _registered(settings, name, must=job_code) if name is not None else None
     job = registered.spec if registered is not None else None
     states = [_state_of(area, query) for query in manifest.queries]
@@ -84,7 +88,8 @@ def why_bad(store: OpenedStore) -> str | None:
 
 
 def _registered(settings: Settings, name: str, *, must: bool) -> Registered | None:
-    """``must``: raise what it is not known for."""
+    """Returns the job with its spec. If it cannot be read, raises the reason if ``must`` is True, else
+    returns None."""
     try:
         with open_commands(settings) as context:
             if context.check() is None:

@@ -1,21 +1,25 @@
-"""What a savepoint is, and the three small objects that say so. Pure: values, and their JSON (version 1).
+"""Defines what a savepoint is, and the three small objects that describe it. It is pure: values, and their
+JSON (version 1).
 
-Called by the other ``savepoint_*`` modules and by ``cli``. In the store, below ``savepoints/<name>/<id>/``:
+It is called by the other modules of ``savepoints`` and by ``cli``. The store has, below
+``savepoints/<name>/<id>/``:
 
-* ``begun.json``, written first, removed last: that there is something, of which job, and where its copies lie;
+* ``begun.json``, which is written first and removed last, and says that there is something, of which job, and
+  where its copies lie.
 
-and at the location that it names (the same place, where the checkpoint's service lets it be):
+The location that ``begun.json`` names (the same place, where the checkpoint's service allows it) has:
 
-* ``data/…``: the copies, under the keys that they had below the checkpoint;
-* ``objects-<sha256>.json``: each of them with size and tag;
-* ``manifest.json``, written last, removed first: **no manifest, no savepoint**. It vouches for that list by its sha256;
-* ``restores/…``: one marker for each restore under way, so that nobody deletes what is being read.
+* ``data/…``, which are the copies, under the keys that they had below the checkpoint;
+* ``objects-<sha256>.json``, which lists each of them with size and tag;
+* ``manifest.json``, which is written last and removed first: **no manifest, no savepoint**. It vouches for
+  that list by its sha256;
+* ``restores/…``, with one marker for each restore under way, so that nobody deletes what is being read.
 
-What they say is no more to be believed than other records (I9): numbers have bounds, keys stay below where they are put, and
-the location of an entry ends with ``savepoints/<name>/<id>``: whatever else it may be, it is no other savepoint's, and no
-checkpoint.
+What these objects say is trusted no more than other records (I9): numbers have bounds, keys stay below where
+they are put, and the location of an entry ends with ``savepoints/<name>/<id>``: whatever else it may be, it
+is no other savepoint's, and no checkpoint.
 
-A location with a manifest stands for itself: it can be restored by another cluster, or by hand.
+A location with a manifest is self-contained: it can be restored by another cluster, or by hand.
 """
 
 from __future__ import annotations
@@ -48,8 +52,9 @@ _ID: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class SavepointStage(StrEnum):
-    """Of a savepoint. ``INCOMPLETE``: being created, or being deleted, or left over from either. ``UNKNOWN``: its records
-    can't be read, or it lies where this host can't look; never taken for absent."""
+    """Says whether a savepoint is complete. ``INCOMPLETE`` means that it is being created, or being deleted,
+    or left over from either. ``UNKNOWN`` means that its records cannot be read, or that it lies where this
+    host cannot read; it is never taken for absent."""
 
     COMPLETE = "complete"
     INCOMPLETE = "incomplete"
@@ -57,7 +62,7 @@ class SavepointStage(StrEnum):
 
 
 class SavedObject(NamedTuple):
-    """A copy. ``tag``: ETag, or sha256 of a file. ``key``: below the checkpoint."""
+    """Describes a copy. ``tag`` is its ETag, or the sha256 of a file. ``key`` is below the checkpoint."""
 
     key: str
     bytes: int
@@ -66,7 +71,8 @@ class SavedObject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SavedQuery:
-    """``batch``: the last one whose effects are in it; what is restored goes on with the next."""
+    """Describes one query of a savepoint. ``batch`` is the last one whose effects are in it; what is restored
+    goes on with the next."""
 
     path: str
     id: str
@@ -75,8 +81,10 @@ class SavedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """``source``: the checkpoint. ``location``: of the copies; ``access``: where its S3 is. ``at``: ISO 8601. ``every_s``:
-    the period, if the leader makes it by itself (``savepoints.schedule``); 0: somebody asked for it."""
+    """Describes a savepoint that was begun. ``source`` is the location of the checkpoint, ``location`` that
+    of the copies; ``access`` says where the S3 of the copies is. ``at`` is ISO 8601. ``every_s`` is the
+    period in seconds if the leader makes it by schedule (``savepoints.schedule``); it is 0 if somebody asked
+    for it."""
 
     id: str
     name: str
@@ -92,7 +100,8 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """``objects``, ``bytes``: of the copies. ``left_out``: objects at the checkpoint that belong to no query."""
+    """Describes a complete savepoint. ``objects`` and ``bytes`` count the copies. ``left_out`` counts the
+    objects at the checkpoint that belong to no query."""
 
     id: str
     name: str
@@ -111,12 +120,13 @@ class Manifest:
 
 
 def objects_key(sha256: str) -> str:
-    """By content: of two that create one savepoint at once, neither takes the list away from the other's manifest."""
+    """Returns the key of the list, which depends on its content: if two create one savepoint at once, neither
+    takes the list away from the other's manifest."""
     return f"objects-{sha256[:16]}.json"
 
 
 def checked_id(text: str) -> str:
-    """``text`` itself if a savepoint can have it. Raises InvalidInput."""
+    """Returns ``text`` itself if it can be the id of a savepoint. Raises InvalidInput."""
     if not _ID.fullmatch(text):
         raise InvalidInput(
             f"{text!r} is no id of a savepoint: lower-case letters, digits and dashes, 63 at most"
@@ -125,7 +135,7 @@ def checked_id(text: str) -> str:
 
 
 def new_id(at: str, random: str) -> str:
-    """``at``: ISO 8601, so that ids sort by age. ``random``: a few hex digits."""
+    """Returns an id. ``at`` is ISO 8601, so that ids sort by age. ``random`` is a few hex digits."""
     return f"{re.sub(r'[^0-9]', '', at)[:8]}-{re.sub(r'[^0-9]', '', at)[8:14]}-{random}"
 
 
@@ -134,7 +144,7 @@ def encode_begun(begun: Begun) -> bytes:
 
 
 def decode_begun(data: bytes, where: str) -> Begun:
-    """Raises Corrupt naming ``where``. Fields of a newer version are skipped, as everywhere below."""
+    """Raises Corrupt, which names ``where``. Fields of a newer version are skipped, as everywhere below."""
     body = _decoded(data, where)
     try:
         access = body["access"]
@@ -188,7 +198,7 @@ def encode_objects(saved: Iterable[SavedObject]) -> bytes:
 
 
 def decode_objects(data: bytes, manifest: Manifest, where: str) -> tuple[SavedObject, ...]:
-    """Raises Corrupt also when they are not those that the manifest vouches for."""
+    """Raises Corrupt also if the objects are not those that the manifest vouches for."""
     if hashlib.sha256(data).hexdigest() != manifest.objects_sha256:
         raise Corrupt(f"{where} is not the list that the manifest of savepoint {manifest.id} vouches for")
     try:
@@ -233,7 +243,7 @@ def _checked(name: str, value: str) -> str:
 
 
 def _key(value: Any) -> str:
-    """Below where it is put, wherever that is."""
+    """Raises ValueError if a key would not stay below where it is put, wherever that is."""
     if {"", ".", ".."} & set(_text(value).split("/")):
         raise ValueError(value)
     return str(value)

@@ -1,9 +1,10 @@
-"""Where savepoints are, and how this host gets at them. Called by ``cli`` and ``daemon``; no policy here.
+"""Defines where savepoints are, and how this host reaches them. It is called by ``cli`` and ``daemon`` and
+has no policy.
 
-They lie in the store, below ``savepoints/<name>/<id>``, in whatever bucket that is: a copy goes from bucket to bucket
-within one S3 service. Where the checkpoint is on another service than the store (``file://`` and S3, two endpoints),
-nothing could be copied there without passing through this host: they lie beside the checkpoint then, at
-``<checkpoint>.savepoints/<name>/<id>``. Their entry is in the store all the same.
+Savepoints lie in the store, below ``savepoints/<name>/<id>``, in whatever bucket that is: a copy goes from
+bucket to bucket within one S3 service. If the checkpoint is on another service than the store (``file://``
+and S3, two endpoints), nothing could be copied there without passing through this host. Savepoints lie beside
+the checkpoint then, at ``<checkpoint>.savepoints/<name>/<id>``; their entry is in the store all the same.
 """
 
 from __future__ import annotations
@@ -42,25 +43,27 @@ NEWEST_TRIED: Final = 5
 
 
 class Home(NamedTuple):
-    """Of a new savepoint: where its copies shall lie."""
+    """Says where the copies of a new savepoint shall lie."""
 
     location: str
     access: S3Access
 
 
 def shelf_of(settings: Settings, deadline_s: float = DEADLINE_S) -> Shelf:
-    """No I/O."""
+    """Opens the shelf of the store. Does no I/O."""
     store = access_of_store(settings.store, settings.policy.endpoints)
 
     def opened(location: str, access: S3Access) -> Area:
-        """What a record in the store names is no more to be trusted than what a job does."""
+        """Opens the location that a record in the store names, which is trusted no more than one that a job
+        names."""
         return open_area(location, allowed(access, store) if bucket_of(location) is not None else access)
 
     return Shelf(_shelf_area(settings, deadline_s), opened)
 
 
 def home_of(settings: Settings, source: Located, name: str, savepoint: str) -> Home:
-    """Raises InvalidInput for a checkpoint that only Spark can reach."""
+    """Returns where a savepoint of ``source`` shall lie. Raises InvalidInput for a checkpoint that only Spark
+    can reach."""
     shelf, access = _shelf_area(settings), access_for(settings, source.location, source.conf)
     checkpoint = open_area(source.location, access).location
     store = access_of_store(settings.store, settings.policy.endpoints)
@@ -73,14 +76,15 @@ def home_of(settings: Settings, source: Located, name: str, savepoint: str) -> H
 
 
 def access_for(settings: Settings, location: str, conf: Mapping[str, str]) -> S3Access:
-    """Where the S3 of a location is, for a job with the properties ``conf``."""
+    """Returns where the S3 of a location is, for a job with the properties ``conf``."""
     bucket = bucket_of(normalise(location))
     store = access_of_store(settings.store, settings.policy.endpoints)
     return store if bucket is None else access_of(conf, bucket, store)
 
 
 def newest(shelf: Shelf, name: str, savepoint: str | None) -> ShelfEntry:
-    """The one that is meant: by its id, else the newest complete one. Raises NotFound."""
+    """Returns the savepoint with the id ``savepoint``, or the newest complete one if that is None. Raises
+    NotFound."""
     if savepoint is not None:
         return shelf.find(name, checked_id(savepoint))
     found = None
@@ -103,8 +107,9 @@ def create_savepoint(
     report_progress: ReportProgress,
     every_s: float = 0.0,
 ) -> Manifest:
-    """Create it, or go on with the one of that id. ``begun`` is told before the first copy. ``every_s``: the period, if
-    the leader makes it by itself. Raises as ``Creation.run``."""
+    """Creates a savepoint, or goes on with the one of that id. ``begun`` is called before the first copy.
+    ``every_s`` is the period in seconds if the leader makes it by schedule, else 0. Raises the errors of
+    ``Creation.run``."""
     shelf = shelf_of(settings)
     what = _resumed(shelf, name, savepoint)
     area = open_area(source.location, access_for(settings, source.location, source.conf))
@@ -147,8 +152,8 @@ def create_savepoint(
 def schedule_of(
     settings: Settings, name: str, checkpoint: str, policy: SavepointPolicy
 ) -> tuple[str | None, str | None]:
-    """Id of the newest savepoint that was made by itself of this checkpoint, and when the next is due (None: now). A few
-    requests. Raises SupervisorError."""
+    """Returns the id of the newest scheduled savepoint of this checkpoint, and when the next is due (None
+    means now). Sends a few requests. Raises SupervisorError."""
     shelf = shelf_of(settings, COMMAND_STORE_DEADLINE_S)
     now_s, source = shelf.now_s(), normalise(checkpoint)
     newest_first = sorted(
@@ -168,7 +173,8 @@ def schedule_of(
 
 
 def find_savepoint(settings: Settings, name: str | None, which: str | None, conf: Mapping[str, str]) -> Area:
-    """Where a savepoint lies: ``which`` is its id, or its location, or None for the newest complete one of ``name``."""
+    """Returns where a savepoint lies. ``which`` is its id, or its location, or None for the newest complete
+    one of ``name``."""
     if which is not None and is_location(which):
         return open_area(which, access_for(settings, which, conf))
     if name is None:
@@ -185,15 +191,17 @@ def find_savepoint(settings: Settings, name: str | None, which: str | None, conf
 def restore_to(
     settings: Settings, saved: Area, target: str, conf: Mapping[str, str], report_progress: ReportProgress
 ) -> RestoredCopy:
-    """Raises as ``savepoint_restore.restore``."""
+    """Raises the errors of ``savepoints.restore.restore``."""
     return restore(saved, open_area(target, access_for(settings, target, conf)), wall_iso(), report_progress)
 
 
 def require_free(context: CommandContext, name: str | None, location: str) -> None:
-    """Nobody runs there, and nobody else may. ``name``: of the job for which it is. Raises Conflict.
+    """Checks that nobody runs at ``location``, and that nobody else may. ``name`` is the job for which it is.
+    Raises Conflict.
 
-    A job that may be running keeps nobody from a place that no claim overlaps, its own neither. One that names no
-    checkpoint could have it anywhere, and one whose records can't be read too: they are refused while they may run.
+    A job that may be running, be it ``name`` itself, blocks no location that no claim overlaps. One that
+    names no checkpoint could have it anywhere, and so could one whose records cannot be read: these are
+    refused while they may run.
     """
     if context.check() is None:
         return

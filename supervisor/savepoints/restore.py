@@ -1,11 +1,12 @@
-"""Copies a savepoint to a location that is empty, and compares before and after. Called by ``submit``, ``resume`` and
-``savepoint restore``.
+"""Copies a savepoint to a location that is empty, and compares before and after. It is called by ``submit``,
+``resume`` and ``savepoint restore``.
 
-Two marks stand meanwhile: one at the savepoint, so that it is not deleted, one at the target, so that a restore that was
-interrupted can be told from somebody's checkpoint and goes on when it is asked for again. Nothing that is there is ever
-overwritten but by the same restore. Logs are copied first, the newest entries first: a query that is started by hand on
-half a copy misses its state, and says so, rather than beginning at an old offset. What names its own place
-(``schema_paths``) names the new one in the copy.
+Two marks stand meanwhile: one at the savepoint, so that it is not deleted, and one at the target, so that a
+restore that was interrupted can be distinguished from somebody's checkpoint and goes on when it is requested
+again. Nothing that is there is ever overwritten except by the same restore. Logs are copied first, the newest
+entries first: a query that is started by hand on half a copy misses its state, and reports that, rather than
+beginning at an old offset. An object that names its own location (``schema_paths``) names the new one in the
+copy.
 """
 
 from __future__ import annotations
@@ -43,21 +44,23 @@ MARK: Final = ".spark-supervisor-restore.json"
 
 
 class RestoredCopy(NamedTuple):
-    """``did`` False: exactly that was there already."""
+    """Holds the outcome of a restore. If ``did`` is False, exactly that copy was there already."""
 
     manifest: Manifest
     did: bool
 
 
 class CopyVerdict(NamedTuple):
-    """``problems``: sentences; none: the savepoint is good."""
+    """Holds the outcome of ``verify``. ``problems`` are sentences; if there are none, the savepoint is
+    good."""
 
     manifest: Manifest
     problems: tuple[str, ...]
 
 
 def read_savepoint(area: Area) -> tuple[Manifest, tuple[SavedObject, ...]]:
-    """Raises NotFound where there is no (complete) savepoint, Corrupt where its list is not to be had."""
+    """Returns the manifest and the list of objects. Raises NotFound if there is no (complete) savepoint,
+    Corrupt if its list is missing or damaged."""
     manifest = manifest_at(area)
     if manifest is None:
         raise NotFound(f"there is no complete savepoint at {area.location}: it has no manifest")
@@ -70,7 +73,8 @@ def read_savepoint(area: Area) -> tuple[Manifest, tuple[SavedObject, ...]]:
 
 
 def verify(area: Area) -> CopyVerdict:
-    """Is it all there, as it was written, and could Spark go on from it? On a file system every file is read."""
+    """Checks that all is there, as it was written, and that Spark could go on from it. On a file system every
+    file is read."""
     manifest, saved = read_savepoint(area)
     problems = differences(area, saved, read_files=True)
     return CopyVerdict(manifest, (*problems, *(str(each) for each in problems_of(SavedTree(area, saved)))))
@@ -79,8 +83,9 @@ def verify(area: Area) -> CopyVerdict:
 def restore(
     area: Area, target: Area, at: str, report_progress: ReportProgress = lambda _done, _of: None
 ) -> RestoredCopy:
-    """``at``: wall time as text. Raises NotFound, Corrupt (the savepoint is not what it was), Conflict (the target is not
-    empty), and what the areas raise. Interrupted: asked again it goes on."""
+    """Restores the savepoint at ``area`` to ``target``. ``at`` is the wall time as text. Raises NotFound,
+    Corrupt (the savepoint is not what it was), Conflict (the target is not empty), and what the areas raise.
+    A restore that was interrupted goes on when it is called again."""
     if overlaps(area.location, target.location):
         raise Conflict(
             f"{target.location} and the savepoint at {area.location} overlap: choose another location"
@@ -132,7 +137,7 @@ def _is_same(
 
 
 def _is_mine(target: Area, manifest: Manifest) -> bool:
-    """Has a restore of this very savepoint begun there?"""
+    """Returns whether a restore of this very savepoint has begun there."""
     try:
         body = json.loads(target.read(MARK, SMALL_MAX_BYTES))
     except (NotFound, Corrupt, ValueError, RecursionError):
@@ -169,7 +174,8 @@ def _copy(
 def _compare(
     target: Area, saved: tuple[SavedObject, ...], changed: Mapping[str, bytes], manifest: Manifest
 ) -> None:
-    """Sizes, by a listing; the tags of a copy may differ where the bucket encrypts. What is left of writing is removed."""
+    """Compares sizes, by a listing; the tags of a copy may differ where the bucket encrypts. Temporary files
+    that writing has left are removed."""
     there = {item.key: item for item in target.items()}
     for key in [key for key in there if key.endswith(PARTIAL) and key.rpartition("/")[2].startswith(".")]:
         target.remove(key)
@@ -185,7 +191,7 @@ def _compare(
 
 
 def _turn(each: SavedObject) -> tuple[int, int, str]:
-    """Metadata, then the newest entries of the logs, then all else."""
+    """Returns a sort key: metadata comes first, then the newest entries of the logs, then all else."""
     folder, _, name = each.key.rpartition("/")
     kind = folder.rpartition("/")[2]
     if kind in (OFFSETS, COMMITS):

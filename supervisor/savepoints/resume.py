@@ -1,8 +1,9 @@
-"""``resume --from-savepoint``: a stopped job goes on from a copy of a savepoint. Called by ``cli``; the order of the steps.
+"""Lets a stopped job go on from a copy of a savepoint, for ``resume --from-savepoint``. It is called by
+``cli`` and defines the order of the steps.
 
-The copy comes first, to a location where nothing is, then the spec of the new revision, then one multi that makes both the
-job's (``registry.user_writes.resume_from``). Interrupted before that, the job is what it was; given again, the command goes
-on with the same copy. The old checkpoint is never touched.
+The copy comes first, to a location where nothing is, then the spec of the new revision, then one multi that
+makes both the job's (``registry.user_writes.resume_from``). If the command is interrupted before that, the
+job is what it was; given again, the command goes on with the same copy. The old checkpoint is never touched.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from supervisor.spec.job import JobSpec, canonical_json, from_canonical
 
 
 class Planned(NamedTuple):
-    """``old``, ``new``: checkpoints. ``manifest``: of the savepoint, which may be another job's."""
+    """Describes a resume before it is done. ``old`` and ``new`` are the locations of the checkpoints.
+    ``manifest`` is that of the savepoint, which may be another job's."""
 
     name: str
     manifest: Manifest
@@ -46,10 +48,13 @@ def resume_from(
     begun: Callable[[Planned], None],
     report_progress: ReportProgress,
 ) -> Resumed:
-    """``which``: id or location of the savepoint, None for the newest. ``to``: where the checkpoint shall be from now on.
+    """Resumes a job from a savepoint. ``which`` is the id or location of the savepoint, or None for the
+    newest. ``to`` is the location of the checkpoint from now on; if it is None, ``fresh_location`` chooses
+    one.
 
-    ``begun`` is told before the first object is copied. Raises NotFound (no savepoint), Conflict (the job may run; the
-    location is taken, not empty, or overlaps), Corrupt (the savepoint is damaged), and what ZooKeeper and the store raise.
+    ``begun`` is called before the first object is copied. Raises NotFound (no savepoint), Conflict (the job
+    may run; the location is taken, not empty, or overlaps), Corrupt (the savepoint is damaged), and what
+    ZooKeeper and the store raise.
     """
     blobs = context.blobs()
     context.found(blobs)
@@ -83,7 +88,7 @@ def resume_from(
 
 
 def _is_done(basis: Basis, checkpoint: str, savepoint: str, to: str | None) -> bool:
-    """Was this very command given before, and its answer lost?"""
+    """Returns whether this very command was given before, and its answer lost."""
     return basis.recorded_detail == savepoint_detail(savepoint, checkpoint) and (
         to is None or normalise(to) == normalise(checkpoint)
     )

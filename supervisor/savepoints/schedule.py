@@ -1,13 +1,16 @@
-"""When a job's savepoints are made by themselves, how they are named, and which of them may go. Pure.
+"""Decides when the leader makes a job's scheduled savepoints, how they are named, and which of them may be
+deleted. It is pure.
 
-A period is cut into slots, each job's shifted by its name, so that a fleet with one period does not copy all at once. The
-slot that a savepoint was made in is in its id, and that is all that schedule and retention go by: whoever leads, now or
-later, finds in the store which slot has its savepoint, and two leaders at once want the same id.
+Time is cut into slots of one period, each job's shifted by its name, so that a fleet with one period does not
+copy all at once. The id of a savepoint contains the slot that it was made in, and schedule and retention
+depend on that alone: any leader, now or later, finds in the store which slot has its savepoint, and two
+leaders at once want the same id.
 
-Time is that of the store (``Area.now_s``), not of a host. If it is wrong all the same: one that jumps ahead makes a
-savepoint too early, and when that is complete, those before it are as old as the clock says, and go by ``max_age_s``; one
-that jumps back makes savepoints that are older by their ids than others. What is from the future of the clock is neither
-counted nor removed. Age is counted from the newest at the latest, and whatever the clock says, the newest by it stays.
+Time is that of the store (``Area.now_s``), not of a host. It may be wrong all the same. A clock that jumps
+ahead makes a savepoint too early, and when that is complete, those before it are as old as the clock says,
+and are deleted by ``max_age_s``; a clock that jumps back makes savepoints that are older by their ids than
+others. A savepoint from the future of the clock is neither counted nor removed. Age is counted from the
+newest at the latest, and whatever the clock says, the newest by it stays.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ _STAMP: Final = "%Y%m%d-%H%M%S"
 
 
 class Scheduled(NamedTuple):
-    """A savepoint that was made by itself. ``source``: the checkpoint."""
+    """Describes a savepoint that the leader made by schedule. ``source`` is the location of the
+    checkpoint."""
 
     id: str
     source: str
@@ -35,19 +39,19 @@ class Scheduled(NamedTuple):
 
 
 def slot_of(name: str, every_s: float, now_s: float) -> int:
-    """When the slot began that ``now_s`` is in: whole seconds since the epoch."""
+    """Returns when the slot began that ``now_s`` is in, in whole seconds since the epoch."""
     every = max(1, int(every_s))
     shift = zlib.crc32(name.encode()) % every
     return int((now_s - shift) // every) * every + shift
 
 
 def id_of(slot_at_s: int) -> str:
-    """``scheduled-20261122-061742``."""
+    """Returns the usual id of a slot's savepoint, such as ``scheduled-20261122-061742``."""
     return PREFIX + datetime.fromtimestamp(slot_at_s, UTC).strftime(_STAMP)
 
 
 def began_at_s(savepoint: str) -> int | None:
-    """The slot of an id. None: it is none of these."""
+    """Returns the beginning of the slot that an id names, or None if it is no id of a scheduled savepoint."""
     match = _ID.fullmatch(savepoint)
     if match is None:
         return None
@@ -58,22 +62,23 @@ def began_at_s(savepoint: str) -> int | None:
 
 
 def ids_of(slot_at_s: int) -> Iterator[str]:
-    """What a savepoint of the slot may be called, the usual one first: a name may have been submitted anew with another
-    checkpoint within the slot, or somebody else may have taken the id; then it gets a number."""
+    """Yields what a savepoint of the slot may be called, the usual id first. Within the slot a name may have
+    been submitted anew with another checkpoint, or somebody else may have taken the id; then it gets a
+    number."""
     first = id_of(slot_at_s)
     yield first
     yield from (f"{first}-{number}" for number in range(2, NUMBER_MAX))
 
 
 def newest_of(there: Iterable[Scheduled], now_s: float, every_s: float) -> Scheduled | None:
-    """The newest complete one, of those that are not from the future."""
+    """Returns the newest complete savepoint of those that are not from the future, or None."""
     complete = [each for each in _past(there, now_s, every_s) if each.complete]
     return max(complete, key=_rank, default=None)
 
 
 def surplus(there: Iterable[Scheduled], policy: SavepointPolicy, now_s: float) -> tuple[str, ...]:
-    """Ids that may go, oldest first: complete ones beyond ``keep`` or too old, never the newest; and incomplete ones of
-    slots before the newest's, which nobody goes on with."""
+    """Returns the ids that may be deleted, oldest first: complete ones beyond ``keep`` or too old, never the
+    newest; and incomplete ones of slots before the newest's, which nobody goes on with."""
     past = sorted(_past(there, now_s, policy.every_s), key=_rank)
     complete = [each for each in past if each.complete]
     if not complete:
@@ -88,7 +93,8 @@ def surplus(there: Iterable[Scheduled], policy: SavepointPolicy, now_s: float) -
 
 
 def _past(there: Iterable[Scheduled], now_s: float, every_s: float) -> list[Scheduled]:
-    """A slot that begins within a period from now is of a clock that is a little ahead."""
+    """Returns the savepoints that are not from the future. A slot that begins within a period from now is of
+    a clock that is a little ahead, so it counts."""
     return [each for each in there if (at_s := began_at_s(each.id)) is not None and at_s <= now_s + every_s]
 
 

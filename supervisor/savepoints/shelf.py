@@ -1,8 +1,10 @@
-"""Which savepoints there are, and their end. Called by the command line and by the leader's sweeper.
+"""Lists savepoints, begins them and deletes them. It is called by the command line and by the leader's
+sweeper.
 
-The shelf is ``savepoints/`` in the store, not in ZooKeeper: what one recovers from must outlive the registry, and nothing of
-it needs a fence. Every savepoint has an entry there, wherever its copies lie. ``delete`` takes the manifest first, so that a
-crash leaves one that says that it is incomplete, and the entry last, so that it can be deleted again.
+The shelf is ``savepoints/`` in the store, not in ZooKeeper: what a recovery needs must outlive the registry,
+and nothing of it needs a fence. Every savepoint has an entry there, wherever its copies lie. ``delete``
+removes the manifest first, so that a crash leaves a savepoint that says that it is incomplete, and the entry
+last, so that it can be deleted again.
 """
 
 from __future__ import annotations
@@ -33,14 +35,15 @@ from supervisor.savepoints.schedule import Scheduled, began_at_s
 from supervisor.spec.s3a import S3Access
 
 ITS_OWN = (AccessDenied, Conflict, Corrupt, InvalidInput, NotFound)
-"""What may be the trouble of one savepoint alone: the others are gone on with."""
+"""These errors may concern one savepoint alone: the work goes on with the others."""
 
 OpenArea = Callable[[str, S3Access], Area]
 
 
 @dataclass(frozen=True, slots=True)
 class ShelfEntry:
-    """``begun`` None: its first object is missing or unreadable. ``unknown``: why it can't be told what it is, or ``""``."""
+    """Describes one savepoint. If ``begun`` is None, its first object is missing or unreadable. ``unknown``
+    says why its stage cannot be determined, or is ``""``."""
 
     name: str
     id: str
@@ -50,7 +53,7 @@ class ShelfEntry:
 
     @property
     def scheduled(self) -> Scheduled | None:
-        """None: somebody asked for it, or it can't be told."""
+        """Returns None if somebody asked for the savepoint, or if that cannot be determined."""
         begun = self.begun
         if begun is None or not begun.every_s or self.unknown:
             return None
@@ -64,7 +67,8 @@ class ShelfEntry:
 
 
 class Shelf:
-    """``area``: ``savepoints/`` of the store. ``open_area``: for what lies elsewhere."""
+    """Gives access to the savepoints of a store. ``area`` is ``savepoints/`` of the store; ``open_area``
+    opens what lies elsewhere."""
 
     def __init__(self, area: Area, open_area: OpenArea) -> None:
         self._area = area
@@ -74,7 +78,8 @@ class Shelf:
         return self._area.level("").folders
 
     def entries(self, name: str) -> Iterator[ShelfEntry]:
-        """Oldest first, by id. Errors of one are told in its entry."""
+        """Yields the savepoints of ``name``, oldest first, by id. An error that concerns one is reported in
+        its entry."""
         for savepoint in self.ids(name):
             yield self._entry(name, savepoint)
 
@@ -82,18 +87,20 @@ class Shelf:
         return self._area.level(name).folders
 
     def find(self, name: str, savepoint: str) -> ShelfEntry:
-        """Raises NotFound; Corrupt or Unreachable where it can't be told."""
+        """Returns one savepoint. Raises NotFound, and Corrupt or Unreachable if its stage cannot be
+        determined."""
         level = self._area.level(f"{name}/{savepoint}")
         if not level.objects and not level.folders:
             raise NotFound(f"{name} has no savepoint {savepoint}: see spark-supervisor savepoint list {name}")
         return self._entry_of(name, savepoint, self._begun(name, savepoint))
 
     def now_s(self) -> float:
-        """By the clock of the store."""
+        """Returns the time by the clock of the store, in seconds since the epoch."""
         return self._area.now_s()
 
     def leftovers(self) -> Iterator[tuple[str, str]]:
-        """Name and id of what has no manifest, among those whose copies are in the store. A request for each savepoint."""
+        """Yields name and id of what has no manifest, among those whose copies are in the store. Sends a
+        request for each savepoint."""
         for name in self.names():
             try:
                 ids = self.ids(name)
@@ -116,16 +123,17 @@ class Shelf:
         return begun is None or begun.location == self._home(name, savepoint)
 
     def print_of(self, name: str, savepoint: str) -> tuple[int, int]:
-        """How many objects, of how many bytes: another one when somebody works on it."""
+        """Returns how many objects the savepoint has, and their bytes. The result changes when somebody works
+        on it."""
         sizes = [item.bytes for item in self._area.items(f"{name}/{savepoint}")]
         return len(sizes), sum(sizes)
 
     def area_of(self, begun: Begun) -> Area:
-        """Where the copies lie."""
+        """Returns where the copies lie."""
         return self._open(begun.location, begun.access)
 
     def begin(self, begun: Begun) -> None:
-        """Say that there will be one. Raises Conflict if the id is taken by another."""
+        """Records that there will be a savepoint. Raises Conflict if the id is taken by another."""
         self._area.create(f"{begun.name}/{begun.id}/{BEGUN}", encode_begun(begun))
 
     def require(self, begun: Begun) -> None:
@@ -141,7 +149,8 @@ class Shelf:
         force: bool = False,
         report_progress: ReportProgress = lambda _done, _of: None,
     ) -> None:
-        """Raises NotFound; Conflict while it is being restored, unless ``force``. Again after a crash: goes on."""
+        """Deletes a savepoint. Raises NotFound, and Conflict while it is being restored, unless ``force`` is
+        True. A delete that is repeated after a crash goes on."""
         level = self._area.level(f"{name}/{savepoint}")
         if not level.objects and not level.folders:
             raise NotFound(f"{name} has no savepoint {savepoint}: see spark-supervisor savepoint list {name}")
@@ -202,7 +211,8 @@ class Shelf:
         )
 
     def _out_of_sight(self, begun: Begun) -> str:
-        """Beside a checkpoint on the file system of another host, it may be. Nothing there proves nothing then."""
+        """Returns why this host may not see the copies, or ``""``. They may lie beside a checkpoint on the
+        file system of another host; that nothing is there then proves nothing."""
         if not begun.location.startswith("file:") or begun.location == self._home(begun.name, begun.id):
             return ""
         level = self.area_of(begun).level("")
@@ -230,7 +240,7 @@ class Shelf:
 
 
 def next_due_at_s(entry: ShelfEntry) -> float | None:
-    """When the slot after that of a savepoint of the schedule begins; None: it is none of those."""
+    """Returns when the slot after that of a scheduled savepoint begins, or None if it is no scheduled one."""
     slot_at_s = began_at_s(entry.id)
     return (
         None
@@ -240,7 +250,7 @@ def next_due_at_s(entry: ShelfEntry) -> float | None:
 
 
 def _is_place_of(location: str, name: str, savepoint: str) -> bool:
-    """In a store, or beside a checkpoint."""
+    """Returns whether ``location`` can be that of the savepoint, in a store or beside a checkpoint."""
     try:
         return normalise(location).endswith(f"{SHELF}/{name}/{savepoint}")
     except InvalidInput:
@@ -248,7 +258,8 @@ def _is_place_of(location: str, name: str, savepoint: str) -> bool:
 
 
 def _is_ours(keys: set[str], folders: tuple[str, ...]) -> bool:
-    """Nothing is there but what a savepoint is made of: else it is no leftover, but somebody's."""
+    """Returns whether nothing is there but what a savepoint is made of. Else it is no leftover, but
+    somebody's."""
     return {*folders} <= {DATA, RESTORES} and all(
         key == BEGUN or key.startswith("objects-") or key.endswith(PARTIAL) for key in keys
     )

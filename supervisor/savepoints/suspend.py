@@ -1,6 +1,8 @@
-"""``suspend --savepoint``: the savepoint of what a job left when it stopped. Called by ``cli``, before and after its wait.
+"""Makes the savepoint of what a job left when it stopped, for ``suspend --savepoint``. It is called by
+``cli``, before and after its wait.
 
-Which one it is hangs on the suspension alone, so a command that was interrupted goes on when it is given again.
+The id of the savepoint depends on the suspension alone, so a command that was interrupted goes on when it is
+given again.
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ from supervisor.savepoints.shelf import ShelfEntry
 
 
 class SuspendedSavepoint(NamedTuple):
-    """``did`` False: exactly that was there already."""
+    """Holds the savepoint of a suspension. If ``did`` is False, exactly that was there already."""
 
     manifest: Manifest
     did: bool
 
 
 def check_before(context: CommandContext, name: str, savepoint: str | None) -> None:
-    """Refuse what can't come to a savepoint before the job is stopped for it. Raises NotFound, Conflict, InvalidInput and
-    what ZooKeeper and the store raise."""
+    """Refuses what cannot lead to a savepoint, before the job is stopped for it. Raises NotFound, Conflict,
+    InvalidInput and what ZooKeeper and the store raise."""
     found = located(context, name)
     home_of(context.settings, found, name, checked_id(savepoint or "one"))
     entry = _entry(context, name, savepoint) if savepoint is not None else None
@@ -43,8 +45,8 @@ def check_before(context: CommandContext, name: str, savepoint: str | None) -> N
 
 
 def id_after(context: CommandContext, name: str, savepoint: str | None) -> str:
-    """That of the savepoint: ``savepoint``, else one that this suspension of ``name`` decides. Raises Conflict if it is not
-    suspended (any more)."""
+    """Returns the id of the savepoint: ``savepoint``, or if that is None, one that this suspension of
+    ``name`` determines. Raises Conflict if the job is not suspended (any more)."""
     job = _suspended(context, name)
     return savepoint if savepoint is not None else new_id(job.changed.at, job.op[:4])
 
@@ -56,8 +58,9 @@ def save(
     begun: Callable[[Begun], None],
     report_progress: ReportProgress,
 ) -> SuspendedSavepoint:
-    """Create and verify it, or go on with it; its driver must have stopped. Raises Conflict if the savepoint of that id is
-    of another state of the checkpoint, Corrupt if it is not whole, and as ``create_savepoint``."""
+    """Creates and verifies the savepoint, or goes on with it; the job's driver must have stopped. Raises
+    Conflict if the savepoint of that id is of another state of the checkpoint, Corrupt if it is not whole,
+    and the errors of ``create_savepoint``."""
     found, job_records = located(context, name), context.commands.job_records(name)
     own = job_records.own.record if isinstance(job_records.own, Found) else None
     entry = _entry(context, name, savepoint)

@@ -1,9 +1,10 @@
-"""What a creation or a delete that died has left in the store: removed by the leader, slowly.
+"""Removes from the store what a creation or a delete that died has left; the leader does it, slowly.
 
-A savepoint without a manifest goes when two scans at least a grace time apart saw the same of it: nobody works on it. Long
-enough for a person to go on with it; whoever goes on after all finds out before it writes a manifest (``Shelf.require``).
-Complete ones are never touched, nor those beside a checkpoint, which the leader may not see, nor where anything lies that is
-no part of a savepoint. All doubt keeps it.
+A savepoint without a manifest is deleted when two scans at least a grace time apart saw the same of it, so
+nobody works on it. That is long enough for a person to go on with it; a creation that goes on after all finds
+out before it writes a manifest (``Shelf.require``). Complete ones are never touched, nor those beside a
+checkpoint, which the leader may not see, nor any with an object that is no part of a savepoint. In any doubt
+it is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Sighting = tuple[tuple[int, int], float]
 
 
 class SavepointSweeper:
-    """One term's. ``clock``: CLOCK_BOOTTIME."""
+    """Sweeps during one term. ``clock`` returns CLOCK_BOOTTIME in seconds."""
 
     def __init__(self, shelf: Shelf, clock: Callable[[], float] = boottime_s) -> None:
         self._shelf = shelf
@@ -31,7 +32,8 @@ class SavepointSweeper:
         self._sightings: dict[tuple[str, str], Sighting] = {}
 
     def scan(self, go_on: Callable[[], bool] = lambda: True) -> tuple[str, ...]:
-        """Called often, looks once an hour. Returns ``<name>/<id>`` of what it removed. Raises what the store does."""
+        """Scans once an hour, though it is called often. Returns ``<name>/<id>`` of what it removed. Raises
+        what the store raises."""
         began_at_s = self._clock()
         if self._next_at_s is not None and began_at_s < self._next_at_s:
             return ()

@@ -1,6 +1,7 @@
-"""Where the copy of a savepoint goes when a job resumes from it, and what of its spec would not follow. Pure.
+"""Chooses where the copy of a savepoint goes when a job resumes from it, and finds what of its spec would not
+follow.
 
-Called by ``savepoints.resume``.
+It is pure, and is called by ``savepoints.resume``.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ _MADE: Final = re.compile(rf"\.from-[a-z0-9-]+-[0-9a-f]{{{TAG_DIGITS}}}")
 
 
 def fresh_location(checkpoint: str, savepoint: str, uid: str, revision: int) -> str:
-    """Beside ``checkpoint``, or beside the one from which that was made in this way. ``revision``: of the job before.
+    """Returns a location beside ``checkpoint``, or beside the one from which that was made in this way.
+    ``revision`` is that of the job before the resume.
 
-    The same for the same job, revision and savepoint, so that a command that is given again goes on with its copy; and never
-    where an earlier one has put another.
+    The result is the same for the same job, revision and savepoint, so that a command that is given again
+    goes on with its copy; it is never one where an earlier one has put another.
     """
     base = checkpoint.rstrip("/")
     made = list(_MADE.finditer(base))
@@ -31,7 +33,8 @@ def fresh_location(checkpoint: str, savepoint: str, uid: str, revision: int) -> 
 
 
 def would_not_follow(spec: JobSpec) -> str | None:
-    """What names the checkpoint itself rather than ``{checkpoint}``: the application would go on there, on the old one."""
+    """Returns what names the checkpoint itself rather than ``{checkpoint}``, or None: the application would
+    go on with the old one there."""
     place = re.escape((spec.checkpoint or "").rstrip("/"))
     names_it = re.compile(rf"{place}(?![A-Za-z0-9._-])")
     return next((what for what, text in _texts(spec) if names_it.search(text)), None)

@@ -1,6 +1,8 @@
-"""A savepoint as a ``Tree``: its copies under the keys that they had, and nothing else that may lie beside them.
+"""Presents a savepoint as a ``Tree`` that has its copies under the keys that they had, and has nothing else
+that may lie beside them.
 
-So ``inspect`` and ``judge`` look at a savepoint as at any checkpoint. The list is known; only what is read costs requests.
+So ``inspect`` and ``judge`` read a savepoint like any checkpoint. The list is known; only what is read costs
+requests.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from supervisor.savepoints.manifest import DATA, SavedObject
 
 
 class SavedTree:
-    """``area``: where the savepoint lies. Thread-safe."""
+    """Presents the savepoint that lies at ``area``. It is safe to use from several threads at once."""
 
     def __init__(self, area: Area, saved: Iterable[SavedObject]) -> None:
         self.location = area.location
