@@ -124,8 +124,8 @@ class Creation:
             before = taken.queries
         why = str(findings[0]) if findings else "what it needed had gone each time"
         raise Conflict(
-            f"{self._source.location} is cleaned up faster than it can be copied ({ROUNDS_MAX} times",
-            f"{why}): raise spark.sql.streaming.minBatchesToRetain, or suspend the job first",
+            f"{self._source.location} is cleaned up faster than it can be copied ({ROUNDS_MAX} times: {why})",
+            "raise spark.sql.streaming.minBatchesToRetain, or suspend the job first",
         )
 
     def _copy(self, taken: Taken, there: dict[str, Item]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Notifies systemd of the state of this process (sd_notify), if it asked: READY=1, WATCHDOG=1, STOPPING=1, STATUS=. Stdlib only.
+"""Notifies systemd of the state of this process (sd_notify), if it asked: READY=1, WATCHDOG=1, STOPPING=1, STATUS=.
 
 Called by ``daemon.loops.watchdog`` and at start and stop of the daemon. Without NOTIFY_SOCKET nothing happens.
 """

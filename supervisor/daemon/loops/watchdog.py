@@ -29,7 +29,7 @@ LOCKED_LIMIT_S = 60.0
 
 
 class Loop:
-    """Is one registered loop. It calls ``beat`` at least once per ``limit_s``, and ``done`` when it ends in an orderly way."""
+    """Is one registered loop. It calls ``beat`` at least once per ``limit_s``, and ``done`` when it ends in order."""
 
     def __init__(self, name: str, limit_s: float, forget: Callable[[Loop], None]) -> None:
         self.name = name
