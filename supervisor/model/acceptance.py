@@ -1,4 +1,5 @@
-"""How long an accepted restore holds every start back, and the sentence that says so. Pure; for ``plan`` and ``status``."""
+"""Says how long an accepted restore holds every start back, and in which sentence. Pure; used by ``plan`` and
+``status``."""
 
 from __future__ import annotations
 
@@ -8,13 +9,14 @@ from supervisor.model.seen import Found, Unreadable
 
 
 def wait_of_s(acceptance: Acceptance) -> float:
-    """The full wait of the longest lease in the store. One that no spec can have was not written by us: the cap then."""
+    """Returns the full wait of the longest lease in the store, in seconds. A value that no spec can have was
+    not written by a supervisor: the cap is used then."""
     believable = full_wait_s(LEASE_MIN_S) <= acceptance.wait_s <= full_wait_s(LEASE_MAX_S)
     return acceptance.wait_s if believable else full_wait_s(LEASE_MAX_S)
 
 
 def why_held(accepted: Found[Acceptance] | Unreadable) -> str:
-    """One sentence. No seconds that count down: it stands in an alarm."""
+    """Returns one sentence. It has no seconds that count down, because it stands in an alarm."""
     if isinstance(accepted, Unreadable):
         return f"nothing is started, for it can't be told when a restored registry was accepted: {accepted.reason}"
     record = accepted.record

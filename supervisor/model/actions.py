@@ -1,7 +1,8 @@
-"""Plan and actions: frozen values that leave no choice to the one who carries them out, each with its reason.
+"""Defines plan and actions: frozen values that leave no choice to the code that carries them out, each with
+its reason.
 
-Made by ``plan``, checked there, carried out by ``act``, printed by ``explain``. An action holds the very records, with
-versions, that it was decided on; its guards come from them.
+They are made by ``plan``, checked there, carried out by ``act`` and printed by ``explain``. An action holds
+the very records, with versions, that it was decided on; its guards come from them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from supervisor.model.view import Leftover
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """The full wait W went by on this sight of the lease (None: there was no lease)."""
+    """The full wait W went by while the lease was as in this observation (None: there was no lease)."""
 
     lease: Seen[Lease]
 
@@ -84,9 +85,11 @@ class SuspendExhausted:
 
 @dataclass(frozen=True, slots=True)
 class CleanUp:
-    """``dead``: no attempt of the name can be alive and no newer uid owns it: ownership and lease are cleaned too.
+    """Removes what an ended uid left behind. If ``dead`` is set, no attempt of the name can be alive and no
+    newer uid owns it: ownership and lease are cleaned too.
 
-    ``deletes_checkpoint``: the objects of its checkpoint are to be deleted, and its location stays claimed until then.
+    If ``deletes_checkpoint`` is set, the objects of its checkpoint are to be deleted, and its location stays
+    claimed until then.
     """
 
     name: str
@@ -104,7 +107,8 @@ Action: TypeAlias = Assign | Unassign | Drain | Revoke | Bury | Conclude | Suspe
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Why nothing is done about a job now. ``wait_s``: seconds until the plan would differ by time alone, if known."""
+    """Says why nothing is done about a job now. ``wait_s`` is the number of seconds until the plan would
+    differ by time alone, if that is known."""
 
     name: str
     why: str
@@ -115,7 +119,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """What a person should look at. ``job``: whose it is; None: it is about the whole. As text its name comes first."""
+    """Says what a person should look at. ``job`` is the job concerned; None means the cluster as a whole. As
+    text its name comes first."""
 
     text: str
     job: str | None = None
@@ -126,9 +131,10 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """At most one action per name. ``notes``: why the others wait.
+    """Holds the actions, at most one per name. ``notes`` says why the others wait.
 
-    ``waited_out``: the wait after this acceptance of a restored registry is over, which is to be written down.
+    ``waited_out`` is set when the wait after this acceptance of a restored registry is over, which is to be
+    recorded.
     """
 
     actions: tuple[Action, ...]

@@ -1,10 +1,12 @@
-"""What a value of a persisted record may be, beside its type: said in the type of the field, kept by ``records.codec``.
+"""Says what a value of a persisted record may be, beside its type. The bounds stand in the type of the field;
+``records.codec`` enforces them.
 
-A record is written by a shim, a command or a version of the software that is not this one, or by hand. A number without an
-end makes arithmetic raise wherever it is met, and a name with a slash in it leads a path out of its directory. So what is
-out of its bounds is no record at all: ``Corrupt``, and its own job's trouble (I9). The bounds are far beyond whatever is
-written in earnest, because an ownership that can't be believed stops its driver. A number without bounds of its own is
-within those of a signed 64-bit integer, or finite and below 10^18. Standard library only: a shim imports this.
+A record is written by a shim, a command or a version of the software that is not this one, or by hand. A
+number without a limit makes arithmetic raise wherever it is used, and a name with a slash in it leads a path
+out of its directory. So a value out of its bounds makes the record ``Corrupt``, which is the trouble of its
+own job (I9). The bounds are far beyond anything that is written in earnest, because an ownership that cannot
+be believed stops its driver. A number without bounds of its own is within those of a signed 64-bit integer,
+or finite and below 10^18. Standard library only: a shim imports this.
 """
 
 from __future__ import annotations
@@ -16,14 +18,14 @@ YEARS_10_S: Final = 3650 * 86_400.0
 
 
 class Within(NamedTuple):
-    """Both ends included."""
+    """Bounds a number; both ends are included."""
 
     low: float
     high: float
 
 
 class Like(NamedTuple):
-    """A regular expression that the whole text matches."""
+    """Bounds a text: the regular expression matches the whole of it."""
 
     pattern: re.Pattern[str]
 
@@ -35,7 +37,7 @@ Count: TypeAlias = Annotated[int, Within(0, 2**53)]
 Bytes: TypeAlias = Annotated[int, Within(0, 2**60)]
 Seconds: TypeAlias = Annotated[float, Within(0.0, YEARS_10_S)]
 SomeSeconds: TypeAlias = Annotated[float, Within(0.001, YEARS_10_S)]
-"""Of what is done again after so long: without any time in between it would be done for ever at once."""
+"""This is the type of a period: with a period of 0 the work would be repeated at once for ever."""
 Factor: TypeAlias = Annotated[float, Within(0.0, 1000.0)]
 
 _NAME: Final = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -43,12 +45,13 @@ _UID: Final = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _SUPERVISOR: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,126}"
 
 JobName: TypeAlias = Annotated[str, Like(re.compile(_NAME))]
-"""As ``spec.fields.Name``: it is a directory of logs, a part of keys in the store, and a path in ZooKeeper."""
+"""It has the form of ``spec.fields.Name``, because it is a directory of logs, a part of keys in the store,
+and a path in ZooKeeper."""
 Uid: TypeAlias = Annotated[str, Like(re.compile(_UID))]
 """With the number of the attempt it is the name of a run directory."""
 SupervisorId: TypeAlias = Annotated[str, Like(re.compile(_SUPERVISOR))]
-"""As ``settings.addresses.Word``."""
+"""It has the form of ``settings.addresses.Word``."""
 
 UidOrNone: TypeAlias = Annotated[str, Like(re.compile(f"(?:{_UID})?"))]
 SupervisorIdOrNone: TypeAlias = Annotated[str, Like(re.compile(f"(?:{_SUPERVISOR})?"))]
-"""Empty: there is none."""
+"""It is empty if there is none."""

@@ -1,9 +1,11 @@
-"""What the registry remembers of a job's checkpoint, so that no start takes nothing for a beginning. Pure, stdlib only.
+"""Keeps what the registry remembers of a job's checkpoint, so that no start takes an empty place for a
+beginning. Pure, stdlib only.
 
-It travels in the lease: the agent hands what it found to the shim (``Launch``), the shim renews it with what the queries
-commit, and when the lease goes (``clean_up``) it moves to the ownership record, which is never deleted. So it survives the
-loss of a host, and cancel and submit of the name. It is about one location; of those that the name used before, as much is
-kept as there is room for, so that a job which goes back to one is looked after there as well.
+It travels in the lease: the agent passes what it found to the shim (``Launch``), the shim renews it with what
+the queries commit, and when the lease is removed (``clean_up``) it moves to the ownership record, which is
+never deleted. So it survives the loss of a host, and cancel and submit of the name. It is about one location.
+Of the locations that the name used before, as much is kept as there is room for, so that a job which goes
+back to one of them is protected there as well.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ from supervisor.errors import InvalidInput
 from supervisor.model.location import digest
 
 QUERIES_MAX: Final = 8
-"""Words in all, those about other locations included: a lease has no room for more."""
+"""It bounds all pairs, those about other locations included: a lease has no room for more."""
 PLACE_CHARS: Final = 16
 BATCH_DIGITS_MAX: Final = 19
 
 
 class SeenQuery(NamedTuple):
-    """``batch_id``: the newest batch that was seen committed."""
+    """Names a query. ``batch_id`` is the newest batch that was seen committed."""
 
     id: str
     batch_id: int
@@ -30,11 +32,13 @@ class SeenQuery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointExpectation:
-    """``place``: of ``place_of``. ``queries``: one word per query that committed batches there, see ``queries_of``; the
-    oldest is given up beyond ``QUERIES_MAX``. ``accepted``: the acceptance of a fresh start that was taken last.
+    """Says what a start has to find. ``place`` is made by ``place_of``. ``queries`` has one pair (a text, see
+    ``queries_of``) for each query that committed batches there; beyond ``QUERIES_MAX`` the oldest is dropped.
+    ``accepted`` is the acceptance of a fresh start that was taken last.
 
-    ``elsewhere``: the same words behind the places where the name had its checkpoint before, ``<place> <query> <batch>``,
-    the latest last; the oldest are given up."""
+    ``elsewhere`` has the same pairs behind the places where the name had its checkpoint before, ``<place>
+    <query> <batch>``, the latest last; the oldest are dropped.
+    """
 
     place: str
     queries: tuple[str, ...] = ()
@@ -44,7 +48,8 @@ class CheckpointExpectation:
 
 
 def place_of(location: str) -> str:
-    """Short for a location, under any spelling; a record has little room. Empty for what is no location."""
+    """Returns a short key of a location, the same for every spelling of it, because a record has little room.
+    It is empty for what is no location."""
     try:
         return digest(location)[:PLACE_CHARS]
     except InvalidInput:
@@ -52,7 +57,7 @@ def place_of(location: str) -> str:
 
 
 def queries_of(remembered: CheckpointExpectation | None) -> tuple[SeenQuery, ...]:
-    """Words that are none (written by hand) are left out."""
+    """Returns the queries in the pairs. Texts that are no pairs (written by hand) are left out."""
     found = []
     for pair in remembered.queries if remembered is not None else ():
         query_id, _, batch = pair.rpartition(" ")
@@ -62,18 +67,19 @@ def queries_of(remembered: CheckpointExpectation | None) -> tuple[SeenQuery, ...
 
 
 def query_ids_at(remembered: CheckpointExpectation | None, place: str) -> frozenset[str]:
-    """Of the queries that were seen to commit batches at ``place``, here or before, as far as they are still known."""
+    """Returns the ids of the queries that were seen to commit batches at ``place``, now or before, as far as
+    they are still known."""
     pairs = _by_place(None, remembered).get(place, ())
     return frozenset(query.id for query in queries_of(CheckpointExpectation(place, pairs)))
 
 
 def pairs_of(seen: Iterable[SeenQuery]) -> tuple[str, ...]:
-    """For a record, as in ``CheckpointExpectation.queries``."""
+    """Returns the pairs for a record, as in ``CheckpointExpectation.queries``."""
     return with_batches(CheckpointExpectation(""), seen).queries
 
 
 def with_batches(remembered: CheckpointExpectation, seen: Iterable[SeenQuery]) -> CheckpointExpectation:
-    """``remembered`` with what was committed since; a batch id never goes back."""
+    """Returns ``remembered`` with what was committed since; a batch id never goes back."""
     known = {query.id: query.batch_id for query in queries_of(remembered)}
     for query in seen:
         known[query.id] = max(query.batch_id, known.pop(query.id, 0))  # the latest at the end
@@ -86,7 +92,7 @@ def with_batches(remembered: CheckpointExpectation, seen: Iterable[SeenQuery]) -
 
 
 def places_of(remembered: CheckpointExpectation | None) -> frozenset[str]:
-    """Where the name has committed batches, as far as it is still known."""
+    """Returns the places where the name has committed batches, as far as they are still known."""
     if remembered is None:
         return frozenset()
     here = {remembered.place} if remembered.queries else set()
@@ -100,10 +106,11 @@ def to_be_expected(
     older: CheckpointExpectation | None,
     begins_with: tuple[str, ...] = (),
 ) -> CheckpointExpectation | None:
-    """What a start has to find at ``location``. None: the job has no checkpoint.
+    """Returns what a start has to find at ``location``. ``location`` is None if the job has no checkpoint.
 
-    ``newest``: of the lease of the name; ``older``: of its ownership. ``acceptance``: of the reference, empty for none; it
-    is taken once: what is remembered names the one that was taken last. ``begins_with``: of the reference, too.
+    ``newest`` is from the lease of the name, ``older`` from its ownership. ``acceptance`` is from the
+    reference, and empty if there is none; it is taken once: what is remembered names the one that was taken
+    last. ``begins_with`` is from the reference, too.
     """
     place = place_of(location) if location else ""
     if not place:
@@ -123,9 +130,11 @@ def moved_to(
     newest: CheckpointExpectation | None,
     older: CheckpointExpectation | None,
 ) -> CheckpointExpectation:
-    """What a start has to find at ``location`` once a checkpoint with the queries ``seen`` was copied there for the job.
+    """Returns what a start has to find at ``location`` once a checkpoint with the queries ``seen`` was copied
+    there for the job.
 
-    What was known of that place before is void: it is another checkpoint now. ``newest``, ``older`` as above.
+    What was known of that place before is void, because it is another checkpoint now. ``newest`` and
+    ``older`` are as in ``to_be_expected``.
     """
     return _with_others(
         with_batches(CheckpointExpectation(place_of(location)), seen), _by_place(newest, older)
@@ -133,7 +142,8 @@ def moved_to(
 
 
 def forgotten(remembered: CheckpointExpectation | None, location: str) -> CheckpointExpectation | None:
-    """``remembered`` without the checkpoint at ``location``, which was deleted because its job asked for it."""
+    """Returns ``remembered`` without the checkpoint at ``location``, which was deleted because its job asked
+    for it."""
     place = place_of(location)
     if remembered is None or place not in places_of(remembered):
         return remembered
@@ -150,7 +160,7 @@ def _told_by(remembered: CheckpointExpectation | None) -> frozenset[str]:
 def _by_place(
     newest: CheckpointExpectation | None, older: CheckpointExpectation | None
 ) -> dict[str, tuple[str, ...]]:
-    """Words by place; the latest place first. Of two that know a place the newest is right."""
+    """Returns the pairs by place, the latest place first. If both know a place, the newest is right."""
     found: dict[str, tuple[str, ...]] = {}
     for each in (newest, older):
         if each is None:

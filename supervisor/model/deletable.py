@@ -1,6 +1,7 @@
-"""Which checkpoint locations may be deleted with all that is below them. Pure.
+"""Says which checkpoint locations may be deleted with everything below them. Pure.
 
-Asked at submit (a spec with ``checkpoint_on_cancel: delete``) and again by the leader before it deletes.
+It is asked at submit (a spec with ``checkpoint_on_cancel: delete``) and again by the leader before it
+deletes.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from supervisor.errors import InvalidInput
 from supervisor.model.location import normalise, overlaps
 
 BESIDE: Final = ".savepoints"
-"""How the directory ends that holds savepoints beside a checkpoint."""
+"""The name of a directory that holds savepoints beside a checkpoint ends like this."""
 
 STORE_DIRECTORIES: Final = ("specs", "artifacts", "epochs", "savepoints")
 
 
 def why_not_deletable(location: str | None, store: str | None = None) -> str | None:
-    """None: it may be. ``store``: URL of the cluster's store; what it holds is never inside of what is deleted."""
+    """Returns why the location may not be deleted; None if it may be. ``store`` is the URL of the cluster's
+    store, whose content is never deleted with a checkpoint."""
     if location is None:
         return "there is no checkpoint"
     try:
@@ -37,5 +39,5 @@ def why_not_deletable(location: str | None, store: str | None = None) -> str | N
 
 
 def holds_savepoints(key: str) -> bool:
-    """It, or a directory above it, is one of savepoints."""
+    """Returns whether it, or a directory above it, is one of savepoints."""
     return any(part.endswith(BESIDE) for part in key.split("/"))

@@ -1,9 +1,11 @@
-"""How much memory the next attempt of a job gets: as its spec says, or more after it ran out (``restart.memory_step``).
+"""Decides how much memory the next attempt of a job gets: as its spec says, or more after it ran out
+(``restart.memory_step``).
 
-Pure. Called by ``plan.place`` and ``plan.check`` (does it fit?), by the assignment that records it, and by ``show``. The
-rule: an attempt that ended with ``out_of_memory`` is followed by one with ``memory_step`` times its driver memory, at most
-``memory_max``, and that stays: over restarts, moves and failovers, over ``suspend``, ``resume`` and ``restart`` (it is what
-the job turned out to need). A new revision, or a new submit, begins again with what its spec says.
+Pure. Called by ``plan.place`` and ``plan.check`` (does it fit?), by the assignment that records it, and by
+``show``. The rule is: an attempt that ended with ``out_of_memory`` is followed by one with ``memory_step``
+times its driver memory, at most ``memory_max``. The raised memory stays over restarts, moves and failovers,
+and over ``suspend``, ``resume`` and ``restart``, because it is what the job turned out to need. A new
+revision, or a new submit, begins again with what its spec says.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ _UNITS: Final = {"b": 1, "k": 1024, "m": MIB, "g": 1024**3, "t": 1024**4, "p": 1
 
 @dataclass(frozen=True, slots=True)
 class DriverMemory:
-    """Bytes. ``driver``: what spark.driver.memory is set to, 0: it is left to the spec. ``raised``: how many times.
+    """Holds sizes in bytes. ``driver`` is what spark.driver.memory is set to; if it is 0, that is left to the
+    spec. ``raised`` is how many times it was raised.
 
-    ``whole``: what the attempt occupies on its host: as declared, and as much more as the driver has more.
+    ``whole`` is what the attempt occupies on its host: as declared, and as much more as the driver has more.
     """
 
     driver: int
@@ -37,7 +40,7 @@ class DriverMemory:
 
 
 def next_memory(job: JobRef, own: Ownership) -> DriverMemory:
-    """Of the attempt that would be assigned now."""
+    """Returns the memory of the attempt that would be assigned now."""
     policy, base, declared = job.terms.restart, job.terms.driver_memory, job.terms.memory
     if policy.memory_step is None or policy.memory_max is None or base <= 0:
         return DriverMemory(0, 0, declared)
@@ -53,7 +56,7 @@ def next_memory(job: JobRef, own: Ownership) -> DriverMemory:
 
 
 def raise_of_memory(job: JobRef, own: Ownership) -> str | None:
-    """For ``show``: what the present or latest attempt has, if it is more than the spec says."""
+    """Returns, for ``show``, what the present or latest attempt has, if that is more than the spec says."""
     if own.uid != job.uid or own.revision != job.revision or not own.raised:
         return None
     base = as_spark_size(job.terms.driver_memory)
@@ -65,12 +68,13 @@ def times(number: int) -> str:
 
 
 def as_spark_size(size_bytes: int) -> str:
-    """In a unit that the JVM takes, the largest that is exact; below one MiB is rounded up."""
+    """Returns the size in the largest unit of the JVM that is exact; a size below one MiB is rounded up."""
     mebibytes = math.ceil(size_bytes / MIB)
     return f"{mebibytes // 1024}g" if mebibytes and mebibytes % 1024 == 0 else f"{mebibytes}m"
 
 
 def spark_size_bytes(text: str) -> int | None:
-    """As Spark reads spark.driver.memory: a bare number means MiB. None: it is no size."""
+    """Returns the bytes as Spark reads spark.driver.memory: a bare number means MiB. It returns None if the
+    text is no size."""
     match = _SPARK_SIZE.fullmatch(text)
     return None if match is None else int(match[1]) * _UNITS[(match[2] or "m").lower()]

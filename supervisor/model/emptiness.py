@@ -1,4 +1,5 @@
-"""What is known about a driver tree after a kill. "Dead" means ``EMPTY`` (protocol §7.4), and only that is a proof."""
+"""Says what is known about a driver tree after a kill. "Dead" means ``EMPTY`` (protocol §7.4), and only that
+is a proof."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from enum import StrEnum
 
 
 class Emptiness(StrEnum):
-    """``UNPROVABLE``: nothing was seen, or nothing can be known; whoever waits for the tree has to wait the full time."""
+    """Is what a check of the tree found. After ``UNPROVABLE`` nothing was seen, or nothing can be known; a
+    leader that waits for the tree has to wait the full time."""
 
     EMPTY = "empty"
     POPULATED = "populated"

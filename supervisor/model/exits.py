@@ -1,7 +1,9 @@
-"""Why did the driver end? The evidence → a cause, and one sentence for humans. Decided by table, first row that fits.
+"""Classifies why a driver ended: from the evidence to a cause, and one sentence for humans. It is decided by
+a table; the first row that fits counts.
 
-Pure and of the standard library only: the shim calls it once its driver tree is proven empty. The words searched for
-are Spark's own (spark.md S14): an error class or an exception name in a report of the bootstrap, or in the end of the log.
+Pure and of the standard library only: the shim calls it once its driver tree is proven empty. The texts
+searched for are Spark's own (spark.md S14): an error class or an exception name in a report of the bootstrap,
+or in the end of the log.
 """
 
 from __future__ import annotations
@@ -21,17 +23,20 @@ from supervisor.model.secret import covered
 
 REASON_MAX_BYTES: Final = 400
 SHELL_SIGNAL_BASE: Final = 128
-"""A shell, and a JVM whose Python child was killed, exit with 128 + the signal (measured: 137 after SIGKILL)."""
+"""A shell, and a JVM whose Python child was killed, exit with 128 + the signal (measured: 137 after SIGKILL).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ExitEvidence:
-    """``status``: of the tree's root, exit code or −signal; None if nobody could wait for it.
+    """Holds the evidence of an end. ``status`` is that of the tree's root, an exit code or −signal; it is
+    None if nobody could wait for it.
 
-    ``stop_requested``: in any way, before the exit. ``killed_for``: what we killed it for, with the sentence.
-    ``begun``: the application was seen to run; None: it is not of the reporting kind. ``error``: the last ``error``
-    report, or ``""``. ``tail``: the end of the driver's output. ``oom``: whom the kernel killed for lack of memory
-    meanwhile (``shim.oom``); None: not known. ``refused``: why the application was not let begin; None: it was.
+    ``stop_requested`` means in any way, before the exit. ``killed_for`` is what the supervisor killed it for,
+    with the sentence. ``begun`` says that the application was seen to run; it is None if the driver does not
+    report. ``error`` is the last ``error`` report, or ``""``. ``tail`` is the end of the driver's output.
+    ``oom`` is whom the kernel killed for lack of memory meanwhile (``shim.oom``); None if that is not known.
+    ``refused`` is why the application was not let begin; None if it was.
     """
 
     status: int | None
@@ -46,19 +51,19 @@ class ExitEvidence:
 
     @property
     def signal(self) -> int | None:
-        """The signal that ended it, also when a shell or JVM passed it on as an exit code."""
+        """Returns the signal that ended it, also when a shell or JVM passed it on as an exit code."""
         if self.status is None:
             return None
         number = -self.status if self.status < 0 else self.status - SHELL_SIGNAL_BASE
         return number if number in signal.valid_signals() else None
 
     def mentions(self, words: tuple[str, ...]) -> str | None:
-        """The first of ``words`` that the report or the log holds."""
+        """Returns the first of ``words`` that the report or the log holds."""
         return next((word for word in words if word in self.error or word in self.tail), None)
 
 
 class ExitVerdict(NamedTuple):
-    """``permanent``: trying again cannot help (quarantine)."""
+    """Holds the cause and its sentence. If ``permanent`` is set, trying again cannot help (quarantine)."""
 
     cause: Cause
     reason: str
@@ -75,13 +80,13 @@ OTHER_WRITER: Final = re.compile(
     r"checkpoint fence: \S*?/([^/\s]+/[^/\s]+) was written by "
     r"\[(?:job=(\S+) uid=(\S+) attempt=(\d+) host=([^\]\s]+)|[^\]]*)\](?: at ([^,\n]{1,40}))?"
 )
-"""What our checkpoint manager says of the object that was there first (``spark.fence``)."""
+"""It matches what the checkpoint manager of ``spark.fence`` says of the object that was there first."""
 
 ENTRY_TAKEN: Final = re.compile(
     r"FileAlreadyExistsException: (?=[^\n]{0,400}?already exists)[^\n]{0,400}?/((?:offsets|commits|sources/\d+)/\d+)\b"
 )
-"""What another manager that writes no entry twice (Spark's for cloud stores) says when somebody else's came between its look
-and its write: Spark itself takes that for an error like any other."""
+"""It matches what another manager that writes no entry twice (Spark's for cloud stores) says when another
+writer's entry came between its check and its write: Spark itself takes that for an error like any other."""
 
 NOT_EXECUTABLE_WORDS: Final = (
     "command not found",
@@ -90,7 +95,7 @@ NOT_EXECUTABLE_WORDS: Final = (
     "not executable",
 )
 NOT_EXECUTABLE: Final = (126, 127)
-"""What a shell exits with when it cannot run a command: spark-submit is a script that looks for Java."""
+"""A shell exits with these when it cannot run a command: spark-submit is a script that looks for Java."""
 
 CRASHED: Final = re.compile(
     r"A fatal error has been detected by the Java Runtime Environment:\s*\n(?:#\s*\n)*#\s+(Internal Error|SIG\w+)"
@@ -108,11 +113,11 @@ HINTS: Final = {
     "Unable to load credentials from any": "no AWS credentials in the environment of the supervisor",
     "java.net.BindException": "no free port: raise spark.port.maxRetries or set spark.ui.enabled=false",
 }
-"""Words of the log → what they usually mean, for the beginning of the sentence."""
+"""It maps texts of the log to what they usually mean, for the beginning of the sentence."""
 
 
 def classify(evidence: ExitEvidence) -> ExitVerdict:
-    """The cause of an exit."""
+    """Returns the cause of an exit."""
     for applies, verdict in _TABLE:
         if applies(evidence):
             found = verdict(evidence)
@@ -143,7 +148,8 @@ def _refused(e: ExitEvidence) -> ExitVerdict:
 
 
 def _ours(e: ExitEvidence) -> ExitVerdict:
-    """An application that stands still for want of memory is still one that stood still, but the advice is the same."""
+    """Judges a driver that the supervisor killed. An application that stands still for want of memory still
+    counts as one that stood still, but the advice is about memory."""
     assert e.killed_for is not None
     cause, reason = e.killed_for
     advice = (
@@ -153,7 +159,7 @@ def _ours(e: ExitEvidence) -> ExitVerdict:
 
 
 def _other_writer(e: ExitEvidence) -> str:
-    """Who it was, as far as the storage fence knows; else empty."""
+    """Returns who the other writer was, as far as the storage fence knows; else an empty text."""
     found = OTHER_WRITER.search(e.error) or OTHER_WRITER.search(e.tail)
     if found is None:
         return ""
@@ -163,7 +169,7 @@ def _other_writer(e: ExitEvidence) -> str:
 
 
 def _taken(e: ExitEvidence) -> str:
-    """The log entry that somebody else wrote first; else empty."""
+    """Returns the log entry that another writer wrote first; else an empty text."""
     found = ENTRY_TAKEN.search(e.error) or ENTRY_TAKEN.search(e.tail)
     return found[1] if found is not None else ""
 
@@ -185,7 +191,8 @@ def _conflict(e: ExitEvidence) -> ExitVerdict:
 
 
 REFUSED_MEMORY: Final = re.compile(r"(System|Executor) memory (\d{1,16}) must be at least (\d{1,16})")
-"""Spark's memory manager at the start (INVALID_DRIVER_MEMORY, INVALID_EXECUTOR_MEMORY; older ones have the words alone)."""
+"""It matches what Spark's memory manager says at the start (INVALID_DRIVER_MEMORY, INVALID_EXECUTOR_MEMORY;
+older Sparks have the sentence alone)."""
 
 
 def _refused_memory(e: ExitEvidence) -> re.Match[str] | None:
@@ -193,7 +200,7 @@ def _refused_memory(e: ExitEvidence) -> re.Match[str] | None:
 
 
 def _impossible_memory(e: ExitEvidence) -> ExitVerdict:
-    """The same settings are refused at each start: no restart helps, only a person does."""
+    """Judges settings that are refused at each start: no restart helps, only a person does."""
     found = _refused_memory(e)
     assert found is not None
     whose = "driver" if found[1] == "System" else "executor"
@@ -205,8 +212,9 @@ def _impossible_memory(e: ExitEvidence) -> ExitVerdict:
 
 
 def _short_of_memory(e: ExitEvidence) -> str | None:
-    """What ran out and which setting to raise, if anything says that it was memory. A word counts more than a counter:
-    it tells whose memory it was. Without any counter a SIGKILL that nobody of ours sent is most likely the kernel's."""
+    """Returns what ran out and which setting to raise, if anything shows that it was memory. A text of the
+    driver counts more than a counter, because it tells whose memory it was. Without any counter, a SIGKILL
+    that the supervisor did not send is most likely the kernel's."""
     of_error = out_of_memory.advice_in(e.error, e.tail)
     if of_error is not None:
         return of_error
@@ -241,7 +249,7 @@ def _killed(e: ExitEvidence) -> ExitVerdict:
 
 
 def _crashed(e: ExitEvidence) -> ExitVerdict:
-    """The JVM's own last words: which signal, in which library."""
+    """Judges a crash by the JVM's own last lines: which signal, in which library."""
     crash = CRASHED.search(e.tail)
     assert crash is not None
     frame = CRASH_FRAME.search(e.tail)
@@ -285,7 +293,7 @@ _TABLE: Final[tuple[tuple[Callable[[ExitEvidence], bool], Callable[[ExitEvidence
 
 
 def how(status: int | None) -> str:
-    """``exit code 1`` or ``killed by SIGKILL``."""
+    """Returns a text such as ``exit code 1`` or ``killed by SIGKILL``."""
     if status is None:
         return "exit code unknown"
     number = -status if status < 0 else status - SHELL_SIGNAL_BASE
@@ -304,9 +312,11 @@ _SPARK_TALK: Final = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:INFO|DEBUG|TR
 
 
 def reported_error(evidence: ExitEvidence) -> str:
-    """What the application said of its end: its report, else the last line of the log that names an error.
+    """Returns what the application reported of its end: its report, else the last line of the log that names
+    an error.
 
-    Without either its last words, unless it left by ``sys.exit``; Spark's own talk of an orderly end says nothing.
+    Without either it returns the last line, unless the application left by ``sys.exit``; what Spark logs at
+    an orderly end says nothing.
     """
     left = evidence.error.startswith("SystemExit")
     if evidence.error and not left:

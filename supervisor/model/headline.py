@@ -1,7 +1,8 @@
-"""The shortest true form of why an attempt failed: the error once, without what wraps it. Pure; for ``list``.
+"""Shortens why an attempt failed to the error itself, once, without what wraps it. Pure; used by ``list``.
 
-What is stored of a failure (``exits``) has the advice first, then how the driver ended, then the error's own words, which
-say it again: Spark wraps the error of an application, py4j that of Spark, and a traceback follows. ``show`` has all of it.
+What is stored of a failure (``exits``) has the advice first, then how the driver ended, then the error's own
+text, which repeats it: Spark wraps the error of an application, py4j that of Spark, and a traceback follows.
+``show`` has all of it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 HOW: Final = r"(?:exit code (?:\d+|unknown)|killed by SIG\w+(?: \(exit code \d+\))?)"
 _EVIDENCE: Final = re.compile(rf"; {HOW}(?::.*)?$", re.DOTALL)
-"""Behind an advice it says nothing that a person needs in order to follow it."""
+"""Behind an advice it says nothing that a person needs in order to follow the advice."""
 _EXIT_CODE: Final = re.compile(r" \(exit code \d+\)$")
 _ENDED: Final = re.compile(rf"({HOW}): (?=\S)")
 _AGAIN: Final = re.compile(
@@ -38,7 +39,7 @@ _SPENT_FIRST: Final = re.compile(rf"({_SPENT}): (.+)", re.DOTALL)
 
 
 def headline(reason: str) -> str:
-    """``reason`` of a failure in its shortest true form."""
+    """Returns the ``reason`` of a failure in its shortest true form."""
     first, then = _SPENT_FIRST.fullmatch(reason), _THEN_SPENT.fullmatch(reason)
     if first is not None:
         return f"{headline(first[2])}; {first[1]}"
@@ -57,7 +58,7 @@ def _core(reason: str) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """The error that is wrapped in others of its own kind, without the traceback."""
+    """Returns the error that is wrapped in others of its own kind, without the traceback."""
     text = _PACKAGE.sub("", _AGAIN.sub("", text, count=1)).strip() or text
     for _ in range(8):
         shorter = text

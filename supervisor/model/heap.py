@@ -1,4 +1,5 @@
-"""Can a driver with this heap start at all, and does what the job declares hold it? Pure; for ``submit`` and ``doctor``.
+"""Judges whether a driver with its heap can start at all, and whether what the job declares holds it. Pure; for ``submit``
+and ``doctor``.
 
 Spark refuses a driver whose ``Runtime.maxMemory`` is below 1.5 times its reserved 300 MiB (UnifiedMemoryManager:
 INVALID_DRIVER_MEMORY). With G1 that is -Xmx itself; the serial and the parallel collector keep a survivor space back
@@ -19,20 +20,22 @@ _OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOpt
 _TESTING: Final = "spark.testing"
 
 JVM_BYTES: Final = 192 * MIB
-"""Beside its heap a driver's JVM holds metaspace, compiled code, stacks of threads and direct buffers: with a heap of 480
-MiB it was seen at 663 MB as a whole. At least so much, or a tenth of the heap."""
+"""Beside its heap a driver's JVM holds metaspace, compiled code, stacks of threads and direct buffers: with a
+heap of 480 MiB it was seen at 663 MB as a whole. At least so much is counted, or a tenth of the heap."""
 PYTHON_BYTES: Final = 128 * MIB
-"""The driver's Python with pyspark imported, and what forks its workers; not the data that an application holds there."""
+"""It counts the driver's Python with pyspark imported, and what forks its workers, but not the data that an
+application holds there."""
 
 
 def least_bytes(conf: Mapping[str, str]) -> int:
-    """The smallest heap with which Spark starts, as far as the job chooses its collector."""
+    """Returns the smallest heap with which Spark starts, as far as the job chooses its collector."""
     options = " ".join(conf.get(key, "") for key in _OPTIONS)
     return max((least for words, least in _LEAST_WITH.items() if words in options), default=LEAST_BYTES)
 
 
 def why_impossible(conf: Mapping[str, str]) -> str | None:
-    """Why Spark would refuse to start with the heap in ``conf``; None: it would not, or nothing is known of it."""
+    """Returns why Spark would refuse to start with the heap in ``conf``; None if it would not, or if nothing
+    is known of it."""
     heap = spark_size_bytes(conf.get(PROPERTY, ""))
     least = least_bytes(conf)
     if heap is None or heap >= least or any(key.startswith(_TESTING) for key in conf):
@@ -41,12 +44,13 @@ def why_impossible(conf: Mapping[str, str]) -> str | None:
 
 
 def needed_bytes(heap: int, *, python: bool) -> int:
-    """What a driver with ``heap`` bytes of heap takes of its host when the heap is full."""
+    """Returns what a driver with ``heap`` bytes of heap takes of its host when the heap is full."""
     return heap + max(JVM_BYTES, heap // 10) + (PYTHON_BYTES if python else 0)
 
 
 def why_short(conf: Mapping[str, str], declared: int, *, python: bool) -> Complaint | None:
-    """Why ``resources.memory`` does not hold the driver; None: it does, or the heap is not said."""
+    """Returns why ``resources.memory`` does not hold the driver; None if it does, or if the heap is not
+    given."""
     heap = spark_size_bytes(conf.get(PROPERTY, ""))
     if heap is None or declared >= needed_bytes(heap, python=python):
         return None

@@ -1,13 +1,13 @@
-"""The older part of a job's history: what no longer stands in ``history`` of its records, in one short text (``earlier``).
+"""Keeps the older part of a job's history, which no longer stands in ``history`` of its records, in one text (``earlier``).
 
 A record has 4 KiB, and there may be 10,000 jobs: the newest entries stand there plainly, for every version and for what the
-software itself asks of them; the older ones are folded and packed here by whoever moves them out (the leader with its
-writes, ``registry.older_history``). Failures in a row that are alike become one entry with their number, and attempts of it
-are not told one by one. What is packed is for people: nothing is decided by it, and whatever can't be read is no entry.
+software itself asks of them. The older ones are folded and packed here when they are moved out (by the leader with its
+writes, ``registry.older_history``). Failures in a row that are alike become one entry with their number, and its attempts
+are not listed one by one. What is packed is for people: nothing is decided by it, and what cannot be read is no entry.
 
-Why in the record itself: it moves with it in the same multi, so that it is as safe as the attempt's end that it tells of,
-whoever leads; no request, guard or znode is added to the protocol; and an older version keeps the field as one that it does
-not know, while it goes on with the plain entries. A znode of its own would be a new write in every multi of the leader, and
+It stands in the record itself for these reasons: it moves with the record in the same multi, so that it is as safe as the
+end of the attempt that it describes, whoever leads; no request, guard or znode is added to the protocol; and an older
+version keeps the field as one that it does not know, while it goes on with the plain entries. A znode of its own would be a new write in every multi of the leader, and
 an object in the store would be lost when that is down, which is when jobs fail.
 
 Pure; stdlib only.
@@ -28,7 +28,8 @@ from supervisor.model.records import DETAIL_MAX_BYTES, PLANNED_CAUSES, Cause, En
 
 FAILURES: Final = frozenset(cause.value for cause in Cause if cause not in PLANNED_CAUSES)
 ENTRIES_KEPT: Final = 100
-"""So many are kept even where their details have to be cut for it; up to ``ENTRIES_MAX`` while there is room."""
+"""So many entries are kept even where their details have to be cut for it, and up to ``ENTRIES_MAX`` while
+there is room."""
 
 ENTRIES_MAX: Final = 200
 
@@ -54,9 +55,9 @@ _NUMBER: Final = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series(Entry):
-    """Failures alike, one attempt after the other; the entry itself is the first of them.
+    """Holds failures that are alike, one attempt after the other; the entry itself is the first of them.
 
-    ``omitted``: so many entries after it found no room.
+    For ``omitted`` entries after it there was no room.
     """
 
     count: int = 1
@@ -65,12 +66,12 @@ class Series(Entry):
     omitted: int = 0
 
     def covers(self, entry: Entry) -> bool:
-        """Of an attempt after the first, which is not told on its own."""
+        """Returns whether the entry is of an attempt after the first, which is not listed on its own."""
         return self.attempt < entry.attempt <= self.last_attempt and entry.event in {self.event, *_ROUTINE}
 
 
 def same_words(detail: str) -> str:
-    """``detail`` without what differs between failures that are alike: a pid, a port, a duration."""
+    """Returns ``detail`` without what differs between failures that are alike: a pid, a port, a duration."""
     return _NUMBER.sub("#", detail)
 
 
@@ -79,7 +80,8 @@ def is_failure(entry: Entry) -> bool:
 
 
 def first_failure(entries: Iterable[Entry]) -> Entry | None:
-    """The first failure of the newest series in ``entries``, which are oldest first; None: it has none."""
+    """Returns the first failure of the newest series in ``entries``, which are oldest first; None if there is
+    none."""
     first: Entry | None = None
     for entry in entries:
         if entry.event in _NEW_SERIES:
@@ -93,7 +95,8 @@ def first_failure(entries: Iterable[Entry]) -> Entry | None:
 
 
 def put_aside(entries: Iterable[Entry], earlier: str, uid: str, max_bytes: int) -> str:
-    """``earlier`` of ``uid`` and after it ``entries``, in at most ``max_bytes``. What another uid left there goes."""
+    """Returns ``earlier`` of ``uid`` and after it ``entries``, in at most ``max_bytes``. What another uid
+    left there is dropped."""
     items = _items(earlier, uid)
     for entry in entries:
         _add(items, entry)
@@ -101,7 +104,7 @@ def put_aside(entries: Iterable[Entry], earlier: str, uid: str, max_bytes: int) 
 
 
 def opened(earlier: str, uid: str) -> tuple[Entry, ...]:
-    """The entries in ``earlier``, oldest first, if it is about ``uid``. Never raises."""
+    """Returns the entries in ``earlier``, oldest first, if it is about ``uid``. It never raises."""
     return tuple(
         item
         if item.count > 1 or item.omitted
@@ -111,7 +114,8 @@ def opened(earlier: str, uid: str) -> tuple[Entry, ...]:
 
 
 def _add(items: list[Series], entry: Entry) -> None:
-    """Behind the others, or into the last of them: what led to a failure like the one before goes with it."""
+    """Adds an entry behind the others, or into the last of them: what led to a failure like the one before
+    goes with it."""
     detail = clip(entry.detail, DETAIL_MAX_BYTES)
     new = Series(
         at=clip(entry.at, _WORD_BYTES),
@@ -138,7 +142,8 @@ def _alike(before: Series, entry: Entry) -> bool:
 
 
 def _fitting(items: list[Series], uid: str, max_bytes: int) -> str:
-    """As much of ``items`` as fits: the oldest go while there are enough, then details are cut, then the oldest again."""
+    """Returns as much of ``items`` as fits: the oldest are dropped while there are enough, then details are
+    cut, then the oldest are dropped again."""
     while len(items) > ENTRIES_MAX:
         _drop_one(items)
     text = _packed(items, uid)
@@ -162,7 +167,7 @@ def _fitting(items: list[Series], uid: str, max_bytes: int) -> str:
 
 
 def _drop_one(items: list[Series]) -> None:
-    """The oldest, but the first failure of a series stays as long as anything after it does."""
+    """Drops the oldest, but the first failure of a series stays as long as anything after it does."""
     end = next((n for n, item in enumerate(items) if n and item.event in _NEW_SERIES), len(items))
     if end > 1 and next(_firsts(items[:end]), None) == 0:
         gone = items.pop(1)
@@ -172,7 +177,7 @@ def _drop_one(items: list[Series]) -> None:
 
 
 def _firsts(items: Sequence[Entry]) -> Iterator[int]:
-    """Where the first failure of each series is."""
+    """Yields the position of the first failure of each series."""
     is_next = True
     for n, item in enumerate(items):
         if item.event in _NEW_SERIES:
@@ -186,7 +191,7 @@ def _firsts(items: Sequence[Entry]) -> Iterator[int]:
 
 
 def _packed(items: Sequence[Series], uid: str) -> str:
-    """Column by column, times and attempts as differences: that is what compresses well."""
+    """Packs column by column, with times and attempts as differences, because that compresses well."""
     if not items:
         return ""
     ats: list[int | str] = []
@@ -215,7 +220,8 @@ def _packed(items: Sequence[Series], uid: str) -> str:
 
 
 def _items(earlier: str, uid: str) -> list[Series]:
-    """Of anybody's text: what is not plainly ours is nothing."""
+    """Unpacks a text that anybody may have written: whatever does not have exactly the form of ``_packed``
+    yields nothing."""
     if not earlier:
         return []
     try:
@@ -268,7 +274,7 @@ def _count(value: Any) -> int:
 
 
 def _milliseconds(at: str) -> int | None:
-    """Since the epoch, if ``at`` is just what ``_iso`` makes of it."""
+    """Returns the milliseconds since the epoch, if ``at`` has exactly the form that ``_iso`` makes."""
     try:
         found = datetime.fromisoformat(at)
         at_ms = int(found.replace(microsecond=0).timestamp()) * 1000 + found.microsecond // 1000
@@ -278,6 +284,6 @@ def _milliseconds(at: str) -> int | None:
 
 
 def _iso(at_ms: int) -> str:
-    """As ``clock.wall_iso``, from a whole number."""
+    """Returns the text as ``clock.wall_iso`` does, from a whole number."""
     seconds, milliseconds = divmod(at_ms, 1000)
     return f"{datetime.fromtimestamp(seconds, UTC).strftime('%Y-%m-%dT%H:%M:%S')}.{milliseconds:03d}Z"

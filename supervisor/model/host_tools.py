@@ -1,8 +1,9 @@
-"""The programs that are the host's own affair: a job's ``env`` does not choose them. Pure.
+"""Names the programs that belong to the host alone: a job's ``env`` does not choose them. Pure.
 
-The supervisor itself executes Spark and Java (the storage fence is compiled, ``savepoint verify --deep`` reads state),
-outside of lease and containment: what a job named there would run as the supervisor. So ``submit`` refuses such an ``env``.
-Jobs that an older version registered keep it in their specs; for them the variables count as not given.
+The supervisor itself executes Spark and Java (the storage fence is compiled, ``savepoint verify --deep``
+reads state), outside of lease and containment: what a job named there would run as the supervisor. So
+``submit`` refuses such an ``env``. Jobs that an older version registered keep it in their specs; for them the
+variables count as not given.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ _HOSTS: Final = (
 
 
 def of_host(env: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables of a job's ``env`` that do not count."""
+    """Returns the variables of a job's ``env`` that do not count."""
     return tuple(name for name in HOST_ONLY if name in env)
 
 
 def without(env: Mapping[str, str]) -> dict[str, str]:
-    """``env`` as far as it counts."""
+    """Returns ``env`` as far as it counts."""
     return {name: value for name, value in env.items() if name not in HOST_ONLY}
 
 
 def why_refused(env: Mapping[str, str]) -> str | None:
-    """Why a job with this ``env`` is not registered; None: it may be."""
+    """Returns why a job with this ``env`` is not registered; None if it may be."""
     named = of_host(env)
     return f"env must not set {' and '.join(named)}: {_HOSTS}; remove that from env" if named else None
 
 
 def why_ignored(env: Mapping[str, str]) -> str | None:
-    """What is said of a registered job with this ``env``; None: all of it counts."""
+    """Returns what is said of a registered job with this ``env``; None if all of it counts."""
     named = of_host(env)
     return f"{' and '.join(named)} ignored: {_HOSTS}" if named else None

@@ -1,7 +1,9 @@
-"""All that a shim needs to run one attempt: written by the agent into the run directory, read by the shim.
+"""Defines everything that a shim needs to run one attempt: the agent writes it into the run directory, and
+the shim reads it.
 
-The hand-over between ``spark`` (what to execute) and ``shim`` (how to keep it within its lease). Stdlib only, because
-the shim imports it. The file has mode 0600: ``env`` may carry secrets, which never appear in argv.
+It is the hand-over between ``spark`` (what to execute) and ``shim`` (how to keep it within its lease). Stdlib
+only, because the shim imports it. The file has mode 0600: ``env`` may carry secrets, which never appear in
+argv.
 """
 
 from __future__ import annotations
@@ -14,20 +16,23 @@ from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import Assignment
 
 CHECKPOINT = "SPARK_SUPERVISOR_CHECKPOINT"
-"""In the environment of every driver."""
+"""It is in the environment of every driver."""
 
 GATE = "SPARK_SUPERVISOR_GATE"
-"""In the environment of a driver whose application waits for a word of the host's supervisor: the file with that word."""
+"""It is in the environment of a driver whose application waits for the start verdict of the host's
+supervisor, and names the file with that verdict."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """``argv``/``env``/``cwd``: the driver, executed without a shell. Times in seconds.
+    """Describes one attempt. ``argv``, ``env`` and ``cwd`` are the driver, which is executed without a shell.
+    Times are in seconds.
 
-    ``reports``: the driver runs our bootstrap and says when it has begun (PySpark); else the supervisor of the host
-    looks at the checkpoint's commit log and tells the shim (JVM applications). ``cgroup``: absolute directory of the
-    attempt's own cgroup v2, or None where there is none. ``not_fenced``: why a driver with its checkpoint on S3 starts
-    without the storage fence; empty: it has it, or needs none.
+    If ``reports`` is set, the driver runs the supervisor's bootstrap and reports when it has begun (PySpark);
+    else the supervisor of the host reads the checkpoint's commit log and reports to the shim (JVM
+    applications). ``cgroup`` is the absolute directory of the attempt's own cgroup v2, or None where there is
+    none. ``not_fenced`` says why a driver with its checkpoint on S3 starts without the storage fence; it is
+    empty if the driver has the fence, or needs none.
     """
 
     cluster: str
@@ -59,10 +64,11 @@ class Launch:
 
     @property
     def checkpoint(self) -> str | None:
-        """Its location as the driver was told it, for Spark; None: the job has none."""
+        """Returns the location of the checkpoint as the driver was given it, for Spark; None if the job has
+        none."""
         return self.env.get(CHECKPOINT) or None
 
     @property
     def is_held(self) -> bool:
-        """Its application waits at the gate until its checkpoint was looked at."""
+        """Returns whether its application waits at the start barrier until its checkpoint was examined."""
         return GATE in self.env

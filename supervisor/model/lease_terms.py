@@ -1,22 +1,25 @@
-"""The numbers of the lease (protocol §7), in one place for the shim, its twin, the guardian and the planner. Pure.
+"""Computes the numbers of the lease (protocol §7), in one place for the shim, its twin, the guardian and the
+planner. Pure.
 
-D = lease length, r = renewal period, K = time to kill a tree, ρ = clock-rate error, p = period of twin and guardian.
-All in seconds; instants are CLOCK_BOOTTIME of the host that computes them.
+D is the lease length, r the renewal period, K the time to kill a tree, ρ the clock-rate error, and p the
+period of twin and guardian. All are in seconds; instants are CLOCK_BOOTTIME of the host that computes them.
 """
 
 from __future__ import annotations
 
 KILL_TIME_S = 2.0
-"""K: an upper bound of the time from the first signal to the empty tree; measured at each kill, an alarm when above."""
+"""This is K, an upper bound of the time from the first signal to the empty tree; it is measured at each kill,
+and a longer time is an alarm."""
 
 CLOCK_RATE_ERROR = 0.001
-"""ρ: how much two healthy clocks may differ in rate."""
+"""This is ρ, by how much two healthy clocks may differ in rate."""
 
 SECOND_KILLER_PERIOD_S = 0.5
-"""p ≤ K/2: twin and guardian act at deadline − p when the shim is alive but has not acted."""
+"""This is p ≤ K/2: twin and guardian act at deadline − p when the shim is alive but has not acted."""
 
 SHIM_AHEAD_S = 2 * SECOND_KILLER_PERIOD_S
-"""2p: how long before its deadline a shim kills, so that it comes before the twin and can still record the exit."""
+"""This is 2p, how long before its deadline a shim kills, so that it acts before the twin and can still record
+the exit."""
 
 LEASE_MIN_S = 5.0
 LEASE_MAX_S = 300.0
@@ -24,33 +27,36 @@ STOP_GRACE_MAX_S = 3600.0
 
 
 def renew_period_s(lease_s: float) -> float:
-    """r = D/6."""
+    """Returns r = D/6."""
     return lease_s / 6
 
 
 def deadline_at_s(sent_at_s: float, lease_s: float) -> float:
-    """When the driver tree must be killed: the *sending* of the last claim or renewal that committed, + D − K."""
+    """Returns when the driver tree must be killed: the *sending* of the last claim or renewal that committed,
+    + D − K."""
     return sent_at_s + lease_s - KILL_TIME_S
 
 
 def full_wait_s(lease_s: float) -> float:
-    """W = D(1+2ρ)+K: after a lease has been silent for so long, its driver tree is gone."""
+    """Returns W = D(1+2ρ)+K: after a lease has been silent for so long, its driver tree is gone."""
     return lease_s * (1 + 2 * CLOCK_RATE_ERROR) + KILL_TIME_S
 
 
 def shim_acts_at_s(deadline_at_s: float) -> float:
-    """When a living shim kills its driver: deadline − 2p.
+    """Returns when a living shim kills its driver: deadline − 2p.
 
-    Before the second killers, which would kill the shim first and with it the tombstone that spares everybody the wait.
+    That is before the second killers act, which would kill the shim first and with it the tombstone that
+    saves the leader the wait.
     """
     return deadline_at_s - SHIM_AHEAD_S
 
 
 def second_killer_acts_at_s(deadline_at_s: float) -> float:
-    """When twin and guardian act although the shim is alive: deadline − p (they look every p)."""
+    """Returns when twin and guardian act although the shim is alive: deadline − p (they probe every p)."""
     return deadline_at_s - SECOND_KILLER_PERIOD_S
 
 
 def outage_survived_s(lease_s: float) -> float:
-    """For how long ZooKeeper may be away before a driver is stopped: from the worst moment, just before a renewal."""
+    """Returns for how long ZooKeeper may be away before a driver is stopped, counted from the worst moment,
+    just before a renewal."""
     return shim_acts_at_s(deadline_at_s(0.0, lease_s)) - renew_period_s(lease_s)

@@ -1,13 +1,14 @@
-"""What supervisors carry: declared memory, drivers, starting slots. For placing, explaining and showing; pure.
+"""Counts what supervisors carry: declared memory, drivers, starting slots. It is used for placing, explaining
+and showing; pure.
 
-Counts every ownership in assigned, claimed, draining or revoked, names without a reference included: until its
-tombstone or the full wait, an attempt may still occupy its host (protocol §8).
+It counts every ownership in assigned, claimed, draining or revoked, names without a reference included: until
+its tombstone or the full wait, an attempt may still occupy its host (protocol §8).
 
-A starting slot keeps many JVMs from warming up on one host at once. It is not held by a start that is stuck: after a third
-of what its start may take, at most a minute (a quarter of that while unclaimed), the next one may begin beside it. Else as
-many stuck jobs as a host has slots would hold up every other start there for their whole ``start_timeout``, again and
-again. So a host begins at most ``starting`` drivers per minute beyond those that come up, and memory and driver places are
-counted all the time.
+A starting slot keeps many JVMs from warming up on one host at once. A start that is stuck does not hold its
+slot: after a third of the time that its start may take, at most a minute (a quarter of that while unclaimed),
+the next one may begin beside it. Otherwise as many stuck jobs as a host has slots would hold up every other
+start there for their whole ``start_timeout``, again and again. So a host begins at most ``starting`` drivers
+per minute beyond those that come up, and memory and driver slots are counted all the time.
 """
 
 from __future__ import annotations
@@ -20,16 +21,19 @@ from supervisor.model.seen import Found
 from supervisor.model.view import Row
 
 SLOT_MAX_S = 60.0
-"""Several times what a start takes (12-16 s for PySpark on two quiet cores): a busy host does not let go of its limit."""
+"""It is several times what a start takes (12-16 s for PySpark on two quiet cores), so that a busy host keeps
+its limit."""
 SLOT_SHARE = 1 / 3
-"""Of ``start_timeout``, for jobs that are given little time; the default of it is 5m."""
+"""This is a share of ``start_timeout``, for jobs that are given little time; its default is 5m."""
 UNCLAIMED_SHARE = 0.25
-"""Of that, for an assignment that no shim has claimed yet: nothing of Spark runs, and a new leader can't know its age."""
+"""This is a share of the slot's time, for an assignment that no shim has claimed yet: nothing of Spark runs,
+and a new leader cannot know its age."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a supervisor carries: bytes of declared memory, drivers, and how many of them are still starting."""
+    """Says what a supervisor carries: bytes of declared memory, drivers, and how many of them are still
+    starting."""
 
     memory: int = 0
     drivers: int = 0
@@ -40,7 +44,8 @@ class Load:
 
 
 def loads_of(rows: Iterable[Row], now_s: float | None = None) -> dict[str, Load]:
-    """Load by supervisor id. ``now_s``: CLOCK_BOOTTIME of the observer; None: stuck starts count as starting, too."""
+    """Returns the load by supervisor id. ``now_s`` is CLOCK_BOOTTIME of the observer; if it is None, stuck
+    starts count as starting, too."""
     loads: dict[str, Load] = {}
     for row in rows:
         if isinstance(row.own, Found) and row.own.record.state in OCCUPYING:
@@ -52,9 +57,11 @@ def loads_of(rows: Iterable[Row], now_s: float | None = None) -> dict[str, Load]
 
 
 def _is_starting(row: Row, now_s: float | None) -> bool:
-    """From the assignment to the first committed batch, unless it is stuck (or makes no query, which looks alike).
+    """Returns whether the job is between its assignment and its first committed batch, unless it is stuck (or
+    makes no query, which looks the same).
 
-    For how long it has been starting: what this observer saw, or the shim's own count, which a takeover does not reset.
+    For how long it has been starting is what this observer saw, or the shim's own count, which a takeover
+    does not reset.
     """
     assert isinstance(row.own, Found)
     state = row.own.record.state
@@ -70,7 +77,7 @@ def _is_starting(row: Row, now_s: float | None) -> bool:
 
 
 def _slot_s(row: Row) -> float:
-    """For how long a start holds its slot."""
+    """Returns for how long a start holds its slot, in seconds."""
     timeout_s = (
         row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else SLOT_MAX_S / SLOT_SHARE
     )

@@ -1,13 +1,13 @@
-"""Where a checkpoint lies, told apart from where another one lies, under any spelling. Pure: asks no file system.
+"""Tells the location of one checkpoint from that of another, under any spelling. Pure: it asks no file system.
 
 Two jobs on one checkpoint destroy it, so ``registry`` claims every location under its digest and refuses equal or nested
 ones. The rules are those of Hadoop's ``Path``, because Spark resolves the location with it:
 
 * scheme and host are case-insensitive, a path is not;
 * ``s3://``, ``s3a://`` and ``s3n://`` are three clients for the same buckets (``abfs``/``abfss``, ``wasb``/``wasbs`` alike);
-* ``.``, ``..``, double and trailing slashes are resolved; ``file:/x``, ``file:///x`` and ``/x`` are one place;
+* ``.``, ``..``, double and trailing slashes are resolved; ``file:/x``, ``file:///x`` and ``/x`` are one location;
 * percent-encoding is left alone: Hadoop does not decode it, ``a%20b`` is a directory whose name has a percent sign in it,
-  and decoding would make one place of two.
+  and decoding would make one location of two.
 
 Symbolic links, mount points and host aliases are not seen here: two spellings that only a file system knows to be equal
 count as different.
@@ -32,9 +32,11 @@ _NO_FILE_SYSTEM: Final = frozenset({"http", "https", "ftp", "jar", "local", "sto
 
 
 def normalise(location: str) -> str:
-    """The one spelling of ``location``: ``s3://bucket/a/b``, ``file:///a/b``, ``hdfs://host/a``. Idempotent.
+    """Returns the one spelling of ``location``: ``s3://bucket/a/b``, ``file:///a/b``, ``hdfs://host/a``. It
+    is idempotent.
 
-    Raises ``InvalidInput`` for what is no absolute location of a directory below the root of a file system or bucket.
+    Raises ``InvalidInput`` for what is no absolute location of a directory below the root of a file system or
+    bucket.
     """
     if not location or location != location.strip() or not location.isprintable():
         raise _invalid(location, "is empty or holds spaces around it or control characters")
@@ -56,13 +58,15 @@ def normalise(location: str) -> str:
 
 
 def overlaps(one: str, other: str) -> bool:
-    """Equal, or one inside the other, by whole path components. Raises ``InvalidInput`` as ``normalise`` does."""
+    """Returns whether both are equal, or one is inside the other, by whole path components. Raises
+    ``InvalidInput`` as ``normalise`` does."""
     first, second = normalise(one), normalise(other)
     return first == second or first.startswith(f"{second}/") or second.startswith(f"{first}/")
 
 
 def is_inside(location: str, enclosing: str) -> bool:
-    """Equal, or below it, by whole path components. False also for what is no location."""
+    """Returns whether ``location`` is equal to ``enclosing`` or below it, by whole path components; also
+    False for what is no location."""
     try:
         inner, outer = normalise(location), normalise(enclosing)
     except InvalidInput:
@@ -71,7 +75,7 @@ def is_inside(location: str, enclosing: str) -> bool:
 
 
 def digest(location: str) -> str:
-    """sha256 in hex of the normalised location: the name of its znode. Raises ``InvalidInput``."""
+    """Returns the sha256 of the normalised location in hex: the name of its znode. Raises ``InvalidInput``."""
     import hashlib  # here: a shim normalises locations, and goes without it
 
     return hashlib.sha256(normalise(location).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Which Spark masters a job may name, and where they listen. Pure; for ``submit`` and ``doctor``."""
+"""Says which Spark masters a job may name, and where they listen. Pure; used by ``submit`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PORT_MAX: Final = 65535
 
 
 def why_unsupported(master: str) -> str | None:
-    """Why no driver is started with ``master``; None: it is of a kind that is supported."""
+    """Returns why no driver is started with ``master``; None if it is of a kind that is supported."""
     if _LOCAL.fullmatch(master) or addresses(master):
         return None
     known = "use local[N], local[*] or spark://HOST:PORT"
@@ -26,7 +26,8 @@ def why_unsupported(master: str) -> str | None:
 
 
 def addresses(master: str) -> tuple[tuple[str, int], ...]:
-    """Host and port of each master of a standalone cluster; empty: it is none, or one of them is malformed."""
+    """Returns host and port of each master of a standalone cluster; nothing if it is none, or if one of them
+    is malformed."""
     if not master.startswith(_STANDALONE):
         return ()
     found = [_HOST.fullmatch(part) for part in master.removeprefix(_STANDALONE).split(",")]

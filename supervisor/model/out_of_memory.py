@@ -1,7 +1,9 @@
-"""How a driver shows that it ran out of memory, and which setting to raise then. Decided by table, first row that fits.
+"""Recognises that a driver ran out of memory, and which setting to raise then. It is decided by a table; the
+first row that fits counts.
 
-Pure and of the standard library only; called by ``exits``. The words are those of the JVM, of CPython and of Spark, each
-seen in a real death. The advice comes first in the sentence: a history keeps little more than that.
+Pure and of the standard library only; called by ``exits``. The texts are those of the JVM, of CPython and of
+Spark, each seen in a real death. The advice comes first in the sentence, because a history keeps little more
+than that.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from typing import Final
 
 
 class Oom(StrEnum):
-    """Whom the kernel killed for lack of memory while the driver ran, as its counters tell; see ``shim.oom``."""
+    """Is whom the kernel killed for lack of memory while the driver ran, according to its counters; see
+    ``shim.oom``."""
 
     NOBODY = "nobody"
     TREE = "tree"  # a process of this very driver tree: the counter of its own cgroup
@@ -71,7 +74,7 @@ _PHRASES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
 )
 
 SPARK_EXIT_OOM: Final = 52
-"""SparkExitCode.OOM: a thread of the JVM died of an OutOfMemoryError that nobody caught."""
+"""This is SparkExitCode.OOM: a thread of the JVM died of an OutOfMemoryError that nobody caught."""
 
 WORKER_DIED: Final = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect back")
 
@@ -83,11 +86,13 @@ _KILLED: Final = {
 
 
 def advice_in(*texts: str) -> str | None:
-    """The advice for the first sign of a lack of memory in what driver or bootstrap said; None: there is none."""
+    """Returns the advice for the first sign of a lack of memory in what driver or bootstrap reported; None if
+    there is no sign."""
     return next((advice for words, advice in _PHRASES for text in texts if words.search(text)), None)
 
 
 def killed(oom: Oom | None, what: str) -> str | None:
-    """The sentence for a kill by the kernel. ``what``: the process that died. None: it killed nobody, or nobody knows."""
+    """Returns the sentence for a kill by the kernel. ``what`` is the process that died. It returns None if
+    the kernel killed nobody, or if that is not known."""
     where = _KILLED.get(oom) if oom is not None else None
     return None if where is None else f"the kernel killed {what} {where}"
