@@ -1,9 +1,10 @@
-"""A location that is copied from and to: a ``Tree`` whose objects carry a mark, and that may be written.
+"""Defines a location that is copied from and to: a ``Tree`` whose objects carry a mark, and that may be
+written.
 
-``checkpoint`` makes and restores savepoints with it, and nobody else needs to. An object is copied as it was listed or not
-at all: one that has gone meanwhile is ``NotFound``, one that was replaced is a ``Conflict``, and the caller looks again.
-Copies never pass through this host on S3 (``CopyObject``); on a file system they are written beside their name, synced and
-renamed.
+``savepoints`` makes and restores savepoints with it; nothing else needs it. An object is copied as it was
+listed or not at all: one that has gone meanwhile raises ``NotFound``, one that was replaced raises
+``Conflict``, and the caller lists again. On S3 copies never pass through this host (CopyObject); on a file
+system they are written beside their name, synced and renamed.
 """
 
 from __future__ import annotations
@@ -20,45 +21,49 @@ from supervisor.spec.s3a import S3Access
 
 
 class Area(ObjectTree):
-    """It is safe to use from several threads at once. Errors are those of ``Tree``."""
+    """Is a location that may be written. It is safe to use from several threads at once. Errors are those of
+    ``Tree``."""
 
     def items(self, folder: str = "") -> Iterator[Item]:
-        """All objects below ``folder``, in no order; keys are relative to the location."""
+        """Yields all objects below ``folder``, in no order; keys are relative to the location."""
         for each in self._client.objects(f"{folder}/" if folder else ""):
             yield Item(each.key, each.bytes, each.mark)
 
     def copy_from(self, source: Area, item: Item, key: str) -> str:
-        """Put ``item`` of ``source`` at ``key``; returns its tag. ``NotFound``: it has gone. ``Conflict``: it is another by
-        now. ``InvalidInput``: the source is on another service."""
+        """Copies ``item`` of ``source`` to ``key``, and returns its tag. Raises ``NotFound`` if it has gone,
+        ``Conflict`` if it is another one by now, ``InvalidInput`` if the source is on another service."""
         return self._client.copy(source._client, item, key)
 
     def tag(self, item: Item) -> str:
-        """What tells the content of an object of this area: its ETag; the sha256 of a file, which is read for it."""
+        """Returns what identifies the content of an object of this area: its ETag; for a file the sha256, for
+        which the file is read."""
         return self._client.tag(item)
 
     def create(self, key: str, data: bytes) -> None:
-        """A small object, unless the key is taken. The same bytes are there already: fine; others: ``Conflict``."""
+        """Creates a small object, unless the key is taken. If the same bytes are there already, nothing is
+        done; other bytes raise ``Conflict``."""
         self._client.put(key, data, only_new=True, max_s=TRANSFER_MAX_S)
 
     def write(self, key: str, data: bytes) -> None:
-        """A small object, in place of whatever is there."""
+        """Writes a small object, in place of whatever is there."""
         self._client.put(key, data, only_new=False, max_s=TRANSFER_MAX_S)
 
     def remove(self, key: str) -> None:
-        """Absent: fine."""
+        """Removes an object. An absent one is no error."""
         self._client.delete(key)
 
     def flush(self) -> None:
-        """What was copied is durable when this returns."""
+        """Makes durable what was copied."""
         self._client.flush()
 
     def now_s(self) -> float:
-        """Seconds since the epoch by the service's own clock, to a second or so."""
+        """Returns the seconds since the epoch by the service's own clock, to a second or so."""
         return self._client.now_s()
 
 
 def open_area(location: str, access: S3Access, deadline_s: float = DEADLINE_S) -> Area:
-    """No I/O. Raises ``InvalidInput`` for a location that only Spark can reach (HDFS …). The rest as ``tree.open_tree``."""
+    """Opens an area without I/O. Raises ``InvalidInput`` for a location that only Spark can reach (HDFS …).
+    The rest is as in ``tree.open_tree``."""
     client = open_objects(location, access, deadline_s)
     if client is None:
         raise InvalidInput(

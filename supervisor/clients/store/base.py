@@ -1,10 +1,12 @@
-"""What a store is: the protocol that ``FileStore`` and ``S3Store`` keep, and the rules for keys that both share.
+"""Says what a store is: the protocol that ``FileStore`` and ``S3Store`` keep, and the rules for keys that
+both share.
 
-``registry.blobs`` and ``registry.blob_sweep`` call it and nobody else needs to. A store knows nothing of specs or uids,
-never overwrites an object, and never takes silence for absence: ``NotFound`` means that the store itself said so.
+Only ``registry.blobs`` and ``registry.blob_sweep`` call it. A store knows nothing of specs or uids, never
+overwrites an object, and never takes silence for absence: ``NotFound`` means that the store itself said so.
 
-Every call ends within the deadline that the implementation was constructed with (10 s unless said; REFERENCE.md: exit code
-5 comes within 15 s). Only transfers of whole files may last longer, and only while bytes go on moving.
+Every call ends within the deadline that the implementation was constructed with (10 s by default;
+REFERENCE.md: exit code 5 comes within 15 s). Only transfers of whole files may last longer, and only while
+bytes go on moving.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ SEGMENT_MAX_BYTES = 255
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
-    """One object of a listing. ``modified_at_s``: seconds since the epoch by the store's own clock, for display only.
-    ``mark``: that of ``area.Item``, where there are items; what was listed twice is the same entry whatever it is."""
+    """Describes one object of a listing. ``modified_at_s`` is in seconds since the epoch by the store's own
+    clock, for display only. ``mark`` is that of ``area.Item``, where there are items; it does not count when
+    two entries are compared."""
 
     key: str
     bytes: int
@@ -35,61 +38,70 @@ class StoreEntry:
 
 
 class Store(Protocol):
-    """Objects under keys. Safe to use from several threads at once.
+    """Holds objects under keys. It is safe to use from several threads at once.
 
-    Every method may raise ``Unreachable`` (no answer in time; nothing was acknowledged), ``AccessDenied`` (refused, or
-    the bucket or directory is impossible) and, for a key that leads out of the store, ``InvalidInput``.
+    Every method may raise ``Unreachable`` (no answer in time; nothing was acknowledged), ``AccessDenied``
+    (refused, or the bucket or directory is impossible) and, for a key that leads out of the store,
+    ``InvalidInput``.
     """
 
     @property
     def url(self) -> str:
-        """The normalised URL; equal for two processes that were configured with the same store."""
+        """Returns the normalised URL, which is equal for two processes that were configured with the same
+        store."""
         ...
 
     def create(self, key: str, data: bytes) -> None:
-        """Store ``data`` unless the key is taken. Durable on return; of concurrent writers exactly one wins.
+        """Stores ``data`` unless the key is taken. It is durable on return; of concurrent writers exactly one
+        wins.
 
-        The same bytes are there already: fine (a retry after a lost reply). Other bytes: ``Conflict``.
+        If the same bytes are there already, nothing is done (this is a retry after a lost reply). Other bytes
+        raise ``Conflict``.
         """
         ...
 
     def create_from(self, key: str, source: Path, sha256: str | None = None) -> None:
-        """``create`` with the content of a file, streamed.
+        """Does the same as ``create`` with the content of a file, streamed.
 
-        ``sha256``: what the content must hash to, in hex; other content is never stored under the key (``Conflict``:
-        the file changed meanwhile). ``InvalidInput``: the source cannot be read.
+        ``sha256`` is what the content must hash to, in hex; other content is never stored under the key
+        (``Conflict``: the file changed meanwhile). Raises ``InvalidInput`` if the source cannot be read.
         """
         ...
 
     def read(self, key: str, max_bytes: int) -> bytes:
-        """The whole object. ``NotFound``; ``Corrupt`` when it is larger than ``max_bytes``; never a part of it."""
+        """Returns the whole object, never a part of it. Raises ``NotFound``, and ``Corrupt`` when it is
+        larger than ``max_bytes``."""
         ...
 
     def read_to(self, key: str, target: Path) -> str:
-        """Stream the object into ``target``, which appears whole or not at all. Returns its sha256. ``NotFound``."""
+        """Streams the object into ``target``, which appears whole or not at all. Returns its sha256. Raises
+        ``NotFound``."""
         ...
 
     def entries(self, prefix: str, after: str = "") -> Iterator[StoreEntry]:
-        """Objects whose key begins with ``prefix`` and is greater than ``after``, sorted by the bytes of the key.
+        """Yields the objects whose key begins with ``prefix`` and is greater than ``after``, sorted by the
+        bytes of the key.
 
-        Keys that end in ``/`` (directory markers of other tools) are skipped. An error in the middle is raised: a
-        listing that ends without one is complete.
+        Keys that end in ``/`` (directory markers of other tools) are skipped. An error in the middle is
+        raised: a listing that ends without one is complete.
         """
         ...
 
     def delete(self, key: str) -> None:
-        """Remove the object. Absent: fine."""
+        """Removes the object. An absent one is no error."""
         ...
 
     def check(self) -> None:
-        """Is the store there and may we use it? Returns, or raises as every other method does."""
+        """Checks that the store is there and may be used. Returns, or raises as every other method does."""
         ...
 
 
 def checked_key(key: str) -> str:
-    """``key`` itself if it is one that every store can hold and that stays inside it. Raises ``InvalidInput``.
+    """Returns ``key`` itself if it is one that every store can hold and that stays inside it. Raises
+    ``InvalidInput``.
 
-    Segments are neither empty nor ``.`` nor ``..``; the first does not begin with a dot (the file store's own corner).
+    Segments are neither empty nor ``.`` nor ``..``; the first does not begin with a dot (those names belong
+    to the file store).
     """
     segments = key.split("/")
     if any(segment in ("", ".", "..") for segment in segments) or key.startswith("."):
@@ -106,5 +118,5 @@ def checked_key(key: str) -> str:
 
 
 def listing_order(key: str) -> bytes:
-    """Sort key of a listing: the order in which S3 lists, bytes of UTF-8."""
+    """Returns the sort key of a listing. The order is that in which S3 lists: by bytes of UTF-8."""
     return key.encode()

@@ -1,11 +1,12 @@
-"""The bound on every store operation: it runs on a thread of its own, and the caller leaves when the time is up.
+"""Bounds every store operation: it runs on a thread of its own, and the caller leaves when the time is up.
 
-Socket time-outs alone bound nothing: name resolution has none, a server that sends a byte a second never trips one,
-the credential chain may run a program, and a hard-mounted NFS directory blocks for ever (F27). So the caller waits for
-the worker, never for the network. A worker that was left behind starts nothing more: it asks ``Budget.check`` first.
-Whoever looks at a file system that hangs leaves a thread behind, which nobody can end. So the places for such threads are
-those of the file system within this process, not of whoever looks: a job that is tried again and again fills them once, and
-from then on it is refused at once, like each other job on that file system, and nobody else.
+Socket time-outs alone bound nothing: name resolution has none, a server that sends a byte a second never
+exceeds one, the credential chain may run a program, and a hard-mounted NFS directory blocks for ever (F27).
+So the caller waits for the worker, never for the network. A worker that was left behind starts nothing more:
+it asks ``Budget.check`` first. A call on a file system that hangs leaves a thread behind, which nobody can
+end. So the slots for such threads belong to the file system within this process, not to the caller: a job
+that is tried again and again fills them once; from then on it is refused at once, like each other job on that
+file system, and no other job is affected.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 
 class Budget:
-    """How much time one operation has left. Shared by the worker, who may earn more of it, and the waiting caller.
+    """Says how much time one operation has left. It is shared by the worker, who may earn more of it, and the
+    waiting caller.
 
-    ``deadline_s`` is the time without progress after which the operation is over, ``max_s`` the time after which it is
-    over in any case; both count from construction, by CLOCK_BOOTTIME. ``trouble``: what the worker met last, for the
-    message.
+    ``deadline_s`` is the time without progress after which the operation is over, ``max_s`` the time after
+    which it is over in any case; both count from construction, by CLOCK_BOOTTIME. ``trouble`` is what the
+    worker met last, for the message.
     """
 
     def __init__(self, what: str, deadline_s: float, max_s: float | None = None) -> None:
@@ -44,28 +46,30 @@ class Budget:
         self.trouble = ""
 
     def remaining_s(self) -> float:
-        """Seconds left, 0.0 when it is over."""
+        """Returns the seconds left, and 0.0 when it is over."""
         return 0.0 if self._abandoned else max(0.0, min(self._ends_at_s, self._latest_at_s) - boottime_s())
 
     def check(self) -> None:
-        """Raise ``Unreachable`` if it is over: the caller has been told, or will be, that nothing was acknowledged."""
+        """Raises ``Unreachable`` if it is over: then the caller was answered, or will be, that nothing was
+        acknowledged."""
         if self.remaining_s() <= 0:
             raise self.over()
 
     def moved(self, way: str, position: int) -> None:
-        """``position`` bytes were moved one ``way``. Only further than ever before earns time, so a link that breaks at
-        the same place again and again does not go on for ever. Raises as ``check`` does."""
+        """Notes that ``position`` bytes were moved one ``way``. Only a position beyond all earlier ones earns
+        time, so a link that breaks at the same place again and again does not go on for ever. Raises as
+        ``check`` does."""
         self.check()
         if position > self._furthest.get(way, 0):
             self._furthest[way] = position
             self._ends_at_s = boottime_s() + self._stall_s
 
     def abandon(self) -> None:
-        """The caller leaves: the worker shall stop at its next step."""
+        """Notes that the caller leaves: the worker shall stop at its next step."""
         self._abandoned = True
 
     def over(self) -> Unreachable:
-        """The error of an operation whose time is up."""
+        """Returns the error of an operation whose time is up."""
         detail = f" (last: {self.trouble})" if self.trouble else ""
         return Unreachable(
             f"{self._what}: no answer in time{detail}", "is the store up and reachable from this host?"
@@ -73,7 +77,8 @@ class Budget:
 
 
 class WorkerSlots:
-    """For the threads of one store or file system. ``left``: how many of them nobody waits for any more."""
+    """Counts the threads of one store or file system. ``left`` is how many of them have no caller that waits
+    for them any more."""
 
     def __init__(self) -> None:
         self.free = threading.BoundedSemaphore(PARALLEL_MAX)
@@ -90,15 +95,15 @@ _SHARING = threading.Lock()
 
 
 def slots_on(path: str) -> WorkerSlots:
-    """Of the file system that ``path`` is on, as the table of mounts says: asking the file system might hang. A symbolic
-    link to another one counts where it stands."""
+    """Returns the slots of the file system that ``path`` is on, by the table of mounts, because asking the
+    file system might hang. A symbolic link to another file system counts where the link itself is."""
     mount = mount_of(path)
     with _SHARING:
         return _SHARED.setdefault(mount, WorkerSlots())
 
 
 def mount_of(path: str) -> str:
-    """The mount point above ``path``; ``/`` where nobody knows."""
+    """Returns the mount point above ``path``, or ``/`` where it is not known."""
     try:
         lines = MOUNTS.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -115,15 +120,16 @@ def _unescaped(point: str) -> str:
 
 
 class Bounded:
-    """Runs operations within their budgets: at most ``PARALLEL_MAX`` at a time, stuck ones included. ``slots``: shared with
-    others who look at the same file system; None: of its own."""
+    """Runs operations within their budgets, at most ``PARALLEL_MAX`` at a time, stuck ones included.
+    ``slots`` are shared with the other users of the same file system; None means slots of its own."""
 
     def __init__(self, deadline_s: float, slots: WorkerSlots | None = None) -> None:
         self._deadline_s = deadline_s
         self._slots = slots if slots is not None else WorkerSlots()
 
     def run(self, what: str, work: Callable[[Budget], T], max_s: float | None = None) -> T:
-        """The result or the error of ``work``; ``Unreachable`` naming ``what`` when its budget is used up."""
+        """Returns the result of ``work`` or raises its error; raises ``Unreachable`` naming ``what`` when its
+        budget is used up."""
         budget = Budget(what, self._deadline_s, max_s)
         if self._slots.left >= PARALLEL_MAX:
             raise Unreachable(

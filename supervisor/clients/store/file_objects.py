@@ -1,7 +1,8 @@
-"""The ``ObjectClient`` of a directory on a file system of this host.
+"""Implements ``ObjectClient`` for a directory on a file system of this host.
 
-A copy is written beside its name, synced and renamed; a small object that must be new is linked to its name, which lets one
-of several writers win. A file system that hangs costs its deadline, like a store.
+A copy is written beside its name, synced and renamed. A small object that must be new is linked to its name,
+which lets one of several writers win. An operation on a file system that hangs ends at its deadline, as with
+a store.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ LISTING_MAX_S: Final = 300.0
 
 
 class FileObjectClient:
-    """``location``: normalised, ``file:///…``. It is made when the first object is put there. ``requests`` stays 0."""
+    """Holds the objects below ``location``, which is normalised, ``file:///…``. The directory is made when
+    the first object is put there. ``requests`` stays 0."""
 
     def __init__(self, location: str, deadline_s: float = DEADLINE_S) -> None:
         self.location = location
@@ -56,7 +58,8 @@ class FileObjectClient:
         )
 
     def objects(self, prefix: str, after: str = "", at_once: int | None = None) -> Iterator[StoreEntry]:
-        """``at_once`` means nothing here: a directory is listed at once, when its turn comes."""
+        """Yields the objects. ``at_once`` has no effect: a directory is listed as a whole, when its turn
+        comes."""
         wanted = listing_order(after)
         ordered = [
             (f"{prefix}{name}{'/' if stat.S_ISDIR(status.st_mode) else ''}", status)

@@ -1,9 +1,10 @@
-"""The store in a directory, local or on a file system that all hosts share (``file:///dir``).
+"""Implements the store in a directory, local or on a file system that all hosts share (``file:///dir``).
 
-The embedded stack, tests without S3, and clusters with NFS use it. An object is one regular file. It is written to
-``<root>/.tmp`` and linked to its name with link(2): a reader sees the whole object or none, and of concurrent writers
-the file system lets exactly one succeed, across hosts too. rename(2) would let the last one win. Its modes are as the host's
-umask says, also where a supervisor writes, which keeps all else private: other users' commands may use the same store.
+The embedded stack, tests without S3, and clusters with NFS use it. An object is one regular file. It is
+written to ``<root>/.tmp`` and linked to its name with link(2): a reader sees the whole object or none, and of
+concurrent writers the file system lets exactly one succeed, across hosts too. rename(2) would let the last
+one win. The modes of files follow the host's umask, also where a supervisor writes, which keeps everything
+else private: other users' commands may use the same store.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ _REFUSED = frozenset(
     (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG)
     + (errno.EISDIR, errno.EXDEV, errno.ENOTSUP, errno.EMLINK)
 )
-"""Trying again cannot help: permissions, or a directory that cannot be a store. All others (full disk, I/O error, stale
-NFS handle) are ``Unreachable``."""
+"""With these errors trying again cannot help: permissions, or a directory that cannot be a store. All others
+(full disk, I/O error, stale NFS handle) are ``Unreachable``."""
 
 
 class FileStore:
-    """``Store`` in ``root`` (absolute), created when it is missing. ``deadline_s``: bound of each operation."""
+    """Is a ``Store`` in ``root`` (absolute), which is created when it is missing. ``deadline_s`` bounds each
+    operation."""
 
     def __init__(
         self, root: Path, deadline_s: float = DEADLINE_S, transfer_max_s: float = TRANSFER_MAX_S
@@ -114,7 +116,8 @@ class FileStore:
         self._run(key, work)
 
     def check(self) -> None:
-        """Also proves that we can write there, and removes what writers that died left in the temporary corner."""
+        """Checks the store. It also proves that this process can write there, and removes what writers that
+        died left among the temporary files."""
 
         def work(_budget: Budget) -> None:
             with self._translated(self._root):
@@ -135,7 +138,8 @@ class FileStore:
         return self._bounded.run(str(path), guarded, max_s)
 
     def _found(self) -> None:
-        """Create the directory, once: if it vanishes later, a share was unmounted; a new one would be another store."""
+        """Creates the directory, once: if it vanishes later, a share was unmounted, and a new directory would
+        be another store."""
         if not self._founded:
             umask.make_shared_directories(str(self._root))
             self._founded = True
@@ -164,7 +168,8 @@ class FileStore:
         chunks: Iterable[bytes],
         approve: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Write, let ``approve`` see the sha256, link. Durable on return, also where another writer was first."""
+        """Writes the content, lets ``approve`` see the sha256, and links it. It is durable on return, also
+        where another writer was first."""
         with self._temporary() as (temporary, stream):
             sha256 = write_chunks(stream, chunks)
             approve(sha256)
@@ -199,7 +204,8 @@ class FileStore:
                     temporary.unlink()
 
     def _sync_up(self, directory: Path) -> None:
-        """fsync the directory and those above it: any of them may be new, made by us or by a writer beside us."""
+        """Syncs the directory and those above it, because any of them may be new, made by this writer or by
+        another one at the same time."""
         for place in (directory, *directory.parents):
             if not place.is_relative_to(self._root):
                 return
@@ -242,7 +248,8 @@ class FileStore:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """An object, open for reading. No regular file is none of ours: a FIFO would block, a link would lead out."""
+    """Opens an object for reading. Anything but a regular file is refused: a FIFO would block, and a link
+    would lead out."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except NotADirectoryError:
@@ -260,7 +267,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _listed(directory: Path) -> list[tuple[str, os.stat_result]]:
-    """Name and status of what is in a directory; what vanishes meanwhile is not there."""
+    """Returns name and status of what is in a directory; what vanishes meanwhile is left out."""
     found = []
     try:
         with os.scandir(directory) as children:
@@ -273,7 +280,7 @@ def _listed(directory: Path) -> list[tuple[str, os.stat_result]]:
 
 
 def _drop_leftovers(probe: Path) -> None:
-    """Delete temporary files a day older than ``probe``, by the file server's own clock."""
+    """Deletes temporary files a day older than ``probe``, by the file server's own clock."""
     now_s = probe.stat().st_mtime
     for name, status in _listed(probe.parent):
         if now_s - status.st_mtime > TEMPORARY_KEPT_S:

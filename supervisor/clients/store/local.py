@@ -1,7 +1,8 @@
-"""Local files as sources and targets of a transfer, for both stores: hashed, appearing whole or not at all.
+"""Handles local files as sources and targets of a transfer, for both stores: they are hashed, and appear
+whole or not at all.
 
-A source that cannot be read is the user's to mend (``InvalidInput``); a target that cannot be written is this host's
-trouble of the moment (``Unreachable``: try again), never a verdict on the object.
+A source that cannot be read is for the user to correct (``InvalidInput``). A target that cannot be written is
+a passing trouble of this host (``Unreachable``: try again), and says nothing about the object.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from supervisor.errors import Conflict, InvalidInput, Unreachable
 
 
 class TargetTrouble(Unreachable):
-    """A local target cannot be written: transient like its base, but asking the store again cannot help."""
+    """A local target cannot be written. This is transient like its base class, but asking the store again
+    cannot help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Length and sums of a content. ``md5`` is what S3 checks a body against (Content-MD5), never what we believe."""
+    """Holds length and sums of a content. ``md5`` is what S3 checks a body against (Content-MD5); the
+    supervisor never relies on it."""
 
     size_bytes: int
     sha256: str
@@ -34,7 +37,7 @@ class Digest:
 
 
 def digest_of(chunks: Iterable[bytes]) -> Digest:
-    """The sums of the whole; raises what the iteration raises."""
+    """Returns the sums of the whole; raises what the iteration raises."""
     sha256, md5, size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
     for chunk in chunks:
         sha256.update(chunk)
@@ -44,13 +47,14 @@ def digest_of(chunks: Iterable[bytes]) -> Digest:
 
 
 def require_unchanged(source: Path, found: str, expected: str | None) -> None:
-    """Raise ``Conflict`` if the content is not what the caller saw: the file was written to meanwhile."""
+    """Raises ``Conflict`` if the content is not what the caller saw, because the file was written to
+    meanwhile."""
     if expected is not None and found != expected:
         raise Conflict(f"{source} changed while it was being stored", "try again when nobody writes to it")
 
 
 def source_chunks(source: Path) -> Iterator[bytes]:
-    """The content of a regular file, in pieces. Raises ``InvalidInput`` naming it."""
+    """Yields the content of a regular file, in pieces. Raises ``InvalidInput`` naming it."""
     try:
         if not source.is_file():  # a FIFO would block for ever
             raise InvalidInput(f"{source} is not a file", "give the path of an existing file")
@@ -62,7 +66,7 @@ def source_chunks(source: Path) -> Iterator[bytes]:
 
 
 def counted(chunks: Iterable[bytes], budget: Budget, way: str) -> Iterator[bytes]:
-    """``chunks`` as they are; each earns the operation time (``Budget.moved``)."""
+    """Yields ``chunks`` as they are; each earns the operation time (``Budget.moved``)."""
     position = 0
     for chunk in chunks:
         position += len(chunk)
@@ -71,7 +75,8 @@ def counted(chunks: Iterable[bytes], budget: Budget, way: str) -> Iterator[bytes
 
 
 def write_chunks(stream: IO[bytes], chunks: Iterable[bytes]) -> str:
-    """Write all, fsync; returns the sha256 in hex of what was written. Raises OSError and what the iteration raises."""
+    """Writes everything, calls fsync, and returns the sha256 in hex of what was written. Raises OSError and
+    what the iteration raises."""
     sha256 = hashlib.sha256()
     for chunk in chunks:
         sha256.update(chunk)
@@ -82,9 +87,11 @@ def write_chunks(stream: IO[bytes], chunks: Iterable[bytes]) -> str:
 
 
 def write_whole(target: Path, chunks: Iterable[bytes]) -> str:
-    """``write_chunks`` into a temporary file beside ``target``, then rename it into place.
+    """Writes the chunks into a temporary file beside ``target`` (``write_chunks``), then renames it into
+    place.
 
-    Raises ``TargetTrouble`` when the target cannot be written, and what the iteration raises (which is never OSError).
+    Raises ``TargetTrouble`` when the target cannot be written, and what the iteration raises (which is never
+    OSError).
     """
     # of its own: the target's may be 255 bytes long
     partial = target.with_name(f".{secrets.token_hex(8)}.partial")

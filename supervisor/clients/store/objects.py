@@ -1,8 +1,9 @@
-"""The port to objects below one location: what S3 and a directory both can do, in about ten calls.
+"""Defines the port to objects below one location: what S3 and a directory can both do, in about ten calls.
 
-``tree`` and ``area`` are views of it, written once; ``s3_objects`` and ``file_objects`` implement it. ``s3`` and
-``removal`` ask S3 through the same client. On a file system those two have code of their own, because they rest on more
-than objects have: ``files`` on a directory that is made once and on link(2), ``removal`` on descriptors that stay open.
+``tree`` and ``area`` are views of it, written once; ``s3_objects`` and ``file_objects`` implement it. ``s3``
+and ``removal`` use S3 through the same client. On a file system those two have code of their own, because
+they rest on more than objects have: ``files`` on a directory that is made once and on link(2), ``removal`` on
+descriptors that stay open.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Final, NamedTuple, Protocol
 from supervisor.clients.store.base import StoreEntry
 
 PARTIAL: Final = ".partial"
-"""How the names of files end that are being written: what is left of a crash is no object."""
+"""The names of files that are being written end with it: what is left of a crash is no object."""
 
 
 class Item(NamedTuple):
-    """An object as it was listed. ``mark``: changes when it is replaced (ETag; time of the last change of a file)."""
+    """Describes an object as it was listed. ``mark`` changes when it is replaced (ETag; time of the last
+    change of a file)."""
 
     key: str
     bytes: int
@@ -25,55 +27,61 @@ class Item(NamedTuple):
 
 
 class Level(NamedTuple):
-    """One level of a tree: names of the directories, and the objects, both without what is above them, sorted."""
+    """Holds one level of a tree: the names of the directories, and the objects, both without what is above
+    them, sorted."""
 
     folders: tuple[str, ...]
     objects: tuple[StoreEntry, ...]
 
 
 class ObjectClient(Protocol):
-    """Objects below ``location``; keys are relative to it. It is safe to use from several threads at once.
+    """Reaches objects below ``location``; keys are relative to it. It is safe to use from several threads at
+    once.
 
-    Every call may raise ``Unreachable``, ``AccessDenied`` and ``InvalidInput``. What is absent is empty in a listing, and
-    ``NotFound`` to the other calls. ``requests`` counts what was sent so far, repeated requests too (S3; else it stays 0).
+    Every call may raise ``Unreachable``, ``AccessDenied`` and ``InvalidInput``. What is absent is empty in a
+    listing, and raises ``NotFound`` in the other calls. ``requests`` counts what was sent so far, repeated
+    requests too (on S3; else it stays 0).
     """
 
     location: str
     requests: int
 
     def level(self, folder: str) -> Level:
-        """``folder``: ``""`` for the top, else a path without slashes at its ends."""
+        """Returns one level. ``folder`` is ``""`` for the top, else a path without slashes at its ends."""
         ...
 
     def objects(self, prefix: str, after: str = "", at_once: int | None = None) -> Iterator[StoreEntry]:
-        """All objects below ``prefix`` (empty, or a folder with its slash) whose key is greater than ``after``, by the
-        bytes of their keys. Directory markers are skipped. ``at_once``: size of a page."""
+        """Yields all objects below ``prefix`` (empty, or a folder with its slash) whose key is greater than
+        ``after``, by the bytes of their keys. Directory markers are skipped. ``at_once`` is the size of a
+        page."""
         ...
 
     def get(self, key: str, max_bytes: int) -> bytes:
-        """The whole object. ``Corrupt`` when it is larger than ``max_bytes``."""
+        """Returns the whole object. Raises ``Corrupt`` when it is larger than ``max_bytes``."""
         ...
 
     def put(self, key: str, data: bytes, *, only_new: bool, max_s: float) -> None:
-        """``only_new``: unless the key is taken (the same bytes are there: fine; others: ``Conflict``)."""
+        """Writes an object. With ``only_new`` it does so unless the key is taken: the same bytes are no
+        error, others raise ``Conflict``."""
         ...
 
     def copy(self, source: ObjectClient, item: Item, key: str) -> str:
-        """Put ``item`` of ``source`` at ``key``, as it was listed or not at all; returns its tag. See ``area``."""
+        """Copies ``item`` of ``source`` to ``key``, as it was listed or not at all, and returns its tag. See
+        ``area``."""
         ...
 
     def tag(self, item: Item) -> str:
-        """What tells the content of an object."""
+        """Returns what identifies the content of an object."""
         ...
 
     def delete(self, key: str) -> None:
-        """Absent: fine."""
+        """Deletes an object. An absent one is no error."""
         ...
 
     def flush(self) -> None:
-        """What was copied is durable when this returns."""
+        """Makes durable what was copied."""
         ...
 
     def now_s(self) -> float:
-        """Seconds since the epoch by the clock of the service."""
+        """Returns the seconds since the epoch by the clock of the service."""
         ...

@@ -1,5 +1,5 @@
-"""From ``store.url`` to a store. Called by ``operations.context`` and ``daemon.process.assemble``, once per process;
-only here an implementation is picked."""
+"""Opens the store that ``store.url`` names. Called by ``operations.context`` and ``daemon.process.assemble``,
+once per process; an implementation is picked only here."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def open_store(
     deadline_s: float = DEADLINE_S,
     asked: Mapping[str, str] | None = None,
 ) -> Store:
-    """The store of ``s3://bucket/prefix`` or ``file:///dir``. No I/O: ``check`` tells whether it is there.
+    """Returns the store of ``s3://bucket/prefix`` or ``file:///dir``. It does no I/O: ``check`` tells whether
+    the store is there.
 
-    ``asked``: of ``spec.s3a.asked``, encryption and who pays.
+    ``asked`` is that of ``spec.s3a.asked``: encryption, and who pays.
 
     Raises ``InvalidInput`` naming ``store.url``, ``store.endpoint_url`` or ``store.region``.
     """

@@ -1,8 +1,8 @@
-"""A tree that is asked for its first answer quickly, and with patience from then on.
+"""Provides a tree whose first answer is awaited for a short time, and all later ones for a long time.
 
-For people who look at a checkpoint of a hundred thousand objects: a store that is down is to be told of within seconds, but
-one that has answered and is slow is not down. Made by ``operations.checkpoints``; a start that waits for its preflight
-has no use for it.
+It is for people who examine a checkpoint of a hundred thousand objects: a store that is down is to be
+reported within seconds, but one that has answered and is slow is not down. ``operations.checkpoints`` makes
+it; a start that waits for its preflight has no use for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 
 class PatientTree:
-    """``quick`` and ``patient``: the same location, with a short and a long deadline for each request."""
+    """Joins two trees. ``quick`` and ``patient`` are the same location, with a short and a long deadline for
+    each request."""
 
     def __init__(self, quick: Tree, patient: Tree) -> None:
         self.location = quick.location

@@ -1,7 +1,9 @@
-"""Tries a store out: write, list, read, conditional create, delete, under a key that is removed again. For ``doctor``.
+"""Probes a store: it writes, lists, reads, creates conditionally and deletes, under a key that is removed
+again. Used by ``doctor``.
 
-The result says which step failed and how long each took; nothing is raised. A local directory that Spark uses itself
-(a ``file://`` checkpoint) is tried in the same way, but leaves no corner of the file store behind.
+The result says which step failed and how long each took; nothing is raised. A local directory that Spark uses
+itself (a ``file://`` checkpoint) is probed in the same way, but nothing of the file store's own is left
+behind.
 """
 
 from __future__ import annotations
@@ -18,17 +20,19 @@ from supervisor.clients.store.base import Store
 from supervisor.errors import Complaint, Conflict, NotFound, SupervisorError, complaint_of
 
 PREFIX = "checks/"
-"""Where ``registry.blobs`` proves the store, too: no sweeper and no listing of the product looks there."""
+"""``registry.blobs`` proves the store below it, too: no sweeper and no listing of the product reads there."""
 
 FIRST, SECOND = b"first, by spark-supervisor doctor", b"second, by spark-supervisor doctor"
 
 
 @dataclass(frozen=True, slots=True)
 class StoreProbe:
-    """``failed``: the step that failed (``write list read create delete``) and the error, or both empty.
+    """Holds the result. ``failed`` is the step that failed (``write list read create delete``) and the error,
+    or both are empty.
 
-    ``exclusive``: a second create of the key was refused; None if it did not come to that. ``skew_s``: how far the
-    store's clock is ahead of ours, None if unknown. ``ms``: step → milliseconds. ``left``: what could not be removed.
+    ``exclusive`` says that a second create of the key was refused; it is None if it did not come to that.
+    ``skew_s`` is how far the store's clock is ahead of this host's, None if unknown. ``ms`` maps a step to
+    milliseconds. ``left`` is what could not be removed.
     """
 
     where: str
@@ -69,7 +73,7 @@ class _Steps:
 
 
 def probe_store(store: Store) -> StoreProbe:
-    """Each step ends within the store's own deadline."""
+    """Probes a store. Each step ends within the store's own deadline."""
     key = f"{PREFIX}{secrets.token_hex(16)}"
     steps = _Steps()
     written_at_s = 0.0
@@ -116,7 +120,8 @@ def probe_store(store: Store) -> StoreProbe:
 
 
 def probe_directory(directory: Path) -> StoreProbe:
-    """As ``probe_store``, in the nearest directory above (or at) ``directory`` that exists. Only its own file is made."""
+    """Does the same as ``probe_store``, in the nearest directory above (or at) ``directory`` that exists. It
+    makes only its own file."""
     existing = directory
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent

@@ -1,11 +1,12 @@
-"""Deleting what lies below a location that nobody claims any more, a batch at a time. ``daemon.leader.remover`` is the
-only caller.
+"""Deletes what lies below a location that nobody claims any more, a batch at a time.
+``daemon.leader.remover`` is the only caller.
 
-A batch is listed, then ``still`` is asked (it raises when this process may not go on), then it is deleted: what was listed
-before the answer is old by then. A process that was stopped between the answer and its request must not hit what came after.
-A directory is deleted through descriptors opened before the answer: whoever makes one of the same name afterwards makes
-another one, which they do not lead to. On S3 a request is sent within ``SEND_WITHIN_S`` of the question or not at all, and a
-server takes a signature for 15 minutes only; who can't know what became of an earlier request waits ``late_s``.
+A batch is listed, then ``still`` is called (it raises when this process may not go on), then it is deleted:
+what was listed before the answer is old by then. A process that was stopped between the answer and its
+request must not delete what was made afterwards. A directory is deleted through descriptors opened before the
+answer: a directory of the same name that is made afterwards is another one, to which they do not lead. On S3
+a request is sent within ``SEND_WITHIN_S`` of the question or not at all, and a server takes a signature for
+15 minutes only; if this process cannot know what became of an earlier request, it waits for ``late_s``.
 """
 
 from __future__ import annotations
@@ -31,31 +32,32 @@ BATCH_MAX: Final = 1_000
 BATCH_DEADLINE_S: Final = 30.0
 FOLDERS_DEEP_MAX: Final = 64
 METADATA: Final = "metadata"
-"""Spark's file with the id that a query keeps for life, beside its ``offsets`` and ``commits``."""
+"""This is Spark's file with the id that a query keeps for life, beside its ``offsets`` and ``commits``."""
 METADATA_MAX_BYTES: Final = 64 * 1024
 KEPT_LATE_S: Final = 3_600.0
-"""Of a directory that could be emptied and not removed: a process that was stopped for longer is taken for dead."""
+"""It applies to a directory that could be emptied and not removed: a process that was stopped for longer is
+taken for dead."""
 
 SEND_WITHIN_S: Final = 30.0
 SIGNATURE_VALID_S: Final = 900.0
 CLOCKS_APART_S: Final = 900.0
 LATE_S: Final = SEND_WITHIN_S + SIGNATURE_VALID_S + CLOCKS_APART_S
-"""S3 (and MinIO, Ceph) refuse a request that was signed more than 15 minutes ago (RequestTimeTooSkewed), by their own clock,
-which this host's may be ahead of by as much."""
+"""S3 (and MinIO, Ceph) refuse a request that was signed more than 15 minutes ago (RequestTimeTooSkewed), by
+their own clock, which this host's may be ahead of by as much."""
 
 
 class Removed(NamedTuple):
-    """``objects``: how many this batch deleted. ``left``: there may be more."""
+    """Says how many ``objects`` this batch deleted. If ``left`` is set, there may be more."""
 
     objects: int
     left: bool
 
 
 class Removal(Protocol):
-    """One location. ``late_s``: for how long after its sending a request may still take effect. ``seen``: False while this
-    host has seen no such directory. ``resolved``: the location that requests really go to, all links followed; known when
-    ``still`` is asked. So is ``queries``: ids of the queries whose checkpoint lies there, None where all hosts see the same.
-    """
+    """Deletes at one location. ``late_s`` is for how long after its sending a request may still take effect.
+    ``seen`` is False while this host has seen no such directory. ``resolved`` is the location that requests
+    really go to, with all links followed; it is known when ``still`` is called. So is ``queries``: the ids of
+    the queries whose checkpoint lies there, or None where all hosts see the same."""
 
     late_s: float
     seen: bool
@@ -64,17 +66,17 @@ class Removal(Protocol):
 
     @property
     def unanswered(self) -> int:
-        """Requests of this process of which nobody knows whether they are over."""
+        """Returns the number of requests of this process that are not known to be over."""
         ...
 
     def remove_batch(self, still: Callable[[], None]) -> Removed:
-        """At most ``BATCH_MAX`` objects. Savepoints are spared. Raises what ``still`` raises, Unreachable,
-        AccessDenied; Conflict: the answer of ``still`` is too old."""
+        """Removes at most ``BATCH_MAX`` objects. Savepoints are spared. Raises what ``still`` raises,
+        Unreachable, AccessDenied, and Conflict if the answer of ``still`` is too old."""
         ...
 
 
 class Deletions(Protocol):
-    """What ``S3Removal`` asks of an ``S3ObjectClient``."""
+    """Names what ``S3Removal`` needs of an ``S3ObjectClient``."""
 
     location: str
     sent: int
@@ -86,7 +88,8 @@ class Deletions(Protocol):
 
 
 class S3Removal:
-    """A thousand objects a request. In a versioned bucket older versions stay, as after any deletion."""
+    """Deletes a thousand objects a request. In a versioned bucket older versions stay, as after any deletion.
+    """
 
     def __init__(self, client: Deletions) -> None:
         self.location = client.location
@@ -102,7 +105,7 @@ class S3Removal:
         return self._client.sent - self._client.answered
 
     def remove_batch(self, still: Callable[[], None]) -> Removed:
-        """Markers of directories are deleted too, the location's own among them (``""``)."""
+        """Removes a batch. Markers of directories are deleted too, the location's own among them (``""``)."""
         page, more = self._client.page("", self._after, BATCH_MAX)
         keys = [each.key for each in page]
         to_delete = [key for key in keys if not holds_savepoints(key)]
@@ -116,7 +119,8 @@ class S3Removal:
 
 
 class DirectoryRemoval:
-    """``location``: normalised, ``file:///…``. Links are removed, never followed; another file system is not entered."""
+    """Deletes a directory. ``location`` is normalised, ``file:///…``. Links are removed, never followed;
+    another file system is not entered."""
 
     def __init__(self, location: str, deadline_s: float) -> None:
         self.location = location
@@ -174,7 +178,8 @@ class DirectoryRemoval:
 
 
 def _queries_below(root: int, budget: Budget) -> frozenset[str]:
-    """Ids of the queries whose checkpoint is the directory that the descriptor ``root`` leads to, or one right below it."""
+    """Returns the ids of the queries whose checkpoint is the directory that the descriptor ``root`` leads to,
+    or one right below it."""
     with os.scandir(root) as children:
         names = [child.name for child in children if child.is_dir(follow_symlinks=False)][:BATCH_MAX]
     found = set()
@@ -192,7 +197,8 @@ def _queries_below(root: int, budget: Budget) -> frozenset[str]:
 
 
 class _Batch:
-    """``left``: it was full before the end. ``spared``: savepoints remain."""
+    """Empties directories until it is full. ``left`` says that it was full before the end, ``spared`` that
+    savepoints remain."""
 
     def __init__(self, device: int, budget: Budget) -> None:
         self._device = device
@@ -202,7 +208,7 @@ class _Batch:
         self.spared = False
 
     def empty(self, folder: int, path: str, depth: int) -> None:
-        """All below the directory that the descriptor ``folder`` leads to."""
+        """Removes everything below the directory that the descriptor ``folder`` leads to."""
         if depth > FOLDERS_DEEP_MAX:
             raise AccessDenied(f"{path} is nested too deep for a checkpoint: delete it by hand")
         with os.scandir(folder) as children:
@@ -240,7 +246,7 @@ class _Batch:
 
 
 def open_removal(location: str, access: S3Access, deadline_s: float = BATCH_DEADLINE_S) -> Removal:
-    """No I/O. ``location``: one that ``model.deletable`` has no objection to."""
+    """Opens a removal without I/O. ``location`` is one that ``model.deletable`` allows."""
     location = normalise(location)
     if location.startswith("s3://"):
         from supervisor.clients.store.s3_objects import S3ObjectClient  # here: boto3 is slow to import

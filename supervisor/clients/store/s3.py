@@ -1,4 +1,5 @@
-"""The store on S3 or anything that speaks its API (``s3://bucket/prefix``): ``s3_objects`` with the rules for keys."""
+"""Implements the store on S3 or anything that speaks its API (``s3://bucket/prefix``): ``s3_objects`` with
+the rules for keys."""
 
 from __future__ import annotations
 
@@ -15,11 +16,12 @@ PUT_MAX_BYTES = 5 * 1024**3
 
 
 class S3Store:
-    """``Store`` in ``bucket`` below ``prefix`` (no slash at its ends, may be empty).
+    """Is a ``Store`` in ``bucket`` below ``prefix`` (no slash at its ends, may be empty).
 
-    Credentials: the default chain of boto3. ``region`` None: the chain's, else us-east-1. ``deadline_s`` bounds each
-    operation whatever the server does, and before the first one the making of a client; ``transfer_max_s`` bounds a transfer
-    that goes on moving. ``asked``: see ``spec.s3a``. No I/O in the constructor.
+    Credentials come from the default chain of boto3. If ``region`` is None, it is the chain's, else
+    us-east-1. ``deadline_s`` bounds each operation whatever the server does, and before the first one the
+    making of a client; ``transfer_max_s`` bounds a transfer that goes on moving. For ``asked`` see
+    ``spec.s3a``. The constructor does no I/O.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class S3Store:
         self._objects.check()
 
     def keeps_versions(self) -> tuple[bool, bool]:
-        """Does the bucket keep what is deleted and overwritten, and for ever (no lifecycle rule ends it)? For ``doctor``;
-        ``AccessDenied`` where asking is not granted (s3:GetBucketVersioning, s3:GetLifecycleConfiguration)."""
+        """Returns, for ``doctor``, whether the bucket keeps what is deleted and overwritten, and whether for
+        ever (no lifecycle rule ends it). Raises ``AccessDenied`` where asking is not granted
+        (s3:GetBucketVersioning, s3:GetLifecycleConfiguration)."""
         return self._objects.keeps_versions()

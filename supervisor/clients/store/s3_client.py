@@ -1,7 +1,9 @@
-"""Makes the boto3 client of a store: one configuration for all that the product asks of S3. Called by ``s3_session`` only.
+"""Makes the boto3 client of a store: one configuration for every request of the product to S3. Called by
+``s3_session`` only.
 
-What is not said in ``supervisor.yaml`` comes from AWS's standard chain (environment, profile, ``~/.aws/config``): region,
-endpoint (``AWS_ENDPOINT_URL_S3``, ``endpoint_url`` of a profile or its services), certificates, proxies, FIPS.
+What is not given in ``supervisor.yaml`` comes from AWS's standard chain (environment, profile,
+``~/.aws/config``): region, endpoint (``AWS_ENDPOINT_URL_S3``, ``endpoint_url`` of a profile or its services),
+certificates, proxies, FIPS.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ _OF_AWS: Final = re.compile(r"https?://[^/]*\.amazonaws\.com(\.cn)?(/|$)", re.IG
 
 @dataclass(frozen=True, slots=True)
 class S3Service:
-    """Where an S3 is and how it is asked; what is None comes from the chain.
+    """Says where an S3 is and how it is asked; what is None comes from the chain.
 
-    ``asked``: parameters of every request that knows them, by the names that boto3 has for them (``RequestPayer`` …).
-    ``setting``: what a message calls the setting of the endpoint.
+    ``asked`` holds parameters of every request that knows them, by the names that boto3 has for them
+    (``RequestPayer`` …). ``setting`` is what a message calls the setting of the endpoint.
     """
 
     endpoint_url: str | None = None
@@ -38,12 +40,13 @@ class S3Service:
 
     @classmethod
     def of(cls, access: S3Access) -> S3Service:
-        """The service of a checkpoint, as its job says."""
+        """Returns the service of a checkpoint, as its job says."""
         return cls(access.endpoint_url, access.region, access.path_style, asked(access))
 
 
 def make_client(session: boto3.session.Session, service: S3Service, quiet_s: float) -> Any:
-    """``quiet_s``: how long a connection may be silent. Looks for credentials, which may take time. Raises InvalidInput."""
+    """Makes a client. ``quiet_s`` is for how long a connection may be silent. It looks for credentials, which
+    may take time. Raises InvalidInput."""
     endpoint_url, region, path_style = service.endpoint_url, service.region, service.path_style
     named = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if path_style is None and named:
@@ -59,7 +62,7 @@ def make_client(session: boto3.session.Session, service: S3Service, quiet_s: flo
 
 
 def keys_of(session: boto3.session.Session) -> tuple[str, str, str | None] | None:
-    """Access key, secret key and token; None if the chain has none."""
+    """Returns access key, secret key and token; None if the chain has none."""
     credentials = session.get_credentials()
     return None if credentials is None else tuple(credentials.get_frozen_credentials())
 

@@ -1,7 +1,9 @@
-"""What botocore raises, as our few errors with one sentence and a remedy. Called by ``s3_session`` and ``s3_objects`` only.
+"""Translates what botocore raises into the few errors of ``errors``, with one sentence and a remedy. Called
+by ``s3_session`` and ``s3_objects`` only.
 
-``Unreachable`` is what may pass by itself and is retried there; everything else is final. Absence is believed only when
-the store says ``NoSuchKey``: a 404 of a proxy, or of a web server that is no S3 at all, proves nothing.
+``Unreachable`` is what may pass by itself and is retried there; everything else is final. Absence is believed
+only when the store says ``NoSuchKey``: a 404 of a proxy, or of a web server that is no S3 at all, proves
+nothing.
 """
 
 from __future__ import annotations
@@ -59,22 +61,22 @@ _PASSING = frozenset(
     ("SlowDown", "RequestTimeout", "InternalError", "BadDigest", "XAmzContentSHA256Mismatch")
 )
 _PASSING_STATUS = frozenset((307, 408, 409, 425, 429))
-"""307: a new bucket whose name is not known everywhere yet."""
+"""A 307 means a new bucket whose name is not known everywhere yet."""
 THEIRS = (BotoCoreError, ClientError, ResponseParserError, HTTPError)
-"""All that a call of boto3 raises."""
+"""A call of boto3 raises nothing but these."""
 _MISCONFIGURED = (NoRegionError, ParamValidationError, ProfileNotFound, ConfigParseError, ConfigNotFound)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """What the messages name. ``server``: the endpoint, or ``AWS``."""
+    """Holds what the messages name. ``server`` is the endpoint, or ``AWS``."""
 
     url: str
     server: str
 
 
 def meaning(error: Exception, store_location: StoreLocation, key: str) -> SupervisorError:
-    """The error to raise instead of one of ``THEIRS``."""
+    """Returns the error to raise instead of one of ``THEIRS``."""
     if isinstance(error, ClientError):
         return _of_answer(error, store_location, key)
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
@@ -98,13 +100,13 @@ def meaning(error: Exception, store_location: StoreLocation, key: str) -> Superv
 
 
 def status_of(error: ClientError) -> int:
-    """HTTP status of the answer, 0 if it had none."""
+    """Returns the HTTP status of the answer, and 0 if it had none."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
 
 
 def wants_new_client(error: BaseException) -> bool:
-    """May other credentials have been put in place since the client looked for them? Those of files it never looks for again
-    by itself. A refused HEAD has no code."""
+    """Returns whether other credentials may have been put in place since the client looked for them: it never
+    looks again for those of files. A refused HEAD has no code."""
     if isinstance(error, ClientError):
         return code_of(error) in _STALE_KEYS
     return isinstance(error, NoCredentialsError | PartialCredentialsError)
@@ -137,7 +139,7 @@ def _of_answer(error: ClientError, store_location: StoreLocation, key: str) -> S
 
 
 def code_of(error: ClientError) -> str:
-    """S3's word for the error; the status where the answer had no body (HEAD)."""
+    """Returns S3's code for the error, or the status where the answer had no body (HEAD)."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 

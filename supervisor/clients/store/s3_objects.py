@@ -1,12 +1,14 @@
-"""The ``ObjectClient`` of S3 or anything that speaks its API, on boto3: every request of the product stands here, once.
+"""Implements ``ObjectClient`` for S3 or anything that speaks its API, on boto3: every request of the product
+stands here, once.
 
-Immutability rests on the conditional PUT (``If-None-Match: *``). A 412 may be the echo of our own PUT whose reply was
-lost: read back and compare. A 409 is another writer at the same moment: again.
+Immutability rests on the conditional PUT (``If-None-Match: *``). A 412 may be the echo of this client's own
+PUT whose reply was lost: the object is read back and compared. A 409 means another writer at the same moment:
+the request is repeated.
 
-Copies are the server's own (``CopyObject``, in parts above ``PARTS_ABOVE_BYTES``): no content passes here. Every copy names
-the ETag that was listed (``x-amz-copy-source-if-match``): what has been replaced since is not copied. A copy whose ETag is
-another (parts, encryption, a server that ignores the condition) is believed if the source has not changed. A copy that is
-repeated after a lost reply is the same.
+Copies are the server's own (CopyObject, in parts above ``PARTS_ABOVE_BYTES``): no content passes here. Every
+copy names the ETag that was listed (``x-amz-copy-source-if-match``): what has been replaced since is not
+copied. A copy whose ETag is another (parts, encryption, a server that ignores the condition) is accepted if
+the source has not changed. A copy that is repeated after a lost reply gives the same object.
 """
 
 from __future__ import annotations
@@ -52,13 +54,13 @@ from supervisor.spec.s3a import S3Access
 
 T = TypeVar("T")
 FOLDERS_MAX: Final = 100_000
-"""Of one level: partitions of one stateful operator, at most."""
+"""It bounds one level: the partitions of one stateful operator, at most."""
 PARTS_ABOVE_BYTES: Final = 512 * 1024**2
-"""One ``CopyObject`` may be of 5 GiB, but answers when all of it is copied: parts keep each request short."""
+"""One CopyObject may be of 5 GiB, but answers when all of it is copied: parts keep each request short."""
 PART_BYTES: Final = 128 * 1024**2
 PARTS_MAX: Final = 10_000
 TOKEN: Final = "spark-supervisor-copy"
-"""Metadata of what was copied in parts."""
+"""This is metadata of what was copied in parts."""
 COPY_DEADLINE_S: Final = 60.0
 """A copy of a large object answers late."""
 NEVER_ARRIVED: Final = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError, SSLError)
@@ -66,9 +68,11 @@ DENIED: Final = frozenset({"AccessDenied", "MethodNotAllowed", "InvalidArgument"
 
 
 class S3ObjectClient:
-    """Objects in ``bucket`` below ``prefix`` (no slash at its ends, may be empty). No I/O in the constructor.
+    """Reaches objects in ``bucket`` below ``prefix`` (no slash at its ends, may be empty). The constructor
+    does no I/O.
 
-    ``sent``, ``answered``: how many batches of deletions went out, and how many of them are known to be over.
+    ``sent`` and ``answered`` count how many batches of deletions were sent, and how many of them are known to
+    be over.
     """
 
     def __init__(self, bucket: str, prefix: str, service: S3Service, deadline_s: float = DEADLINE_S) -> None:
@@ -84,15 +88,15 @@ class S3ObjectClient:
 
     @classmethod
     def at(cls, location: str, access: S3Access, deadline_s: float) -> S3ObjectClient:
-        """``location``: normalised, ``s3://bucket/path``."""
+        """Makes a client of ``location``, which is normalised, ``s3://bucket/path``."""
         bucket, _, prefix = location.removeprefix("s3://").partition("/")
         return cls(bucket, prefix, S3Service.of(access), deadline_s)
 
     # -- listings -------------------------------------------------------------------------------------------------
 
     def page(self, prefix: str, after: str = "", at_once: int | None = None) -> tuple[list[StoreEntry], bool]:
-        """The objects after ``after``, markers of directories too, and whether there are more. A listing that goes on after
-        the last key of each page has an end only if each page gets on."""
+        """Returns the objects after ``after``, markers of directories too, and whether there are more. A
+        listing that goes on after the last key of each page ends only if each page advances."""
         start = {"StartAfter": self._prefix + after} if after else {}
         most = {} if at_once is None else {"MaxKeys": at_once}
 
@@ -111,7 +115,7 @@ class S3ObjectClient:
         return page, more
 
     def objects(self, prefix: str, after: str = "", at_once: int | None = None) -> Iterator[StoreEntry]:
-        """As ``ObjectClient`` says; ``prefix`` may also end within a name."""
+        """Yields objects as ``ObjectClient`` says; ``prefix`` may also end within a name."""
         more = True
         while more:
             page, more = self.page(prefix, after, at_once)
@@ -145,7 +149,8 @@ class S3ObjectClient:
                 )
 
     def _level_page(self, prefix: str, token: str) -> tuple[list[str], list[StoreEntry], str]:
-        """``token``: where to go on; empty at the beginning and, in the answer, at the end."""
+        """Returns one page of a level. ``token`` says where to go on; it is empty at the beginning and, in
+        the answer, at the end."""
         further = {"ContinuationToken": token} if token else {}
 
         def call(_budget: Budget, client: Client) -> tuple[list[str], list[StoreEntry], str]:
@@ -158,7 +163,7 @@ class S3ObjectClient:
         return self._ask("", call)
 
     def _list(self, client: Client, prefix: str, **how: Any) -> tuple[dict[str, Any], bool]:
-        """One request. A listing that does not say whether it is complete proves no absence."""
+        """Sends one request. A listing that does not say whether it is complete proves no absence."""
         answer = client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix + prefix, **how)
         if "IsTruncated" not in answer:
             raise Unreachable(
@@ -181,7 +186,7 @@ class S3ObjectClient:
         return f"{self._session.place.server} says of {self.location} that there is more"
 
     def check(self) -> None:
-        """Does it answer a listing? Whatever the answer says."""
+        """Checks whether it answers a listing, whatever the answer says."""
         self._ask("", self._first)
 
     def now_s(self) -> float:
@@ -201,7 +206,8 @@ class S3ObjectClient:
         return client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1)
 
     def keeps_versions(self) -> tuple[bool, bool]:
-        """Does the bucket keep what is deleted and overwritten, and for ever (no lifecycle rule ends it)?"""
+        """Returns whether the bucket keeps what is deleted and overwritten, and whether for ever (no
+        lifecycle rule ends it)."""
 
         def call(_budget: Budget, client: Client) -> tuple[bool, bool]:
             if client.get_bucket_versioning(Bucket=self._bucket).get("Status") != "Enabled":
@@ -226,7 +232,7 @@ class S3ObjectClient:
         )
 
     def get_to(self, key: str, target: Path, max_s: float) -> str:
-        """Stream the object into ``target``, which appears whole or not at all. Returns its sha256."""
+        """Streams the object into ``target``, which appears whole or not at all. Returns its sha256."""
         return self._ask(
             key,
             lambda budget, client: write_whole(target, self._chunks(budget, client, key, "read")),
@@ -234,7 +240,7 @@ class S3ObjectClient:
         )
 
     def head(self, key: str) -> str:
-        """The tag of what is there now. ``NotFound``."""
+        """Returns the tag of what is there now. Raises ``NotFound``."""
 
         def call(_budget: Budget, client: Client) -> str:
             found = _head(client, self._name(key))
@@ -249,7 +255,7 @@ class S3ObjectClient:
         self._ask(key, lambda budget, client: self._put(budget, client, key, data, digest, only_new), max_s)
 
     def put_from(self, key: str, source: Path, digest: Digest, max_s: float) -> None:
-        """``put`` of a file whose content has this digest, streamed, unless the key is taken."""
+        """Does a ``put`` of a file whose content has this digest, streamed, unless the key is taken."""
 
         def call(budget: Budget, client: Client) -> None:
             with Upload.of(source, digest.size_bytes, budget) as body:
@@ -262,7 +268,7 @@ class S3ObjectClient:
             self._ask(key, lambda _budget, client: client.delete_object(**self._name(key)))
 
     def delete_batch(self, keys: list[str], latest_at_s: float) -> None:
-        """One request, sent before ``latest_at_s`` (BOOTTIME) or not at all."""
+        """Sends one request, before ``latest_at_s`` (BOOTTIME) or not at all."""
         self._latest_at_s = latest_at_s
         objects = [{"Key": self._prefix + key} for key in keys]
 
@@ -287,7 +293,7 @@ class S3ObjectClient:
         return item.mark
 
     def flush(self) -> None:
-        """Every answer was durable."""
+        """Does nothing, because every answer was durable."""
 
     # -- copies ---------------------------------------------------------------------------------------------------
 
@@ -320,8 +326,9 @@ class S3ObjectClient:
         return self._ask(key, call, TRANSFER_MAX_S, self._copies)
 
     def _copy_in_parts(self, origin: dict[str, str], item: Item, key: str) -> str:
-        """``token``: by which ``_end_parts`` knows what this very upload has made. One whose reply was lost stays, without
-        parts, until a lifecycle rule of the bucket aborts it: it might be another copy's."""
+        """Copies in parts. By ``token``, ``_end_parts`` recognises what this very upload has made. An upload
+        whose reply was lost stays, without parts, until a lifecycle rule of the bucket aborts it, because it
+        might be another copy's."""
         size = max(PART_BYTES, -(-item.bytes // PARTS_MAX))
         token = secrets.token_hex(16)
         name = self._name(key)
@@ -360,8 +367,8 @@ class S3ObjectClient:
         return self._ask(key, call, TRANSFER_MAX_S, self._copies)
 
     def _end_parts(self, key: str, upload: str, tags: list[str], token: str) -> str:
-        """``Conflict``: somebody has dropped the upload. That there is none any more may as well come of our own lost
-        reply: the object tells."""
+        """Completes an upload. Raises ``Conflict`` if somebody has dropped it. That there is no upload any
+        more may as well come of a lost reply to this request: the object shows which it is."""
         parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)]
         name = self._name(key)
 
@@ -438,7 +445,8 @@ class S3ObjectClient:
     def _chunks(
         self, budget: Budget, client: Client, key: str, way: str | None, max_bytes: int | None = None
     ) -> Iterator[bytes]:
-        """The object in pieces, complete or an error. ``way``: the transfer that earns time by moving."""
+        """Yields the object in pieces, complete or with an error. ``way`` names the transfer that earns time
+        by moving."""
         what = f"{self.location}/{key}"
         position = 0
         try:
@@ -471,7 +479,7 @@ class S3ObjectClient:
         client.meta.events.register("before-send.s3.DeleteObjects", self._in_time)
 
     def _in_time(self, **_request: Any) -> None:
-        """After the signature, right before the bytes go out."""
+        """Checks the time after the signature, right before the bytes are sent."""
         if boottime_s() > self._latest_at_s:
             raise Conflict(
                 f"{self.location}: this process was stopped before it could send a deletion; to be looked at again"
@@ -489,7 +497,7 @@ def _tag_in(answer: dict[str, Any]) -> str:
 
 
 def _head(client: Client, name: dict[str, str]) -> dict[str, Any] | None:
-    """None: there is no such object. The answer has no body, hence no code."""
+    """Returns None if there is no such object. The answer has no body, hence no code."""
     try:
         found: dict[str, Any] = client.head_object(**name)
     except ClientError as error:
@@ -501,7 +509,7 @@ def _head(client: Client, name: dict[str, str]) -> dict[str, Any] | None:
 
 @contextmanager
 def _replaced(origin: dict[str, str]) -> Iterator[None]:
-    """412: the source is another object by now."""
+    """Translates a 412: the source is another object by now."""
     try:
         yield
     except ClientError as error:
@@ -511,12 +519,13 @@ def _replaced(origin: dict[str, str]) -> Iterator[None]:
 
 
 def _of_a_gateway(error: ClientError) -> bool:
-    """What stands before the server gave up on it (502, 504 …, without a code of S3): the server may be at it still."""
+    """Returns whether a gateway answered in place of the server (502, 504 …, without a code of S3): the
+    server may still be at work on the request."""
     return str(error.response.get("Error", {}).get("Code", "")).isdigit()
 
 
 def _with_md5(params: Any, **_more: Any) -> None:
-    """Servers that are older than the newer checksums ask for this one."""
+    """Adds the Content-MD5 that servers ask for which are older than the newer checksums."""
     body = params["body"]
     data = body if isinstance(body, bytes) else str(body).encode()
     params["headers"]["Content-MD5"] = base64.b64encode(

@@ -1,10 +1,12 @@
-"""How often an S3 server is asked: attempts of one operation, and the pace of all that share a store. For ``s3_session``.
+"""Decides how often an S3 server is asked: the attempts of one operation, and the pace of all that share a
+store. Used by ``s3_session``.
 
-The pace is botocore's adaptive retry mode: a server that says SlowDown gets fewer requests a second (CUBIC), more as it
-answers again, and no limit before its first complaint. Three things differ from the mode as it is: its waits end when a
-token comes, however late, and then send what nobody waits for any more, while here they end with the operation's budget
-(and before the request is signed); it would slow down every later burst of a process that was told SlowDown once, weeks
-ago; and its floor, a request in two seconds, would let most of 32 parallel operations run into their deadlines.
+The pace is botocore's adaptive retry mode: a server that says SlowDown gets fewer requests a second (CUBIC),
+more as it answers again, and no limit before its first complaint. Three things differ from the mode as
+botocore has it. Its waits end when a token comes, however late, and then send what nobody waits for any more;
+here they end with the operation's budget, and before the request is signed. It would slow down every later
+burst of a process that was told SlowDown once, weeks ago. And its floor, a request in two seconds, would let
+most of 32 parallel operations run into their deadlines.
 """
 
 from __future__ import annotations
@@ -32,11 +34,11 @@ BACKOFF_MAX_S = 2.0
 CALM_S = 30.0
 """So long after the last complaint there is no limit any more."""
 FLOOR_PER_S = 5.0
-"""Requests that are sent in any case: S3 takes thousands."""
+"""So many requests are sent in any case: S3 takes thousands."""
 
 
 def attempts(budget: Budget) -> Retrying:
-    """Again on what may pass, with full jitter, while the budget lasts."""
+    """Repeats what may pass, with full jitter, while the budget lasts."""
 
     def pause_s(state: RetryCallState) -> float:
         widest_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(state.attempt_number, 10))
@@ -76,7 +78,7 @@ class RequestPace:
 
     @contextmanager
     def of(self, budget: Budget) -> Iterator[None]:
-        """Requests of this thread belong to the operation with this budget."""
+        """Makes requests of this thread belong to the operation with this budget."""
         self._mine.budget = budget
         try:
             yield
@@ -92,14 +94,15 @@ class RequestPace:
             self._limiter.on_sending_request(request=None)
 
     def _heard(self, **answer: Any) -> None:
-        """Returns None: it never repeats anything by itself."""
+        """Takes note of an answer. It returns None, so it never repeats anything by itself."""
         if self._detector.is_throttling_error(**answer):
             self._slow_until_at_s = self._clock.current_time() + CALM_S
         self._limiter.on_receiving_response(**answer)
 
 
 class _Tokens:
-    """A bucket whose ``acquire`` raises ``Unreachable``, and takes no token, when the thread's budget is used up."""
+    """Is a token bucket whose ``acquire`` raises ``Unreachable``, and takes no token, when the thread's
+    budget is used up."""
 
     def __init__(self, bucket: TokenBucket, mine: threading.local) -> None:
         self._bucket = bucket

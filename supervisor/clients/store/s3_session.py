@@ -1,10 +1,11 @@
-"""One operation on S3: a budget, a client, attempts. Called by ``s3_objects`` only.
+"""Runs one operation on S3: with a budget, a client, and attempts. Called by ``s3_objects`` only.
 
-botocore's own retries are off, because they know nothing of a conditional PUT, nor of our deadline; ours (``s3_pacing``)
-are jittered and end with the budget of the operation.
+botocore's own retries are off, because they know nothing of a conditional PUT, nor of the operation's
+deadline; those of ``s3_pacing`` are jittered and end with the budget of the operation.
 
-Credentials that expire are renewed by botocore (roles, container and instance metadata). What was read from a file or the
-output of a program never is: when the server refuses the keys, the chain is asked anew, once, and other keys are tried.
+Credentials that expire are renewed by botocore (roles, container and instance metadata). What was read from a
+file or the output of a program never is: when the server refuses the keys, the chain is asked anew, once, and
+other keys are tried.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ Client = Any  # boto3 makes its clients at run time
 
 
 class S3Session:
-    """``deadline_s`` bounds each operation whatever the server does, and before the first one the making of a client.
-    ``prepare`` is called with each client that is made. No I/O in the constructor."""
+    """Runs operations. ``deadline_s`` bounds each operation whatever the server does, and before the first
+    one the making of a client. ``prepare`` is called with each client that is made. The constructor does no
+    I/O."""
 
     def __init__(
         self, url: str, service: S3Service, deadline_s: float, prepare: Callable[[Client], None]
@@ -46,8 +48,8 @@ class S3Session:
         self._clients: dict[bool, Client] = {}
 
     def ask(self, key: str, work: Callable[[Budget, Client], T], max_s: float | None = None) -> T:
-        """``key`` is only for messages, and empty where the question is about the whole location. ``max_s`` bounds a
-        transfer that goes on moving."""
+        """Runs one operation. ``key`` is only for messages, and empty where the operation is about the whole
+        location. ``max_s`` bounds a transfer that goes on moving."""
         what = f"{self.place.url}/{key}"
 
         def run(budget: Budget) -> T:
@@ -62,9 +64,10 @@ class S3Session:
         return self._bounded.run(what, run, max_s)
 
     def _make_ready(self, what: str, patient: bool) -> None:
-        """Make the client before the clock of the first operation runs: seconds of computing on a busy host, and none
-        of them the server's. Bounded as an operation is: the chain of credentials may run a program. What fails at once is
-        met again, and told, by the operation."""
+        """Makes the client before the clock of the first operation runs: that takes seconds of computing on a
+        busy host, and none of them are the server's. It is bounded as an operation is, because the chain of
+        credentials may run a program. An error that comes at once is met again, and raised, by the operation.
+        """
 
         def make(budget: Budget) -> None:
             with suppress(SupervisorError, *THEIRS):
@@ -87,14 +90,16 @@ class S3Session:
             raise meaning(error, self.place, key) from None
 
     def _client(self, budget: Budget, patient: bool) -> Client:
-        """The client for this kind of operation, made on first use: that looks for credentials, which may take time."""
+        """Returns the client for this kind of operation. It is made on first use, which looks for credentials
+        and may take time."""
         with self._while_making(budget):
             if patient not in self._clients:
                 self._clients[patient] = self._make(patient)
             return self._clients[patient]
 
     def _has_other_keys(self, budget: Budget, refused: Client) -> bool:
-        """Does the chain of credentials give other keys than the refused ones? The next client is made with them."""
+        """Returns whether the chain of credentials gives other keys than the refused ones. The next client is
+        made with them."""
         with self._while_making(budget):
             if refused not in self._clients.values():  # another thread was here before
                 return True

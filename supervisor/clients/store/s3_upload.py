@@ -1,7 +1,8 @@
-"""The body of an upload, which tells its budget how far it was sent. Called by ``s3_session`` and ``s3_objects`` only.
+"""Is the body of an upload, which reports to its budget how far it was sent. Called by ``s3_session`` and
+``s3_objects`` only.
 
-botocore reads a body once to sign it, before it is sent: that is no progress. So positions count only from botocore's
-``before-send`` on, and only further than ever before.
+botocore reads a body once to sign it, before it is sent: that is no progress. So positions count only from
+botocore's ``before-send`` on, and only beyond all earlier ones.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from supervisor.errors import InvalidInput
 
 
 class Upload(io.BufferedReader):
-    """A file open for reading. ``sending``: from now on, what is read goes out on the wire."""
+    """Is a file open for reading. Once ``sending`` is set, what is read is sent."""
 
     def __init__(self, raw: io.RawIOBase, size_bytes: int, budget: Budget) -> None:
         super().__init__(raw)
@@ -25,7 +26,8 @@ class Upload(io.BufferedReader):
 
     @classmethod
     def of(cls, source: Path, size_bytes: int, budget: Budget) -> Upload:
-        """``size_bytes``: what was announced; a file that grows is not sent further. Raises ``InvalidInput``."""
+        """Opens a file. ``size_bytes`` is what was announced; a file that grows is not sent further. Raises
+        ``InvalidInput``."""
         try:
             return cls(io.FileIO(source), size_bytes, budget)
         except OSError as error:
@@ -40,7 +42,7 @@ class Upload(io.BufferedReader):
 
 
 def arm(client: Any) -> None:
-    """Let ``client`` tell the uploads when they are being sent."""
+    """Makes ``client`` notify the uploads when they are being sent."""
     client.meta.events.register("before-send.s3.PutObject", _sending)
 
 

@@ -1,8 +1,10 @@
-"""Somebody else's directory, looked at and never changed: a checkpoint on S3 or on a file system of this host.
+"""Reads a directory that belongs to Spark and never changes it: a checkpoint on S3 or on a file system of
+this host.
 
-A ``Store`` is ours: its keys obey our rules, and opening it makes a directory. What Spark writes has names of its own
-(``.metadata.crc``), may be absent, and is none of ours. ``checkpoint`` is the only caller. Keys are relative to the
-location; listings come page by page, so that a hundred thousand objects cost a page of memory.
+A ``Store`` belongs to the supervisor: its keys obey the supervisor's rules, and opening it makes a directory.
+What Spark writes has names of its own (``.metadata.crc``), may be absent, and is never written here. Keys are
+relative to the location; listings come page by page, so that a hundred thousand objects cost a page of
+memory.
 """
 
 from __future__ import annotations
@@ -19,31 +21,33 @@ from supervisor.spec.s3a import S3Access
 
 
 class Tree(Protocol):
-    """A location. Safe to use from several threads at once. ``requests``: how many were sent so far (S3; else 0).
+    """Is a location that is read. It is safe to use from several threads at once. ``requests`` is how many
+    were sent so far (S3; else 0).
 
-    Every method may raise ``Unreachable``, ``AccessDenied`` and ``InvalidInput``. What is absent is empty in a listing, and
-    ``NotFound`` to ``read``.
+    Every method may raise ``Unreachable``, ``AccessDenied`` and ``InvalidInput``. What is absent is empty in
+    a listing, and raises ``NotFound`` in ``read``.
     """
 
     location: str
     requests: int
 
     def level(self, folder: str) -> Level:
-        """``folder``: ``""`` for the top, else a path without slashes at its ends."""
+        """Returns one level. ``folder`` is ``""`` for the top, else a path without slashes at its ends."""
         ...
 
     def entries(self, folder: str, after: str = "", at_once: int = 1000) -> Iterator[StoreEntry]:
-        """All objects below ``folder`` whose key is greater than ``after``, by the bytes of their keys. Directory markers
-        (keys that end in ``/``) are skipped. Keys are relative to the location. ``at_once``: size of a page."""
+        """Yields all objects below ``folder`` whose key is greater than ``after``, by the bytes of their
+        keys. Directory markers (keys that end in ``/``) are skipped. Keys are relative to the location.
+        ``at_once`` is the size of a page."""
         ...
 
     def read(self, key: str, max_bytes: int) -> bytes:
-        """The whole object. ``Corrupt`` when it is larger than ``max_bytes``."""
+        """Returns the whole object. Raises ``Corrupt`` when it is larger than ``max_bytes``."""
         ...
 
 
 class ObjectTree:
-    """The ``Tree`` of an ``ObjectClient``."""
+    """Is the ``Tree`` of an ``ObjectClient``."""
 
     def __init__(self, client: ObjectClient) -> None:
         self._client = client
@@ -68,17 +72,17 @@ class ObjectTree:
 
 
 def open_tree(location: str, access: S3Access, deadline_s: float = DEADLINE_S) -> Tree | None:
-    """No I/O. None: nobody but Spark can look there (HDFS …). Raises ``InvalidInput``.
+    """Opens a tree without I/O. Returns None if only Spark can read there (HDFS …). Raises ``InvalidInput``.
 
-    ``access``: where S3 is (``spec.s3a.access_of``); credentials are those of the default chain. ``deadline_s``: of each
-    request, retries included.
+    ``access`` says where S3 is (``spec.s3a.access_of``); credentials are those of the default chain.
+    ``deadline_s`` bounds each request, retries included.
     """
     client = open_objects(location, access, deadline_s)
     return None if client is None else ObjectTree(client)
 
 
 def open_objects(location: str, access: S3Access, deadline_s: float) -> ObjectClient | None:
-    """The client of ``open_tree``, for other views."""
+    """Returns the client of ``open_tree``, for other views."""
     location = normalise(location)
     if location.startswith("file://"):
         return FileObjectClient(location, deadline_s)
