@@ -1,4 +1,5 @@
-"""What coord needs of a ZooKeeper client, so that a fake fits as well. ``clients.zookeeper.ZooClient`` has it all."""
+"""Declares what coord needs of a ZooKeeper client, so that a fake fits as well;
+``clients.zookeeper.ZooClient`` has it all."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from supervisor.model.transaction import Node, Transaction
 
 
 class ElectionClient(Protocol):
-    """One session, for one candidacy. Blocking calls raise Unreachable within the client's request time-out."""
+    """A client has one session, for one candidacy. Its blocking calls raise Unreachable within the client's
+    request time-out."""
 
     @property
     def link(self) -> Link: ...

@@ -1,11 +1,13 @@
-"""Carries the leadership machine out: a thread that owns one ZooKeeper client per candidacy, and one term at a time.
+"""Carries out the leadership machine, in a thread that owns one ZooKeeper client per candidacy, and one term
+at a time.
 
-Made by ``daemon.process.assemble``, driven by the daemon through ``start``, ``nudge`` and ``stop``. Decides nothing:
-that is in ``coord.leadership``. It never acts on jobs, and never lets a new candidacy begin before ``on_step_down`` has
-returned. Link changes and the one watch, on /leader, only put an event into its inbox (listeners must not block:
-zookeeper.md M8).
+``daemon.process.assemble`` makes it, and the daemon drives it through ``start``, ``nudge`` and ``stop``. It
+decides nothing: ``coord.leadership`` does. It never acts on jobs, and never lets a new candidacy begin before
+``on_step_down`` has returned. Link changes and the one watch, on /leader, only put an event into its inbox
+(listeners must not block: zookeeper.md M8).
 
-A defect in here ends the thread: it stops beating, the watchdog ends the process, and the session closer hands over.
+A defect in here ends the thread: it stops beating, the watchdog ends the process, and the session closer
+hands over.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ _TICK_SHARE, _TICK_MIN_S, _TICK_MAX_S = 1 / 6, 0.05, 1.0
 
 @dataclass(frozen=True)
 class ElectionRegistry:
-    """Where the election takes place, and what its supervisor remembers of earlier terms."""
+    """Says where the election takes place, and holds what its supervisor remembers of earlier terms."""
 
     layout: Layout
     store: EpochMarks
@@ -65,10 +67,11 @@ class ElectionRegistry:
 
 @dataclass(frozen=True)
 class SessionFactory(Generic[Client]):
-    """How to get a session, and to be rid of one. ``connect`` returns a client that is not started yet.
+    """Says how to get a session, and how to end one. ``connect`` returns a client that is not started yet; it
+    takes the listener for changes of the client's link.
 
-    ``close``: ends any session by its id and password; may block for seconds; raises SupervisorError. ``publish_sessions``
-    is given the sessions that are to be closed should this process die (the session closer).
+    ``close`` ends any session by its id and password; it may block for seconds, and raises SupervisorError.
+    ``publish_sessions`` publishes which sessions are to be closed should this process die (to the session closer).
     """
 
     connect: Callable[[Callable[[Link], None]], Client]
@@ -78,11 +81,13 @@ class SessionFactory(Generic[Client]):
 
 @dataclass(frozen=True)
 class Duties(Generic[Client]):
-    """What leadership means to the rest. Called in the contender's thread.
+    """Holds what leadership means to the rest of the process. The contender's thread calls all but
+    ``on_recorded``.
 
-    ``on_term`` must return at once: it starts things. ``on_step_down`` must return only when every task of the term is
-    over; if it can't, it must not return: the watchdog then ends the process. ``on_recorded``: the term's epoch is in
-    the store, or the registry turned out not to be trusted (another thread). ``beat``: the thread is alive.
+    ``on_term`` must return at once: it only starts things. ``on_step_down`` must return only when every task
+    of the term is over; if it can't, it must not return: the watchdog then ends the process. ``on_recorded``
+    is called in another thread once the term's epoch is in the store, or the registry has turned out not to
+    be trusted. ``beat`` reports that the thread is alive.
     """
 
     on_term: Callable[[Term[Client]], None]
@@ -93,8 +98,9 @@ class Duties(Generic[Client]):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """For ``status`` and metrics. ``leader``: who leads as last seen (None: nobody, or unknown). ``alarm``: why this
-    registry is not acted upon, or nobody can lead. ``why``: one sentence on the latest change."""
+    """Holds what ``status`` and metrics show. ``leader`` is who leads as last seen (None: nobody, or
+    unknown). ``alarm`` says why this registry is not acted upon, or why nobody can lead. ``why`` is one
+    sentence on the latest change."""
 
     state: State
     epoch: int
@@ -106,7 +112,8 @@ class Report:
 
 
 class Contender(Generic[Client]):
-    """One per supervisor. ``start`` once; ``stop`` is final."""
+    """Contends for the leadership; there is one per supervisor. ``start`` is called once; ``stop`` is
+    final."""
 
     def __init__(
         self,
@@ -161,18 +168,21 @@ class Contender(Generic[Client]):
         self._thread.start()
 
     def stop(self, timeout_s: float) -> bool:
-        """Hand over at once and end: tasks awaited, then the session closed. True if that was done in time."""
+        """Hands over at once and ends: the tasks are awaited, then the session is closed. Returns True if
+        that was done in time."""
         return self._thread.stop(timeout_s)
 
     def nudge(self) -> None:
-        """Look now: a planned hand-over may have been asked for. Without it that is seen at the next tick."""
+        """Makes the contender read the registry now, because a planned hand-over may have been asked for.
+        Without it that is seen at the next tick."""
         self._inbox.put((0, machine.Nudged()))
 
     def report(self) -> Report:
         return self._report
 
     def leads(self) -> bool:
-        """Now, by the term's own deadline: also when this thread has not been told yet that it is over."""
+        """Says whether this supervisor leads now, by the term's own deadline, which counts also when the
+        contender's thread has not learned yet that the term is over."""
         term = self._term
         try:
             if term is not None:
@@ -237,7 +247,8 @@ class Contender(Generic[Client]):
         )
 
     def _advance(self, event: machine.Event) -> None:
-        """Feed one event, and whatever comes of its effects, until nothing is left to do."""
+        """Feeds one event to the machine, and then whatever comes of its effects, until nothing is left to
+        do."""
         pending: list[machine.Event] = [event]
         while pending:
             before = self._machine_state
@@ -306,9 +317,11 @@ class Contender(Generic[Client]):
         self._sessions.publish_sessions((*self._abandoned, *((session,) if session is not None else ())))
 
     def _close_abandoned(self) -> None:
-        """What an abandoned session did, or may still do, is void once it is closed; and /leader is free at once.
+        """Closes the abandoned sessions: whatever such a session did, or may still do, is void once it is
+        closed, and /leader is free at once.
 
-        Failing is no obstacle: the election is guarded, and that session's /leader goes when it expires.
+        A failure is no obstacle: the election is guarded, and that session's /leader goes when the session
+        expires.
         """
         for session in tuple(self._abandoned):
             self._sessions.close(session)
@@ -316,7 +329,8 @@ class Contender(Generic[Client]):
             self._publish_sessions()
 
     def _observe(self) -> ElectionView:
-        """``sync``, then read. The watch is set before the read, and only if none is set."""
+        """Sends a ``sync``, reads the nodes of the election, and has ``Trust`` judge them. The watch is set
+        before the read, and only if none is set."""
         client = self._the_client()
         try:
             self._close_abandoned()
@@ -360,7 +374,8 @@ class Contender(Generic[Client]):
         return self._seen
 
     def _set_vacancy(self, vacant: bool) -> None:
-        """Since when nobody leads, as seen from here: the watch comes before the look that it causes."""
+        """Keeps since when nobody leads, as seen from here: the watch event comes before the reading that it
+        causes."""
         if not vacant:
             self._vacant_at_s = None
         elif self._vacant_at_s is None:
@@ -487,7 +502,8 @@ class Contender(Generic[Client]):
             self._term.set_distrust(reason)
 
     def _publish_distrust(self) -> None:
-        """Once per term, when it turns out: agents that see nothing wrong themselves start nothing then."""
+        """Publishes a distrust once per term, when it turns out: agents that see nothing wrong themselves
+        start nothing then."""
         term, client = self._term, self._client
         if (
             term is None
@@ -513,8 +529,9 @@ class Contender(Generic[Client]):
             log.debug("distrust_not_said", why=str(error))
 
     def _mark_restored(self) -> None:
-        """Once per epoch, when this supervisor remembers another past, whether it leads or not: who leads next may remember
-        none, and this one may be gone by then."""
+        """Starts the marking of the store, once per epoch, when this supervisor remembers another past,
+        whether it leads or not: the next leader may remember none, and this supervisor may be gone by
+        then."""
         term, seen = self._term, self._seen
         if not self._trust.restored or seen is None or seen.flaw is not None:
             return
@@ -536,7 +553,8 @@ class Contender(Generic[Client]):
     def _publish_recording(
         self, term: Term[Client], recent: Mapping[int, Author], newest: int | None
     ) -> None:
-        """In the recorder's thread, before the store is told. Raises SupervisorError: tried again while the term lasts."""
+        """Publishes that this term is about to be recorded; it runs in the recorder's thread, before the
+        store is written. Raises SupervisorError; it is then tried again while the term lasts."""
         term.check()
         term.client.commit(
             publish_recording(
@@ -551,7 +569,7 @@ class Contender(Generic[Client]):
         )
 
     def _keep_zxid(self, now_s: float) -> None:
-        """Now and then; a full disk must not matter (F56)."""
+        """Keeps the zxid on disk every ``ZXID_KEPT_EVERY_S``; a full disk must not matter (F56)."""
         if self._client is None or self._seen is None or now_s < self._zxid_kept_at_s + ZXID_KEPT_EVERY_S:
             return
         self._zxid_kept_at_s = now_s

@@ -1,11 +1,13 @@
-"""The election as values: what a contender writes to lead, and how it knows its own write again. Pure.
+"""Defines the election as values: what a contender writes to lead, and how it recognises its own write. All
+of it is pure.
 
-Called by ``coord.contender``. One multi creates the ephemeral /leader and sets the persistent /epoch at the version
-read; its own id is in /epoch, so that a lost reply can be settled by reading back (F18). /leader alone would be no
-fence: deleted and created anew it has version 0 again (zookeeper.md M11).
+``coord.contender`` calls it. One multi creates the ephemeral /leader and sets the persistent /epoch at the
+version that was read; the id of the multi is in /epoch, so that a lost reply can be resolved by reading back
+(F18). /leader alone would be no fence: deleted and created anew it has version 0 again (zookeeper.md M11).
 
-/epoch also remembers the latest terms, each with the id of its election. By them ``coord.trust`` tells this registry
-from one that was restored to an older state and has been led since: a number alone can be caught up with.
+/epoch also remembers the latest terms, each with the id of its election. By them ``coord.trust`` tells this
+registry from one that was restored to an older state and has been led since: a number alone can be caught up
+with.
 """
 
 from __future__ import annotations
@@ -23,21 +25,22 @@ from supervisor.records.layout import Layout
 Record = TypeVar("Record")
 
 RECENT_KEPT = 24
-"""Terms remembered in /epoch: at most 2.4 KiB of the 4 KiB that a record may have."""
+"""This many terms are remembered in /epoch; they take at most 2.4 KiB of the 4 KiB that a record may have."""
 
 OPEN_KEPT = 8
-"""Terms, at most, of which it is open whether they are in the store: 0.8 KiB more."""
+"""At most this many terms are remembered of which it is open whether they are in the store; they take 0.8 KiB
+more."""
 
 
 ACCEPTER = "accept-registry"
-"""Stands for a supervisor where an epoch is an acceptance. No term was ever led under it."""
+"""It stands in the place of a supervisor where an epoch is an acceptance. No term was ever led under it."""
 
 DISTRUST_MAX_BYTES = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Who stands. ``address``: of its HTTP server, a hint for clients."""
+    """Says who stands. ``address`` is the address of its HTTP server, a hint for clients."""
 
     supervisor: str
     address: str
@@ -45,7 +48,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who led a term: its supervisor, and the id of the election, which no other election has."""
+    """Says who led a term: it holds the supervisor, and the id of the election, which no other election
+    has."""
 
     supervisor: str
     op: str
@@ -53,9 +57,10 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class ElectionView:
-    """What one look showed: /leader (None: nobody leads) and /epoch. ``flaw``: why nobody may stand here, or None.
+    """Holds what one reading showed: /leader (``owner`` None: nobody leads) and /epoch with its version.
+    ``flaw`` says why nobody may stand here, or is None.
 
-    ``wish``: the latest planned hand-over that was asked for, in force or not.
+    ``wish`` is the latest planned hand-over that was asked for, in force or not.
     """
 
     owner: int | None
@@ -73,8 +78,9 @@ def election_view(
     switchover: Node | None = None,
     recorded: Node | None = None,
 ) -> ElectionView:
-    """Read the nodes. Never raises: an unreadable /epoch is a flaw, an unreadable /leader only lacks its hint, and an
-    unreadable wish is none. ``epoch`` of what it returns remembers what /recorded says."""
+    """Returns what the nodes show. Never raises: an unreadable /epoch is a flaw, an unreadable /leader only
+    lacks its hint, and an unreadable wish counts as none. The ``epoch`` of the view also remembers what
+    /recorded says."""
     owner = leader.stat.ephemeral_owner if leader is not None else None
     hint = _readable(LeaderHint, leader, layout.leader)
     wish = _readable(Handover, switchover, layout.switchover)
@@ -103,9 +109,10 @@ def take_leadership(
     version: int,
     distrust: str | None = None,
 ) -> Transaction:
-    """Lead as ``epoch``. A failed guard on ``layout.leader``: somebody leads; on ``layout.epoch``: the race was lost.
+    """Returns the multi by which ``me`` leads as ``epoch``. If its guard on ``layout.leader`` fails, somebody
+    leads; if the one on ``layout.epoch`` fails, the race was lost.
 
-    ``distrust``: why this leader will do nothing, as far as it is known beforehand.
+    ``distrust`` says why this leader will do nothing, as far as that is known beforehand.
     """
     hint = hint_of(me, epoch, distrust)
     return Transaction(
@@ -127,7 +134,8 @@ def publish_distrust(
     op_id: str,
     distrust: str,
 ) -> Transaction:
-    """Tell everybody by /leader why this leader does nothing. While the fence holds, nobody else has a /leader there."""
+    """Returns the multi that says in /leader why this leader does nothing. While the fence holds, nobody else
+    has a /leader there."""
     hint = encode(hint_of(me, epoch, distrust))
     return Transaction(
         "publish_distrust", op_id, (Check(layout.epoch, fence), SetData(layout.leader, hint, ANY_VERSION))
@@ -144,11 +152,13 @@ def publish_recording(
     newest: int | None,
     recorded: Node | None,
 ) -> Transaction:
-    """Leave in the registry, *before* this term's mark is put into the store, that it may be there from now on.
+    """Returns the multi that notes in the registry, *before* this term's mark is put into the store, that it
+    may be there from now on.
 
-    Afterwards would be too late: the reply may be lost, or the term over, and the mark is there all the same. ``newest``:
-    of the marks there, a term of ``recent``. It stays known, and so does every later one that was announced
-    (``recorded``: the node as it is): should this term's mark never come, one of these is the newest.
+    Afterwards would be too late: the reply may be lost, or the term over, and the mark is there all the same.
+    ``newest`` is the newest of the marks in the store, a term of ``recent``, or None. It stays known, and so
+    do the later ones that were announced (``recorded`` is that node as it is), up to ``OPEN_KEPT`` of them:
+    should this term's mark never come, one of these is the newest.
     """
     known = _readable(EpochRecord, recorded, layout.recorded)
     terms = _authors(_announced(known)) if known is not None else {}
@@ -183,9 +193,10 @@ def hint_of(me: Candidate, epoch: int, distrust: str | None) -> LeaderHint:
 
 @dataclass(frozen=True, slots=True)
 class RestoredRegistry:
-    """The registry that an operator looked at: the nodes /cluster, /epoch and /accepted as they were read.
+    """Holds the registry that an operator examined: the nodes /cluster, /epoch and /accepted as they were
+    read.
 
-    ``missing``: fixed znodes that are not there, and are made anew.
+    ``missing`` holds the paths of the fixed znodes that are not there, and are made anew.
     """
 
     cluster: Node
@@ -196,11 +207,12 @@ class RestoredRegistry:
 
 
 def accept(layout: Layout, seen: RestoredRegistry, acceptance: Acceptance) -> Transaction:
-    """Accept the restored registry: its epoch is above all, so the present leader is fenced out.
+    """Returns the multi that accepts the restored registry: its epoch is above all, so the present leader is
+    fenced out.
 
-    Written by an operator's command, not by a contender: it leads nothing. The acceptance has its place among the
-    terms, so that the mark of it that was put into the store before is known here (``coord.trust``). /accepted is made
-    anew, never set: its czxid tells what was written before the acceptance from what came after it.
+    An operator's command writes it, not a contender: it leads nothing. The acceptance has its place among the
+    terms, so that its mark, which was put into the store before, is known here (``coord.trust``). /accepted
+    is made anew, never set: its czxid tells what was written before the acceptance from what came after it.
     """
     author = Author(ACCEPTER, acceptance.id)
     term = _remember_recorded(
@@ -228,10 +240,12 @@ def _next_term(seen: EpochRecord, epoch: int, author: Author) -> EpochRecord:
 
 
 def _remember_recorded(record: EpochRecord, recorded: EpochRecord | None) -> EpochRecord:
-    """``record`` with the terms one of which has the newest mark in the store: no later term may forget them.
+    """Returns ``record`` with the terms one of which has the newest mark in the store: no later term may
+    forget them.
 
-    Other terms are remembered by their number, ``RECENT_KEPT`` of them. Were there more without a word to the store (it
-    was down, or they were too short), the newest mark there would look like one of a past that this registry does not have.
+    Of the other terms the ``RECENT_KEPT`` with the highest numbers are remembered. If more than that passed
+    without a record in the store (it was down, or they were too short), the newest mark there would look like
+    one of a past that this registry does not have.
     """
     if recorded is None or recorded.epoch > record.epoch:
         return record
@@ -242,20 +256,21 @@ def _remember_recorded(record: EpochRecord, recorded: EpochRecord | None) -> Epo
 
 
 def _announced(recorded: EpochRecord) -> tuple[LedTerm, ...]:
-    """The term itself first."""
+    """Returns the terms of /recorded, the term itself first."""
     return (LedTerm(recorded.epoch, recorded.supervisor, recorded.op), *recorded.before)
 
 
 def is_ours(seen: ElectionView, op_id: str, session: int) -> bool:
-    """Whether the election with this id was applied and still stands: read on its own session, after a ``sync``."""
+    """Says whether the election with this id was applied and still stands; ``seen`` was read on its own
+    session, after a ``sync``."""
     return seen.flaw is None and seen.epoch.op == op_id and seen.owner == session
 
 
 def gives_way(seen: ElectionView, me: str) -> bool:
-    """Whether a planned hand-over in force wants another supervisor than ``me`` to lead.
+    """Says whether a planned hand-over in force wants another supervisor than ``me`` to lead.
 
-    In force only for the epoch that it names: the next election makes it void. Without a name it is anybody but the
-    one that led.
+    It is in force only for the epoch that it names: the next election makes it void. Without a name it wants
+    anybody but the one that led.
     """
     wish = seen.wish
     if wish is None or seen.flaw is not None or wish.epoch != seen.epoch.epoch:
@@ -264,7 +279,8 @@ def gives_way(seen: ElectionView, me: str) -> bool:
 
 
 def recent_terms(record: EpochRecord) -> dict[int, Author]:
-    """The latest terms that this registry remembers, and those one of which has the newest mark in the store."""
+    """Returns the latest terms that this registry remembers, and those one of which has the newest mark in
+    the store, by number."""
     last = (record.recorded,) if record.recorded is not None else ()
     return _authors((*last, *record.before, *record.recent))
 

@@ -1,9 +1,10 @@
-"""Records a term's epoch in the store, or that its registry was restored, beside the term: the store may be slow or
-down, and a takeover must not wait.
+"""Records a term's epoch in the store, or that its registry was restored, in a thread beside the term: the
+store may be slow or down, and a takeover must not wait.
 
-Started by ``coord.contender``. It tries until it is done, until the registry turns out not to be trusted, or until the
-term is over. What it still does for a term that is over is harmless, one create-only object under that term's own
-number, which the registry was told of before; so it is no task that a step-down would have to await.
+``coord.contender`` starts it. It tries until it is done, until the registry turns out not to be trusted, or
+until the term is over. What it still does for a term that is over is harmless: it creates one object,
+create-only, under that term's own number, which was published in the registry before. So it is no task that a
+step-down would have to await.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ def start_recording(
     announce: Callable[[int | None], None],
     on_recorded: Callable[[], None],
 ) -> BackgroundThread:
-    """``announce``: as in ``trust.record_epoch``. ``on_recorded`` is called once, when ``term.recorded`` or
-    ``term.distrust`` has been set."""
+    """Starts the thread that records the epoch of ``term``. ``announce`` is the one of
+    ``trust.record_epoch``. ``on_recorded`` is called once, when ``term.recorded`` or ``term.distrust`` has
+    been set."""
     work = partial(_record, term, store, dict(recent), announce, on_recorded)
     return BackgroundThread(f"epoch-{term.epoch}", work).start()
 
@@ -46,10 +48,11 @@ def start_marking(
     by: Author,
     over: threading.Event,
 ) -> BackgroundThread:
-    """Leave in the store that this registry has another past, for leaders that know of none (``trust.mark_restored``).
+    """Starts the thread that leaves in the store that this registry has another past, for leaders that know
+    of none (``trust.mark_restored``).
 
-    Tried until it is done, or until ``over``. What it still does then is harmless: a number is taken once, and not before
-    the store was seen to know nothing above the registry as it was looked at.
+    It tries until it is done, or until ``over`` is set. What it still does then is harmless: a number is
+    taken once, and not before the store was seen to know nothing above the registry as it was read.
     """
     return BackgroundThread(f"mark-{epoch}", partial(_mark, store, epoch, dict(recent), by, over)).start()
 

@@ -1,29 +1,35 @@
-"""Leadership as a state machine without I/O: ``step(standing, event) -> (standing, effects)`` (protocol §6).
+"""Defines leadership as a state machine without I/O: ``step(state, event) -> (state, effects)`` (protocol
+§6).
 
-Driven by ``coord.contender``, which carries the effects out and turns what comes of them into events; the simulator
-drives it in the same way. It never reads a clock: instants come with the events, in seconds of CLOCK_BOOTTIME.
+``coord.contender`` drives it: it carries the effects out and turns what comes of them into events; the
+simulator drives it in the same way. The machine never reads a clock: instants come with the events, in
+seconds of CLOCK_BOOTTIME.
 
-The rules, and where they come from:
+These are the rules, and where they come from:
 
-* One ZooKeeper session per candidacy. A new session is a new candidacy, so a new epoch: what happened to /leader while
-  the old session was gone can't be known (zookeeper.md M3).
-* One multi makes a leader: create the ephemeral /leader and set the persistent /epoch at the version read. The version
-  of /epoch that results is the *fence* of the term. /leader is a hint: its version restarts at 0 (M11).
-* ``suspended`` is not loss (FLINK-10011): the leader keeps its role, starts no new effect, and goes on when the same
-  session is back. Three things end a term: the session is lost or another one, its own deadline (no answer to anything
-  sent within the negotiated session time; kazoo would say LOST only after ZooKeeper is back, M7), or the fence moved.
-* A term that ends is drained before anything else: ``stepping_down`` is left by ``TermDrained`` only, whatever happens
-  meanwhile (FLINK-9494, 9573). Then the client is thrown away.
-* An election whose outcome is unknown is settled by reading: on the same session after a ``sync``; if that session is
-  gone or silent it is closed by its id and password before the next read_election, so that whatever it did is void.
-* A planned hand-over is a record in the registry that is in force for one epoch (``election.gives_way``). The leader of
-  that epoch steps down; whoever is not named stands only when nobody has come forward within the session time. The
-  next election makes it void, so that nothing is left to be undone, whoever crashes on the way.
-* Epochs only grow. A registry whose epoch went back was restored: the next epoch is above all that this process has
-  seen, and ``coord.trust`` says why that leader may do nothing.
+* A candidacy has one ZooKeeper session. A new session is a new candidacy, so a new epoch: what happened to
+  /leader while the old session was gone can't be known (zookeeper.md M3).
+* One multi makes a leader: it creates the ephemeral /leader and sets the persistent /epoch at the version
+  that was read. The version of /epoch that results is the *fence* of the term. /leader is a hint: its version
+  restarts at 0 (M11).
+* ``suspended`` is not loss (FLINK-10011): the leader keeps its role, starts no new effect, and goes on when
+  the same session is back. Three things end a term: the session is lost or another one, the term's own
+  deadline has passed (no answer to anything sent within the negotiated session time; kazoo would say LOST
+  only after ZooKeeper is back, M7), or the fence moved.
+* A term that ends is drained before anything else: only ``TermDrained`` leaves ``stepping_down``, whatever
+  happens meanwhile (FLINK-9494, 9573). Then the client is thrown away.
+* An election whose outcome is unknown is resolved by reading: on the same session after a ``sync``; if that
+  session is gone or silent, it is closed by its id and password before the next ``ReadElection``, so that
+  whatever it did is void.
+* A planned hand-over is a record in the registry that is in force for one epoch (``election.gives_way``). The
+  leader of that epoch steps down; a supervisor that must give way stands only when nobody has come forward
+  within the session time. The next election makes the record void, so that nothing is left to be undone,
+  whichever process crashes on the way.
+* Epochs only grow. A registry whose epoch went back was restored: the next epoch is above all that this
+  process has seen, and ``coord.trust`` says why that leader may do nothing.
 
-Safety does not rest on any of this being on time: two supervisors may believe to lead, but only one fence is current,
-and every write of a leader checks it (I4).
+Safety does not rest on any of this being on time: two supervisors may believe that they lead, but only one
+fence is current, and every write of a leader checks it (I4).
 """
 
 from __future__ import annotations
@@ -35,7 +41,7 @@ from typing import TypeAlias
 
 
 class State(StrEnum):
-    """The name is what logs, ``status`` and metrics say."""
+    """Names the states of the machine. Logs, ``status`` and metrics show these names."""
 
     IDLE = "idle"  # not started
     CONNECTING = "connecting"  # a fresh client has no session yet
@@ -58,17 +64,17 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A graceful stop: hand over at once, and don't come back."""
+    """Asks for a graceful stop: hand over at once, and don't come back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nudged:
-    """Somebody has written down a wish about the leadership: a hint to look now."""
+    """Says that somebody has written a wish about the leadership into the registry: a hint to read it now."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionConnected:
-    """The client has a session: its id and its negotiated time-out T."""
+    """Says that the client has a session, with its id and its negotiated time-out T."""
 
     session: int
     timeout_s: float
@@ -76,17 +82,18 @@ class SessionConnected:
 
 @dataclass(frozen=True, slots=True)
 class SessionDisconnected:
-    """kazoo's SUSPENDED: the connection is down, the session may live."""
+    """Stands for kazoo's SUSPENDED: the connection is down, and the session may live."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The session is gone for good."""
+    """Says that the session is gone for good."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionTick:
-    """Time passes. ``answered_at_s``: when the latest request that was answered on this session was *sent*."""
+    """Says that time has passed. ``answered_at_s`` is when the latest request that was answered on this
+    session was *sent*."""
 
     now_s: float
     answered_at_s: float
@@ -94,15 +101,16 @@ class ElectionTick:
 
 @dataclass(frozen=True, slots=True)
 class LeaderChanged:
-    """The watch on /leader fired: a hint to look."""
+    """Says that the watch on /leader fired: a hint to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionRead:
-    """After a ``sync``. ``owner``: session that owns /leader, None if there is none. ``epoch``, ``version``: of /epoch.
+    """Holds what was read after a ``sync``. ``owner`` is the session that owns /leader, or None if there is
+    none. ``epoch`` is the number in /epoch, and ``version`` is the version of that znode.
 
-    ``flaw``: why this registry offers nothing to stand for (no /epoch, or an unreadable one), or None.
-    ``give_way``: a planned hand-over in force wants another one to lead.
+    ``flaw`` says why this registry offers nothing to stand for (it has no /epoch, or an unreadable one), or
+    is None. ``give_way`` is True if a planned hand-over in force wants another supervisor to lead.
     """
 
     now_s: float
@@ -121,14 +129,15 @@ class ElectionReadFailed:
 
 @dataclass(frozen=True, slots=True)
 class Elected:
-    """The multi committed; ``fence`` is the version that /epoch has by it."""
+    """Says that the multi committed; ``fence`` is the version that /epoch has after it."""
 
     fence: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The multi was refused as a whole: on /leader somebody leads, on /epoch the race was lost."""
+    """Says that the multi was refused as a whole: if ``path`` is /leader, somebody leads; if it is /epoch,
+    the race was lost."""
 
     now_s: float
     path: str
@@ -136,7 +145,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class NotStood:
-    """The multi certainly was not sent."""
+    """Says that the multi certainly was not sent."""
 
     now_s: float
     why: str
@@ -144,7 +153,7 @@ class NotStood:
 
 @dataclass(frozen=True, slots=True)
 class StoodUnknown:
-    """No answer came: the multi may have been applied, or be applied later."""
+    """Says that no answer came: the multi may have been applied, or may be applied later."""
 
     why: str
 
@@ -156,9 +165,10 @@ class ResolveFailed:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What the leader reads of itself: the version of /epoch and the owner of /leader (None: absent).
+    """Holds what the leader has read about its own leadership: the version of /epoch (None: absent or
+    unreadable) and the owner of /leader (None: absent).
 
-    ``give_way``: a planned hand-over of this very term was asked for.
+    ``give_way`` is True if a planned hand-over of this very term was asked for.
     """
 
     version: int | None
@@ -168,14 +178,14 @@ class Probed:
 
 @dataclass(frozen=True, slots=True)
 class Deposed:
-    """A write of the term failed on the epoch, or the leader gives up: the term is over."""
+    """Says that a write of the term failed on the epoch, or that the leader gives up: the term is over."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class TermDrained:
-    """Every task of the term is over."""
+    """Says that every task of the term is over."""
 
 
 Event: TypeAlias = (
@@ -205,22 +215,25 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Make a new client, with a new session."""
+    """Asks for a new client, with a new session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Close the session and throw the client away; if it can't be closed now, that is done before the next look."""
+    """Asks that the session is closed and the client thrown away. A session that can't be closed now is
+    closed before the next reading of the election."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadElection:
-    """``sync``, then read /leader with the watch, and /epoch. Answered by Looked or LookFailed."""
+    """Asks for a ``sync`` and then a read of /leader, with the watch, and of /epoch. The answer is
+    ElectionRead or ElectionReadFailed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Commit the election multi. Answered by Elected, Rejected, NotStood or StoodUnknown."""
+    """Asks for the commit of the election multi. The answer is Elected, Rejected, NotStood or
+    StoodUnknown."""
 
     epoch: int
     version: int
@@ -228,7 +241,8 @@ class Stand:
 
 @dataclass(frozen=True, slots=True)
 class ResolveOutcome:
-    """``sync`` and read whether the multi was applied. Answered by Elected, Looked or SettleFailed."""
+    """Asks for a ``sync`` and a read that shows whether the multi was applied. The answer is Elected,
+    ElectionRead or ResolveFailed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +253,7 @@ class BeginTerm:
 
 @dataclass(frozen=True, slots=True)
 class PauseTerm:
-    """Start no new effect until ResumeTerm."""
+    """Asks that the term starts no new effect until ResumeTerm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,14 +263,16 @@ class ResumeTerm:
 
 @dataclass(frozen=True, slots=True)
 class EndTerm:
-    """From here on the term is over: cancel its tasks and await them. Answered by TermDrained."""
+    """Says that from here on the term is over, and asks that its tasks are cancelled and awaited. The answer
+    is TermDrained."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """``sync`` and read /epoch and /leader: moves the deadline, and shows a lost fence. Answered by Probed, or not."""
+    """Asks for a ``sync`` and a read of /epoch and /leader, which moves the deadline and shows a lost fence.
+    The answer is Probed, or none comes."""
 
 
 Effect: TypeAlias = (
@@ -274,18 +290,21 @@ Effect: TypeAlias = (
 
 
 RETRY_S = 0.5
-"""Pause after a failed read_election, stand or settling: short against a takeover, long against a hot loop."""
+"""This is the pause after a failed ``ReadElection``, ``Stand`` or ``ResolveOutcome``: it is short against a
+takeover and long against a hot loop."""
 
 REJECTIONS_AT_ONCE = 3
-"""A lost race is looked at again at once, so often; then with a pause, should somebody keep winning and vanishing."""
+"""After a lost race the election is read again at once, this many times in a row, and then with a pause, in
+case somebody keeps winning and vanishing."""
 
 POLL_FRACTION = 1 / 3
-"""A follower looks again every T/3 even without a watch event: watches are hints."""
+"""A follower reads the election again every T/3 even without a watch event, because watches are hints."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeadershipState:
-    """All that the machine remembers. ``epoch``/``fence`` are of the term led, or stood for, in this candidacy."""
+    """Holds all that the machine remembers. ``epoch`` and ``fence`` are those of the term that is led, or
+    stood for, in this candidacy."""
 
     state: State = State.IDLE
     session: int | None = None
@@ -306,7 +325,8 @@ Stepped: TypeAlias = tuple[LeadershipState, tuple[Effect, ...]]
 
 
 def step(machine_state: LeadershipState, event: Event) -> Stepped:
-    """The next standing, and what to do, in order. Total: every event has a cell in every state."""
+    """Returns the next state, and what to do, in order. It is total: every event has a cell in every
+    state."""
     handler = TABLE[type(event)][_COLUMN[machine_state.state]]
     return handler(machine_state, event)
 
@@ -323,7 +343,7 @@ def connect(machine_state: LeadershipState, _: Event) -> Stepped:
 
 
 def follow(machine_state: LeadershipState, event: SessionConnected) -> Stepped:
-    """A session: the candidacy begins with a look."""
+    """Begins the candidacy on its new session with a read of the election."""
     following = replace(
         machine_state,
         state=State.FOLLOWING,
@@ -336,12 +356,13 @@ def follow(machine_state: LeadershipState, event: SessionConnected) -> Stepped:
 
 
 def abandon(machine_state: LeadershipState, _: Event) -> Stepped:
-    """Give this candidacy up, and with it its session; nothing was led under it."""
+    """Gives this candidacy up, and with it its session; nothing was led under it."""
     return _candidacy_over(machine_state, "the session was lost"), (Disconnect(), Connect())
 
 
 def back(machine_state: LeadershipState, event: SessionConnected) -> Stepped:
-    """Reconnected while following. The watch may have gone with the connection, so look."""
+    """Reads the election again after a reconnection while following, because the watch may have gone with the
+    connection. Another session is a new candidacy."""
     return (
         (machine_state, (ReadElection(),))
         if event.session == machine_state.session
@@ -401,7 +422,8 @@ def probe(machine_state: LeadershipState, _: Event) -> Stepped:
 
 
 def decide(machine_state: LeadershipState, event: ElectionRead) -> Stepped:
-    """Somebody leads: follow. Nobody: stand, above every epoch seen, unless others shall have the chance first."""
+    """Decides on a reading of the election: if somebody leads, it follows; if nobody does, it stands, above
+    every epoch seen, unless others shall have the chance first."""
     if event.flaw is not None:
         return _pause(machine_state, event.now_s, event.flaw), ()
     if event.owner is not None and event.owner == machine_state.session:
@@ -482,12 +504,13 @@ def resolve_due(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
 
 
 def not_ours(machine_state: LeadershipState, event: ElectionRead) -> Stepped:
-    """Settled: the multi was not applied. What was read meanwhile decides."""
+    """Goes on after the outcome is resolved: the multi was not applied, and what was read meanwhile
+    decides."""
     return decide(replace(machine_state, state=State.FOLLOWING), event)
 
 
 def prove(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
-    """The leader's own deadline, else one proof of life."""
+    """Ends the term at the leader's own deadline; before that, asks for one proof of life."""
     ended = deadline(machine_state, event)
     return ended if ended[1] else (machine_state, (Probe(),))
 
@@ -529,7 +552,8 @@ def stop_after(machine_state: LeadershipState, _: Event) -> Stepped:
 
 
 def drained(machine_state: LeadershipState, event: Event) -> Stepped:
-    """Only now may the session be closed (which deletes /leader at once) and the next candidacy begin."""
+    """Leaves ``stepping_down``; only now may the session be closed (which deletes /leader at once) and the
+    next candidacy begin."""
     if machine_state.stopping:
         return leave(machine_state, event)
     return _candidacy_over(machine_state, machine_state.why), (Disconnect(), Connect())

@@ -1,9 +1,9 @@
-"""Why an agent must not start what is assigned to it, though no leader holds it back (I10).
+"""Finds out why an agent must not start what is assigned to it, though no leader holds it back (I10).
 
-Made by ``daemon.process.assemble`` for ``daemon.host.agent``, asked before each start. An entry of a restored registry
-looks like any other, and the agent may see it before a leader has found out anything; so it judges for itself, by what
-this host remembers and by the epochs in the store. What the leader says of its own distrust is a hint that comes on
-top. Never writes anything.
+``daemon.process.assemble`` makes it for ``daemon.host.agent``, which asks it before each start. An entry of a
+restored registry looks like any other, and the agent may see it before a leader has found out anything; so
+the agent judges for itself, by what this host remembers and by the epochs in the store. What the leader
+publishes of its own distrust is a hint that comes on top. This module never writes anything.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from supervisor.records.ports import ZkSession
 
 
 class StartDoubt:
-    """From any thread. ``own``: what this supervisor remembers speaks against the registry, or None."""
+    """Judges the entries of one agent; it may be called from any thread. ``own`` says why what this
+    supervisor remembers speaks against the registry, or is None."""
 
     def __init__(self, layout: Layout, trust: Trust, store: EpochReader) -> None:
         self._layout = layout
@@ -29,9 +30,11 @@ class StartDoubt:
         return self._trust.reason
 
     def of(self, zoo: ZkSession, assigned_zxid: int) -> str | None:
-        """Why the entry that was created at ``assigned_zxid`` must not be started now, or None.
+        """Returns why the entry that was created at the zxid ``assigned_zxid`` must not be started now, or
+        None.
 
-        Raises Unreachable or AccessDenied (also when the store can't be asked: it could not give the spec either).
+        Raises Unreachable or AccessDenied, also when the store can't be asked: it could not give the spec
+        either. Raises Corrupt if the newest mark there is unreadable.
         """
         # taken first: the contender looks and remembers meanwhile
         layout, before = self._layout, self._trust.memory
@@ -61,6 +64,7 @@ class StartDoubt:
         return doubt
 
     def _has_moved(self, zoo: ZkSession, epoch: Node) -> bool:
-        """An election while the store was asked looks like a restore; it is judged anew in the next round."""
+        """Says whether /epoch has changed since ``epoch`` was read. An election while the store was asked
+        looks like a restore; it is judged anew in the next round."""
         now = zoo.read_many((self._layout.epoch,)).nodes[0]
         return now is not None and now.stat.mzxid != epoch.stat.mzxid

@@ -1,8 +1,10 @@
-"""One term of leadership, as the rest of the supervisor sees it. Made by ``coord.contender`` for the leader's loop.
+"""Defines one term of leadership, as the rest of the supervisor sees it. ``coord.contender`` makes it for the
+leader's loop.
 
-Whoever acts for the leader holds the ``Term``, calls ``check()`` before each effect, and puts ``fence_version`` in each
-write. ``check`` saves work and noise; what keeps a deposed leader from doing harm is the fence, not the check. A term
-never comes back: after it there is another ``Term``, with a higher epoch, another client and another session.
+Code that acts for the leader holds the ``Term``, calls ``check()`` before each effect, and puts
+``fence_version`` in each write. ``check`` saves work and noise; what keeps a deposed leader from doing harm
+is the fence, not the check. A term never comes back: after it there is another ``Term``, with a higher epoch,
+another client and another session.
 """
 
 from __future__ import annotations
@@ -20,14 +22,17 @@ Client = TypeVar("Client", bound=ElectionClient)
 
 
 class Term(Generic[Client]):
-    """``epoch``: its number. ``fence_version``: the version of /epoch that every write checks. ``client``: this term's.
+    """A ``Term`` is one term of leadership: ``epoch`` is its number, ``fence_version`` the version of /epoch
+    that every write checks, and ``client`` the client of this term only.
 
-    ``recorded``: the epoch's object is in the store; until then the leader adopts, drains and revokes, but starts and
-    cleans nothing. ``distrust``: why nothing at all may be done to this registry (I10), or None. ``connection``: the one on
-    which the contender has looked at it last; no write for jobs goes out on another. A session and its epoch may be in the
-    backup that ZooKeeper was restored from, and then go on; but every connection breaks, and the look on the next one
-    shows what is there now (found by exploration: ``tests/explore/test_restores.py``). ``depose``: tells the contender that
-    the term has ended here, ``nudge``: that a hand-over was asked for. Safe to use from any thread.
+    ``recorded`` is True once the epoch's object is in the store; until then the leader adopts, drains and
+    revokes, but starts and cleans nothing. ``distrust`` says why nothing at all may be done to this registry
+    (I10), or is None. ``connection`` is the number of the connection on which the contender has read the
+    registry last; no write for jobs goes out on another. A session and its epoch may be in the backup that
+    ZooKeeper was restored from, and then go on; but every connection breaks, and the contender's reading on
+    the next one shows what is there now (found by exploration: ``tests/explore/test_restores.py``).
+    ``depose`` tells the contender that the term has ended here, and ``nudge`` that a hand-over was asked for.
+    A ``Term`` is safe to use from any thread.
     """
 
     def __init__(
@@ -59,7 +64,7 @@ class Term(Generic[Client]):
 
     @property
     def active(self) -> bool:
-        """May a new effect be started now?"""
+        """Says whether a new effect may be started now."""
         return self._hindrance() is None
 
     @property
@@ -75,21 +80,25 @@ class Term(Generic[Client]):
         return self._connection
 
     def check(self) -> None:
-        """Raises NotLeader when the term is over for good, and NotSent while the connection is down (try next pass)."""
+        """Raises NotLeader when the term is over for good, and NotSent while the connection is down (the next
+        pass tries again)."""
         hindrance = self._hindrance()
         if hindrance is not None:
             raise hindrance
 
     def fence_failed(self) -> NotLeader:
-        """A write failed on /epoch: somebody else was elected. Ends the term; returns the error to raise."""
+        """Ends the term after a write failed on /epoch, because somebody else was elected; returns the error
+        to raise."""
         return self._give_up("a write failed on the epoch: another supervisor was elected")
 
     def nudge(self) -> None:
-        """A planned hand-over of this term was asked for: the contender looks now, and not at its next tick."""
+        """Tells the contender that a planned hand-over of this term was asked for, so that it reads that now
+        and not at its next tick."""
         self._nudge()
 
     def set_distrust(self, why: str) -> None:
-        """For the rest of the term; the first reason stays. By the contender, or by whoever finds the registry damaged."""
+        """Sets the distrust for the rest of the term; the first reason stays. The contender calls it, or
+        whatever part finds the registry damaged."""
         self._distrust = self._distrust or why
 
     # What follows is for the contender alone.
@@ -101,7 +110,8 @@ class Term(Generic[Client]):
         self._paused = False
 
     def end(self, why: str) -> None:
-        """From here on ``check`` raises NotLeader. Idempotent; the first reason stays."""
+        """Ends the term: from here on ``check`` raises NotLeader. It is idempotent; the first reason
+        stays."""
         self._why = self._why or why
         self.over.set()
 
@@ -126,7 +136,7 @@ class Term(Generic[Client]):
         return None
 
     def _give_up(self, why: str) -> NotLeader:
-        """Over for good, whatever is heard later; the contender is told."""
+        """Ends the term for good, whatever is heard later, and tells the contender."""
         self.end(why)
         self._depose(why)
         return NotLeader(f"term {self.epoch} is over: {why}")

@@ -1,48 +1,57 @@
-"""Whether this registry may be acted upon (I10): not if it is empty, another one, or was restored to an older state.
+"""Judges whether this registry may be acted upon (I10): not if it is empty, another one, or was restored to
+an older state.
 
-Called by ``coord.contender``: ``Trust`` at every look and at the start of every term, ``record_epoch`` by the term; by
-the agent before each start (``Trust.doubt``, ``judge_epochs``); and by ``accept-registry``. An untrusted registry is
-led, so that somebody says why, but nothing is started, stopped or cleaned there.
+``coord.contender`` asks ``Trust`` at every reading of the election and at the start of every term, and has
+the term's recorder call ``record_epoch``; the agent asks before each start (``Trust.doubt``,
+``judge_epochs``); and ``accept-registry`` asks it, too. An untrusted registry is led, so that somebody says
+why, but nothing is started, stopped or cleaned there.
 
 The witnesses are outside ZooKeeper:
 
 * the id of the cluster that this process was started for;
-* the epochs in the store, by author, not only by number: every election on a restored registry makes its epoch grow, so
-  that a number alone would be caught up with and the alarm would fall silent;
-* what each supervisor keeps in ``<runtime_dir>/zxid``: the last zxid, and the version and mzxid of /doorbell. The zxid
-  alone is weak: servers that come up with restored data begin a new ZooKeeper epoch, so it may be *higher* than it was.
-  But whatever changes a job rings the doorbell, in the same multi. If the doorbell is as it was, no change of a job was
-  lost; if it has another version of the past than we remember, the registry is another one.
+* the epochs in the store, by author, not only by number: every election on a restored registry makes its
+  epoch grow, so that it would catch up with a mere number and the alarm would fall silent;
+* what each supervisor keeps in ``<runtime_dir>/zxid``: the last zxid, and the version and mzxid of /doorbell.
+  The zxid alone is weak: servers that come up with restored data begin a new ZooKeeper epoch, so it may be
+  *higher* than it was. But every multi that changes a job sets the doorbell, too. If the doorbell is as it
+  was, no change of a job was lost; if its version and mzxid do not continue those that are remembered, the
+  registry is another one.
 
-Distrust stays, over restarts too, until an operator restores a newer state under another timeline, or accepts this one
-with ``accept-registry``. An acceptance is a record with a number n and an id. First the store gets a mark under n,
-create-only; then one multi writes /accepted and makes n the epoch of the registry. So:
+Distrust stays, over restarts too, until an operator restores a newer state (where a supervisor remembers its
+distrust: one that has a newer acceptance), or accepts this one with ``accept-registry``. An acceptance is a
+record with a number n and an id. First the store gets a mark under n, create-only; then one multi writes
+/accepted and makes n the epoch of the registry. It follows:
 
-(1) *If a registry knows an acceptance, the store knows it.* The next one takes a number above everything in the store,
-    so numbers of acceptances grow along real time, whatever ZooKeeper was restored to in between. The store itself is
-    never restored: that is the assumption behind every check of epochs.
-(2) *It is believed once.* A supervisor believes an acceptance with a number above the last that it has taken note of,
-    which is on its disk before it trusts. Then what it remembered of the lost state counts for nothing, and it
-    remembers this state instead. An acceptance of the same number or a lower one changes nothing, ever again.
-(3) *A second restore, to a state before the acceptance:* who has taken note of it sees a registry without it (or with
-    an older one): distrust. Who was down and has not: the mark n in the store is above the epoch there, or is not among
-    the terms that the registry remembers, or has another author: the leader distrusts, and says so to all.
-(4) *A second restore, to a state after the acceptance:* its number is not above the one noted, so (2) does not apply,
-    and all is as before any acceptance: the doorbell and the zxid of whoever was up, and every term in the store that began
-    since the snapshot. The acceptance excuses none of these: they were remembered, or recorded, after it.
-(5) *A crash of the command* after the mark and before the multi leaves a mark above the registry's epoch: distrusted as
-    before, and accepted by calling the command again, under a higher number. A mark that is put late by a request
-    thought lost can't take a number that was used: it is create-only.
+(1) *If a registry knows an acceptance, the store knows it.* The next acceptance takes a number above
+    everything in the store, so numbers of acceptances grow along real time, whatever ZooKeeper was restored
+    to in between. The store itself is never restored: that is the assumption behind every check of epochs.
+(2) *It is believed once.* A supervisor believes an acceptance only if its number is above the last that the
+    supervisor has noted; the new number is on its disk before it trusts. Then what it remembered of the lost
+    state counts for nothing, and it remembers this state instead. An acceptance of the same number or a lower
+    one changes nothing, ever again.
+(3) *A second restore may lead to a state before the acceptance.* A supervisor that has noted the acceptance
+    sees a registry without it (or with an older one), and distrusts. For one that was down and has not noted
+    it, the mark n in the store is above the epoch there, or is not among the terms that the registry
+    remembers, or has another author: as leader it distrusts, and publishes that to all.
+(4) *A second restore may lead to a state after the acceptance.* Its number is not above the one noted, so (2)
+    does not apply, and the witnesses are the same as before any acceptance: the doorbell and the zxid in the
+    memory of every supervisor that was up, and every term in the store that began since the snapshot. The
+    acceptance excuses none of these: they were remembered, or recorded, after it.
+(5) *A crash of the command* after the mark and before the multi leaves a mark above the registry's epoch: the
+    registry is distrusted as before, and is accepted by calling the command again, under a higher number. A
+    mark that is put late by a request thought lost can't take a number that was used: it is create-only.
 
-A supervisor that was down all the time, or has lost its disk, or did not look after the snapshot was made, judges by
-the store alone, and a restore within one and the same term does not show there. So whoever *remembers* another past,
-leading or not, leaves a mark in the store, under the next free number (``mark_restored``): a term that no registry knows
-of, which every later leader and every host finds, whoever is left. An acceptance takes a number above that as above all
-others. A number is taken once, and only by one who has just found that the store knows nothing above the registry at which
-it looked; so a mark never undoes an acceptance that came in between, also if its request is late.
+A supervisor that was down all the time, or has lost its disk, or did not read the registry after the snapshot
+was made, judges by the store alone, and a restore within one and the same term does not show there. So every
+supervisor that *remembers* another past, leading or not, leaves a mark in the store, under the next free
+number (``mark_restored``): it stands for a term that no registry knows of, and every later leader and every
+host finds it, whichever supervisors are left. An acceptance takes a number above that as above all others. A
+number is taken once, and only by a supervisor that has just found that the store knows nothing above the
+registry as it was read; so a mark never undoes an acceptance that came in between, also if its request is
+late.
 
-What nobody can tell: a restore within one term that nobody had noticed before the next leader recorded its term: whoever
-notices then has its mark heeded by the terms after that one.
+One case can't be detected: a restore within one term that nobody had noticed before the next leader recorded
+its term. If a supervisor notices it then, the terms after that one heed its mark.
 """
 
 from __future__ import annotations
@@ -68,25 +77,28 @@ REMEDY = "restore a newer state, or accept this one with spark-supervisor accept
 
 
 class EpochStore(Protocol):
-    """The epochs in the store. All raise Unreachable or AccessDenied when the store can't be asked."""
+    """Records and reads the epochs in the store. All methods raise Unreachable or AccessDenied when the store
+    can't be asked."""
 
     def record_epoch(self, epoch: int, supervisor: str, op: str) -> None:
-        """Create-only. The same again is fine; the same epoch of another author is Conflict."""
+        """Records ``epoch`` as led by ``supervisor`` through the election ``op``, create-only. The same call
+        again is fine; raises Conflict if the epoch is there with another author."""
 
     def newest_epoch_above(self, epoch: int) -> int | None:
-        """The highest epoch recorded that is above ``epoch``, or None."""
+        """Returns the highest epoch recorded that is above ``epoch``, or None."""
 
 
 class EpochReader(Protocol):
-    """The epochs in the store, for those who only look. Both raise Unreachable or AccessDenied."""
+    """Reads the epochs in the store, for callers that record nothing. Both methods raise Unreachable or
+    AccessDenied."""
 
     def newest_epoch_above(self, epoch: int) -> int | None: ...
     def read_epoch(self, epoch: int) -> EpochRecord | None:
-        """The mark of ``epoch``, or None. Raises Corrupt."""
+        """Returns the mark of ``epoch``, or None. Raises Corrupt."""
 
 
 class EpochMarks(EpochStore, EpochReader, Protocol):
-    """Both."""
+    """Records and reads the epochs: it is both protocols in one."""
 
 
 def record_epoch(
@@ -95,10 +107,13 @@ def record_epoch(
     recent: Mapping[int, Author],
     announce: Callable[[int | None], None] | None = None,
 ) -> str | None:
-    """Record this term, unless the store knows of terms that this registry does not. Returns the reason of distrust.
+    """Records this term, unless the store knows of terms that this registry does not. Returns the reason of
+    distrust, or None.
 
-    ``recent``: the latest terms by the registry's own account, ``epoch`` included. ``announce``: tells the registry, which
-    must know before the store does (``election.publish_recording``), with the newest epoch there. Idempotent.
+    ``recent`` holds the latest terms by the registry's own account, ``epoch`` included. ``announce`` is
+    called with the newest epoch in the store, and publishes in the registry that this term is about to be
+    recorded: the registry must know before the store does (``election.publish_recording``). The call is
+    idempotent.
     """
     newest = store.newest_epoch_above(0)
     unknown = _unknown(newest, epoch, recent)
@@ -112,9 +127,10 @@ def record_epoch(
 
 
 def judge_epochs(store: EpochReader, epoch: int, recent: Mapping[int, Author]) -> str | None:
-    """Why the store's epochs speak against a registry at ``epoch``, or None. Writes nothing.
+    """Returns why the store's epochs speak against a registry at ``epoch``, or None. Writes nothing.
 
-    Read /epoch *after* this process has heard of it, and judge anew if it moves: an election meanwhile looks like doubt.
+    The caller reads /epoch *after* whatever the judgement is about, and judges anew if /epoch moves: an
+    election meanwhile looks like doubt. Raises Corrupt if the newest mark is unreadable.
     """
     newest = store.newest_epoch_above(0)
     unknown = _unknown(newest, epoch, recent)
@@ -127,9 +143,10 @@ def judge_epochs(store: EpochReader, epoch: int, recent: Mapping[int, Author]) -
 
 
 def mark_restored(store: EpochMarks, epoch: int, recent: Mapping[int, Author], by: Author) -> None:
-    """Have the store speak against this registry, at ``epoch`` now, for good: until it is accepted. Idempotent.
+    """Makes the store speak against this registry, which is at ``epoch`` now, for good: until it is accepted.
+    It is idempotent.
 
-    Raises Conflict when the number was taken meanwhile: look again.
+    Raises Conflict when the number was taken meanwhile; the caller then tries again, from a new judgement.
     """
     if judge_epochs(store, epoch, recent) is None:
         store.record_epoch(max(epoch, store.newest_epoch_above(0) or 0) + 1, by.supervisor, by.op)
@@ -171,7 +188,8 @@ def _other(epoch: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RegistryEvidence:
-    """One look, after a ``sync``: the nodes, and the last zxid that the client has seen by then."""
+    """Holds one reading of the registry, made after a ``sync``. It has the nodes, and the last zxid that the
+    client has seen by then."""
 
     cluster: Node | None
     accepted: Node | None
@@ -181,11 +199,13 @@ class RegistryEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is kept of ZooKeeper. ``doorbell_version``, ``doorbell_mzxid``: version and mzxid of /doorbell, -1: never seen.
+    """Holds what is kept of ZooKeeper. ``doorbell_version`` and ``doorbell_mzxid`` are the version and the
+    mzxid of /doorbell, or -1 if it was never seen.
 
-    ``last_accepted``: number of the latest acceptance that was taken note of, 0: of none; None: not known any more, since the
-    file could not be read. ``last_accepted_id``: its id. ``reason``: why the registry is not trusted, or None. ``restored``: that
-    is because it has another past, and not for want of something to go by.
+    ``last_accepted`` is the number of the latest acceptance that was noted. It is 0 if none was, and None if it is
+    not known any more, since the file could not be read. ``last_accepted_id`` is the id of that acceptance.
+    ``reason`` says why the registry is not trusted, or is None. ``restored`` is True if that is because it
+    has another past, and not for want of something to judge by.
     """
 
     zxid: int = 0
@@ -198,11 +218,11 @@ class Memory:
 
 
 class Trust:
-    """What this supervisor remembers of its ZooKeeper over restarts, in one small file.
+    """Keeps what this supervisor remembers of its ZooKeeper over restarts, in one small file.
 
-    ``path``: ``<runtime_dir>/zxid``. ``cluster_id``: of the cluster that was founded or checked at start; what the file
-    says of another cluster counts for nothing. Raises Unreachable when it can't be read just now. ``judge`` and
-    ``remember`` are for one thread, the rest for any.
+    ``path`` is ``<runtime_dir>/zxid``. ``cluster_id`` is the id of the cluster that was founded or checked at
+    start; what the file says of another cluster counts for nothing. The constructor raises Unreachable when
+    the file can't be read just now. ``judge`` and ``remember`` are for one thread, the rest is for any.
     """
 
     def __init__(self, path: Path, cluster_id: str) -> None:
@@ -212,24 +232,26 @@ class Trust:
 
     @property
     def zxid(self) -> int:
-        """The highest zxid that was ever seen, as far as it is on disk."""
+        """Returns the highest zxid that was ever seen, as far as it is on disk."""
         return self._memory.zxid
 
     @property
     def reason(self) -> str | None:
-        """Why the registry is not trusted, or None. Once it is set it stays until a newer acceptance is seen."""
+        """Returns why the registry is not trusted, or None. Once it is set it stays until a newer acceptance
+        is seen."""
         return self._memory.reason
 
     @property
     def restored(self) -> bool:
-        """Whether the registry is not trusted because it has another past than this supervisor remembers."""
+        """Says whether the registry is not trusted because it has another past than this supervisor
+        remembers."""
         return self._memory.restored and self._memory.reason is not None
 
     def judge(self, layout: Layout, evidence: RegistryEvidence) -> str | None:
-        """Judge one look, and remember it. Returns ``reason``.
+        """Judges one reading, and remembers it. Returns ``reason``.
 
-        Raises OSError when what must be remembered can't be kept: a distrust stands all the same, an acceptance that
-        could not be noted is not believed.
+        Raises OSError when what must be remembered can't be kept: a distrust stands all the same, and an
+        acceptance that could not be noted is not believed.
         """
         judged = self._judged(layout, evidence)
         if self._is_news(judged):
@@ -248,14 +270,15 @@ class Trust:
 
     @property
     def memory(self) -> Memory:
-        """What is remembered now; to be taken before a look by those who give it to ``doubt``."""
+        """Returns what is remembered now. A caller that passes it to ``doubt`` takes it before its
+        reading."""
         return self._memory
 
     def doubt(self, layout: Layout, evidence: RegistryEvidence, before: Memory | None = None) -> str | None:
-        """Why nothing may rest on this look, or None. Remembers nothing.
+        """Returns why nothing may rest on this reading, or None. Remembers nothing.
 
-        ``before``: the memory from before the look, None: the present one. Whoever judges in another thread may have
-        seen a newer state meanwhile, and next to that an honest look is an old one.
+        ``before`` is the memory from before the reading, or None for the present one. The thread that judges
+        may have seen a newer state meanwhile, and next to that state a correct reading looks like an old one.
         """
         judged = self._judged(layout, evidence, before)
         if judged.reason is None and self._is_news(judged):
@@ -263,7 +286,7 @@ class Trust:
         return self.reason or judged.reason
 
     def remember(self, zxid: int) -> None:
-        """Keep the highest zxid, atomically. Raises OSError, which need not bother a running term."""
+        """Keeps the highest zxid, atomically. Raises OSError, which need not disturb a running term."""
         if self.reason is None and zxid > self._memory.zxid:
             self._memory = replace(self._memory, zxid=zxid)
             self._save(self._memory)
@@ -323,7 +346,7 @@ def _strange_cluster(path: str, cluster: Node | None, expected_id: str) -> str |
 
 
 def _weighed(known: Memory, seen: RegistryEvidence, accepted: Acceptance | None, layout: Layout) -> Memory:
-    """(2), (3) and (4) of the module's text, in this order."""
+    """Applies (2), (3) and (4) of the module's docstring, in this order."""
     newest, its_id = (accepted.epoch, accepted.id) if accepted is not None else (0, "")
     if known.last_accepted is None:
         # whether it was believed before can't be told any more
@@ -350,7 +373,8 @@ def _weighed(known: Memory, seen: RegistryEvidence, accepted: Acceptance | None,
 
 
 def _has_other_past(known: Memory, doorbell: Node | None) -> bool:
-    """Version and mzxid only grow, and grow together."""
+    """Says whether the doorbell does not continue the past that is known: version and mzxid only grow, and
+    grow together."""
     if known.doorbell_version < 0:
         return False
     if doorbell is None:
@@ -369,7 +393,8 @@ def _with_doorbell(memory: Memory, doorbell: Node | None) -> Memory:
 
 
 def _load(path: Path, cluster_id: str) -> Memory:
-    """What the file says. A file that is there and can't be read is no file that isn't there. Raises Unreachable."""
+    """Returns what the file says. A file that is there and can't be read does not count as a missing one.
+    Raises Unreachable if it can't be read just now."""
     try:
         known = json.loads(path.read_text())
         if known["cluster"] != cluster_id:

@@ -7,8 +7,9 @@ are not listed one by one. What is packed is for people: nothing is decided by i
 
 It stands in the record itself for these reasons: it moves with the record in the same multi, so that it is as safe as the
 end of the attempt that it describes, whoever leads; no request, guard or znode is added to the protocol; and an older
-version keeps the field as one that it does not know, while it goes on with the plain entries. A znode of its own would be a new write in every multi of the leader, and
-an object in the store would be lost when that is down, which is when jobs fail.
+version keeps the field as one that it does not know, while it goes on with the plain entries. A znode of its own would be
+a new write in every multi of the leader, and an object in the store would be lost when that is down, which is when jobs
+fail.
 
 Pure; stdlib only.
 """

@@ -1,9 +1,10 @@
-"""Many records at once, by msgspec: a takeover or a ``list`` of 10,000 jobs decodes 30,000 of them.
+"""Decodes many records at once, by msgspec: a takeover or a ``list`` of 10,000 jobs decodes 30,000 of them.
 
-Called by ``reading.seen_all`` for long answers only, so that a shim and a short command never load msgspec. It says of a
-record exactly what ``codec.decode`` says, or nothing: whatever is not plainly a record of the current version with all its
-fields known and of the right type is left to ``codec`` (None), which upgrades an older version, keeps what a newer one wrote
-and says what is wrong. ``tests/property/test_bulk_decoding.py`` holds the two together.
+``reading.seen_all`` calls it for long answers only, so that a shim and a short command never load msgspec. It
+says of a record exactly what ``codec.decode`` says, or nothing: whatever is not plainly a record of the
+current version with all its fields known and of the right type is left to ``codec`` (None), which upgrades an
+older version, keeps what a newer one wrote and says what is wrong. ``tests/property/test_bulk_decoding.py``
+checks that the two agree.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ Record = TypeVar("Record")
 
 @cache
 def bulk_decoder(cls: type[Record]) -> Callable[[bytes], Record | None]:
-    """From the bytes of a znode to the record, or to None: ask ``codec.decode``.
+    """Returns a function from the bytes of a znode to the record, or to None: then ``codec.decode`` is to be
+    asked.
 
-    Two passes: one that refuses every field that is not known, at every level, and one that builds the record itself.
+    It makes two passes: one that refuses every field that is not known, at every level, and one that builds
+    the record itself.
     """
     plain = msgspec.json.Decoder(_strict_twin(cls, versioned=True))
     record = msgspec.json.Decoder(cls)
@@ -44,7 +47,7 @@ def bulk_decoder(cls: type[Record]) -> Callable[[bytes], Record | None]:
 
 
 def _strict_twin(cls: type[Any], *, versioned: bool = False) -> type[msgspec.Struct]:
-    """A type with the fields of the dataclass ``cls`` and room for nothing else."""
+    """Returns a type with the fields of the dataclass ``cls`` and room for nothing else."""
     hints = typing.get_type_hints(cls, include_extras=True)
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     if versioned:
@@ -63,7 +66,8 @@ def _strict_twin(cls: type[Any], *, versioned: bool = False) -> type[msgspec.Str
 
 
 def _alike(name: str) -> Iterator[int]:
-    """The versions that differ from the current one in nothing for this record. ``codec`` upgrades an older one."""
+    """Yields the versions that differ from the current one in nothing for this record. ``codec`` upgrades an
+    older one."""
     for version in range(codec.VERSION, 0, -1):
         if (name, version) in codec.UPGRADES:
             return
@@ -71,7 +75,8 @@ def _alike(name: str) -> Iterator[int]:
 
 
 def _strict(hint: Any) -> Any:
-    """``hint`` with the dataclasses in it replaced by their strict twins, and its bounds as msgspec knows them."""
+    """Returns ``hint`` with the dataclasses in it replaced by their strict twins, and its bounds as msgspec
+    knows them."""
     hint, rule = kind_of(hint)
     if isinstance(rule, Within):
         return Annotated[hint, msgspec.Meta(ge=hint(rule.low), le=hint(rule.high))]

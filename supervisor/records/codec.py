@@ -1,10 +1,11 @@
-"""Records to bytes and back: JSON with a version field ``v``, tolerant of newer minor additions, strict about the rest.
+"""Turns records into bytes and back: JSON with a version field ``v``, tolerant of newer minor additions,
+strict about the rest.
 
-Called by everything in ``registry`` and by the shim (stdlib only). Decoding never guesses: wrong JSON, a wrong type, a value
-out of its bounds (``model.bounds``), a missing field or an unknown version raise ``Corrupt`` with the path, and the job of
-that record alone is quarantined (I9).
-Fields that this version does not know are kept in ``extra`` and written back, at every level (rolling upgrades, F59).
-Golden files in ``tests/golden/records`` pin the format; one entry of ``UPGRADES`` leads from each version to the next.
+Everything in ``registry`` calls it, and so does the shim (stdlib only). Decoding never guesses: wrong JSON, a
+wrong type, a value out of its bounds (``model.bounds``), a missing field or an unknown version raise
+``Corrupt`` with the path, and the job of that record alone is quarantined (I9). Fields that this version does
+not know are kept in ``extra`` and written back, at every level (rolling upgrades, F59). Golden files in
+``tests/golden/records`` pin the format; one entry of ``UPGRADES`` leads from each version to the next.
 """
 
 from __future__ import annotations
@@ -25,20 +26,21 @@ VERSION = 1
 MAX_RECORD_BYTES = 4096
 MAX_LEVELS = 32
 PLAIN_FIRST = 3
-"""Entries of a history that count more than all that is packed: what happened last."""
+"""This many entries of a history count more than all that is packed: they say what happened last."""
 
 UPGRADES: Mapping[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""(record name, from version) → function to the next version. Empty until there is a version 2."""
+"""It maps (record name, from version) to the function to the next version. It is empty until there is a
+version 2."""
 
 Record = TypeVar("Record")
 
 
 def encode(record: Any, max_bytes: int = MAX_RECORD_BYTES) -> bytes:
-    """The record as canonical JSON (sorted keys, no spaces, UTF-8), with its version.
+    """Returns the record as canonical JSON (sorted keys, no spaces, UTF-8), with its version.
 
-    Raises ValueError over ``max_bytes`` (4 KiB for whatever goes into ZooKeeper). Before that, the oldest entries of a
-    history are given up, and what was packed of it: a tombstone that does not fit would make everybody wait for an attempt
-    long dead.
+    Raises ValueError over ``max_bytes`` (4 KiB for whatever goes into ZooKeeper). Before that, the oldest
+    entries of a history are given up, and what was packed of it: a tombstone that does not fit would make
+    everybody wait for an attempt long dead.
     """
     body = {**_plain(record), "v": VERSION}
     data = _dumped(body)
@@ -54,9 +56,10 @@ def encode(record: Any, max_bytes: int = MAX_RECORD_BYTES) -> bytes:
 
 
 def decode(cls: type[Record], data: bytes, path: str) -> Record:
-    """The record in ``data``. ``path`` is only for the message. Raises ``Corrupt`` and nothing else.
+    """Returns the record in ``data``. ``path`` is for the message only. Raises ``Corrupt`` and nothing else.
 
-    What is accepted can be written back: no NaN, no half surrogate pair, no bottomless nesting in a field kept for others.
+    What is accepted can be written back: there is no NaN, no half surrogate pair, no bottomless nesting in a
+    field kept for others.
     """
     try:
         body = _DECODER.decode(data.decode())
@@ -96,7 +99,8 @@ def _dumped(body: Any) -> bytes:
 
 
 def _too_deep(body: Any) -> bool:
-    """More than ``MAX_LEVELS``: json would take it here and fail where the stack is deeper, in the middle of a pass."""
+    """Says whether ``body`` has more than ``MAX_LEVELS`` levels: json would take it here and fail where the
+    stack is deeper, in the middle of a pass."""
     level = [body]
     for _ in range(MAX_LEVELS):
         level = [
@@ -144,10 +148,11 @@ PLAIN = (str, int, bool, float)
 def _reader(
     cls: type[Any],
 ) -> tuple[tuple[tuple[str, type | None, float, float, Convert, bool], ...], frozenset[str], bool]:
-    """(name, type, least, most, converter, required) of every field, the names, and whether unknown fields are kept.
+    """Returns (name, type, least, most, converter, required) of every field, the names, and whether unknown
+    fields are kept.
 
-    A value of exactly that type within these bounds needs no converter. Worked out once per class: a takeover of 10,000
-    jobs decodes 30,000 records.
+    A value of exactly that type within these bounds needs no converter. It is worked out once per class: a
+    takeover of 10,000 jobs decodes 30,000 records.
     """
     hints = typing.get_type_hints(cls, include_extras=True)
     fields = [field for field in dataclasses.fields(cls) if field.name != "extra"]
@@ -184,7 +189,7 @@ def _build(cls: type[Any], body: Mapping[str, Any]) -> Any:
 
 
 def kind_of(hint: Any) -> tuple[Any, Within | Like | None]:
-    """The type of ``hint`` and its bounds. None: it has none."""
+    """Returns the type of ``hint`` and its bounds, which are None if it has none."""
     rules: tuple[Any, ...] = ()
     if typing.get_origin(hint) is Annotated:
         hint, *rest = typing.get_args(hint)
@@ -194,7 +199,8 @@ def kind_of(hint: Any) -> tuple[Any, Within | Like | None]:
 
 
 def _plain_type(hint: Any) -> tuple[type | None, float, float]:
-    """``str`` for ``str`` and for ``str | None``, with the bounds of a number; None where there is more to a value."""
+    """Returns the plain type, which is ``str`` for ``str`` and for ``str | None``, with the bounds of a
+    number; the type is None where there is more to a value."""
     union = typing.get_origin(hint) in (types.UnionType, typing.Union)
     kinds = [arg for arg in (typing.get_args(hint) if union else (hint,)) if arg is not type(None)]
     kind, rule = kind_of(kinds[0]) if len(kinds) == 1 else (None, None)
@@ -204,7 +210,7 @@ def _plain_type(hint: Any) -> tuple[type | None, float, float]:
 
 
 def _converter(hint: Any) -> Convert:
-    """From a JSON value to the type ``hint``. The converter raises ValueError naming the field."""
+    """Returns the function from a JSON value to the type ``hint``. It raises ValueError naming the field."""
     hint, rule = kind_of(hint)
     origin = typing.get_origin(hint)
     if origin in (types.UnionType, typing.Union):
@@ -244,12 +250,12 @@ def _converter(hint: Any) -> Convert:
 
 
 def _is_row(kind: Any) -> bool:
-    """A named tuple, which is a list in JSON."""
+    """Says whether ``kind`` is a named tuple, which is a list in JSON."""
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 def _row(kind: Any, value: Any) -> Any:
-    """The named tuple that ``value`` is, or None where it cannot be read."""
+    """Returns the named tuple that ``value`` is, or None where it cannot be read."""
     hints = typing.get_type_hints(kind, include_extras=True)
     if not isinstance(value, list) or len(value) != len(hints):
         return None
@@ -262,7 +268,7 @@ def _row(kind: Any, value: Any) -> Any:
 
 
 def _rows(kind: Any, value: Any) -> tuple[Any, ...]:
-    """Those that can be read."""
+    """Returns the named tuples in ``value`` that can be read."""
     found = (_row(kind, item) for item in (value if isinstance(value, list) else ()))
     return tuple(row for row in found if row is not None)
 

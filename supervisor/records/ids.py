@@ -1,4 +1,5 @@
-"""Names that must never repeat: uids of submissions, ids of multis, claims, nonces. Random; stdlib only."""
+"""Makes names that must never repeat: uids of submissions, ids of multis, claims, nonces. They are random;
+stdlib only."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ _MADE = re.compile(f"[{_ALPHABET}]{{12}}-[0-9a-f]{{8}}")
 
 
 def new_uid(name: str) -> str:
-    """``<12 characters>-<8 hex of sha256(name)>``: new for every submission.
+    """Returns ``<12 characters>-<8 hex of sha256(name)>``, new for every submission.
 
-    The first seven characters grow with the wall clock, so listings read in order of submission (display only); five
-    are random; the suffix lets the results of one name be picked out of a listing without reading them.
+    The first seven characters grow with the wall clock, so listings read in order of submission (display
+    only); five are random; the suffix lets the results of one name be picked out of a listing without reading
+    them.
     """
     at_s = int(wall_s())
     stamp = "".join(_ALPHABET[(at_s >> shift) & 31] for shift in range(30, -1, -5))
@@ -24,15 +26,15 @@ def new_uid(name: str) -> str:
 
 
 def name_suffix(name: str) -> str:
-    """The part of a uid that its name decides."""
+    """Returns the part of a uid that its name decides."""
     return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
 def may_be_of(uid: str, name: str) -> bool:
-    """False if ``uid`` was made, by ``new_uid``, for another name."""
+    """Returns False if ``uid`` was made, by ``new_uid``, for another name."""
     return _MADE.fullmatch(uid) is None or uid.endswith(name_suffix(name))
 
 
 def new_op_id() -> str:
-    """Id of one multi, claim or nonce: 128 random bits in hex."""
+    """Returns the id of one multi, claim or nonce: 128 random bits in hex."""
     return secrets.token_hex(16)

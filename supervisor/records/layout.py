@@ -1,7 +1,7 @@
-"""Paths of the znodes (protocol §4). The only place that spells them.
+"""Spells the paths of the znodes (protocol §4). It is the only place that does.
 
-Pure string work, stdlib only: a shim imports it. ``LAYOUT_VERSION`` is in /version; a process that does not know the
-version it finds there refuses to write.
+It is pure string work, stdlib only: a shim imports it. ``LAYOUT_VERSION`` is in /version; a process that does
+not know the version it finds there refuses to write.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ ATTEMPT_DIGITS_MAX = 15
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All paths of one cluster. ``root``: absolute, without a trailing slash, e.g. ``/spark-supervisor/prod``."""
+    """Spells all paths of one cluster. ``root`` is absolute, without a trailing slash, e.g.
+    ``/spark-supervisor/prod``."""
 
     root: str
 
@@ -114,7 +115,7 @@ class Layout:
         return f"{self.checkpoints}/{digest}"
 
     def persistent_parents(self) -> tuple[str, ...]:
-        """Znodes created once when the cluster is founded, parents first."""
+        """Returns the znodes that are created once, when the cluster is founded, parents first."""
         return (
             self.supervisors,
             self.jobs,
@@ -127,24 +128,25 @@ class Layout:
         )
 
     def lasting_parents(self) -> tuple[str, ...]:
-        """Those of ``persistent_parents`` below which is what nobody can tell again once it is lost."""
+        """Returns those of ``persistent_parents`` below which is what nobody can write again once it is
+        lost."""
         return (self.jobs, self.owns, self.results, self.checkpoints)
 
 
 def about_key(key: str) -> dict[str, str | int]:
-    """``<uid>.<attempt>`` as fields of a line of the log. Never raises."""
+    """Returns ``<uid>.<attempt>`` as fields of a line of the log. Never raises."""
     uid, _, attempt = key.rpartition(".")
     return {"uid": uid, "attempt": int(attempt) if is_attempt(key) else attempt}
 
 
 def is_attempt(key: str) -> bool:
-    """``<uid>.<attempt>``, and nothing that somebody made by hand."""
+    """Says whether ``key`` is ``<uid>.<attempt>``, and not something that somebody made by hand."""
     uid, _, attempt = key.rpartition(".")
     return bool(uid) and len(attempt) <= ATTEMPT_DIGITS_MAX and attempt.isascii() and attempt.isdigit()
 
 
 def split_attempt(key: str) -> tuple[str, int]:
-    """``<uid>.<attempt>`` → (uid, attempt). Raises ValueError for anything else."""
+    """Returns (uid, attempt) of ``<uid>.<attempt>``. Raises ValueError for anything else."""
     uid, _, attempt = key.rpartition(".")
     if not is_attempt(key):
         raise ValueError(f"{key!r} is not <uid>.<attempt>")

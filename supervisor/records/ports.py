@@ -1,4 +1,5 @@
-"""What the layers above need of a ZooKeeper client: ``clients.zookeeper.ZooClient``, or what a test puts in its place."""
+"""Declares what the layers above need of a ZooKeeper client; ``clients.zookeeper.ZooClient`` has it, or what
+a test puts in its place."""
 
 from __future__ import annotations
 

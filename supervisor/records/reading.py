@@ -1,6 +1,6 @@
-"""Znodes to records: the one place where bytes become ``Found``, ``Unreadable`` or absent.
+"""Turns znodes into records: this is the one place where bytes become ``Found``, ``Unreadable`` or absent.
 
-Called by commands, observe and the agent. Reads are pipelined: never one round trip per job in series.
+Commands, observe and the agent call it. Reads are pipelined: there is never one round trip per job in series.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ T = TypeVar("T")
 
 
 def seen(cls: type[T], node: Node | None, path: str) -> Seen[T]:
-    """The record in ``node``. Never raises: what cannot be believed is ``Unreadable``, with the reason."""
+    """Returns the record in ``node``. Never raises: what cannot be believed is ``Unreadable``, with the
+    reason."""
     if node is None:
         return None
     try:
@@ -31,8 +32,8 @@ def seen(cls: type[T], node: Node | None, path: str) -> Seen[T]:
 
 
 def children_of(zoo: ZkReader, path: str) -> tuple[str, ...]:
-    """The names below one of the fixed znodes. Raises Conflict when it is missing: nothing below it is not the same as
-    nothing known (I10)."""
+    """Returns the names below one of the fixed znodes. Raises Conflict when it is missing: nothing below it
+    is not the same as nothing known (I10)."""
     found = zoo.children(path)
     if found is None:
         raise Conflict(f"{path} is missing, it was removed by hand: see status")
@@ -40,8 +41,9 @@ def children_of(zoo: ZkReader, path: str) -> tuple[str, ...]:
 
 
 def _placed(record: T, node: Node, path: str) -> Found[T] | Unreadable:
-    """A record that names another job, uid or host than its place says (copied, or altered, by hand) would lead what is
-    meant for the one to the other: nothing of it is believed."""
+    """Returns the record, or ``Unreadable`` if it names another job, uid or host than its path says (copied,
+    or altered, by hand): it would lead what is meant for the one to the other, so nothing of it is
+    believed."""
     key, named = path.rpartition("/")[2], ""
     match record:
         case JobRef() | Lease():
@@ -62,11 +64,11 @@ def _placed(record: T, node: Node, path: str) -> Found[T] | Unreadable:
 
 
 LONG = 500
-"""Records in one answer from which on loading a faster decoder pays."""
+"""From this many records in one answer on, loading a faster decoder pays."""
 
 
 def seen_all(cls: type[T], paths: Sequence[str], nodes: Sequence[Node | None]) -> list[Seen[T]]:
-    """``seen`` for the answer of one pipelined read, in its order."""
+    """Returns ``seen`` of each node in the answer of one pipelined read, in its order."""
     if len(nodes) < LONG:
         return [seen(cls, node, path) for path, node in zip(paths, nodes, strict=True)]
     from supervisor.records.bulk import bulk_decoder  # here: a shim goes without msgspec

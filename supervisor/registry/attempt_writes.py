@@ -1,12 +1,14 @@
-"""The multis of one attempt: claim, renew, tombstone, refuse (protocol §5). Pure builders; the caller commits.
+"""Builds the multis of one attempt: claim, renew, announce, tombstone, refuse (protocol §5). All builders are
+pure; the caller commits.
 
-Called by the shim (claim, renew, tombstone), the guardian (tombstone) and the agent (refuse). Stdlib only.
+The shim (claim, renew, announce, tombstone), the guardian (tombstone) and the agent (refuse) call it. It uses
+the stdlib only.
 
-Why this is safe: the fence of a name is the version of /own/<name>, which never restarts. A claim is guarded by the
-versions that its assignment names, so a shim that wakes up late claims nothing (I2, I5); a renewal checks the fence, so
-once anybody has moved it no renewal of the old holder commits; and a tombstone is written only over a record that still
-names this very claim, because a restarted agent may start a second shim for one entry and the loser must not bury the
-winner.
+This is why they are safe: the fence of a name is the version of /own/<name>, which never restarts. A claim is
+guarded by the versions that its assignment names, so a shim that wakes up late claims nothing (I2, I5); a
+renewal checks the fence, so once anybody has moved it no renewal of the old holder commits; and a tombstone
+is written only over a record that still names this very claim, because a restarted agent may start a second
+shim for one entry and the loser must not bury the winner.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ REASON_MAX_BYTES = 400
 
 @dataclass(frozen=True, slots=True)
 class AttemptIdentity:
-    """Which attempt is speaking. ``claim`` is the random id of its claim."""
+    """Says which attempt is writing. ``claim`` is the random id of its claim."""
 
     name: str
     uid: str
@@ -34,7 +36,8 @@ class AttemptIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How an attempt ended. ``ran_s``: seconds (BOOTTIME) from exec to the empty tree, 0 if nothing was executed."""
+    """Says how an attempt ended. ``ran_s`` is the time in seconds (BOOTTIME) from exec to the empty tree, or
+    0 if nothing was executed."""
 
     cause: Cause
     reason: str
@@ -45,12 +48,14 @@ class Exit:
 
 
 def ring_doorbell(layout: Layout, name: str, version: int = ANY_VERSION) -> SetData:
-    """The doorbell: wakes the leader, which then rereads; the data is the last changed name."""
+    """Returns the op that sets the doorbell: it wakes the leader, which then rereads; the data is the last
+    changed name."""
     return SetData(layout.doorbell, name.encode(), version)
 
 
 def not_paused(layout: Layout) -> tuple[Op, Op]:
-    """Holds only while there is no /pause: what the leader does, and a claim, can't commit once a pause was acknowledged."""
+    """Returns ops that hold only while there is no /pause: what the leader does, and a claim, can't commit
+    once a pause was acknowledged."""
     return Create(layout.pause, b""), Delete(layout.pause, 0)
 
 
@@ -64,10 +69,12 @@ def claim(
     op_id: str,
     at: str,
 ) -> Transaction:
-    """Take the assigned attempt, before exec of the driver; its lease is the first renewal.
+    """Returns the multi that takes the assigned attempt, before exec of the driver; its lease is the first
+    renewal.
 
-    ``own``: as read just before; ``lease_version``: None where /lease/<name> is absent. The multi fails as a whole when
-    the job or the ownership moved since the assignment was written, and while the cluster is paused.
+    ``own`` is the ownership as read just before; ``lease_version`` is None where /lease/<name> is absent. The
+    multi fails as a whole when the job or the ownership moved since the assignment was written, and while the
+    cluster is paused.
     """
     mine = replace(
         own.record,
@@ -105,7 +112,8 @@ def renew(
     create: bool = False,
     with_ring: bool = False,
 ) -> Transaction:
-    """Renew the lease under the fence. ``create``: the lease was found absent. ``with_ring``: the phase changed."""
+    """Returns the multi that renews the lease under the fence. ``create`` is True if the lease was found
+    absent, and ``with_ring`` if the phase changed."""
     path, data = layout.lease(name), encode(lease)
     ops: tuple[Op, ...] = (
         Check(layout.own(name), fence_version),
@@ -124,7 +132,8 @@ def announce(
     *,
     stale: bool,
 ) -> Transaction:
-    """Put /live back after the session was lost. ``stale``: the one of the old session is still there."""
+    """Returns the multi that puts /live back after the session was lost. ``stale`` is True if the znode of
+    the old session is still there."""
     path = layout.live(uid, attempt)
     ops: tuple[Op, ...] = (Check(layout.own(name), fence_version),)
     if stale:
@@ -140,9 +149,11 @@ def tombstone(
     op_id: str,
     at: str,
 ) -> Transaction | None:
-    """Record that the driver tree of ``mine`` is gone. None: the record is not about this claim any more, or ended.
+    """Returns the multi that records that the driver tree of ``mine`` is gone, or None if the record is not
+    about this claim any more, or ended.
 
-    Only to be called after the tree was proven empty: everybody else stops waiting on seeing it.
+    It may only be called after the tree was proven empty: everybody else stops waiting on seeing the
+    tombstone.
     """
     record = own.record
     if (record.uid, record.attempt, record.claim) != (mine.uid, mine.attempt, mine.claim):
@@ -168,7 +179,8 @@ def refuse(
     op_id: str,
     at: str,
 ) -> Transaction | None:
-    """The host cannot start this assignment: nobody needs to wait. None: it is not assigned here any more."""
+    """Returns the multi that records that the host cannot start this assignment, so nobody needs to wait; or
+    None if it is not assigned here any more."""
     record = own.record
     assigned = record.state is OwnState.ASSIGNED and own.version == assignment.own_version
     if not assigned or (record.uid, record.attempt) != (assignment.uid, assignment.attempt):

@@ -1,11 +1,14 @@
-"""Deleting the blobs that nobody names any more: of submits that never registered, and of results that were pruned.
+"""Deletes the blobs that nobody names any more: those of submits that never registered, and of results that
+were pruned.
 
-Called by the leader, now and then, while it trusts the registry (protocol §6). A spec or artifact is deleted only if it
-was seen unreferenced in two scans at least a grace time apart. Why that is safe: a submit stores its blobs and
-registers within 10 minutes, else it gives up; so what was listed by the first scan, and is not named by the references
-that were read in the second, after its listing and a ``sync``, can never come to be named. All doubt keeps the object.
+The leader calls this from time to time, while it trusts the registry (protocol §6). A spec or artifact is
+deleted only if it was seen unreferenced in two scans at least a grace time apart. This is why that is safe: a
+submit stores its blobs and registers within 10 minutes, else it gives up; so what was listed by the first
+scan, and is not named by the references that were read in the second, after its listing and a ``sync``, can
+never come to be named. All doubt keeps the object.
 
-``judge`` decides, pure; ``BlobSweeper`` lists, asks and deletes. Only keys of the layout are ever touched.
+``judge`` decides, and is pure; ``BlobSweeper`` lists, reads the references and deletes. Only keys of the
+layout are ever touched.
 """
 
 from __future__ import annotations
@@ -26,25 +29,27 @@ DELETES_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What must stay. ``uids``: every uid that is live (a reference, an ownership, an assignment) or has a kept result.
-    ``keys``: every key that any record names.
+    """Says what must stay. ``uids`` holds every uid that is live (a reference, an ownership, an assignment)
+    or has a kept result. ``keys`` holds every key that any record names.
 
-    A uid keeps all that is under it, unnamed revisions too: an ``upgrade`` that is tried again stores the same bytes
-    under the same key, and must not find them deleted between its put and its registration.
+    A uid keeps all that is under it, unnamed revisions too: an ``upgrade`` that is tried again stores the
+    same bytes under the same key, and must not find them deleted between its put and its registration.
     """
 
     uids: frozenset[str]
     keys: frozenset[str] = frozenset()
 
     def keep(self, key: str) -> bool:
-        """Also true of every key that is not of the layout: it is not ours."""
+        """Says whether ``key`` must stay. That is also true of every key that is not of the layout: it
+        belongs to somebody else."""
         parsed = parse_key(key)
         return parsed is None or parsed.uid in self.uids or key in self.keys
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """An object that a scan saw unreferenced, and when the first such scan had ended (CLOCK_BOOTTIME)."""
+    """Holds an object that a scan saw unreferenced, and when the first such scan had ended
+    (CLOCK_BOOTTIME)."""
 
     entry: StoreEntry
     first_at_s: float
@@ -52,7 +57,8 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class SweepVerdict:
-    """``to_delete``: keys to delete now. ``sightings``: what the next scan must know, by key."""
+    """Holds the keys to delete now, in ``to_delete``, and what the next scan must know, by key, in
+    ``sightings``."""
 
     to_delete: tuple[str, ...] = ()
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
@@ -67,12 +73,15 @@ def judge(
     grace_s: float = GRACE_S,
     max_deletes: int = DELETES_MAX,
 ) -> SweepVerdict:
-    """Which of the listed objects may go. An object that was referenced, absent or another in between starts anew.
+    """Returns which of the listed objects may go. An object that was referenced, absent or another in between
+    starts anew.
 
-    ``began_at_s``, ``ended_at_s``: before the listing and after the references were read. The time between two scans counts
-    from the end of the one to the beginning of the other, so it is never taken for longer than it was.
+    ``began_at_s`` and ``ended_at_s`` are the instants before the listing and after the references were read.
+    The time between two scans counts from the end of the one to the beginning of the other, so it is never
+    taken for longer than it was.
 
-    No uids at all means a registry that was lost rather than a cluster without a history: nothing goes (I10).
+    If there are no uids at all, the registry was lost, rather than the cluster having no history: nothing
+    goes (I10).
     """
     if not references.uids:
         return SweepVerdict()
@@ -90,7 +99,7 @@ def judge(
 
 
 class BlobSweeper:
-    """One term's sweeper; a new leader begins without sightings and deletes nothing for a grace time."""
+    """Sweeps for one term; a new leader begins without sightings and deletes nothing for a grace time."""
 
     def __init__(
         self, store: Store, grace_s: float = GRACE_S, clock: Callable[[], float] = boottime_s
@@ -106,7 +115,7 @@ class BlobSweeper:
 
     @property
     def orphans(self) -> int:
-        """Objects that the last scan saw unreferenced and that are still there."""
+        """Returns the number of objects that the last scan saw unreferenced and that are still there."""
         return len(self._sightings)
 
     def scan(
@@ -114,12 +123,13 @@ class BlobSweeper:
         referenced: Callable[[], References],
         go_on: Callable[[], bool] = lambda: True,
     ) -> tuple[str, ...]:
-        """List, then read the references, then delete what two scans found unreferenced; returns the deleted keys.
+        """Lists, then reads the references, then deletes what two scans found unreferenced; returns the
+        deleted keys.
 
-        ``referenced`` must read ZooKeeper after a ``sync`` and raise if anything could not be read: then nothing is
-        deleted and nothing is remembered, and its error is raised. So are the store's (what was deleted, is).
-        ``go_on`` is asked between requests of the store, which may be many and slow: False ends the scan (a step-down
-        awaits it).
+        ``referenced`` must read ZooKeeper after a ``sync`` and raise if anything could not be read: then
+        nothing is deleted and nothing is remembered, and its error is raised. The store's errors are raised,
+        too (what was deleted stays deleted). ``go_on`` is called between requests of the store, which may be
+        many and slow: False ends the scan (a step-down awaits it).
         """
         began_at_s = self._clock()
         listed = []

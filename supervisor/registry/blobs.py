@@ -1,9 +1,11 @@
-"""What the cluster keeps in the store, under the keys of protocol §4, and the promise that what is read is what was put.
+"""Keeps what the cluster has in the store, under the keys of protocol §4, and guarantees that what is read is
+what was put.
 
-Called by the command line (submit), the leader (epochs, cluster marker) and agents (spec and application files of an
-attempt). Keys carry the uid and the content's sha256, so no delayed put or delete of one uid touches another, and
-every read is verified against a digest that came from elsewhere. Blob before reference is the caller's order of calls.
-Nothing here deletes a spec or an artifact: that is ``registry.blob_sweep``'s.
+The command line (submit), the leader (epochs, cluster marker) and agents (spec and application files of an
+attempt) call it. Keys carry the uid and the content's sha256, so no delayed put or delete of one uid touches
+another, and every read is verified against a digest that came from elsewhere. That a blob is put before its
+reference is up to the caller's order of calls. Nothing here deletes a spec or an artifact:
+``registry.blob_sweep`` does.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ _EPOCH_KEY = re.compile(rf"epochs/([0-9]{{{EPOCH_DIGITS}}})")
 
 @dataclass(frozen=True, slots=True)
 class ClusterMark:
-    """``cluster.json``: whose store this is. ``root``: the cluster's root in ZooKeeper."""
+    """Holds ``cluster.json``, which says whose store this is. ``root`` is the cluster's root in ZooKeeper."""
 
     id: str
     name: str
@@ -52,7 +54,8 @@ class ClusterMark:
 
 @dataclass(frozen=True, slots=True)
 class BlobKey:
-    """What the key of a spec or an artifact says. ``filename`` is empty for a spec, ``revision`` 0 for an artifact."""
+    """Holds what the key of a spec or an artifact says. ``filename`` is empty for a spec, and ``revision`` is
+    0 for an artifact."""
 
     name: str
     uid: str
@@ -62,7 +65,7 @@ class BlobKey:
 
 
 def parse_key(key: str) -> BlobKey | None:
-    """The parts of a spec's or artifact's key; None for any other key."""
+    """Returns the parts of a spec's or artifact's key, or None for any other key."""
     if spec := _SPEC_KEY.fullmatch(key):
         return BlobKey(spec[1], spec[2], spec[4], revision=int(spec[3]))
     if artifact := _ARTIFACT_KEY.fullmatch(key):
@@ -79,12 +82,14 @@ def artifact_key(name: str, uid: str, sha256: str, filename: str) -> str:
 
 
 def epoch_key(epoch: int) -> str:
-    """Padded with zeros, so that a listing sorts by number."""
+    """Returns the key of an epoch's mark. The number is padded with zeros, so that a listing sorts by
+    number."""
     return f"{EPOCHS}{epoch:0{EPOCH_DIGITS}d}"
 
 
 class Blobs:
-    """Specs, artifacts, epoch marks and the cluster mark in ``store``. Thread-safe as the store is.
+    """Keeps specs, artifacts, epoch marks and the cluster mark in ``store``. It is thread-safe as the store
+    is.
 
     Every method also raises ``Unreachable`` and ``AccessDenied`` of the store.
     """
@@ -96,7 +101,8 @@ class Blobs:
     # Specs and artifacts.
 
     def put_spec(self, name: str, uid: str, revision: int, data: bytes) -> BlobRef:
-        """Store the canonical JSON of a spec; durable on return, idempotent. ``Corrupt``: the key holds other bytes."""
+        """Stores the canonical JSON of a spec, which is durable on return; it is idempotent. Raises
+        ``Corrupt`` if the key holds other bytes, and ``InvalidInput`` if the spec is too large."""
         if len(data) > SPEC_MAX_BYTES:
             raise InvalidInput(f"the spec of {name} has {len(data)} bytes; {SPEC_MAX_BYTES} are allowed")
         sha256 = hashlib.sha256(data).hexdigest()
@@ -108,7 +114,8 @@ class Blobs:
         return BlobRef(key=key, sha256=sha256, bytes=len(data))
 
     def read_spec(self, ref: BlobRef) -> bytes:
-        """The bytes, verified by size and sha256. Raises ``NotFound`` or ``Corrupt`` naming the key."""
+        """Returns the bytes, verified by size and sha256. Raises ``NotFound`` or ``Corrupt`` naming the
+        key."""
         parsed = parse_key(ref.key)
         if parsed is None or not parsed.revision or parsed.sha256 != ref.sha256 or ref.bytes > SPEC_MAX_BYTES:
             raise Corrupt(f"{ref.key!r} is not the key of a spec with sha256 {ref.sha256}")
@@ -121,10 +128,11 @@ class Blobs:
         return data
 
     def put_artifact(self, name: str, uid: str, path: Path) -> str:
-        """Store a file under the hash of its content and return its key; durable on return, idempotent.
+        """Stores a file under the hash of its content and returns its key. The file is durable on return; the
+        call is idempotent.
 
-        Raises ``InvalidInput`` (unreadable, or a name that no key can hold), ``Conflict`` (written to meanwhile) and
-        ``Corrupt`` (the key holds other bytes).
+        Raises ``InvalidInput`` (unreadable, or a name that no key can hold), ``Conflict`` (written to
+        meanwhile) and ``Corrupt`` (the key holds other bytes).
         """
         sha256 = digest_of(source_chunks(path)).sha256
         key = checked_key(artifact_key(name, uid, sha256, path.name))
@@ -137,7 +145,8 @@ class Blobs:
         return key
 
     def fetch_artifact(self, key: str, target_dir: Path) -> Path:
-        """``<target_dir>/<sha256>/<filename>`` with the content that the key promises; already there and right: kept.
+        """Returns ``<target_dir>/<sha256>/<filename>`` with the content that the key promises; a file that is
+        already there and right is kept.
 
         The file appears whole or not at all, so several attempts of a host may share ``target_dir``. Raises
         ``NotFound`` or ``Corrupt`` naming the key.
@@ -165,7 +174,8 @@ class Blobs:
         return target
 
     def _missing(self, key: str) -> NotFound | Unreachable:
-        """An absent blob is that job's trouble; an absent blob in a store that lost its mark is the store's (I10)."""
+        """Returns the error for an absent blob: it is that job's trouble, but in a store that lost its mark
+        it is the store's (I10)."""
         try:
             lost = self._mark_seen and self.read_cluster() is None
         except Corrupt:
@@ -179,9 +189,11 @@ class Blobs:
     # Epochs (protocol §6: a restored ZooKeeper is noticed by an epoch here above its own).
 
     def record_epoch(self, epoch: int, supervisor: str, op: str = "") -> None:
-        """Say that ``epoch`` acted. Idempotent for one supervisor and op; ``Conflict``: another term recorded it.
+        """Records that ``epoch`` acted. It is idempotent for one supervisor and op; raises ``Conflict`` if
+        another term recorded it.
 
-        The same term is told by these two, not by the bytes: another version may have recorded it with more in it (F59).
+        The same term is recognised by these two, not by the bytes: another version may have recorded it with
+        more in it (F59).
         """
         if not 0 <= epoch < 10**EPOCH_DIGITS:
             raise InvalidInput(f"epoch {epoch} does not fit in {EPOCH_DIGITS} digits")
@@ -196,13 +208,13 @@ class Blobs:
                 ) from None
 
     def newest_epoch_above(self, epoch: int) -> int | None:
-        """The highest recorded epoch that is greater than ``epoch``, or None."""
+        """Returns the highest recorded epoch that is greater than ``epoch``, or None."""
         after = epoch_key(epoch) if epoch >= 0 else ""
         found = [self._epoch_of(entry) for entry in self._store.entries(EPOCHS, after)]
         return max((number for number in found if number is not None and number > epoch), default=None)
 
     def read_epoch(self, epoch: int) -> EpochRecord | None:
-        """The mark of ``epoch``; None if there is none. Raises ``Corrupt``."""
+        """Returns the mark of ``epoch``, or None if there is none. Raises ``Corrupt``."""
         key = epoch_key(epoch)
         try:
             return decode(EpochRecord, self._store.read(key, MARK_MAX_BYTES), f"{self._store.url}/{key}")
@@ -216,7 +228,8 @@ class Blobs:
             return None
 
     def prune_epochs(self, keep: int = EPOCHS_KEPT) -> int:
-        """Delete all but the ``keep`` highest marks; returns how many were deleted. The highest always stays."""
+        """Deletes all but the ``keep`` highest marks; returns how many were deleted. The highest always
+        stays."""
         marks = [entry.key for entry in self._store.entries(EPOCHS) if self._epoch_of(entry) is not None]
         return len(delete_each(self._store, marks[: -max(keep, 1)]))
 
@@ -228,7 +241,7 @@ class Blobs:
     # The cluster mark.
 
     def read_cluster(self) -> ClusterMark | None:
-        """Whose store this is; None if nobody's yet. Raises ``Corrupt``."""
+        """Returns whose store this is, or None if it is nobody's yet. Raises ``Corrupt``."""
         try:
             data = self._store.read(CLUSTER_KEY, MARK_MAX_BYTES)
         except NotFound:
@@ -238,9 +251,10 @@ class Blobs:
         return mark
 
     def claim_cluster(self, mark: ClusterMark) -> ClusterMark:
-        """Make the store this cluster's, or find that it is; returns the mark that is there.
+        """Makes the store this cluster's, or finds that it is; returns the mark that is there.
 
-        Raises ``Conflict`` if it belongs to another cluster or root, ``AccessDenied`` if it cannot refuse to overwrite.
+        Raises ``Conflict`` if it belongs to another cluster or root, ``AccessDenied`` if it cannot refuse to
+        overwrite.
         """
         found = self.read_cluster()
         if found is None:
@@ -260,9 +274,10 @@ class Blobs:
         return found
 
     def prove_exclusive(self) -> None:
-        """Show that a second create of a key is refused: some S3 servers accept the condition and ignore it.
+        """Shows that a second create of a key is refused: some S3 servers accept the condition and ignore it.
 
-        Raises ``AccessDenied`` naming the store. Leaves nothing behind. For founding a cluster, and for ``doctor``.
+        Raises ``AccessDenied`` naming the store. Leaves nothing behind. It is for founding a cluster, and for
+        ``doctor``.
         """
         key = f"{CHECKS}{secrets.token_hex(16)}"
         self._store.create(key, b"first")
@@ -294,8 +309,9 @@ def delete_each(
     go_on: Callable[[], bool] = lambda: True,
     done: Callable[[str], object] = str,
 ) -> list[str]:
-    """Delete what can be deleted; an object that the store refuses to delete keeps no other. ``done`` is told of each that
-    is gone. Raises the first refusal when all were tried, and Unreachable at once."""
+    """Deletes what can be deleted; an object that the store refuses to delete keeps no other. ``done`` is
+    called with each key that is gone. Raises the first refusal when all were tried, and Unreachable at
+    once."""
     deleted, refused = [], None
     for key in keys:
         if not go_on():

@@ -1,7 +1,7 @@
-"""Founding a cluster, and refusing to work on somebody else's (protocol §4: /version, /cluster; I10; F61).
+"""Founds a cluster, and refuses to work on somebody else's (protocol §4: /version, /cluster; I10; F61).
 
-Called once by every process that writes, before its first write. ZooKeeper is founded first and the store is marked
-second, so that a crash in between leaves nothing that looks like a loss of data.
+Every process that writes calls this once, before its first write. ZooKeeper is founded first and the store is
+marked second, so that a crash in between leaves nothing that looks like a loss of data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ FOUND_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class ClusterIdentity:
-    """Who we are configured to be. ``store``: the URL, without a trailing slash."""
+    """Says which cluster this process is configured for. ``store`` is the URL of its store, without a
+    trailing slash."""
 
     name: str
     root: str
@@ -32,10 +33,11 @@ class ClusterIdentity:
 
 
 def bootstrap_or_check(zoo: ZkSession, layout: Layout, blobs: Blobs, identity: ClusterIdentity) -> Cluster:
-    """Make sure that this root and this store belong together and to this cluster; found them if both are new.
+    """Makes sure that this root and this store belong together and to this cluster; founds them if both are
+    new.
 
-    Raises Conflict when either belongs to another cluster, or when ZooKeeper is empty although the store is marked:
-    then its data was lost, and nothing may be started on what is left (fail closed).
+    Raises Conflict when either belongs to another cluster, or when ZooKeeper is empty although the store is
+    marked: then its data was lost, and nothing may be started on what is left (fail closed).
     """
     known = check_known(zoo, layout, identity)
     mark = blobs.read_cluster()
@@ -51,9 +53,10 @@ def bootstrap_or_check(zoo: ZkSession, layout: Layout, blobs: Blobs, identity: C
 
 
 def check_known(zoo: ZkSession, layout: Layout, identity: ClusterIdentity) -> Cluster | None:
-    """The cluster at this root if it is the one we are configured for; None if nothing was founded here yet.
+    """Returns the cluster at this root if it is the configured one, or None if nothing was founded here yet.
 
-    Asks ZooKeeper only: a cancel must work while the store is down. Raises Conflict for another cluster or layout.
+    It reads ZooKeeper only: a cancel must work while the store is down. Raises Conflict for another cluster
+    or layout.
     """
     zoo.sync()
     check_version(zoo.read(layout.version), layout)
@@ -62,7 +65,8 @@ def check_known(zoo: ZkSession, layout: Layout, identity: ClusterIdentity) -> Cl
 
 
 def check_version(node: Node | None, layout: Layout) -> None:
-    """Raises Conflict for a layout that this software does not know; absent is fine (not founded yet)."""
+    """Raises Conflict for a layout that this software does not know; an absent /version is fine (nothing was
+    founded yet)."""
     if node is not None and node.data != str(LAYOUT_VERSION).encode():
         raise Conflict(
             f"{layout.version} is {node.data[:20]!r}, and this software knows layout {LAYOUT_VERSION}: upgrade it"
@@ -93,7 +97,8 @@ def _same_cluster(known: Found[Cluster], layout: Layout, identity: ClusterIdenti
 
 
 def _found(zoo: ZkSession, layout: Layout, identity: ClusterIdentity) -> Found[Cluster]:
-    """Create the root and its fixed znodes in one multi; whoever comes second reads what the first founded."""
+    """Creates the root and its fixed znodes in one multi; a process that comes second reads what the first
+    founded."""
     # a cluster founded beside us may have made an ancestor that the two share
     for _ in range(FOUND_TRIES):
         op_id = new_op_id()

@@ -1,13 +1,15 @@
-"""Who owns which checkpoint location: equal or nested ones are refused at submit, under any spelling of one place.
+"""Decides who owns which checkpoint location: equal or nested ones are refused at submit, under any spelling
+of one location.
 
-All claims are read once per command, pipelined; look-ups then cost the depth of a path and the claims that they find. The
-multi of a submit sets /checkpoints at the version read here, so two nested submits can't both pass. Called by
-``operations.jobs``. ``Others`` is for the leader that deletes (``daemon.leader.remover``): which living claims overlap
-a place, judged anew at each asking.
+All claims are read once per command, pipelined; a lookup then costs the depth of a path and the claims that
+it finds. The multi of a submit sets /checkpoints at the version read here, so two nested submits can't both
+pass. ``operations.jobs`` calls this. ``Others`` is for the leader that deletes (``daemon.leader.remover``):
+it says which living claims overlap a location, judged anew at each call.
 
-Every overlapping claim is in the way, those of older uids of the same name too: an older uid may end in the deletion of all
-that lies at its place, and its driver may be stopping. One thing is allowed: the claim of an older uid at exactly the same
-place is taken over, at its version, so that whoever would doom it finds it gone.
+Every overlapping claim is in the way, also one of an older uid of the same name: the end of an older uid may
+delete all that lies at its location, and its driver may be stopping. One thing is allowed: the claim of an
+older uid at exactly the same location is taken over, at its version, so that a clean-up which would make it a
+pending deletion finds it gone.
 """
 
 from __future__ import annotations
@@ -29,11 +31,13 @@ from supervisor.records.reading import children_of, seen, seen_all
 from supervisor.registry.user_writes import ClaimedLocation
 
 MAYBE_PLACE: Final = re.compile(rb'"([0-9a-f]{%d})\b' % PLACE_CHARS)
-"""What looks like a place, in an ownership as ``codec`` writes it. Decoding tells whether it is one."""
+"""It matches what looks like a place (``model.checkpoint_expectation.place_of``) in an ownership as ``codec``
+writes it. Decoding tells whether it is one."""
 
 
 class Index:
-    """Locations by path of their claim, to be asked for what overlaps a place. ``places``: normalised."""
+    """Holds locations by the path of their claim, and finds those that overlap a location. All locations are
+    normalised."""
 
     def __init__(self) -> None:
         self._at: dict[str, set[str]] = {}
@@ -41,7 +45,7 @@ class Index:
         self._locations: dict[str, str] = {}
 
     def add(self, path: str, location: str) -> None:
-        """Again for a path that is known: at ``location`` from now on."""
+        """Adds the claim at ``path``; one that is known already is at ``location`` from now on."""
         self.discard(path)
         self._locations[path] = location
         self._at.setdefault(location, set()).add(path)
@@ -56,7 +60,7 @@ class Index:
                 self._inside[ancestor].discard(path)
 
     def overlapping(self, location: str) -> frozenset[str]:
-        """Paths of all claims at ``location``, around it and inside of it."""
+        """Returns the paths of all claims at ``location``, around it and inside of it."""
         found = set(self._inside.get(location, ()))
         for place in (location, *_ancestors(location)):
             found |= self._at.get(place, set())
@@ -67,7 +71,7 @@ class Index:
 
 
 class CheckpointClaims:
-    """The claims as of one version of /checkpoints."""
+    """Holds the claims as of one version of /checkpoints."""
 
     def __init__(self, layout: Layout, generation: int, claims: dict[str, Seen[CheckpointClaim]]) -> None:
         self._layout = layout
@@ -80,7 +84,8 @@ class CheckpointClaims:
 
     @classmethod
     def load(cls, zoo: ZkSession, layout: Layout) -> CheckpointClaims:
-        """Read every claim. The version is read first: a claim made meanwhile makes the multi fail, never pass."""
+        """Reads every claim. The version is read first: a claim made meanwhile makes the multi fail, never
+        pass."""
         parent = zoo.read(layout.checkpoints)
         if parent is None:
             raise Conflict(f"{layout.checkpoints} is missing: this ZooKeeper root is not a whole cluster")
@@ -89,13 +94,14 @@ class CheckpointClaims:
         return cls(layout, parent.stat.version, dict(zip(paths, found, strict=True)))
 
     def reserve(self, name: str, location: str | None) -> ClaimedLocation:
-        """The claim that a submit of ``name`` makes. Raises Conflict naming the job that is in the way.
+        """Returns the claim that a submit of ``name`` makes. Raises Conflict naming the job that is in the
+        way.
 
-        Without a ``location`` it claims nothing, but moves the version all the same: of two submits at once one is
-        built anew, so that what each has counted (the limit of jobs) still holds when it commits.
+        Without a ``location`` it claims nothing, but moves the version all the same: of two submits at once
+        one is built anew, so that what each has counted (the limit of jobs) still holds when it commits.
 
-        A claim of an older uid of the same name at this very place is taken over. One that is unreadable blocks its own
-        location only.
+        A claim of an older uid of the same name at this very location is taken over. One that is unreadable
+        blocks its own location only.
         """
         if location is None:
             return ClaimedLocation("", "", None, self._generation)
@@ -121,13 +127,15 @@ class CheckpointClaims:
         return [claim.record for claim in found if isinstance(claim, Found)]
 
     def held(self, location: str | None, uid: str) -> tuple[str, Found[CheckpointClaim]] | None:
-        """Path and record of the claim that ``uid`` has on its checkpoint; None: it has none (any more)."""
+        """Returns the path and record of the claim that ``uid`` has on its checkpoint, or None if it has none
+        (any more)."""
         path = self._layout.checkpoint(digest(location)) if location is not None else ""
         claim = self._claims.get(path)
         return (path, claim) if isinstance(claim, Found) and claim.record.uid == uid else None
 
     def taken(self, claimed: ClaimedLocation, name: str, uid: str) -> None:
-        """The multi with ``claimed`` committed: what it changed is known without reading again."""
+        """Applies what the multi with ``claimed`` changed, after it committed: that is known without reading
+        again."""
         self._generation = claimed.generation + 1
         if claimed.path:
             version = claimed.claim.version + 1 if isinstance(claimed.claim, Found) else 0
@@ -138,8 +146,9 @@ class CheckpointClaims:
 
 
 class Overlap(NamedTuple):
-    """``generation``: version of /checkpoints, read before the claims. ``claim``: a living one that overlaps. ``doubtful``:
-    path and reason of one that can't be read, so that nobody can tell which place it is about."""
+    """Holds what a reading of the claims showed. ``generation`` is the version of /checkpoints, read before
+    the claims. ``claim`` is a living one that overlaps, or None. ``doubtful`` has the path of one that can't
+    be read, so that nobody can tell which location it is about, and the reason; or it is None."""
 
     generation: int
     claim: CheckpointClaim | None
@@ -147,13 +156,15 @@ class Overlap(NamedTuple):
 
 
 class Others:
-    """Which living claims overlap a place that is to be deleted. Doomed ones live no more: nobody can take them.
+    """Finds which living claims overlap a location that is to be deleted. Pending deletions do not count as
+    living: nobody can take them.
 
-    Asked before every batch of every deletion, in a registry of 10,000 claims, so two things are remembered: the version of
-    /checkpoints, which each multi that makes a claim moves (in every version of this software), and the location of each
-    path that was ever read, which can't change, because the path is its digest. Whose the claims that overlap are is read
-    anew each time. A claim whose location is not the one of its path counts as unreadable. Thread safe: a batch that hangs
-    may ask from its own thread while the remover has gone on.
+    It is called before every batch of every deletion, in a registry of 10,000 claims, so two things are
+    remembered: the version of /checkpoints, which each multi that makes a claim moves (in every version of
+    this software), and the location of each path that was ever read, which can't change, because the path is
+    its digest. Whose the overlapping claims are is read anew each time. A claim whose location is not the one
+    of its path counts as unreadable. It is thread safe: a batch that hangs may call it from its own thread
+    while the remover has gone on.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -164,7 +175,8 @@ class Others:
         self._lock = threading.Lock()
 
     def find_overlap(self, zoo: ZkSession, path: str, location: str) -> Overlap:
-        """``path``: of the claim that is to be deleted. ``location``: normalised. Raises Unreachable, Conflict."""
+        """Returns what overlaps ``location``, which is normalised. ``path`` is the path of the claim that is
+        to be deleted. Raises Unreachable, Conflict."""
         with self._lock:
             return self._find_overlap(zoo, path, location)
 
@@ -196,7 +208,8 @@ class Others:
         return Overlap(generation, claim, doubtful)
 
     def _learn(self, zoo: ZkSession) -> None:
-        """The claims that have come. Read after the version of /checkpoints: what comes later moves it once more."""
+        """Reads the claims that have come, and forgets those that have gone. It reads them after the version
+        of /checkpoints: a claim that comes later moves that once more."""
         paths = {
             f"{self._layout.checkpoints}/{child}" for child in children_of(zoo, self._layout.checkpoints)
         }
@@ -218,7 +231,8 @@ class Others:
 
 
 def is_claim_path(layout: Layout, path: str, location: str) -> bool:
-    """Whether a claim of ``location`` stands at ``path``, as every one does that was not altered by hand."""
+    """Says whether a claim of ``location`` stands at ``path``, as every one does that was not altered by
+    hand."""
     try:
         return normalise(location) == location and layout.checkpoint(digest(location)) == path
     except InvalidInput:
@@ -226,9 +240,11 @@ def is_claim_path(layout: Layout, path: str, location: str) -> bool:
 
 
 class LeftCheckpoint:
-    """Who has committed batches where, of all names that were ever registered. ``nodes``: their ownerships, by path.
+    """Says who has committed batches where, of all names that were ever registered. ``nodes`` holds their
+    ownerships, by path.
 
-    10,000 of them take 0.4 s to decode, and hardly any is asked for: only those that speak of the place are decoded.
+    10,000 of them take 0.4 s to decode, and hardly any is asked for: only those that mention the place are
+    decoded.
     """
 
     def __init__(self, nodes: Iterable[tuple[str, Node | None]]) -> None:
@@ -240,7 +256,7 @@ class LeftCheckpoint:
                 self._at.setdefault(place.decode(), []).append((path, node))
 
     def by(self, place: str) -> frozenset[str]:
-        """Names. ``place``: of ``model.checkpoint_expectation``."""
+        """Returns the names that committed batches at ``place`` (as in ``model.checkpoint_expectation``)."""
         owns = {path: seen(Ownership, node, path) for path, node in self._at.get(place, ())}
         return frozenset(
             path.rpartition("/")[2]
@@ -250,13 +266,13 @@ class LeftCheckpoint:
 
 
 def left_by(zoo: ZkSession, layout: Layout) -> LeftCheckpoint:
-    """From one reading of all ownerships."""
+    """Returns who left what, from one reading of all ownerships."""
     paths = [f"{layout.owns}/{name}" for name in children_of(zoo, layout.owns)]
     return LeftCheckpoint(zip(paths, zoo.read_many(paths).nodes, strict=True))
 
 
 def _ancestors(location: str) -> list[str]:
-    """Every enclosing location of a normalised one, innermost first."""
+    """Returns every enclosing location of a normalised one, innermost first."""
     found = []
     scheme, _, rest = location.partition("://")
     while "/" in rest:
@@ -266,7 +282,7 @@ def _ancestors(location: str) -> list[str]:
 
 
 def being_deleted(name: str, location: str) -> str:
-    """Why nobody can have ``location`` now."""
+    """Returns why nobody can have the location ``location`` now."""
     return (
         f"the checkpoint of the ended job {name} at {location} is being deleted, as its spec asks (checkpoint_on_cancel): "
         f"submit when show {name} says that it was deleted, or choose another location"
@@ -274,7 +290,7 @@ def being_deleted(name: str, location: str) -> str:
 
 
 def _in_the_way(location: str, name: str, other: CheckpointClaim) -> str:
-    """``name``: of the job that wants ``location``."""
+    """Returns why the claim ``other`` keeps the job ``name`` from having ``location``."""
     if other.doom is not None:
         return being_deleted(other.doom.name, other.location)
     if other.name == name:

@@ -1,7 +1,7 @@
 """Defines from where a leader writes: the layout, the fence of its term, and the stamp of one write.
 
-Every multi of a leader is made by ``LeaderWriteContext.transaction``, so every one begins with a check of the *persistent*
-epoch znode at the version of this term (I4). A check of the ephemeral /leader would be no fence, because its version
+Every multi of a leader about jobs is made by ``LeaderWriteContext.transaction`` (those about leadership by
+``coord.election``), so every one begins with a check of the *persistent* epoch znode at the version of this term (I4). A check of the ephemeral /leader would be no fence, because its version
 restarts at 0. And none commits while the cluster is paused: ``pause`` holds from the moment it is acknowledged.
 """
 

@@ -1,7 +1,7 @@
 """Builds the multis of the leader (protocol §5): pure functions, one per row of the table there; ``act`` commits them.
 
 Every one begins with the guards that ``leader_write_context`` explains: the epoch of this term (I4), and no pause.
-Every one sets or checks /own/<name> at the version that the plan was made from. Those that rest on a full wait also check
+Every one about a job sets or checks /own/<name> at the version that the plan was made from. Those that rest on a full wait also check
 the lease at the version seen (``Waited``): an attempt in ``draining`` renews without moving /own, and a leader that slept
 on an old reading would start a second driver.
 """
@@ -49,18 +49,21 @@ KEPT_SINCE = (
 
 
 def end_wait(context: LeaderWriteContext, accepted: Found[Acceptance]) -> Transaction:
-    """A leader has waited until no driver of a lost state can be alive: jobs are started again, by later leaders too."""
+    """Returns the multi that records that a leader has waited until no driver of a lost state can be alive:
+    jobs are started again, by later leaders too."""
     data = encode(replace(accepted.record, waited=True))
     return context.transaction("end_wait", SetData(context.layout.accepted, data, accepted.version))
 
 
 def make_parents(context: LeaderWriteContext, missing: tuple[str, ...]) -> Transaction:
-    """Parents that somebody removed by hand, empty: hosts and shims tell again what was below them (``registry.fixed_znodes``)."""
+    """Returns the multi that creates parents that somebody removed by hand, empty: hosts and shims write
+    again what was below them (``registry.fixed_znodes``)."""
     return context.transaction("make_parents", *(Create(path, b"") for path in missing))
 
 
 def _guard(waited: Waited | None, layout: Layout, name: str) -> tuple[Op, ...]:
-    """Holds only while the lease is exactly as it was seen for the full wait: not renewed, not appeared, not gone."""
+    """Returns ops that hold only while the lease is exactly as it was seen for the full wait: not renewed,
+    not appeared, not gone."""
     if waited is None:
         return ()
     path = layout.lease(name)
@@ -77,7 +80,8 @@ def assign(
     account: Account,
     waited: Waited | None,
 ) -> Transaction:
-    """Give the next attempt to ``host``. The entry carries the versions that the claim must meet."""
+    """Returns the multi that gives the next attempt to ``host``. The entry carries the versions that the
+    claim must meet."""
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = old.history if same else (Entry(at=job.submitted_at, event="submitted"),)
@@ -139,7 +143,8 @@ def assign(
 def unassign(
     context: LeaderWriteContext, name: str, own: Found[Ownership], why: str, *, entry_exists: bool = True
 ) -> Transaction:
-    """Take back an assignment that nobody claimed. No wait: a late claim fails on /own."""
+    """Returns the multi that takes back an assignment that nobody claimed. It needs no wait: a late claim
+    fails on /own."""
     old = own.record
     changed = replace(
         old,
@@ -156,7 +161,8 @@ def unassign(
 
 
 def drain(context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], why: str) -> Transaction:
-    """Ask for an orderly stop: the attempt goes on renewing while its driver stops."""
+    """Returns the multi that asks for an orderly stop: the attempt goes on renewing while its driver
+    stops."""
     old, name = own.record, ref.record.name
     changed = replace(
         old,
@@ -174,7 +180,8 @@ def drain(context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership]
 def suspend_exhausted(
     context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], why: str
 ) -> Transaction:
-    """The restart budget is spent and the job says ``on_exhausted: suspend``."""
+    """Returns the multi that suspends a job whose restart budget is spent and whose spec says ``on_exhausted:
+    suspend``."""
     job, old = ref.record, own.record
     suspended = replace(
         job,
@@ -194,7 +201,8 @@ def suspend_exhausted(
 def revoke(
     context: LeaderWriteContext, name: str, own: Found[Ownership], lease: Seen[Lease], why: str
 ) -> Transaction:
-    """From here on no renewal of the attempt can commit. Guarded by the lease: a renewal in flight wins."""
+    """Returns the multi after which no renewal of the attempt can commit. It is guarded by the lease: a
+    renewal in flight wins."""
     old = own.record
     changed = replace(
         old,
@@ -212,7 +220,8 @@ def revoke(
 def bury(
     context: LeaderWriteContext, name: str, own: Found[Ownership], waited: Waited, why: str
 ) -> Transaction:
-    """After the full wait: the attempt is dead without a tombstone, and its job shall not run now."""
+    """Returns the multi that records an attempt as lost after the full wait: it is dead without a tombstone,
+    and its job shall not run now."""
     old = own.record
     changed = replace(
         old,
@@ -232,7 +241,7 @@ def bury(
 
 
 def _ran_s(own: Ownership, lease: Seen[Lease]) -> float:
-    """For how long the attempt ran at least: as its last renewal said."""
+    """Returns for how many seconds the attempt ran at least, as its last renewal said."""
     if not isinstance(lease, Found) or (lease.record.uid, lease.record.claim) != (own.uid, own.claim):
         return 0.0
     return lease.record.ran_s
@@ -246,7 +255,8 @@ def conclude(
     account: Account,
     why: str,
 ) -> Transaction:
-    """Failed for good, or finished: the reference goes, the result comes, in one step (FLINK-2354)."""
+    """Returns the multi for a job that has failed for good, or finished: the reference goes, the result
+    comes, in one step (FLINK-2354)."""
     job, old, name = ref.record, own.record, ref.record.name
     history = with_entry(old.history, context.at, outcome.value, old.attempt, why)
     result = Result(
@@ -279,15 +289,18 @@ def conclude(
 
 
 def _remembered(own: Ownership, lease: Seen[Lease]) -> CheckpointExpectation | None:
-    """The lease goes: what it knew of the checkpoint stays with the name, for a later submit."""
+    """Returns what stays with the name, for a later submit, when the lease goes: what it knew of the
+    checkpoint."""
     newest = lease.record.remembered if isinstance(lease, Found) else None
     return newest if newest is not None else own.remembered
 
 
 def _wrote(result: Result, own: Ownership, lease: Seen[Lease]) -> str:
-    """The place of its checkpoint, if an attempt of this uid has claimed and batches were seen committed there; or empty.
+    """Returns the place of its checkpoint, if an attempt of this uid has claimed and batches were seen
+    committed there; else an empty string.
 
-    Batches are remembered per name: those of an earlier uid count with them, which had the place for the same name.
+    Batches are remembered per name: those of an earlier uid count with them, which had the place for the same
+    name.
     """
     location = result.terms.checkpoint if result.terms is not None else None
     place = place_of(location) if location else ""
@@ -306,13 +319,14 @@ def clean_up(
     waited: Waited | None,
     deletion_wanted: bool = False,
 ) -> Transaction:
-    """Remove what a terminal uid left behind, and mark its result clean, in one multi.
+    """Returns the multi that removes what a terminal uid left behind, and marks its result clean.
 
-    ``dead``: no attempt of the *name* can be alive (vacant, exited, or the full wait over) and no newer uid owns it:
-    the ownership becomes vacant and the lease goes. Otherwise only the uid's own things are touched. ``claim``: (path,
-    record) of the checkpoint claim if it still carries this uid; a resubmitted name has taken it over else.
-    ``deletion_wanted``: the claim is not given up but made nobody's, until the objects of the checkpoint are deleted
-    (``pending_deletions``): only where an attempt of the uid was seen to write, which the result says from then on.
+    If ``dead``, no attempt of the *name* can be alive (vacant, exited, or the full wait is over) and no newer
+    uid owns it: the ownership becomes vacant and the lease goes. Otherwise only the uid's own things are
+    touched. ``claim`` has the path and the record of the checkpoint claim if that still carries this uid
+    (else a resubmitted name has taken it over), or is None. If ``deletion_wanted``, the claim is not given up
+    but made nobody's, until the objects of the checkpoint are deleted (``pending_deletions``): only where an
+    attempt of the uid was seen to write, which the result says from then on.
     """
     name, old = result.record.name, own.record
     ops: list[Op] = []

@@ -1,7 +1,8 @@
 """Moves older entries of a record's history from its plain list to its packed text (``model.history``).
 
-Called by the builders of multis that rewrite a whole record in peace: the leader's, and a cancel. Shims and hosts only
-append: what they write must fit, whatever it is, and the next write of a leader puts it in order.
+The builders of multis that rewrite a whole record without haste call it: the leader's, and a cancel. Shims
+and hosts only append: what they write must fit, whatever it is, and the next write of a leader puts it in
+order.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from supervisor.records.codec import MAX_RECORD_BYTES, encode
 
 EARLIER_MAX_BYTES: Final = 1536
 TO_COME_BYTES: Final = 750
-"""What is left free for those who append: an attempt's claim and the words of its end."""
+"""This is left free for those that append: an attempt's claim and the text of its end."""
 
 Recorded = TypeVar("Recorded", Ownership, Result)
 
 
 def older_aside(record: Recorded) -> Recorded:
-    """``record`` with the newest entries as they are and the older ones packed, within its 4 KiB.
+    """Returns ``record`` with the newest entries as they are and the older ones packed, within its 4 KiB.
 
-    ``HISTORY_KEPT`` stay as they are; in a record so full that something would be lost for it, half as many.
+    ``HISTORY_KEPT`` entries stay as they are; in a record so full that something would be lost for that, half
+    as many.
     """
     if len(record.history) <= HISTORY_KEPT and (not record.earlier or len(record.earlier) <= _room(record)):
         return record
@@ -37,6 +39,6 @@ def older_aside(record: Recorded) -> Recorded:
 
 
 def _room(record: Ownership | Result) -> int:
-    """For ``earlier``, beside what else is in ``record``."""
+    """Returns the bytes that are free for ``earlier``, beside what else is in ``record``."""
     free = MAX_RECORD_BYTES - TO_COME_BYTES - len(encode(replace(record, earlier="")))
     return min(EARLIER_MAX_BYTES, max(0, free))

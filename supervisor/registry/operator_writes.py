@@ -1,7 +1,9 @@
-"""The multis of an operator's commands about the whole cluster: pause, unpause, switchover. Pure builders.
+"""Builds the multis of an operator's commands about the whole cluster: pause, unpause, switchover. All
+builders are pure.
 
-``operations.cluster`` reads, builds with these, commits and settles. They need no leader. What they ring the doorbell
-with is no job's name (a name has no colon): whoever rereads it finds nothing, also a leader of an older version.
+``operations.cluster`` reads, builds with these, commits and resolves the outcome. The writes need no leader.
+What they ring the doorbell with is no job's name (a name has no colon): a leader that rereads it finds
+nothing, also a leader of an older version.
 """
 
 from __future__ import annotations
@@ -17,18 +19,21 @@ PAUSED_DOORBELL, SWITCHOVER_DOORBELL = ":pause", ":switchover"
 
 
 def pause(layout: Layout, record: Pause) -> Transaction:
-    """Fails on /pause if it is there already. From its commit on no write of a leader and no claim can commit."""
+    """Returns the multi that creates /pause; it fails on /pause if that is there already. From its commit on
+    no write of a leader about jobs and no claim can commit."""
     return Transaction(
         "pause", record.op, (Create(layout.pause, encode(record)), ring_doorbell(layout, PAUSED_DOORBELL))
     )
 
 
 def unpause(layout: Layout, found: Seen[Pause], rings: int, op_id: str) -> Transaction:
-    """Removes the very pause that was read, readable or not. ``rings``: version of /doorbell, read before /pause.
+    """Returns the multi that removes the very pause that was read, readable or not. ``rings`` is the version
+    of /doorbell, read before /pause.
 
-    A multi whose outcome is unknown may arrive late, and then there may be another pause, for another reason. /pause is made
-    and removed and never changed, so its own version is always the same. But every pause rings: who has not heard the bell
-    since before he read /pause removes what he read, and nothing else.
+    A multi whose outcome is unknown may arrive late, and then there may be another pause, for another reason.
+    /pause is made and removed and never changed, so its own version is always the same. But every pause
+    rings: if the doorbell has not rung since before /pause was read, the multi removes what was read, and
+    nothing else; else it fails.
     """
     assert found is not None
     return Transaction(
@@ -37,9 +42,10 @@ def unpause(layout: Layout, found: Seen[Pause], rings: int, op_id: str) -> Trans
 
 
 def switchover(layout: Layout, record: Handover, epoch_version: int, before: Seen[Handover]) -> Transaction:
-    """Ask for a hand-over of the term that /epoch names. Guarded by it: void if somebody was elected since.
+    """Returns the multi that asks for a hand-over of the term that /epoch names. It is guarded by /epoch: it
+    fails if somebody was elected since.
 
-    ``before``: an older wish that nobody has taken away, to be written over.
+    ``before`` is an older wish that nobody has taken away, to be written over.
     """
     data = encode(record)
     path = layout.switchover
@@ -52,7 +58,8 @@ def switchover(layout: Layout, record: Handover, epoch_version: int, before: See
 
 
 def switched_over(layout: Layout, found: Found[Handover], fence_version: int, op_id: str) -> Transaction:
-    """By the leader of a later epoch, after its first pass: the hand-over is done. Also while the cluster is paused."""
+    """Returns the multi by which the leader of a later epoch records, after its first pass, that the
+    hand-over is done. It commits also while the cluster is paused."""
     return Transaction(
         "switched_over",
         op_id,

@@ -1,25 +1,30 @@
-"""The claim of a checkpoint that is to be deleted (``checkpoint_on_cancel: delete``): from the end of its uid to its own.
+"""Builds the writes about the claim of a checkpoint that is to be deleted (``checkpoint_on_cancel: delete``),
+from the end of its uid to the end of the claim.
 
-Pure builders. ``leader_writes.clean_up`` dooms the claim in the multi that declares the uid clean: no attempt of it lives.
-The claim stays, and with it the location is nobody's: equal, enclosing and inner locations are refused at submit, to the
-same name as well. ``daemon.leader.remover`` deletes the objects then, and gives the claim up last. So there is no
-moment at which somebody can claim what is being deleted, whatever becomes of the leader in between.
+All builders are pure. ``leader_writes.clean_up`` makes the claim a pending deletion in the multi that
+declares the uid clean: no attempt of it lives then. The claim stays, and with it the location is nobody's:
+equal, enclosing and inner locations are refused at submit, to the same name as well.
+``daemon.leader.remover`` then deletes the objects, and gives the claim up last. So there is no moment at
+which somebody can claim what is being deleted, whatever becomes of the leader in between.
 
-Why a doomed claim can't be taken over: ``registry.checkpoint_claims`` refuses it. A command of an older version, which
-does not know ``pending_deletion``, refuses it as another job's, because the name in it is one that no job can have; and
-the broom of an older leader looks for that name, finds no such job, and leaves it alone.
+A pending deletion can't be taken over, because ``registry.checkpoint_claims`` refuses it. A command of an
+older version, which does not know the field ``doom``, refuses it as another job's, because the name in it is
+one that no job can have; and the sweep of an older leader searches for that name, finds no such job, and
+leaves it alone.
 
-What the commands refuse is not believed: ``daemon.leader.remover`` deletes nothing that overlaps another living claim,
-or one that it can't read. It judges that from all claims (``registry.checkpoint_claims.Others``) after the doom, in the
-multi that begins guarded by the version of /checkpoints that was read before them, and again right before each batch. A
-claim that comes in between, which only a command of an older version makes, or a hand, moves that version. The multi fails
-then, and the next judgement reads only what is new: a few milliseconds, so that it needs submits by the hundred a
-second, without a break, to put a deletion off. A batch goes on after a judgement of its own, whatever else is claimed
-meanwhile.
+What the commands refuse is not relied upon: ``daemon.leader.remover`` deletes nothing that overlaps another
+living claim, or one that it can't read. It judges that from all claims
+(``registry.checkpoint_claims.Others``) once the claim is a pending deletion, in the multi that begins,
+guarded by the version of /checkpoints that was read before them, and again right before each batch. A claim
+that comes in between, which only a command of an older version makes, or a person by hand, moves that
+version. The multi fails then, and the next judgement reads only what is new: that takes a few milliseconds,
+so that it needs submits by the hundred a second, without a break, to put a deletion off. A batch goes on
+after a judgement of its own, whatever else is claimed meanwhile.
 
-Why a deletion can't hit who comes after: a leader gives the claim up only when every request that anybody can have sent is
-over. Its own: each was answered. Those of an earlier term (``PendingDeletion.epoch`` is not its own): they can't be
-asked about, so it waits for as long as one may be under way (``Removal.late_s``), counted from its own first sight.
+A deletion can't hit those that come after, because a leader gives the claim up only when every request that
+anybody can have sent is over. Its own requests were each answered, or are waited for as well. Those of an
+earlier term (``PendingDeletion.epoch`` is not its own) can't be asked about, so it waits for as long as one
+may be under way (``Removal.late_s``), counted from its own first sight.
 """
 
 from __future__ import annotations
@@ -49,7 +54,7 @@ EVENTS = {
 
 
 def pending_deletion(claim: CheckpointClaim, result: Result, at: str) -> CheckpointClaim:
-    """``claim`` as one that nobody can take."""
+    """Returns ``claim`` as one that nobody can take."""
     name = f"{claim.name} (its checkpoint is being deleted)"
     return replace(
         claim, name=name, doom=PendingDeletion(name=claim.name, uid=claim.uid, at=at, spec=result.spec)
@@ -57,7 +62,7 @@ def pending_deletion(claim: CheckpointClaim, result: Result, at: str) -> Checkpo
 
 
 def reported(result: Result, state: CheckpointState, at: str, detail: str = "") -> Result:
-    """``result`` with what became of the checkpoint, also as a line of its history."""
+    """Returns ``result`` with what became of the checkpoint, also as an entry of its history."""
     return replace(
         result,
         checkpoint_state=state,
@@ -72,8 +77,9 @@ def begin_deletion(
     own: Found[Ownership],
     generation: int,
 ) -> Transaction:
-    """This term begins to delete: before its first request. ``path``: of the claim. ``generation``: version of /checkpoints,
-    read before the claims of which none is in the way."""
+    """Returns the multi by which this term begins to delete, before its first request. ``path`` is that of
+    the claim. ``generation`` is the version of /checkpoints, read before the claims of which none is in the
+    way."""
     begun = replace(claim.record, doom=replace(_pending_deletion_of(claim), epoch=context.epoch))
     return context.transaction(
         "begin_deletion",
@@ -86,7 +92,7 @@ def begin_deletion(
 def publish_waiting(
     context: LeaderWriteContext, claim: Found[CheckpointClaim], path: str, result: Found[Result], why: str
 ) -> Transaction:
-    """``result`` says why nothing is deleted yet; the claim stays as it is."""
+    """Returns the multi by which ``result`` says why nothing is deleted yet; the claim stays as it is."""
     written = reported(result.record, CheckpointState.DELETING, context.at, why)
     return context.transaction(
         "publish_waiting",
@@ -104,10 +110,11 @@ def give_up_claim(
     state: CheckpointState,
     detail: str,
 ) -> Transaction:
-    """The location is free again; ``result``, if it is still kept, says what became of the checkpoint.
+    """Returns the multi that makes the location free again; ``result``, if it is still kept, says what became
+    of the checkpoint.
 
-    What was deleted is not missed by the next start there: the ownership forgets it, unless an attempt of a newer uid may
-    live, whose fence is left alone (a start there asks for ``--accept-fresh-start`` then).
+    The next start there does not miss what was deleted: the ownership forgets it, unless an attempt of a
+    newer uid may live, whose fence is left alone (a start there asks for ``--accept-fresh-start`` then).
     """
     name = _pending_deletion_of(claim).name
     fence: Op = Check(context.layout.own(name), own.version)

@@ -1,8 +1,10 @@
-"""Sweeping what is left of uids that are gone: assignments, leases, checkpoint claims, surplus results (protocol §5, F25).
+"""Sweeps what is left of uids that are gone: assignments, leases, checkpoint claims, surplus results
+(protocol §5, F25).
 
-Called by the leader now and then, never by a standby. ``to_sweep`` is pure: listing and view in, guarded deletions out.
-Each deletion checks the epoch, the ownership at the version seen (submit, cancel and conclude always move it) and the
-version of what it deletes; what moved meanwhile stays. Nothing is deleted on doubt: what is unreadable stays, too.
+The leader calls this from time to time, a standby never. ``to_sweep`` is pure: it takes a listing and a view,
+and returns guarded deletions. Each deletion checks the epoch, the ownership at the version seen (submit,
+cancel and conclude always move it) and the version of what it deletes; what moved meanwhile stays. Nothing is
+deleted on doubt: what is unreadable stays, too.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ RESULTS_MAX = 5_000
 
 @dataclass(frozen=True, slots=True)
 class RecordListing:
-    """What there is, by path, as read *before* the view it is judged by."""
+    """Holds what there is, by path, as read *before* the view by which it is judged."""
 
     assignments: Mapping[str, Seen[Assignment]]
     leases: Mapping[str, Seen[Lease]]
@@ -37,7 +39,7 @@ class RecordListing:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """``path`` at ``version``, provided that /own/<name> is at ``own_version``."""
+    """Deletes ``path`` at ``version``, provided that /own/<name> is at ``own_version``."""
 
     what: str
     name: str
@@ -51,7 +53,8 @@ class Deletion:
 
 
 def take_listing(zoo: ZkSession, layout: Layout) -> RecordListing:
-    """Read everything that could be left over, pipelined. Raises Unreachable."""
+    """Reads everything that could be left over, pipelined. Raises Unreachable, and Conflict if a parent is
+    missing."""
     entries = [
         f"{layout.assigned_to(host)}/{entry}"
         for host in children_of(zoo, layout.assigned)
@@ -71,7 +74,7 @@ def take_listing(zoo: ZkSession, layout: Layout) -> RecordListing:
 
 
 def to_sweep(listing: RecordListing, rows: Mapping[str, Row]) -> tuple[Deletion, ...]:
-    """What may go. ``rows``: a full view that was taken after the listing."""
+    """Returns what may go. ``rows`` is from a full view that was taken after the listing."""
     return (
         *_assignments(listing.assignments, rows),
         *_leases(listing.leases, rows),
@@ -86,7 +89,7 @@ def _deletion(what: str, path: str, record: Found[Any], row: Row) -> Iterable[De
 
 
 def _assignments(entries: Mapping[str, Seen[Assignment]], rows: Mapping[str, Row]) -> Iterable[Deletion]:
-    """Entries that the ownership no longer speaks of: no claim could come of them."""
+    """Yields the entries that the ownership no longer mentions: no claim could come of them."""
     for path, entry in entries.items():
         row = rows.get(entry.record.name) if isinstance(entry, Found) else None
         if row is None or not isinstance(entry, Found) or not isinstance(row.own, Found):
@@ -97,7 +100,8 @@ def _assignments(entries: Mapping[str, Seen[Assignment]], rows: Mapping[str, Row
 
 
 def _leases(leases: Mapping[str, Seen[Lease]], rows: Mapping[str, Row]) -> Iterable[Deletion]:
-    """Leases of names that nobody owns or wants; the clean-up takes its own with it."""
+    """Yields the leases of names that nobody owns or wants; a clean-up deletes the lease of its name
+    itself."""
     for path, lease in leases.items():
         row = rows.get(lease.record.name) if isinstance(lease, Found) else None
         if row is None or not isinstance(lease, Found) or not isinstance(row.own, Found):
@@ -107,9 +111,10 @@ def _leases(leases: Mapping[str, Seen[Lease]], rows: Mapping[str, Row]) -> Itera
 
 
 def _claims(listing: RecordListing, rows: Mapping[str, Row]) -> Iterable[Deletion]:
-    """Checkpoint claims of uids that neither are registered, nor wait to be cleaned, nor may have a driver.
+    """Yields the checkpoint claims of uids that neither are registered, nor wait to be cleaned, nor may have
+    a driver.
 
-    Of a uid whose result cannot be read nobody knows whether it was cleaned: its claim stays.
+    If the result of a uid cannot be read, nobody knows whether the uid was cleaned: its claim stays.
     """
     doubtful = {
         path.rpartition("/")[2] for path, result in listing.results.items() if isinstance(result, Unreadable)
@@ -131,7 +136,7 @@ def _may_run(row: Row, uid: str) -> bool:
 
 
 def _results(results: Mapping[str, Seen[Result]], rows: Mapping[str, Row]) -> Iterable[Deletion]:
-    """Clean results beyond the newest five of a name, and beyond 5,000 in all, oldest first."""
+    """Yields the clean results beyond the newest five of a name, and beyond 5,000 in all, oldest first."""
     by_name: dict[str, list[tuple[str, Found[Result]]]] = defaultdict(list)
     for path, result in sorted(results.items()):
         if isinstance(result, Found):

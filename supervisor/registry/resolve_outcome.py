@@ -1,8 +1,10 @@
-"""Committing a multi whose outcome must be known: settle by reading back, and only where reading back can settle it.
+"""Commits a multi whose outcome must be known: resolves it by reading back, and only where reading back can
+resolve it.
 
-A write whose reply was lost may still be on its way. Reading settles it on the same session (first in, first out), or
-when the old session is known to be gone: closed by its id and password, then ``sync``, then read (protocol §5). Anything
-else stays ``OutcomeUnknown``: nothing is acknowledged, nothing deleted. Called by ``operations.jobs``.
+A write whose reply was lost may still be on its way. A read resolves the outcome on the same session (first
+in, first out), or when the old session is known to be gone: it is closed by its id and password, then comes
+``sync``, then the read (protocol §5). In all other cases it stays ``OutcomeUnknown``, and nothing is
+acknowledged, nothing deleted. ``operations.jobs`` calls this.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ ASK_STATUS: Final = "status tells as soon as ZooKeeper answers, and the same com
 
 
 class ReplaceableSession(Protocol):
-    """A ZooKeeper session that can be relied upon, or replaced."""
+    """Holds a ZooKeeper session that can be relied upon, or replaced."""
 
     def zoo(self) -> ZkSession:
-        """The present client, connected. Raises Unreachable."""
+        """Returns the present client, connected. Raises Unreachable."""
 
     def resolve_outcome(self) -> ZkSession:
-        """A client on which a read shows the outcome of every earlier write: the same session, reconnected, or a new
-        one after the old was closed for certain. Raises Unreachable."""
+        """Returns a client on which a read shows the outcome of every earlier write. It is the same session,
+        reconnected, or a new one after the old was closed for certain. Raises Unreachable."""
 
 
 def commit_resolved(
@@ -35,11 +37,12 @@ def commit_resolved(
     committed: Callable[[ZkSession], bool | None],
     how_to_find_out: str = ASK_STATUS,
 ) -> bool:
-    """Commit ``tx`` through ``zoo``, a client of ``sessions``, and know what came of it.
+    """Commits ``tx`` through ``zoo``, a client of ``sessions``, and finds out what came of it. Returns True
+    if it was applied, and False if it certainly was not and may be tried again.
 
-    ``committed(zoo)`` reads back: True it was applied, False it certainly was not, None it can't be told from what is
-    there now. ``look``: how a user finds out (REFERENCE.md: exit code 6). Returns True if applied, False if it certainly was
-    not and may be tried again. Raises GuardFailed, Unreachable (nothing was sent), or OutcomeUnknown.
+    ``committed(zoo)`` reads back, and returns True if it was applied, False if it certainly was not, and None
+    if that can't be told from what is there now. ``how_to_find_out`` says how a user finds out (REFERENCE.md:
+    exit code 6). Raises GuardFailed, Unreachable (nothing was sent), or OutcomeUnknown.
     """
     try:
         zoo.commit(tx)

@@ -1,10 +1,10 @@
-"""The multis of the command line: submit, cancel, suspend, resume, restart, register again, resume from a savepoint.
+"""Builds the multis of the command line: submit, cancel, suspend, resume, restart, register again, resume
+from a savepoint.
 
-Pure builders (protocol §5).
-
-``operations.jobs`` reads, builds with these, commits and settles. They need no leader: shims watch their /own record
-and obey. Submit, cancel and suspend always move /own/<name>, whatever uid it carries, so that no write that was planned
-before can commit after them; resume and restart only check it, because the leader will do what follows.
+All builders are pure (protocol §5). ``operations.jobs`` reads, builds with these, commits and resolves the
+outcome. The writes need no leader: shims watch their /own record and obey. Submit, cancel and suspend always
+move /own/<name>, whatever uid it carries, so that no write that was planned before can commit after them;
+resume and restart only check it, because the leader will do what follows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from supervisor.registry.older_history import older_aside
 
 @dataclass(frozen=True, slots=True)
 class UserWriteContext:
-    """From where a command writes: the layout and the stamp of this one write."""
+    """Says from where a command writes: it holds the layout and the stamp of this one write."""
 
     layout: Layout
     op_id: str
@@ -44,8 +44,9 @@ class UserWriteContext:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedLocation:
-    """A checkpoint location to be claimed; an empty ``path``: none. ``generation``: version of /checkpoints when overlaps
-    were looked for, and before the jobs were counted."""
+    """Describes a checkpoint location that is to be claimed; if ``path`` is empty, there is none.
+    ``generation`` is the version of /checkpoints when overlaps were searched, and before the jobs were
+    counted."""
 
     path: str
     location: str
@@ -55,8 +56,9 @@ class ClaimedLocation:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A dead job's checkpoint is another one from now on. ``remembered``: what a start has to find there. ``lease``: of the
-    name, which told of the old one. ``left``: path and record of the claim that goes; None: there is none."""
+    """Says that a dead job's checkpoint is another one from now on. ``remembered`` is what a start has to
+    find there. ``lease`` is the lease of the name, which described the old one. ``left`` has the path and
+    record of the claim that goes, or is None if there is none."""
 
     remembered: CheckpointExpectation
     lease: Seen[Lease]
@@ -70,11 +72,11 @@ def submit(
     claimed: ClaimedLocation | None,
     last: Seen[Lease] = None,
 ) -> Transaction:
-    """Register a new uid. Its blob and artifacts must be in the store already.
+    """Returns the multi that registers a new uid. Its blob and artifacts must be in the store already.
 
-    Fails on /jobs/<name> if the name is live. Creating and deleting /results/<uid> makes a retry fail that comes after
-    somebody's cancel of this very uid. ``last``: the lease of the name, read after an ownership that is not there: that
-    attempt may be alive, and is waited out.
+    It fails on /jobs/<name> if the name is live. Creating and deleting /results/<uid> makes a retry fail that
+    comes after somebody's cancel of this very uid. ``last`` is the lease of the name, read after an ownership
+    that is not there: that attempt may be alive, and is waited out.
     """
     layout, name = context.layout, job.name
     job = replace(job, op=context.op_id)
@@ -109,9 +111,10 @@ def register_again(
     claimed: ClaimedLocation | None,
     move: Move | None = None,
 ) -> Transaction:
-    """Resume or restart of a failed uid: the same uid, the next attempt number, no failures, a fresh budget.
+    """Returns the multi for a resume or restart of a failed uid: the same uid, the next attempt number, no
+    failures, a fresh budget.
 
-    ``move``: its checkpoint is at ``claimed`` from now on; as ``resume_from``.
+    With ``move`` its checkpoint is at ``claimed`` from now on, as in ``resume_from``.
     """
     layout, name = context.layout, job.name
     kept = replace(
@@ -149,12 +152,14 @@ def cancel(
     entry_exists: bool = True,
     ended: Unreadable | None = None,
 ) -> Transaction:
-    """The reference goes, a dirty result comes, the fence moves: after this no claim for the uid ever commits (I2).
+    """Returns the multi by which the reference goes, a dirty result comes and the fence moves: after it no
+    claim for the uid ever commits (I2).
 
-    ``ref`` None: only the ownership is there, unreadable; this makes it one that the leader can wait out and clean.
-    ``last``: the lease of the name, read after an ownership that is not to be had. ``entry_exists`` False: the entry of
-    an assigned attempt is not there (removed by hand), read after the ownership. ``ended``: the uid has a result already,
-    which is unreadable; it is written anew, and can be cleaned then.
+    If ``ref`` is None, only the ownership is there, unreadable; the multi makes it one that the leader can
+    wait out and clean. ``last`` is the lease of the name, read after an ownership that is missing or
+    unreadable. If ``entry_exists`` is False, the entry of an assigned attempt is not there (removed by hand),
+    as read after the ownership. If ``ended`` is given, the uid has a result already, which is unreadable; it
+    is written anew, and can be cleaned then.
     """
     layout = context.layout
     job = ref.record if isinstance(ref, Found) else None
@@ -193,7 +198,8 @@ def cancel(
 
 
 def cancel_failed(context: UserWriteContext, result: Found[Result], own: Seen[Ownership]) -> Transaction:
-    """A failed uid becomes a cancelled one: a restart of it that is under way loses, and it can never come back."""
+    """Returns the multi by which a failed uid becomes a cancelled one: a restart of it that is under way
+    loses, and it can never come back."""
     record = result.record
     changed = replace(
         record,
@@ -223,7 +229,8 @@ def suspend(
     *,
     entry_exists: bool = True,
 ) -> Transaction:
-    """Stop but keep. The fence moves as for a cancel, so that the shim obeys without any supervisor. The rest as there."""
+    """Returns the multi that stops a job but keeps it. The fence moves as for a cancel, so that the shim
+    obeys without any supervisor. The rest is as for ``cancel``."""
     job = ref.record
     changed = replace(
         job, desired=Desired.SUSPENDED, op=context.op_id, changed=Entry(at=context.at, event="suspended")
@@ -248,10 +255,11 @@ def run_again(
     *,
     fresh_start: bool = False,
 ) -> Transaction:
-    """Resume, or restart: desired running and a new nonce, which also clears failures, budget and quarantine.
+    """Returns the multi of a resume or restart: it sets the desired state to running and a new nonce, which
+    also clears failures, budget and quarantine.
 
-    ``fresh_start``: the next start may find another checkpoint than the job left. The leader drains a running attempt
-    because of the nonce, so nothing stops that nobody can start again.
+    With ``fresh_start`` the next start may find another checkpoint than the job left. The leader drains a
+    running attempt because of the nonce, so nothing stops that nobody can start again.
     """
     job = ref.record
     changed = replace(
@@ -282,11 +290,12 @@ def resume_from(
     claimed: ClaimedLocation,
     move: Move,
 ) -> Transaction:
-    """A new revision, ``job``, whose checkpoint is a copy of a savepoint; it runs again from there. Both are stored already.
+    """Returns the multi that makes ``job`` the new revision, whose checkpoint is a copy of a savepoint; it
+    runs again from there. Its spec and the copy are stored already.
 
-    Only while /own is vacant or exited: nobody writes to what is left, and no wait rests on the lease, which goes, as in
-    ``clean_up``; what it remembered stays in /own. So /own is set at its version, not only checked: an assignment, a claim
-    or a renewal that was planned before fails.
+    It is for a job whose /own is vacant or exited only: then nobody writes to what is left, and no wait rests
+    on the lease, which goes, as in ``clean_up``; what it remembered stays in /own. So /own is set at its
+    version, not only checked: an assignment, a claim or a renewal that was planned before fails.
     """
     layout, name = context.layout, job.name
     return Transaction(
@@ -307,7 +316,8 @@ def resume_from(
 
 
 def _leave(context: UserWriteContext, name: str, move: Move | None) -> tuple[Op, ...]:
-    """The claim of the old checkpoint, and the lease that told of it, at the versions seen."""
+    """Returns the ops that delete the claim of the old checkpoint, and the lease that described it, at the
+    versions seen."""
     if move is None:
         return ()
     claim = (Delete(move.left[0], move.left[1].version),) if move.left is not None else ()
@@ -325,7 +335,8 @@ def _stop(
     *,
     entry_exists: bool = True,
 ) -> tuple[Op, ...]:
-    """Move the fence: assigned → vacant, claimed → draining, all else stays as it is, but is always bumped."""
+    """Returns the ops that move the fence: assigned becomes vacant, claimed becomes draining, and any other
+    state stays as it is, but the version is always bumped."""
     layout = context.layout
     if own is None and last is None:  # never a claim, or all is cleaned
         return (
@@ -352,9 +363,11 @@ def _stop(
 
 
 def _recovered(context: UserWriteContext, uid: str, event: str, last: Seen[Lease]) -> Ownership:
-    """In place of an ownership that nobody can read: revoked, to be waited out. Its lease was set by the newest claim.
+    """Returns what takes the place of an ownership that nobody can read: a revoked one, to be waited out. Its
+    lease was set by the newest claim.
 
-    Attempts are numbered on from that one (never reused), and with its claim id its shim can say when the tree is gone.
+    Attempts are numbered on from that one (never reused), and with its claim id its shim can report when the
+    tree is gone.
     """
     lost = Ownership(
         state=OwnState.REVOKED,

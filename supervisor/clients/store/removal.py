@@ -88,8 +88,7 @@ class Deletions(Protocol):
 
 
 class S3Removal:
-    """Deletes a thousand objects a request. In a versioned bucket older versions stay, as after any deletion.
-    """
+    """Deletes a thousand objects a request. In a versioned bucket older versions stay, as after any deletion."""
 
     def __init__(self, client: Deletions) -> None:
         self.location = client.location
