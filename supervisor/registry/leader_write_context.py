@@ -1,8 +1,9 @@
 """Defines from where a leader writes: the layout, the fence of its term, and the stamp of one write.
 
-Every multi of a leader about jobs is made by ``LeaderWriteContext.transaction`` (those about leadership by
-``coord.election``), so every one begins with a check of the *persistent* epoch znode at the version of this term (I4). A check of the ephemeral /leader would be no fence, because its version
-restarts at 0. And none commits while the cluster is paused: ``pause`` holds from the moment it is acknowledged.
+Every multi of a leader about jobs is made by ``LeaderWriteContext.transaction`` (those about leadership are made by
+``coord.election``). So every one begins with a check of the *persistent* epoch znode at the version of this term (I4). A
+check of the ephemeral /leader would be no fence, because its version restarts at 0. And none commits while the cluster is
+paused: ``pause`` holds from the moment it is acknowledged.
 """
 
 from __future__ import annotations

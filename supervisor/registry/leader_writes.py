@@ -1,9 +1,9 @@
 """Builds the multis of the leader (protocol §5): pure functions, one per row of the table there; ``act`` commits them.
 
 Every one begins with the guards that ``leader_write_context`` explains: the epoch of this term (I4), and no pause.
-Every one about a job sets or checks /own/<name> at the version that the plan was made from. Those that rest on a full wait also check
-the lease at the version seen (``Waited``): an attempt in ``draining`` renews without moving /own, and a leader that slept
-on an old reading would start a second driver.
+Every one about a job sets or checks /own/<name> at the version that the plan was made from. Those that rest on a full
+wait also check the lease at the version seen (``Waited``): an attempt in ``draining`` renews without moving /own, and a
+leader that slept on an old reading would start a second driver.
 """
 
 from __future__ import annotations
