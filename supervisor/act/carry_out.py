@@ -50,8 +50,8 @@ class ActionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """Holds the outcome of one action. ``ring`` is the doorbell's version that this write made, so that the
-    leader knows its own ring."""
+    """Holds the outcome of one action. ``doorbell_version`` is the doorbell's version that this write made,
+    so that the leader knows its own ring."""
 
     action: Action
     outcome: ActionOutcome
@@ -82,8 +82,8 @@ class ActionExecutor:
             return tuple(action for action, _ in self._busy.values() if isinstance(action, Assign))
 
     def carry_out(self, actions: Iterable[Action]) -> list[ActionResult]:
-        """Carries out what is not in flight already. Returns within ``PASS_WAIT_S``: one outcome per action,
-        and those of earlier passes that have arrived meanwhile."""
+        """Carries out what is not in flight already. Returns within ``PASS_WAIT_S`` one result per action
+        that has finished, those of earlier passes included."""
         with self._lock:
             for action in actions:
                 if action.name not in self._busy:

@@ -1,7 +1,7 @@
 """A helper process of ours that watches us, and acts when we die, however we die.
 
 ``Companion`` is our side: it starts ``python -m <module>`` and tells it lines through a pipe; the last line is what holds.
-``last_message`` is the companion's side: it returns when we are dead, with that line, or when we have dismissed it. The end of
+``last_message`` is the companion's side: it returns when we are dead, with that line, or when we dismissed it. The end of
 the pipe proves nothing, because other children may hold it; so the companion watches a pidfd of this process, which it
 inherits. A pidfd can't come to mean somebody else, even if we die before the companion has begun, as a pid could.
 

@@ -274,8 +274,8 @@ class CloseSession:
 
 @dataclass(frozen=True, slots=True)
 class WriteDeadline:
-    """Asks that the deadline be written for the second killers. If that fails, what follows in the same step
-    is not done."""
+    """Writes the deadline for the second killers. If that fails in a step with an ``Exec``, what follows in
+    the step is not done."""
 
     deadline_at_s: float | None
 

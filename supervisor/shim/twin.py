@@ -1,12 +1,11 @@
-"""Runs the second killer: a process that the shim forks before it loads anything, and that needs neither
+"""Runs the second killer: a process forked by the shim before it loads anything, which needs neither
 ZooKeeper nor supervisor.
 
 It watches the shim's pidfd and the deadline file, and does what ``model.second_killer`` decides: it acts at
-once when the shim is dead. When the deadline comes near (− p) although the shim lives, the shim is killed
+once when the shim is dead, and when the deadline comes near (− p) although the shim lives, the shim dies
 first and the tree after it. It ends when the shim is dead and nothing of the tree is seen. It renews nothing,
-writes nothing and never waits for anybody.
-
-Called by ``__main__``. It uses the standard library only.
+writes nothing to the registry and never waits for anything. ``__main__`` calls it. It uses the standard
+library only.
 """
 
 from __future__ import annotations

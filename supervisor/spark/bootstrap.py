@@ -5,8 +5,8 @@
 supervisor and nothing outside the standard library but pyspark: it may run under another Python (3.9 and
 later) than the supervisor's.
 
-It never changes what the application sees (``__main__``, ``sys.argv``, ``sys.path[0]``, tracebacks, exit
-code), never blocks it once it has begun, and never lets an error of its own reach it: a report that cannot be
+It never changes what the application sees (``__main__``, ``sys.argv``, ``sys.path[0]``, tracebacks, exit code), never
+blocks it once it has begun and until it is to stop, and never lets an error of its own reach it: a report that cannot be
 sent is dropped.
 
 **The start barrier.** A driver that was started while its checkpoint was still being checked does not begin
@@ -85,7 +85,8 @@ class Reports:
         return True
 
     def send_last(self, event: str, **more: Any) -> None:
-        """Sends what no later report repeats. The application is over by then, so a short wait does no harm."""
+        """Sends what no later report says again, trying up to 20 times. The application is over or waits for
+        its stop, so a short wait does no harm."""
         for _ in range(LAST_TRIES):
             if self.send(event, **more):
                 return

@@ -238,8 +238,8 @@ class Closing:
         return found is not None
 
     def _held(self, probe: Callable[[], str | None]) -> str | None:
-        """Returns what ``probe`` finds within a second while this thread holds the engine's lock; None if it
-        finds nothing."""
+        """Returns what ``probe`` finds while this thread holds the engine's lock, or None. It gives up after
+        ``HOLD_S``, the wait for the lock included."""
         lock, until = self._engine[1], time.monotonic() + HOLD_S
         if not lock.tryLock(LOCK_WAIT_S, jvm().java.util.concurrent.TimeUnit.SECONDS):
             return None

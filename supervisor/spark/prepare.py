@@ -39,12 +39,12 @@ NOT_FENCED_MAX_BYTES: Final = 240
 
 @dataclass(frozen=True, slots=True)
 class AttemptPlace:
-    """Says where this attempt lives on this host. ``run_dir`` need not exist yet: only the path of the report
-    socket is derived from it.
+    """Says where this attempt lives on this host. ``run_dir`` need not exist yet: only the report socket's
+    path is taken from it.
 
-    ``work_dir`` is made here (mode 0700); it holds the properties and is the driver's working directory, and
-    it is removed together with the run directory. ``cgroup`` is that of the attempt, or None. ``environ`` is
-    the supervisor's environment.
+    ``work_dir`` is made here (mode 0700), and holds the properties and the driver's working directory; it is
+    removed together with the run directory. ``cgroup`` is that of the attempt, or None. ``environ`` is the
+    supervisor's environment.
     """
 
     host: str
@@ -142,7 +142,7 @@ def make_fence_ahead(settings: Settings, environ: Mapping[str, str]) -> Built | 
             job_env={},
             environ=environ,
         )
-    except Refused:
+    except (Refused, Unreachable):
         return None
     if why_not_this_spark(toolchain.version) or not (bucket_of(settings.store.url) or toolchain.s3a_jars):
         return None

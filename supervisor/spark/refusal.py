@@ -13,7 +13,8 @@ from supervisor.model.records import Cause
 
 
 class Refused(SupervisorError):
-    """Is the refusal of an attempt. ``cause`` is one of ``model.records.PERMANENT_CAUSES``."""
+    """Says that this host will not start an attempt. ``cause`` is one of ``PERMANENT_CAUSES`` or
+    ``HOST_CAUSES`` of ``model.records``."""
 
     def __init__(self, cause: Cause, what: str, remedy: str = "") -> None:
         super().__init__(what, remedy)

@@ -66,11 +66,11 @@ def find_toolchain(
     job_env: Mapping[str, str],
     environ: Mapping[str, str],
 ) -> Toolchain:
-    """Finds the toolchain. ``home``, ``java_home`` and ``s3a_jars`` come from ``supervisor.yaml``;
-    ``environ`` is the supervisor's own environment.
+    """Returns the toolchain of this host. ``home``, ``java_home`` and ``s3a_jars`` are those of
+    ``supervisor.yaml``. ``environ`` is the supervisor's own environment.
 
-    ``job_env`` is used for the driver's Python and for ``spark-defaults.conf`` (SPARK_CONF_DIR). Raises
-    ``Refused`` (no_spark).
+    ``job_env`` counts for the driver's Python and for ``spark-defaults.conf`` (SPARK_CONF_DIR). Raises
+    ``Refused`` (no_spark), and ``Unreachable`` as ``defaults_of`` does.
     """
     spark = spark_home_of(home, environ)
     java = java_home_of(java_home, environ)

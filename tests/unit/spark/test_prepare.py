@@ -13,7 +13,8 @@ from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, 
 from supervisor.model.records import Assignment, Cause
 from supervisor.settings.file import Settings
 from supervisor.settings.policy import PolicySettings
-from supervisor.spark.prepare import AttemptPlace, prepare
+from supervisor.spark import prepare as preparing
+from supervisor.spark.prepare import AttemptPlace, make_fence_ahead, prepare
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
 from tests.testbed.moto import MotoServer
@@ -185,3 +186,15 @@ def test_no_spark_is_refused(
     with pytest.raises(Refused) as caught:
         prepare(make_spec(), assignment, settings, place, stored)
     assert caught.value.cause is Cause.NO_SPARK
+
+
+def test_a_host_that_cannot_be_read_just_now_ends_no_thread_of_the_supervisor(
+    settings: Settings, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first start tries again, and says what is in the way."""
+
+    def unreadable(**_given: object) -> None:
+        raise Unreachable("spark-defaults.conf cannot be read: too many open files")
+
+    monkeypatch.setattr(preparing, "find_toolchain", unreadable)
+    assert make_fence_ahead(settings, environ) is None
