@@ -17,8 +17,9 @@ The witnesses are outside ZooKeeper:
   was, no change of a job was lost; if its version and mzxid do not continue those that are remembered, the
   registry is another one.
 
-Distrust stays, over restarts too, until an operator restores a newer state (where a supervisor remembers its
-distrust: one that has a newer acceptance), or accepts this one with ``accept-registry``. An acceptance is a
+Distrust stays, over restarts too, until an operator accepts the registry with ``accept-registry``. (Where no
+supervisor remembers its distrust, but only the store shows it, a newer state that is restored ends it, too.)
+An acceptance is a
 record with a number n and an id. First the store gets a mark under n, create-only; then one multi writes
 /accepted and makes n the epoch of the registry. It follows:
 
@@ -70,7 +71,7 @@ from supervisor.model.transaction import Node
 from supervisor.records.codec import decode
 from supervisor.records.layout import Layout
 
-REMEDY = "restore a newer state, or accept this one with spark-supervisor accept-registry"
+REMEDY = "restore the newest state that there is, then accept it with spark-supervisor accept-registry"
 
 
 # -- the epochs in the store --------------------------------------------------------------------------------------
