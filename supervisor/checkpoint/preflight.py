@@ -73,7 +73,7 @@ def preflight(tree: Tree, expected: Sequence[SeenQuery]) -> CheckpointFinding | 
 
 
 def preflight_of_first(tree: Tree, previous_user: str) -> CheckpointFinding | None:
-    """Checks the checkpoint before the first start of a job, if the job ``left_by`` used it and has given it
+    """Checks the checkpoint before the first start of a job, if the job ``previous_user`` used it and has given it
     up: a query there is a finding. Sends one request, and one per directory that is none of Spark's. Raises
     the same errors as ``preflight``."""
     query_folders, _others = query_folders_of(tree)

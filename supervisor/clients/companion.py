@@ -1,15 +1,16 @@
-"""A helper process of ours that watches us, and acts when we die, however we die.
+"""Runs a helper process that watches its parent, and acts when the parent dies, however it dies.
 
-``Companion`` is our side: it starts ``python -m <module>`` and tells it lines through a pipe; the last line is what holds.
-``last_message`` is the companion's side: it returns when we are dead, with that line, or when we dismissed it. The end of
-the pipe proves nothing, because other children may hold it; so the companion watches a pidfd of this process, which it
-inherits. A pidfd can't come to mean somebody else, even if we die before the companion has begun, as a pid could.
+``Companion`` is the parent's side: it starts ``python -m <module>`` and sends it lines through a pipe; only
+the last line counts. ``last_message`` is the companion's side: it returns when the parent is dead, with that
+line, or when the parent has dismissed it. The end of the pipe proves nothing, because other children may hold
+it; so the companion watches a pidfd of the parent, which it inherits. Unlike a pid, a pidfd can't come to
+mean another process, even if the parent dies before the companion has begun.
 
-What a companion is told never appears in argv or in the environment. It is in a session of its own and blocks SIGTERM,
-SIGINT and SIGHUP, so what is sent to a group or a control group to stop us does not end it. The companions are
-``daemon.process.session_closer``, ``death_guard`` and ``stack_guard``; ``task_child`` starts its children by the same
-``spawn``. PDEATHSIG would not do: it fires when the *thread* that called fork ends. A shim's twin is a fork of the
-shim, no companion.
+What is sent to a companion never appears in argv or in the environment. The companion is in a session of its
+own and blocks SIGTERM, SIGINT and SIGHUP, so a signal that is sent to a group or a control group to stop the
+parent does not end it. The companions are ``daemon.process.session_closer``, ``death_guard`` and
+``stack_guard``; ``task_child`` starts its children by the same ``spawn``. PDEATHSIG would not do: it fires
+when the *thread* that called fork ends. A shim's twin is a fork of the shim, not a companion.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ _DISMISSED = b'{"go": true}'
 
 
 def spawn(module: str, *, stdout: int, stderr: int | None = None, umask: int = -1) -> subprocess.Popen[bytes]:
-    """Start ``python -m <module> <fd of a pidfd of this process>``, with its stdin a pipe from here.
+    """Starts ``python -m <module> <fd of a pidfd of this process>``, with a pipe from this process as its
+    stdin.
 
-    It inherits that descriptor and its three streams, nothing else, and the signals that this thread blocks.
-    Raises SupervisorError when it can't be started (no process, memory or descriptor left).
+    The child inherits that descriptor, its three streams and the signals that this thread blocks, and nothing
+    else. Raises SupervisorError when it can't be started (no process, memory or descriptor left).
     """
     path = os.pathsep.join(filter(None, (_PACKAGE_PARENT, os.environ.get("PYTHONPATH", ""))))
     try:
@@ -56,10 +58,10 @@ def spawn(module: str, *, stdout: int, stderr: int | None = None, umask: int = -
 
 
 class Companion:
-    """One such process. Use from one thread at a time."""
+    """Is the parent's side of one such process. It must be used from one thread at a time."""
 
     def __init__(self, module: str) -> None:
-        """Raises SupervisorError, as ``spawn``."""
+        """Starts the process. Raises SupervisorError, as ``spawn``."""
         # Inherited by the child, which is deaf to them from its first instruction on; an ignored signal would be ours too.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_FOR_IT)
         try:
@@ -79,9 +81,10 @@ class Companion:
         return self._process.poll() is None
 
     def send(self, message: bytes) -> None:
-        """Tell it one line, at once and whole; it replaces the line before.
+        """Sends one line, at once and whole; it replaces the line before.
 
-        Raises SupervisorError: the child is gone, or has not read for very long.
+        Raises SupervisorError if the child is gone, if it has not read for very long, or if the line is
+        longer than PIPE_BUF.
         """
         line = message + b"\n"
         if len(line) > select.PIPE_BUF:
@@ -92,7 +95,8 @@ class Companion:
             raise SupervisorError(f"process {self.pid} can't be told anything: {error}") from error
 
     def dismiss(self, timeout_s: float) -> None:
-        """Make it go without acting. It is killed if it has not ended after ``timeout_s``. Idempotent."""
+        """Makes the child end without acting. The child is killed if it has not ended after ``timeout_s``.
+        Idempotent."""
         try:
             self.send(_DISMISSED)
         except SupervisorError:
@@ -101,7 +105,7 @@ class Companion:
             self.kill()
 
     def wait(self, timeout_s: float) -> bool:
-        """Close the pipe and wait for the end. True if it came."""
+        """Closes the pipe and waits for the end of the child. Returns True if it has ended in time."""
         self._pipe.close()
         try:
             self._process.wait(timeout_s)
@@ -118,9 +122,10 @@ class Companion:
 
 
 def last_message() -> bytes | None:
-    """Wait in the companion until its parent is dead; return the last line that it was told (b"": none).
+    """Waits in the companion until its parent is dead; returns the last line that was sent (b"" if there was
+    none).
 
-    None: the parent has dismissed it.
+    Returns None if the parent has dismissed it.
     """
     parent, pipe = int(sys.argv[1]), sys.stdin.fileno()
     os.set_blocking(pipe, False)
@@ -142,14 +147,14 @@ def last_message() -> bytes | None:
 
 
 def await_parent_death() -> None:
-    """Block in a process that ``spawn`` has started until the one who started it is dead."""
+    """Blocks, in a process that ``spawn`` has started, until the process that started it is dead."""
     poller = select.poll()
     poller.register(int(sys.argv[1]), select.POLLIN)
     poller.poll()
 
 
 def _drain(pipe: int) -> tuple[bytes, bool]:
-    """All that is in the pipe now, and whether it has ended."""
+    """Returns all that is in the pipe now, and whether the pipe has ended."""
     text = b""
     while True:
         try:

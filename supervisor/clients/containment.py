@@ -1,11 +1,14 @@
-"""What holds a driver tree together, so that nothing of it escapes a kill and "dead" means "empty" (protocol §7.4).
+"""Holds a driver tree together, so that nothing of it escapes a kill and "dead" means "empty" (protocol
+§7.4).
 
-Two ways. A cgroup v2 of its own, where there is one: ``cgroup.kill`` reaches every member, and ``populated 0`` proves
-that none is left. Else a scan of /proc for the marker in the environment, the driver's session and descendants:
-it finds what it finds, and proves nothing but in the shim, to which as child subreaper every orphan of the tree falls.
+There are two ways. Where cgroup v2 can be used, the tree has a group of its own: ``cgroup.kill`` reaches
+every member, and ``populated 0`` proves that none is left. Elsewhere /proc is scanned for the marker in the
+environment, the driver's session and descendants. The scan may miss processes, and proves nothing except in
+the shim, which as child subreaper becomes the parent of every orphan of the tree.
 
-Called by the shim, the twin, the guardian (kill, emptiness) and the agent (``find_cgroup_parent``). It never decides
-when to kill. Standard library only, and light: the twin lives on what is imported here.
+The shim, the twin, the guardian (kill, emptiness) and the agent (``find_cgroup_parent``) call it. It never
+decides when to kill. It uses the standard library only, and little of it: the twin carries for life what is
+imported here.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from supervisor.clients.processes import ProcessId, ProcessStat
 from supervisor.model.emptiness import Emptiness
 
 CLAIM_MARKER = "SPARK_SUPERVISOR_CLAIM"
-"""Environment variable of every driver, beside those of ``model.launch``; the starter sets it."""
+"""This environment variable is set for every driver, beside those of ``model.launch``; the starter sets
+it."""
 
 _STEP_S = 0.01
 _PROBE = "probe-"
@@ -32,25 +36,29 @@ _PROBE = "probe-"
 
 class Containment(Protocol):
     def enter(self) -> None:
-        """Called by the process that will become the driver, before exec: it is born inside. Raises OSError."""
+        """Puts the calling process, which will become the driver, inside before exec: the driver is born
+        inside. Raises OSError."""
 
     def kill(self, timeout_s: float) -> float:
-        """SIGKILL to the whole tree until nothing of it is seen, or for ``timeout_s``. Returns the seconds it took.
+        """Sends SIGKILL to the whole tree until nothing of it is seen, or for ``timeout_s``. Returns the
+        seconds it took.
 
-        Idempotent; ask ``emptiness`` for the outcome.
+        Idempotent; ``emptiness`` tells the outcome.
         """
 
     def emptiness(self) -> Emptiness: ...
 
     def pids(self) -> list[int]:
-        """The living processes of the tree as seen now. For display; a signal needs ``kill``."""
+        """Returns the living processes of the tree as seen now. They are for display; a signal needs
+        ``kill``."""
 
     def remove(self) -> None:
-        """Take away what the containment itself left behind, if it is empty. Idempotent, never raises."""
+        """Removes what the containment itself left behind, if it is empty. Idempotent, never raises."""
 
 
 class CgroupContainment:
-    """A cgroup v2 at the absolute ``path``. Nobody but one attempt ever uses that path (the agent adds random letters)."""
+    """Is a cgroup v2 at the absolute ``path``. No other attempt ever uses that path (the agent adds random
+    letters)."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -59,16 +67,17 @@ class CgroupContainment:
         self._procs: int | None = None
 
     def create(self) -> None:
-        """Make the group and hold its files open: a kill must not fail for want of descriptors (F56). Raises OSError.
+        """Makes the group and holds its files open: a kill must not fail for want of descriptors (F56).
+        Raises OSError.
 
-        An existing group is an error: it would be somebody else's.
+        An existing group is an error: it would belong to another attempt.
         """
         os.mkdir(self.path)
         self.hold()
 
     def hold(self) -> None:
-        """Hold the files open that a kill needs, and entering, so that nobody enters a group that was removed and made anew.
-        Raises OSError when the group is gone."""
+        """Holds the files open that a kill and ``enter`` need, so that no process enters a group that was
+        removed and made anew. Raises OSError when the group is gone."""
         self._events = os.open(f"{self.path}/cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._kill = os.open(f"{self.path}/cgroup.kill", os.O_WRONLY | os.O_CLOEXEC)
@@ -77,7 +86,7 @@ class CgroupContainment:
         self._procs = os.open(f"{self.path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def release(self) -> None:
-        """Close what ``hold`` opened."""
+        """Closes what ``hold`` opened."""
         for descriptor in (self._events, self._kill, self._procs):
             if descriptor is not None:
                 os.close(descriptor)
@@ -101,9 +110,10 @@ class CgroupContainment:
         return time.monotonic() - began_at_s
 
     def emptiness(self) -> Emptiness:
-        """Whoever has held the group since it was made knows that a removed one is empty: the kernel removes only what has
-        no member, and nobody enters it any more (ENODEV). To who comes later a missing path proves nothing: the group may
-        never have been made, or entered by another path."""
+        """Returns whether the group is empty. A process that has held the group since it was made knows that
+        a removed group is empty: the kernel removes only a group that has no member, and no process enters it
+        any more (ENODEV). To a process that comes later a missing path proves nothing: the group may never
+        have been made, or may have been entered by another path."""
         try:
             if self._events is not None:
                 text = os.pread(self._events, 4096, 0)
@@ -129,7 +139,7 @@ class CgroupContainment:
                 return
 
     def _groups(self) -> list[str]:
-        """This group and those that the driver may have made below it, parents first."""
+        """Returns this group and those that the driver may have made below it, parents first."""
         try:
             return [group for group, _, _ in os.walk(self.path)]
         except OSError:
@@ -148,7 +158,8 @@ class CgroupContainment:
             pass
 
     def _kill_frozen(self) -> None:
-        """Without ``cgroup.kill`` (before Linux 5.14): freeze, so that nothing forks away, and signal each member."""
+        """Kills without ``cgroup.kill`` (before Linux 5.14): freezes the group, so that no member can fork,
+        and signals each member."""
         try:
             with open(f"{self.path}/cgroup.freeze", "r+", encoding="ascii") as file:
                 file.write("1")
@@ -171,13 +182,14 @@ class CgroupContainment:
 
 
 class ScanContainment:
-    """Finds the tree of one claim by looking at every process.
+    """Finds the tree of one claim by scanning every process.
 
-    ``claim``: its random id, which the driver's environment carries (CLAIM_MARKER). Not uid and attempt: a restarted
-    agent may start a second shim for one entry, and the loser must not kill the winner's driver.
-    ``root``: called for the driver's root process, None before it exists. ``childless``: given only by a shim that is
-    child subreaper and asks for itself: reaps its ended children and says whether none is left. All orphans of the tree
-    are among them, so there, and only there, emptiness can be proven.
+    ``claim`` is its random id, which the driver's environment carries (CLAIM_MARKER). Uid and attempt would
+    not do: a restarted agent may start a second shim for one entry, and the loser must not kill the winner's
+    driver. ``root`` returns the driver's root process, or None before it exists. ``childless`` is given only
+    by a shim that is child subreaper and asks for itself: it reaps the shim's ended children and returns
+    whether none is left. All orphans of the tree are among them, so there, and only there, emptiness can be
+    proven.
     """
 
     def __init__(
@@ -193,7 +205,7 @@ class ScanContainment:
         self._boot_id = processes.boot_id()
 
     def enter(self) -> None:
-        """Nothing to enter: setsid and the marker are all there is."""
+        """Does nothing: the driver needs only its setsid and the marker."""
 
     def kill(self, timeout_s: float) -> float:
         began_at_s = time.monotonic()
@@ -221,7 +233,7 @@ class ScanContainment:
         return [member.pid for member in self._tree()]
 
     def remove(self) -> None:
-        """Nothing is left behind."""
+        """Does nothing: no files are left behind."""
 
     def _tree(self) -> list[ProcessStat]:
         stats = {found.pid: found for found in processes.all_stats()}
@@ -241,7 +253,8 @@ class ScanContainment:
         return self._in_session(found, stats) or (not found.dead and self._marked(found.pid))
 
     def _in_session(self, found: ProcessStat, stats: dict[int, ProcessStat]) -> bool:
-        """The root leads the session. Once it is gone (not even a zombie), its number may lead somebody else's."""
+        """Returns whether ``found`` is in the session that the root leads. Once the root is gone (not even a
+        zombie), its number may lead another session."""
         root = self._root()
         if root is None or root.boot_id != self._boot_id:
             return False
@@ -260,9 +273,9 @@ class ScanContainment:
 
 
 def become_subreaper() -> None:
-    """Orphans of this process's descendants become its children (prctl). Raises OSError.
+    """Makes this process the parent of the orphans of its descendants (prctl). Raises OSError.
 
-    Only where there is no cgroup.
+    It is called only where there is no cgroup.
     """
     import ctypes  # here: it costs half a megabyte, which a shim in a cgroup does not need
 
@@ -274,9 +287,10 @@ def become_subreaper() -> None:
 
 
 def find_own_cgroup(mountinfo: str | None = None, membership: str | None = None) -> str | None:
-    """Directory of this process's own group in the v2 hierarchy, wherever that is mounted; None if there is none.
+    """Returns the directory of this process's own group in the v2 hierarchy, wherever that is mounted; None
+    if there is none.
 
-    The arguments stand in for /proc/self/mountinfo and /proc/self/cgroup in tests.
+    In tests the arguments replace /proc/self/mountinfo and /proc/self/cgroup.
     """
     mounts = _read("/proc/self/mountinfo") if mountinfo is None else mountinfo
     groups = _read("/proc/self/cgroup") if membership is None else membership
@@ -285,7 +299,8 @@ def find_own_cgroup(mountinfo: str | None = None, membership: str | None = None)
 
 
 def find_own_memory_cgroup(mountinfo: str | None = None, membership: str | None = None) -> str | None:
-    """Directory of this process's group in the v1 hierarchy of the memory controller; None if there is none."""
+    """Returns the directory of this process's group in the v1 hierarchy of the memory controller; None if
+    there is none."""
     mounts = _read("/proc/self/mountinfo") if mountinfo is None else mountinfo
     groups = _read("/proc/self/cgroup") if membership is None else membership
     fields = (line.split(":", 2) for line in groups.splitlines() if line.count(":") >= 2)
@@ -294,7 +309,8 @@ def find_own_memory_cgroup(mountinfo: str | None = None, membership: str | None 
 
 
 def _directory_of(own: str | None, mounts: str, wanted: Callable[[str, list[str]], bool]) -> str | None:
-    """Where the group ``own`` of a hierarchy is mounted. ``wanted``: type and options of the file system → is it that?"""
+    """Returns the directory at which the group ``own`` of a hierarchy is mounted. ``wanted`` gets type and
+    options of a file system, and returns whether it is that hierarchy."""
     if own is None or own.startswith("/.."):  # outside of this cgroup namespace
         return None
     for line in mounts.splitlines():
@@ -312,10 +328,11 @@ def _directory_of(own: str | None, mounts: str, wanted: Callable[[str, list[str]
 
 
 def find_cgroup_parent(own: str | None, name: str = "spark-supervisor") -> str | None:
-    """Where groups of attempts can be made and entered: ``<own>/<name>``, created if need be. None: not here.
+    """Returns the directory where groups of attempts can be made and entered: ``<own>/<name>``, which is
+    created if need be. Returns None if that is not possible here.
 
-    It is tried out with a real process, because delegation has many ways of being incomplete. Called by the agent at
-    its start, before it has threads or much memory; takes about 30 ms.
+    It is tried out with a real process, because delegation can be incomplete in many ways. The agent calls it
+    at its start, before it has threads or much memory; it takes about 30 ms.
     """
     if own is None:
         return None
@@ -335,7 +352,8 @@ def find_cgroup_parent(own: str | None, name: str = "spark-supervisor") -> str |
 
 
 def _remove_probes_of_the_dead(parent: str) -> None:
-    """Who is killed while trying it out leaves a group behind. A living process may just be at it."""
+    """Removes the groups of processes that were killed while they tried this out. The group of a living
+    process is left: it may be in use."""
     for name in os.listdir(parent):
         pid = name.removeprefix(_PROBE)
         if name.startswith(_PROBE) and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
@@ -343,7 +361,7 @@ def _remove_probes_of_the_dead(parent: str) -> None:
 
 
 def _holds(group: CgroupContainment) -> bool:
-    """Whether a process can be put into ``group``, is seen there, and is killed with it."""
+    """Returns whether a process can be put into ``group``, is seen there, and is killed with it."""
     from supervisor.clients.spawn import waiting_child  # here: a shim goes without subprocess
 
     with waiting_child() as child:
@@ -374,7 +392,7 @@ def _read(path: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """Blank, tab, newline and backslash are octal in mountinfo."""
+    """Decodes blank, tab, newline and backslash, which are octal in mountinfo."""
     for octal, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(octal, char)
     return text

@@ -1,7 +1,7 @@
-"""What ZooKeeper servers say of themselves, by four-letter words over a plain socket.
+"""Asks ZooKeeper servers for their status, by four-letter words over a plain socket.
 
-For the embedded ensemble and for tests. No decision of the product rests on it: a server that was cut off from its
-quorum goes on saying ``leader`` for seconds.
+It serves the embedded ensemble, doctor (``zookeeper_probe``) and tests. No decision of the product rests on
+it: a server that was cut off from its quorum goes on reporting ``leader`` for seconds.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _TIMEOUT_S = 0.5
 
 @dataclass(frozen=True)
 class ServerStatus:
-    """``mode``: ``leader``, ``follower``, ``standalone``; None: no answer, or no quorum (also in read-only mode). ``epoch``:
-    ZooKeeper's own."""
+    """Holds the status of one server. ``mode`` is ``leader``, ``follower`` or ``standalone``, and None if
+    there was no answer or no quorum (also in read-only mode). ``epoch`` is ZooKeeper's own."""
 
     mode: str | None
     epoch: int
 
 
 def ask(address: str, word: str, timeout_s: float = _TIMEOUT_S) -> str:
-    """The answer of the server at ``host:port`` to ``word``. Raises OSError."""
+    """Returns the answer of the server at ``host:port`` to ``word``. Raises OSError."""
     host, _, port = address.rpartition(":")
     answer = b""
     with socket.create_connection((host, int(port)), timeout=timeout_s) as link:
@@ -35,7 +35,7 @@ def ask(address: str, word: str, timeout_s: float = _TIMEOUT_S) -> str:
 
 
 def ask_status(address: str) -> ServerStatus:
-    """One look at one server; never raises for a server that is down, stopped or without quorum."""
+    """Asks one server once; never raises for a server that is down, stopped or without quorum."""
     try:
         answer = ask(address, "srvr")
     except OSError:
@@ -48,7 +48,8 @@ def ask_status(address: str) -> ServerStatus:
 
 
 def newest_leader(addresses: Sequence[str]) -> int | None:
-    """Index of the server that leads; of two that say so the one of the higher epoch. None: nobody leads just now."""
+    """Returns the index of the server that leads; if two report that, the one of the higher epoch; None if no
+    server leads just now."""
     answers = [ask_status(address) for address in addresses]
     leaders = [(seen.epoch, i) for i, seen in enumerate(answers) if seen.mode in ("leader", "standalone")]
     return max(leaders)[1] if leaders else None

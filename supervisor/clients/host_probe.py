@@ -1,6 +1,7 @@
-"""What this host is and allows: limits, mounts, memory, clocks, who holds a lock, what a unit file says. For ``doctor``.
+"""Finds out what this host is and allows: limits, mounts, memory, clocks, the holder of a lock, the content
+of a unit file. ``doctor`` uses it.
 
-Reads /proc, /sys and small files; None or an empty value means unknown. The paths can be others in tests.
+It reads /proc, /sys and small files; None or an empty value means unknown. Tests can give other paths.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ UNIT_DIRECTORIES = (
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
 )
-"""In the order of precedence of systemd (man systemd.unit)."""
+"""These stand in systemd's order of precedence (man systemd.unit)."""
 
 OWN_DIRECTORIES = {
     "RuntimeDirectory": "/run",
@@ -30,10 +31,11 @@ OWN_DIRECTORIES = {
     "CacheDirectory": "/var/cache",
     "LogsDirectory": "/var/log",
 }
-"""Where systemd makes the directories that these options name; the service may write there."""
+"""This maps each option to the directory below which systemd makes what the option names; the service may
+write there."""
 
 LISTS = frozenset({"ReadWritePaths", *OWN_DIRECTORIES})
-"""Options whose lines add up; an empty one takes back what was said before."""
+"""The lines of these options add up; an empty line clears the lines before it."""
 
 UNLIMITED = -1
 
@@ -43,7 +45,8 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Soft limits, UNLIMITED (-1) for none. ``pids_max``: of the control group. ``kernel_max``: threads of the host."""
+    """Holds soft limits; UNLIMITED (-1) stands for none. ``pids_max`` is the limit of the control group.
+    ``kernel_max`` is the limit of the host's threads."""
 
     open_files: int
     processes: int
@@ -52,7 +55,8 @@ class Limits:
 
 
 def limits_of(pid: int | None) -> Limits:
-    """Of process ``pid``, which a driver inherits; None: of this process. Raises OSError when it cannot be looked at."""
+    """Returns the limits of process ``pid``, which a driver inherits; those of this process if ``pid`` is
+    None. Raises OSError when they cannot be read."""
     files, processes = _own_limits() if pid is None else _limits_in(Path(f"/proc/{pid}/limits").read_text())
     return Limits(files, processes, _pids_max(pid), _kernel_max())
 
@@ -71,7 +75,7 @@ def _limits_in(text: str) -> tuple[int, int]:
 
 
 def _pids_max(pid: int | None) -> int:
-    """The smallest pids.max of the process's groups, v1 or v2."""
+    """Returns the smallest pids.max of the process's groups, v1 or v2."""
     return _smallest(_group_files(pid, "pids", "pids.max"))
 
 
@@ -81,7 +85,8 @@ def _kernel_max() -> int:
 
 
 def memory_bytes(pid: int | None) -> int | None:
-    """What the drivers can have at most: the host's memory, or less if the control group says so."""
+    """Returns the most memory that the drivers can have, in bytes: the host's, or less if the control group
+    limits it."""
     match = re.search(r"^MemTotal:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
     total = int(match[1]) * 1024 if match else None
     limit = _smallest(
@@ -93,7 +98,8 @@ def memory_bytes(pid: int | None) -> int | None:
 
 
 def _group_files(pid: int | None, controller: str, name: str) -> list[str]:
-    """``name`` in the process's groups, and in those above, in every hierarchy that may have it."""
+    """Returns the paths of ``name`` in the process's groups, and in those above, in every hierarchy that may
+    have it."""
     files = []
     mounts = _text("/proc/self/mountinfo")
     for line in _text(f"/proc/{pid or 'self'}/cgroup").splitlines():
@@ -127,7 +133,7 @@ def _number(path: str) -> int:
 
 
 def boottime_trouble() -> str:
-    """Why CLOCK_BOOTTIME cannot be relied on, empty if it can."""
+    """Returns why CLOCK_BOOTTIME cannot be relied on; empty if it can."""
     try:
         boottime_s, monotonic_s = (
             time.clock_gettime(time.CLOCK_BOOTTIME),
@@ -145,9 +151,11 @@ def boottime_trouble() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """``exists``: False if it would have to be made below ``existing``, the nearest directory that is there.
+    """Describes a directory. ``exists`` is False if it would have to be made below ``existing``, the nearest
+    directory that is there.
 
-    ``error``: why it cannot be used (not written to, not made, no directory). ``file_system``: like ``tmpfs``.
+    ``error`` says why it cannot be used (cannot be written to or made, or is not a directory).
+    ``file_system`` is a type like ``tmpfs``.
     """
 
     path: str
@@ -163,7 +171,8 @@ class Directory:
 
 
 def probe_directory(path: Path) -> Directory:
-    """Tries to write a file there, and takes it away. Bounded by the file system only: call it with a deadline."""
+    """Describes ``path``, after trying to write a file there, which it removes again. Only the file system
+    bounds it: call it with a deadline."""
     existing = path
     while not os.path.lexists(existing) and existing != existing.parent:
         existing = existing.parent
@@ -184,7 +193,7 @@ def probe_directory(path: Path) -> Directory:
 
 
 def _room(existing: Path) -> tuple[int | None, int | None]:
-    """Bytes and files that this user may add. Some file systems have no number of files."""
+    """Returns the bytes and the files that this user may add. Some file systems have no number of files."""
     try:
         space = os.statvfs(existing)
     except OSError:
@@ -206,7 +215,7 @@ def _unusable(existing: Path) -> str:
 
 
 def _open_to_all(existing: Path) -> bool:
-    """Others may replace what is in it: writable for all, without the sticky bit."""
+    """Returns whether others may replace what is in it: it is writable for all, without the sticky bit."""
     try:
         mode = existing.stat().st_mode
     except OSError:
@@ -215,7 +224,7 @@ def _open_to_all(existing: Path) -> bool:
 
 
 def _is_anothers(existing: Path) -> bool:
-    """It belongs to another user than the one of this process."""
+    """Returns whether it belongs to another user than the one of this process."""
     try:
         return existing.stat().st_uid != os.geteuid()
     except OSError:
@@ -223,7 +232,7 @@ def _is_anothers(existing: Path) -> bool:
 
 
 def mount_of(path: Path, mountinfo: str | None = None) -> tuple[str, frozenset[str]]:
-    """Type and options of the file system that ``path`` is on; empty if unknown."""
+    """Returns type and options of the file system that ``path`` is on; both are empty if unknown."""
     target = os.path.realpath(path)
     found: tuple[str, frozenset[str]] = ("", frozenset())
     best = -1
@@ -243,7 +252,8 @@ def mount_of(path: Path, mountinfo: str | None = None) -> tuple[str, frozenset[s
 
 
 def lock_holder(file: Path) -> int | None:
-    """The pid of the process that holds the flock on ``file``; None if nobody does, or it cannot be known."""
+    """Returns the pid of the process that holds the flock on ``file``; None if there is none, or it cannot be
+    known."""
     try:
         status = file.stat()
     except OSError:
@@ -257,14 +267,16 @@ def lock_holder(file: Path) -> int | None:
 
 
 def unit_of(pid: int) -> str | None:
-    """The systemd service that ``pid`` belongs to, like ``spark-supervisor.service``; None outside of one."""
+    """Returns the systemd service that ``pid`` belongs to, like ``spark-supervisor.service``; None outside of
+    one."""
     match = re.search(r"/([^/\n]+\.service)(?:/|$)", _text(f"/proc/{pid}/cgroup"), re.MULTILINE)
     return match[1] if match else None
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit file with its drop-ins. ``options``: of [Service], as systemd sees them: the last word counts, LISTS add up."""
+    """Holds a unit file with its drop-ins. ``options`` are those of [Service], as systemd sees them: the last
+    line counts, LISTS add up."""
 
     path: str
     options: Mapping[str, str]
@@ -272,12 +284,13 @@ class Unit:
 
 
 def find_unit(name: str, directories: Iterable[str] = UNIT_DIRECTORIES) -> Path | None:
-    """The unit file that counts, None if none is installed."""
+    """Returns the unit file that counts; None if none is installed."""
     return next((path for directory in directories if (path := Path(directory) / name).is_file()), None)
 
 
 def read_unit(path: Path, directories: Iterable[str] = UNIT_DIRECTORIES) -> Unit:
-    """Never raises. Drop-ins: ``<name>.d/*.conf`` as systemd takes them; of a file that lies elsewhere, beside it."""
+    """Reads a unit file with its drop-ins, ``<name>.d/*.conf`` in the directories of systemd; for a file that
+    lies elsewhere, beside it. Never raises."""
     drop_ins: dict[str, Path] = {}
     installed = str(path.parent) in (places := tuple(directories))
     for directory in reversed(places if installed else (str(path.parent),)):
@@ -293,9 +306,9 @@ def read_unit(path: Path, directories: Iterable[str] = UNIT_DIRECTORIES) -> Unit
 
 
 def may_write(options: Mapping[str, str], path: str) -> bool:
-    """Whether a unit with these options lets its service write to ``path``, which is absolute.
+    """Returns whether a unit with these options lets its service write to ``path``, which is absolute.
 
-    Judged by ProtectSystem=strict alone.
+    Only ProtectSystem=strict is judged.
     """
     if options.get("ProtectSystem") != "strict":
         return True

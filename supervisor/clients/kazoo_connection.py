@@ -1,8 +1,9 @@
-"""kazoo's connection handler with our patience: connecting, pinging, sending, waiting, within one thread.
+"""Adapts kazoo's connection handler to the product's time-outs: connecting, pinging, sending and waiting
+happen within one thread.
 
-Called by ``zookeeper_session`` only, which says what is sent and what becomes of it. It overrides private methods of
-kazoo (2.11): a newer one is held to the same behaviour by ``test_zookeeper_client.py``. It never sees a record, never
-decides what an answer means, and makes no TLS connections.
+Only ``zookeeper_session`` calls it, and decides what is sent and how replies are handled. It overrides
+private methods of kazoo (2.11); ``test_zookeeper_client.py`` checks that a newer kazoo behaves in the same
+way. It never sees a record, never decides what an answer means, and makes no TLS connections.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ _XID_MAX = 2**31 - 1
 
 
 def run_callback(callback: Callable[..., object], *arguments: object) -> None:
-    """A defect of a callback must not end the thread, for that would cost the session."""
+    """Calls ``callback`` and logs its defect: an exception must not end the thread, for that would cost the
+    session."""
     try:
         callback(*arguments)
     except Exception:
@@ -60,10 +62,11 @@ def run_callback(callback: Callable[..., object], *arguments: object) -> None:
 
 
 class Handler:
-    """kazoo's view of threads and sockets. No worker threads of its own: everything runs in the connection thread."""
+    """Provides threads and sockets to kazoo. It has no worker threads of its own: everything runs in the
+    connection thread."""
 
     class timeout_exception(Exception):
-        """Under kazoo's name for it."""
+        """Is what kazoo raises when a wait times out; the name is kazoo's."""
 
     sleep_func = staticmethod(time.sleep)
     event_object = staticmethod(threading.Event)
@@ -98,7 +101,8 @@ class Handler:
     def select(
         self, readers: Sequence[Any], writers: Sequence[Any], _errors: Sequence[Any], timeout: float
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """As select.select, but wakes up for requests that are overdue (then it may raise ConnectionDropped)."""
+        """Does as select.select, but wakes up for requests that are overdue (then it may raise
+        ConnectionDropped)."""
         poller = select.poll()
         for sock in readers:
             poller.register(sock, select.POLLIN)
@@ -122,14 +126,15 @@ class Handler:
 
 
 class Silence(NamedTuple):
-    """How often in a row a server has taken, or swallowed, our connection and said nothing; until when it is left alone."""
+    """Records how often in a row a server has accepted, or swallowed, a connection and sent nothing, and
+    until when it is left alone (BOOTTIME)."""
 
     times: int = 0
     rests_until_at_s: float = 0.0
 
 
 class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's connection, with shorter patience and all waiting requests in one write."""
+    """Is kazoo's connection, with shorter time-outs and all waiting requests in one write."""
 
     def __init__(self, owner: SessionLink) -> None:
         logger, self._once = quiet_logger("connection")
@@ -154,10 +159,11 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
                 self.close()
 
     def _patience_s(self, share: float) -> float:
-        """For one step of connecting to the server that is being tried: longer after each time that it said nothing.
+        """Returns the time for one step of connecting to the server that is being tried: longer after each
+        time that it sent nothing.
 
-        Short at first, because other servers are likely to be well: a few times what answers took of late, once that is
-        known, else ``share`` of the session time.
+        It is short at first, because other servers are likely to be well: a few times what answers took of
+        late, once that is known, else ``share`` of the session time.
         """
         known_s = self._answer_took_s
         first_s = self._owner.timeout_s() * share if known_s is None else _SLOWER * known_s
@@ -193,10 +199,12 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             raise ForceRetryError(f"unexpected {type(error).__name__} on the connection") from error
 
     def _connect_attempt(self, host: str, hostip: str, port: int, retry: Any) -> Any:
-        """None: not this one; it was passed over, if the round has found servers that speak and it rests after its silence.
+        """Tries one server. Returns None, which makes kazoo go on to the next one, also if this one is passed
+        over: it rests after its silence, and the round has found servers that answer.
 
-        While a leader of the ensemble is stopped, the others refuse at once until they have elected another: who then waits
-        for the stopped one comes seconds late to those that serve again, and a lease may end meanwhile.
+        While a leader of the ensemble is stopped, the others refuse at once until they have elected another.
+        A client that then waits for the stopped one comes seconds late to those that serve again, and a lease
+        may end meanwhile.
         """
         silence = self._silences.get((hostip, port))
         if self._spoken_to and silence is not None and boottime_s() < silence.rests_until_at_s:
@@ -248,7 +256,8 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return result
 
     def _note_answer(self, took_s: float) -> None:
-        """The first one of a server that has just begun to run says little: it fades."""
+        """Updates the mean of what answers took. The first answer of a server that has just begun to run says
+        little: its weight fades."""
         before_s = self._answer_took_s
         self._answer_took_s = took_s if before_s is None else before_s + _RECENT * (took_s - before_s)
 

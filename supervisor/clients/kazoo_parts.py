@@ -1,9 +1,10 @@
-"""The few parts of kazoo that are used here, imported without what they drag along but never use.
+"""Imports the few parts of kazoo that are used here, without the modules that they load but never use.
 
-Called by ``zookeeper_session`` and ``zookeeper`` only. It counts because every shim carries it: ``kazoo.client`` brings
-all recipes, ``ssl`` and ``hashlib`` bring libcrypto; without them an import costs 5 MB less per job. What is left out
-can't be missed: ``kazoo.protocol.connection`` names ``ssl`` only in two ``except`` clauses around a socket which is
-never a TLS one here, and ``kazoo.security`` uses ``hashlib`` only to make digest ACLs. A process that has the real
+Only ``kazoo_connection``, ``zookeeper_session``, ``zookeeper``, ``zookeeper_answers`` and ``zookeeper_reads``
+import it. This matters because every shim carries it: ``kazoo.client`` brings all recipes, ``ssl`` and
+``hashlib`` bring libcrypto; without them an import costs 5 MB less per job. What is left out can't be missed:
+``kazoo.protocol.connection`` names ``ssl`` only in two ``except`` clauses around a socket which is never a
+TLS one here, and ``kazoo.security`` uses ``hashlib`` only to make digest ACLs. A process that has the real
 modules keeps them.
 """
 
@@ -43,7 +44,7 @@ __all__ = [
 
 
 class _Absent(ModuleType):
-    """Stands in for a module while kazoo is imported, and loads the real one should anybody ever use it."""
+    """Replaces a module while kazoo is imported, and loads the real one if it is ever used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -54,7 +55,8 @@ class _Absent(ModuleType):
 
 
 class _NeverRaised(OSError):
-    """What ``except ssl.SSLError`` catches on a socket without TLS: nothing. Asking must not load OpenSSL."""
+    """Is what ``except ssl.SSLError`` catches on a socket without TLS, where nothing raises it. Evaluating
+    that clause must not load OpenSSL."""
 
 
 def _absent_modules() -> list[_Absent]:
@@ -95,7 +97,8 @@ finally:
 
 
 class _OncePerOutage(logging.Filter):
-    """Lets a warning through once until ``reset``: an outage of an hour must not fill the log of every shim."""
+    """Lets each warning through once until ``reset`` is called: an outage of an hour must not fill the log of
+    every shim."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +118,8 @@ class _OncePerOutage(logging.Filter):
 
 
 def quiet_logger(name: str) -> tuple[logging.Logger, _OncePerOutage]:
-    """A logger for one connection. Never below WARNING: kazoo's DEBUG lines print credentials and znode data."""
+    """Returns a logger for one connection, with its filter. Its level is never below WARNING: kazoo's DEBUG
+    lines print credentials and znode data."""
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     logger = logging.Logger(f"kazoo.{name}", logging.WARNING)
     logger.parent = logging.getLogger("kazoo")

@@ -1,6 +1,8 @@
-"""Does anybody listen at one of these addresses? For ``submit`` and ``doctor``, about a Spark master; bounded in time.
+"""Finds out whether anything listens at one of several addresses. ``submit`` and ``doctor`` ask it about a
+Spark master; it is bounded in time.
 
-The resolver of the system has no time-out, so each address is tried on a daemon thread of its own that nobody waits for.
+The resolver of the system has no time-out, so each address is tried on a daemon thread of its own that is not
+waited for.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ ADDRESSES_MAX = 8
 
 
 def why_silent(addresses: Sequence[tuple[str, int]], within_s: float) -> str | None:
-    """None: one of ``addresses`` took a connection within ``within_s`` seconds; else why the first that told did not."""
+    """Returns None if one of the first ADDRESSES_MAX ``addresses`` took a connection within ``within_s``
+    seconds; else why the first that failed did not."""
     tried = addresses[:ADDRESSES_MAX]
     attempts = [run_in_thread("listening", partial(_try, host, port, within_s)) for host, port in tried]
     whys: list[str] = []

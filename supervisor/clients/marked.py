@@ -1,7 +1,8 @@
-"""Processes that carry a marker in their environment: found, and killed, wherever they went in the process tree.
+"""Finds and kills processes that carry a marker in their environment, wherever they went in the process tree.
 
-For ``demo`` and ``dev``: by the attempt marker they look for drivers, and by a marker of their own they end whatever they
-started. Who is found was born with exactly ``variable=value``; a pid that changed hands is never hit. Standard library only.
+``demo`` and ``dev`` find drivers by the attempt marker, and by a marker of their own they end everything that
+they started. A process that is found was born with exactly ``variable=value``; a pid that was reused is never
+hit. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _STEP_S = 0.02
 
 
 def is_marked(pid: int, variable: str, value: str) -> bool:
-    """False also for a process that is gone, a zombie, or not ours to look at."""
+    """Returns whether the process carries the marker; False also for one that is gone, a zombie, or not
+    readable for this user."""
     try:
         return f"{variable}={value}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -25,7 +27,8 @@ def is_marked(pid: int, variable: str, value: str) -> bool:
 
 
 def find_marked(variable: str, value: str) -> list[ProcessId]:
-    """Living processes of this user with the marker, this one excepted. Not a snapshot."""
+    """Returns the living processes with the marker that this user may inspect, except this one. The result is
+    not a snapshot."""
     boot_id = processes.boot_id()
     return [
         ProcessId(found.pid, found.start_ticks, boot_id)
@@ -35,7 +38,8 @@ def find_marked(variable: str, value: str) -> list[ProcessId]:
 
 
 def kill_marked(variable: str, value: str, timeout_s: float) -> bool:
-    """SIGKILL to all of them until two looks in a row find none. False: some still live after ``timeout_s``."""
+    """Sends SIGKILL to all of them until two scans in a row find none. Returns False if some still live after
+    ``timeout_s``."""
     until_at_s = time.monotonic() + timeout_s
     clean = 0
     while clean < 2:  # once more after a clean look: /proc is no snapshot

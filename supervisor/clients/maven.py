@@ -1,4 +1,5 @@
-"""Asks a Maven repository whether an artifact is there, by the name of its .pom. For ``doctor``; it fetches nothing."""
+"""Asks a Maven repository whether an artifact is there, by the name of its .pom. ``doctor`` uses it; it
+fetches nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +12,14 @@ TIMEOUT_S = 5.0
 
 
 def pom_url(repository: str, coordinates: str) -> str:
-    """``group:artifact:version`` → where its .pom is."""
+    """Returns the URL of the .pom of ``group:artifact:version``."""
     group, artifact, version = coordinates.split(":")
     return f"{repository.rstrip('/')}/{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.pom"
 
 
 def missing_from(repositories: tuple[str, ...], coordinates: str, within_s: float = TIMEOUT_S) -> str:
-    """Empty if one of ``repositories`` has it; else why not, as far as it is known. Never raises."""
+    """Returns an empty string if one of ``repositories`` has it; else why not, as far as it is known. Never
+    raises."""
     problems = []
     for repository in repositories:
         url = pom_url(repository, coordinates)

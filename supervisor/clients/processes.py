@@ -1,8 +1,9 @@
-"""Processes of this host, named so that no signal ever reaches a stranger.
+"""Names processes of this host in such a way that no signal ever reaches another process.
 
-A bare pid is a number that the kernel hands out again. Here a process is pid + start time + boot id (F58), and signals
-go through a pidfd, which stays with the process it was opened for. Called by the shim, its twin, the guardian and
-``containment``; never decides whom to kill. Standard library and our clock only: the twin lives on what is imported here.
+The kernel reuses a bare pid. Here a process is pid + start time + boot id (F58), and signals go through a
+pidfd, which stays with the process it was opened for. The shim, its twin, the guardian and ``containment``
+call this module; it never decides which process to kill. It imports the standard library and ``clock`` only:
+the twin carries for life what is imported here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _DEAD_STATES = "ZXx"
 
 
 class ProcessId(NamedTuple):
-    """``start_ticks``: field 22 of /proc/<pid>/stat, clock ticks since boot. Unique over reboots and pid reuse."""
+    """Identifies a process, uniquely over reboots and pid reuse. ``start_ticks`` is field 22 of
+    /proc/<pid>/stat, in clock ticks since boot."""
 
     pid: int
     start_ticks: int
@@ -30,7 +32,7 @@ class ProcessId(NamedTuple):
 
 
 class ProcessStat(NamedTuple):
-    """What the scan needs of /proc/<pid>/stat. ``state``: one letter; Z and X are dead."""
+    """Holds what the scan needs of /proc/<pid>/stat. ``state`` is one letter; Z and X are dead."""
 
     pid: int
     state: str
@@ -44,13 +46,14 @@ class ProcessStat(NamedTuple):
 
 
 def boot_id() -> str:
-    """Identity of the running kernel; a new one after each boot."""
+    """Returns the identity of the running kernel; each boot has a new one."""
     with open(_BOOT_ID_PATH, encoding="ascii") as file:
         return file.read().strip()
 
 
 def stat(pid: int) -> ProcessStat | None:
-    """None if there is no such process. Raises OSError where nobody can tell: want of descriptors proves nothing (F56)."""
+    """Returns the status of ``pid``, or None if there is no such process. Raises OSError where that cannot be
+    known: want of descriptors proves nothing (F56)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             line = file.read()
@@ -62,8 +65,8 @@ def stat(pid: int) -> ProcessStat | None:
 
 
 def all_stats() -> Iterator[ProcessStat]:
-    """Every process of this pid namespace that can be looked at. Not a snapshot: processes come and go while this runs, so
-    nobody takes what is not there for a proof."""
+    """Yields every process of this pid namespace whose status can be read. This is not a snapshot: processes
+    come and go while it runs, so the absence of a process proves nothing."""
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError):
@@ -73,33 +76,36 @@ def all_stats() -> Iterator[ProcessStat]:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The process that has ``pid`` now (a zombie counts), or None. Raises OSError, as ``stat``."""
+    """Returns the process that has ``pid`` now (a zombie counts), or None. Raises OSError, as ``stat``."""
     found = stat(pid)
     return None if found is None else ProcessId(pid, found.start_ticks, boot_id())
 
 
 def alive(process: ProcessId) -> bool:
-    """Whether exactly this process still runs. A stopped process is alive, a zombie is not. Raises OSError, as ``stat``."""
+    """Returns whether exactly this process still runs. A stopped process is alive, a zombie is not. Raises
+    OSError, as ``stat``."""
     found = stat(process.pid)
     same = found is not None and found.start_ticks == process.start_ticks and process.boot_id == boot_id()
     return same and found is not None and not found.dead
 
 
 def started_at_s(process: ProcessId) -> float:
-    """CLOCK_BOOTTIME at which the process was forked; good to one clock tick (10 ms)."""
+    """Returns the CLOCK_BOOTTIME at which the process was forked, exact to one clock tick (10 ms)."""
     return process.start_ticks / os.sysconf("SC_CLK_TCK")
 
 
 def own_age_s() -> float:
-    """For how long this process has existed. 0.0 where /proc does not tell."""
+    """Returns for how many seconds this process has existed; 0.0 if /proc has no entry of it."""
     me = identify(os.getpid())
     return 0.0 if me is None else max(0.0, boottime_s() - started_at_s(me))
 
 
 def open_pidfd(process: ProcessId) -> int | None:
-    """A pidfd (close it) of exactly this process, or None if it is gone. May raise OSError for want of descriptors.
+    """Returns a pidfd of exactly this process, which the caller must close, or None if the process is gone.
+    Raises OSError for want of descriptors.
 
-    Opened first and compared afterwards: once the descriptor is there, the pid can't be handed out again unseen.
+    The pidfd is opened first and compared afterwards: once the descriptor is there, the pid can't be reused
+    unnoticed.
     """
     if process.boot_id != boot_id():
         return None
@@ -123,7 +129,7 @@ def open_pidfd(process: ProcessId) -> int | None:
 
 
 def send_signal(pidfd: int, number: int) -> bool:
-    """False if the process is gone (ESRCH)."""
+    """Sends signal ``number``; returns False if the process is gone (ESRCH)."""
     try:
         signal.pidfd_send_signal(pidfd, number)
     except ProcessLookupError:
@@ -132,7 +138,8 @@ def send_signal(pidfd: int, number: int) -> bool:
 
 
 def kill(process: ProcessId) -> bool:
-    """SIGKILL to exactly this process; False if it is gone. Raises OSError, as ``open_pidfd``."""
+    """Sends SIGKILL to exactly this process; returns False if it is gone. Raises OSError, as
+    ``open_pidfd``."""
     pidfd = open_pidfd(process)
     if pidfd is None:
         return False
@@ -143,7 +150,8 @@ def kill(process: ProcessId) -> bool:
 
 
 def wait_dead(pidfd: int, timeout_s: float) -> bool:
-    """Whether the process ended (a zombie counts) within ``timeout_s``; 0 just looks. Bounded, also when interrupted."""
+    """Returns whether the process ended (a zombie counts) within ``timeout_s``; 0 only checks. It is bounded,
+    also when interrupted."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     until_at_s = time.monotonic() + timeout_s

@@ -1,22 +1,25 @@
-"""The run directory of one attempt, ``<runtime_dir>/attempts/<uid>.<attempt>``: what shim, twin and guardian share.
+"""Reads and writes the run directory of one attempt, ``<runtime_dir>/attempts/<uid>.<attempt>``, which shim,
+twin and guardian share.
 
-=============  ======================================================================================================
-launch.json    written by the agent before the shim starts (model/launch.py; mode 0600, may hold secrets)
-lock           locked by shim and twin as long as either lives; who gets the lock knows that nobody is there
-shim.json      which process the shim is, and the id of its claim (from before the claim is sent)
-twin.json      which process the twin is; for humans
-driver.json    which process the driver's root is (from before exec)
-deadline       one line: until when the driver may live
-report         datagram socket: what the driver reports
-orders         datagram socket of the driver: what the shim asks of it (from its first SparkSession on)
-gate           written by the agent: may the application begin? (only if the driver was started before that was known)
-shim.log       the shim's log: JSON lines (kept in the log directory when the attempt is over)
-kills          who had to kill the driver tree, and how long that took: for metrics
-=============  ======================================================================================================
+=============  ============================================================================================
+launch.json    is written by the agent before the shim starts (model/launch.py; mode 0600, may hold secrets)
+lock           is locked by shim and twin as long as either lives; a process that gets the lock knows that
+               neither does
+shim.json      says which process the shim is, and the id of its claim (from before the claim is sent)
+twin.json      says which process the twin is; for humans
+driver.json    says which process the driver's root is (from before exec)
+deadline       holds one line: until when the driver may live
+report         is a datagram socket: what the driver reports
+orders         is a datagram socket of the driver: what the shim asks of it (from its first SparkSession on)
+gate           is written by the agent: whether the application may begin (only if the driver was started
+               before that was known)
+shim.log       is the shim's log, in JSON lines (kept in the log directory when the attempt is over)
+kills          says, for metrics, who had to kill the driver tree, and how long that took
+=============  ============================================================================================
 
-A missing or unreadable file proves nothing (protocol §5, exit), and what is no regular file is a missing one. Nothing here
-is needed to renew a lease: on a full disk the deadline is overwritten in place. Standard library only: the twin lives on
-what is imported here.
+A missing or unreadable file proves nothing (protocol §5, exit), and a file that is not regular counts as
+missing. Renewing a lease needs no new file here: on a full disk the deadline is overwritten in place. This
+module imports the standard library only: the twin carries for life what is imported here.
 """
 
 from __future__ import annotations
@@ -47,25 +50,28 @@ _NO_FILE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO))
 
 
 class ShimRecord(NamedTuple):
-    """Content of shim.json."""
+    """Holds the content of shim.json."""
 
     process: ProcessId
     claim: str
 
 
 class StartVerdict(NamedTuple):
-    """Content of gate. ``cause``: a ``model.records.Cause``, why the application must not begin; empty: it may."""
+    """Holds the content of gate. ``cause`` is a ``model.records.Cause``, which says why the application must
+    not begin; if it is empty, it may."""
 
     cause: str = ""
     why: str = ""
 
 
 class DeadlineFile:
-    """The moment (CLOCK_BOOTTIME, seconds) until when the driver may live, or None: there is none to kill.
+    """Holds the moment (CLOCK_BOOTTIME, seconds) until when the driver may live, or None if there is no
+    driver to kill.
 
-    One line of fixed length with a checksum, overwritten in place by one ``pwrite``: the page is there from the start,
-    so a full disk cannot stop it (F56), which a new file plus rename could not promise. A torn read shows in the
-    checksum. The twin reads through the descriptor that it inherits, so removing the file does not blind it.
+    It is one line of fixed length with a checksum, overwritten in place by one ``pwrite`` call: the page is
+    there from the start, so a full disk cannot stop it (F56), which a new file plus rename could not promise. The
+    checksum reveals a torn read. The twin reads through the descriptor that it inherits, so removing the file
+    does not blind it.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -73,14 +79,15 @@ class DeadlineFile:
 
     @classmethod
     def create(cls, run_dir: str) -> DeadlineFile:
-        """Make the file, saying None. Raises OSError, also when there is no room: then nothing may be started."""
+        """Makes the file, with None in it. Raises OSError, also when there is no room: then nothing may be
+        started."""
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         made = cls(os.open(f"{run_dir}/{DEADLINE}", flags, 0o600))
         made.write(None)
         return made
 
     def write(self, deadline_at_s: float | None) -> None:
-        """Raises OSError."""
+        """Overwrites the deadline. Raises OSError."""
         text = "none" if deadline_at_s is None else f"{deadline_at_s:.6f}"
         body = f"{text:>{_DEADLINE_WIDTH}}".encode()
         line = b"%s %08x\n" % (body, zlib.crc32(body))
@@ -88,12 +95,13 @@ class DeadlineFile:
             raise OSError("the deadline was written in part only")
 
     def read(self) -> float | None:
-        """Raises ValueError for a torn or foreign content, OSError if it can't be read."""
+        """Returns the deadline. Raises ValueError for a torn or foreign content, OSError if it can't be
+        read."""
         return parse_deadline(os.pread(self._descriptor, 64, 0))
 
 
 def parse_deadline(line: bytes) -> float | None:
-    """Raises ValueError."""
+    """Returns the deadline that the line says. Raises ValueError."""
     body, check = line[:_DEADLINE_WIDTH], line[_DEADLINE_WIDTH:].strip()
     if len(body) != _DEADLINE_WIDTH or check != b"%08x" % zlib.crc32(body):
         raise ValueError("not a deadline, or a torn one")
@@ -107,7 +115,7 @@ def parse_deadline(line: bytes) -> float | None:
 
 
 def read_deadline(run_dir: str) -> float | None:
-    """As ``DeadlineFile.read``, by path."""
+    """Does as ``DeadlineFile.read``, by path."""
     line = read_file(f"{run_dir}/{DEADLINE}", 64)
     if line is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{run_dir}/{DEADLINE}")
@@ -115,8 +123,9 @@ def read_deadline(run_dir: str) -> float | None:
 
 
 def read_file(path: str, max_bytes: int) -> bytes | None:
-    """The first ``max_bytes`` of a regular file. None: there is none, or something else has its name: a pipe would be waited
-    for without end, and a link leads to the files of somebody else. Raises OSError where nobody can tell."""
+    """Returns the first ``max_bytes`` of a regular file. Returns None if there is none, or something else has
+    its name: reading a pipe would block without end, and a link leads to files of others. Raises OSError
+    where that cannot be known."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -135,7 +144,8 @@ def read_file(path: str, max_bytes: int) -> bytes | None:
 
 
 def directories(attempts_dir: str) -> set[str]:
-    """Names of the run directories, drafts left out. A link is none: what it leads to is not ours. Raises OSError."""
+    """Returns the names of the run directories, without drafts and links: what a link leads to belongs to
+    others. Raises OSError."""
     try:
         with os.scandir(attempts_dir) as entries:
             return {
@@ -148,10 +158,11 @@ def directories(attempts_dir: str) -> set[str]:
 
 
 def create(attempts_dir: str, key: str, launch: bytes) -> str | None:
-    """Make the run directory for ``key`` = ``<uid>.<attempt>`` with its launch.json; None if there is one already.
+    """Makes the run directory for ``key`` = ``<uid>.<attempt>`` with its launch.json; returns None if there
+    is one already.
 
-    One already there means that a shim was started for this entry before: it or the guardian will deal with it.
-    Complete or absent, also after a crash. Raises OSError.
+    One already there means that a shim was started for this entry before: it or the guardian will deal with
+    it. The directory is complete or absent, also after a crash. Raises OSError.
     """
     os.makedirs(attempts_dir, mode=0o700, exist_ok=True)
     final, made = f"{attempts_dir}/{key}", f"{attempts_dir}/.{key}.{os.getpid()}"
@@ -171,9 +182,11 @@ def create(attempts_dir: str, key: str, launch: bytes) -> str | None:
 
 
 def remove_drafts(attempts_dir: str, under_way: frozenset[str]) -> None:
-    """Remove what processes that died in ``create`` left: it may hold secrets, and nobody else would ever look at it.
+    """Removes what processes that died in ``create`` left: it may hold secrets, and nothing else would ever
+    remove it.
 
-    ``under_way``: keys that this process may be creating just now. One supervisor uses the directory. Never raises.
+    ``under_way`` are the keys that this process may be creating just now. Only one supervisor uses the
+    directory. Never raises.
     """
     try:
         drafts = [name for name in os.listdir(attempts_dir) if name[0] == "."]
@@ -185,7 +198,7 @@ def remove_drafts(attempts_dir: str, under_way: frozenset[str]) -> None:
 
 
 def write_atomically(path: str, data: bytes) -> None:
-    """The new content or the old one, never a part; mode 0600. Raises OSError."""
+    """Writes a file with mode 0600: it has the new content or the old one, never a part. Raises OSError."""
     temporary = f"{path}.new"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -198,9 +211,11 @@ def write_atomically(path: str, data: bytes) -> None:
 
 
 def take_lock(run_dir: str) -> int | None:
-    """Lock the run directory without waiting: a descriptor that holds the lock (also for children that inherit it).
+    """Locks the run directory without waiting; returns a descriptor that holds the lock (also for children
+    that inherit it).
 
-    None: somebody lives there, or it is being removed. Raises OSError for anything else.
+    Returns None if a process holds the lock, or the directory is being removed. Raises OSError for anything
+    else.
     """
     try:
         descriptor = os.open(
@@ -222,7 +237,8 @@ def take_lock(run_dir: str) -> int | None:
 
 
 def is_deserted(run_dir: str) -> bool:
-    """Nobody holds the lock that is there. False where there is none. Raises OSError."""
+    """Returns whether there is a lock file whose lock no process holds; False if there is no lock file.
+    Raises OSError."""
     if not os.path.lexists(f"{run_dir}/{LOCK}"):
         return False
     lock = take_lock(run_dir)
@@ -233,7 +249,7 @@ def is_deserted(run_dir: str) -> bool:
 
 
 def write_process(path: str, process: ProcessId, claim: str = "") -> None:
-    """Record a process. Raises OSError."""
+    """Records a process. Raises OSError."""
     body = {
         "v": 1,
         "pid": process.pid,
@@ -245,7 +261,7 @@ def write_process(path: str, process: ProcessId, claim: str = "") -> None:
 
 
 def read_process(path: str) -> ShimRecord | None:
-    """None: absent or not believable."""
+    """Returns the recorded process; None if the record is absent or not believable."""
     try:
         body: dict[str, Any] = json.loads(read_file(path, _RECORD_MAX_BYTES) or b"")
         process = ProcessId(int(body["pid"]), int(body["start_ticks"]), str(body["boot_id"]))
@@ -256,7 +272,8 @@ def read_process(path: str) -> ShimRecord | None:
 
 
 def write_verdict(run_dir: str, verdict: StartVerdict) -> bool:
-    """Once: False when there was a verdict, or the attempt is over. Raises OSError."""
+    """Writes the verdict once: returns False when there was one already, or the attempt is over. Raises
+    OSError."""
     if read_verdict(run_dir) is not None:
         return False
     drawn, final = f"{run_dir}/.{GATE}.{os.urandom(4).hex()}", f"{run_dir}/{GATE}"
@@ -284,7 +301,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def read_verdict(run_dir: str) -> StartVerdict | None:
-    """None: nothing is decided yet, or it is not believable."""
+    """Returns the verdict; None if nothing is decided yet, or it is not believable."""
     try:
         body: dict[str, Any] = json.loads(read_file(f"{run_dir}/{GATE}", _VERDICT_MAX_BYTES) or b"")
         return StartVerdict(str(body["cause"]), str(body["why"]))
@@ -293,7 +310,8 @@ def read_verdict(run_dir: str) -> StartVerdict | None:
 
 
 def note_kill(run_dir: str, killer: str, took_s: float) -> None:
-    """For the metrics of whoever removes the directory. Losing it on a full disk is all right: never raises."""
+    """Records a kill for the metrics of the process that removes the directory. Losing the record on a full
+    disk is acceptable: never raises."""
     try:
         descriptor = os.open(
             f"{run_dir}/{KILLS}", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
@@ -307,7 +325,7 @@ def note_kill(run_dir: str, killer: str, took_s: float) -> None:
 
 
 def read_kills(run_dir: str) -> list[tuple[str, float]]:
-    """(killer, seconds) of each kill; what is torn is left out."""
+    """Returns (killer, seconds) of each kill; torn lines are left out."""
     kills: list[tuple[str, float]] = []
     try:
         text = (read_file(f"{run_dir}/{KILLS}", _RECORD_MAX_BYTES) or b"").decode("ascii", "replace")
@@ -322,9 +340,11 @@ def read_kills(run_dir: str) -> list[tuple[str, float]]:
 
 
 def remove(run_dir: str, before_removal: Callable[[], None] = lambda: None) -> bool:
-    """Remove it if nobody lives there: False otherwise. The lock is removed last, so that no shim slips in.
+    """Removes the directory if no process holds its lock; returns False otherwise. The lock is removed last,
+    so that no shim can start there meanwhile.
 
-    ``before_removal``: called when it is certain that nobody lives there any more; may raise OSError.
+    ``before_removal`` is called when it is certain that no process lives there any more; if it raises
+    OSError, False is returned.
     """
     lock = take_lock(run_dir)
     if lock is None:

@@ -1,4 +1,5 @@
-"""The blows of twin and guardian, in the order that ``model.second_killer`` decides. Standard library only."""
+"""Carries out the kills of twin and guardian, in the order that ``model.second_killer`` decides. It imports
+the standard library only."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from supervisor.model.second_killer import Act, ShimStruck, TreeStruck
 
 
 def strike(act: Act, shim: int | None, tree: Containment, timeout_s: float) -> ShimStruck | TreeStruck:
-    """Do ``act`` (KILL_SHIM or KILL_TREE), for at most about ``timeout_s``. ``shim``: its pidfd, None = dead."""
+    """Does ``act`` (KILL_SHIM or KILL_TREE), for at most about ``timeout_s``. ``shim`` is its pidfd, or None
+    if the shim is dead."""
     if act is Act.KILL_SHIM:
         dead = (
             shim is None

@@ -1,11 +1,12 @@
-"""One ZooKeeper session for a command: connected within a bound, and replaced only when it is known to be gone.
+"""Keeps one ZooKeeper session for a command: connects within a bound, and replaces the session only when it
+is known to be gone.
 
-The ``ReplaceableSession`` of ``registry.resolve_outcome``. Made by ``operations.context`` for the command line and by
-loops that run commands. After a write whose reply was lost, ``resolve_outcome`` gives a client on which reading back
-shows the outcome: the same session once it is connected again (first in, first out), or a new one after the old was
-closed by its id and password. It never goes on with another session silently, and never waits without a bound: exit
-code 5 must come within 15 s of the start of the process (REFERENCE.md), also on a host so busy that loading the command
-took seconds of them.
+It is the ``ReplaceableSession`` of ``registry.resolve_outcome``. ``operations.context`` makes it for the
+command line and for loops that run commands. After a write whose reply was lost, ``resolve_outcome`` returns
+a client on which reading back shows the outcome: the same session once it is connected again (first in, first
+out), or a new one after the old was closed by its id and password. It never goes on with another session
+silently, and never waits without a bound: exit code 5 must come within 15 s of the start of the process
+(REFERENCE.md), also on a host so busy that loading the command took seconds of them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _PAUSE_S = 0.05
 
 
 class Client(Protocol):
-    """What is needed of a ZooKeeper client to keep its session."""
+    """Defines what is needed of a ZooKeeper client to keep its session."""
 
     @property
     def link(self) -> Link: ...
@@ -44,9 +45,10 @@ C = TypeVar("C", bound=Client)
 
 
 class KeptSession(Generic[C]):
-    """``make_client``: a new client, not yet started. ``end_session``: close a session for certain, within seconds.
+    """Keeps the present client. ``make_client`` returns a new client, not yet started. ``end_session`` closes
+    a session for certain, within seconds.
 
-    Not thread-safe. ``close`` must be called in the end.
+    It is not thread-safe. ``close`` must be called in the end.
     """
 
     def __init__(
@@ -63,7 +65,8 @@ class KeptSession(Generic[C]):
         self._client: C | None = None
 
     def zoo(self) -> C:
-        """The present client, connected; a new one if its session is lost. Raises Unreachable within ``connect_s``."""
+        """Returns the present client, connected; a new one if its session is lost. Raises Unreachable within
+        ``connect_s``."""
         client = self._client
         if client is None or client.link in (Link.LOST, Link.CLOSED):
             client = self._renewed()
@@ -71,7 +74,8 @@ class KeptSession(Generic[C]):
         return client
 
     def resolve_outcome(self) -> C:
-        """A client that shows the outcome of every earlier write. Raises Unreachable when nothing can be known yet."""
+        """Returns a client that shows the outcome of every earlier write. Raises Unreachable when nothing can
+        be known yet."""
         deadline_at_s = boottime_s() + self._resolve_s
         client = self._client
         while client is not None and client.link not in (Link.LOST, Link.CLOSED):
@@ -88,7 +92,7 @@ class KeptSession(Generic[C]):
         return self.zoo()
 
     def close(self) -> None:
-        """End the session, bounded; an unreachable ZooKeeper lets it run out by itself."""
+        """Ends the session, in bounded time; if ZooKeeper is unreachable, the session expires by itself."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -104,7 +108,7 @@ class KeptSession(Generic[C]):
 def keep_session(
     hosts: str, session_timeout_s: float, connect_s: float = CONNECT_S
 ) -> KeptSession[ZooClient]:
-    """A session with the ensemble ``hosts``, opened at the first use."""
+    """Returns a session with the ensemble ``hosts`` that is opened at the first use."""
     return KeptSession(
         lambda: ZooClient(hosts, session_timeout_s, request_timeout_s=REQUEST_S),
         lambda old: close_session(hosts, old.id, old.password, REQUEST_S),
@@ -113,9 +117,10 @@ def keep_session(
 
 
 def connect_within_s(spent_s: float) -> float:
-    """For how long a command may try to connect that began ``spent_s`` ago. Its way out may take as long as its way in.
+    """Returns for how long a command that began ``spent_s`` ago may try to connect. Its exit may take as long
+    as its start took.
 
-    A process older than the promise has been at work, not at loading: it has all the time.
+    A process older than the promised time has been at work, not at loading: it gets the whole time.
     """
     if spent_s >= ANSWER_S:
         return CONNECT_S

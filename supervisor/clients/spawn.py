@@ -1,7 +1,8 @@
-"""Starts processes that outlive this one: shims. Called by the agent; knows nothing of attempts or ZooKeeper.
+"""Starts processes that outlive this one: shims. The agent calls it; it knows nothing of attempts or
+ZooKeeper.
 
-The child gets a session of its own and no descriptor of ours, so the death of the supervisor, of its terminal or of its
-log pipe does not touch it (I6). It stays our child only to be reaped.
+The child gets a session of its own and no descriptor of this process, so the death of the supervisor, of its
+terminal or of its log pipe does not touch it (I6). It stays a child of this process only to be reaped.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ _PACKAGE_PARENT = str(Path(__file__).resolve().parents[2])
 
 
 def spawn_detached(argv: Sequence[str], env: Mapping[str, str], cwd: str, stdio_log: str | None) -> ProcessId:
-    """Start ``argv`` without a shell, its output appended to ``stdio_log`` (to nowhere if that can't be opened).
+    """Starts ``argv`` without a shell; its output is appended to ``stdio_log`` (discarded if that can't be
+    opened).
 
-    It gets the umask that this process was started with: what it is to keep private, it keeps so itself.
-    Raises SupervisorError when it can't be started (no such file, no process, memory or descriptor left). Not
-    idempotent. Call ``reap_finished`` now and then.
+    The child gets the umask that this process was started with, and must itself keep private what has to be
+    private. Raises SupervisorError when it can't be started (no such file, no process, memory or descriptor
+    left). Not idempotent. ``reap_finished`` has to be called now and then.
     """
     log = _open_log(stdio_log)
     try:
@@ -62,11 +64,13 @@ def spawn_detached(argv: Sequence[str], env: Mapping[str, str], cwd: str, stdio_
 
 
 def spawn_shim(run_dir: str, cgroup: str | None) -> ProcessId:
-    """Start the shim of the attempt that ``<run_dir>/launch.json`` describes, with the same ``cgroup`` as there.
+    """Starts the shim of the attempt that ``<run_dir>/launch.json`` describes, with the same ``cgroup`` as
+    there.
 
-    ``run_dir``: as ``run_dir.create`` gave it; its name is ``<uid>.<attempt>``. Errors as ``spawn_detached``.
+    ``run_dir`` is what ``run_dir.create`` returned; its name is ``<uid>.<attempt>``. Raises as
+    ``spawn_detached``.
 
-    ``-P``: the run directory must not become a place to import from. glibc's arenas, one per thread, would cost each
+    With ``-P`` nothing is imported from the run directory. glibc's arenas, one per thread, would cost each
     shim a megabyte; unwritten byte code would be compiled again by each, which costs four.
     """
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -77,7 +81,7 @@ def spawn_shim(run_dir: str, cgroup: str | None) -> ProcessId:
 
 
 def reap_finished() -> int:
-    """Reap those of our children that have ended; returns how many still run."""
+    """Reaps those children of this process that have ended; returns how many still run."""
     with _children_lock:
         _children[:] = [child for child in _children if child.poll() is None]
         return len(_children)
@@ -85,7 +89,7 @@ def reap_finished() -> int:
 
 @contextlib.contextmanager
 def waiting_child() -> Iterator[int]:
-    """A process (its pid) that does nothing but wait; ended and reaped at the end."""
+    """Yields the pid of a process that does nothing but wait; it is killed and reaped at the end."""
     child = subprocess.Popen(
         (sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"),
         stdin=subprocess.PIPE,

@@ -1,8 +1,10 @@
-"""Work that must not share our interpreter, in a process of its own that can be ended at any moment. Called by ``daemon``.
+"""Runs work that must not share the interpreter in a process of its own, which can be killed at any moment.
+``daemon`` calls it.
 
-``run_task`` starts ``python -m <module>``, gives it one JSON object on stdin and takes one from stdout: nothing of it stands
-in argv or in the environment. ``serve`` is the other end. The child has low priority; it ends with us, however we die (see
-``companion``). It writes to shared places only: with the host's umask.
+``run_task`` starts ``python -m <module>``, writes one JSON object to its stdin and reads one from its stdout:
+nothing of it appears in argv or in the environment. ``serve`` is the child's side. The child has low
+priority; it ends with its parent, however that dies (see ``companion``). It writes to shared directories
+only, with the host's umask.
 """
 
 from __future__ import annotations
@@ -23,13 +25,14 @@ POLL_EVERY_S: Final = 0.2
 
 
 class TaskEnded(SupervisorError):
-    """The child was ended because its work is not wanted any more."""
+    """Means that the child was ended because its work is not wanted any more."""
 
 
 def run_task(
     module: str, task: dict[str, Any], timeout_s: float, go_on: Callable[[], bool]
 ) -> dict[str, Any]:
-    """The child's answer. Raises Ended (``go_on`` said no), TimedOut, SupervisorError (it died, or could not be started)."""
+    """Returns the child's answer. Raises TaskEnded (``go_on`` returned False), TimedOut, SupervisorError (the
+    child died, or could not be started)."""
     child = companion.spawn(module, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, umask=umask.given())
     try:
         return _answer(child, module, json.dumps(task).encode(), timeout_s, go_on)
@@ -67,7 +70,7 @@ def _answer(
 
 
 def serve(work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """The child's side: take the task, do ``work``, answer. Ends the process."""
+    """Reads the task in the child, does ``work`` and answers. Ends the process."""
     BackgroundThread("parent", _end_with_parent).start()
     os.nice(NICE)
     answer = work(json.loads(sys.stdin.buffer.read()))

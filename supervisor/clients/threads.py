@@ -1,22 +1,25 @@
-"""The three ways in which our processes have threads; a test (``unit.clients.test_threads``) lists who uses which, and why.
+"""Provides the three ways in which the project's processes have threads; a test
+(``unit.clients.test_threads``) lists which module uses which, and why.
 
-``BackgroundThread``: a named thread with one piece of work, mostly a loop that lasts as long as its owner. ``Pool``: a
-bounded number of named threads for many items. ``run_in_thread``: work whose outcome somebody asks for, and nobody has to
-wait for.
+A ``BackgroundThread`` is a named thread with one piece of work, mostly a loop that lasts as long as its
+owner. A ``Pool`` is a bounded number of named threads for many items. ``run_in_thread`` runs work whose
+outcome may be asked for, and which need not be waited for.
 
-*Stop.* A loop waits on an event or a queue of its own; ``BackgroundThread.stop`` puts the word there (``ask``) and awaits
-the end for a limited time. A pool is closed: what has not begun is dropped, what has begun is awaited. ``run_in_thread``
-is not stopped: the process may end without it.
+*Stop.* A loop waits on an event or a queue of its own; ``BackgroundThread.stop`` signals that through ``ask``
+and waits for the end for a limited time. When a pool is closed, what has not begun is dropped and what has
+begun is awaited. ``run_in_thread`` is not stopped: the process may end without it.
 
-*An unexpected error* is told once. A background thread tells ``failed``, else ``threading.excepthook``, which logs
-``thread_died`` (``logs``). A pool and ``run_in_thread`` put it into the future; who does not ask a future for its result
-gives the pool work that handles every error itself. The edge of one item of a loop is ``daemon.loops.error_boundary``.
+*An unexpected error* is reported once. A background thread reports it to ``failed``, else to
+``threading.excepthook``, which logs ``thread_died`` (``logs``). A pool and ``run_in_thread`` put it into the
+future; a caller that does not ask a future for its result gives the pool work that handles every error
+itself. For one item of a loop, ``daemon.loops.error_boundary`` catches the error.
 
-Three idioms are left beside these. A shim and a driver import nothing that they can do without: ``shim.link``,
-``shim.output`` and kazoo's connection thread (``clients.kazoo_connection``) use ``threading`` itself, ``spark.orders``
-``_thread``. The HTTP server of the standard library makes a thread for each connection; ``daemon.process.http`` bounds them.
-``clients.store.deadline`` has background threads with futures of its own: whether the caller has left or the work is done
-must be decided under one lock, because a thread that was left behind keeps its slot.
+Three idioms are left beside these. A shim and a driver import nothing that they can do without:
+``shim.link``, ``shim.output`` and kazoo's connection thread (``clients.kazoo_connection``) use ``threading``
+itself, and ``spark.orders`` uses ``_thread``. The HTTP server of the standard library makes a thread for each
+connection; ``daemon.process.http`` bounds them. ``clients.store.deadline`` has background threads with
+futures of its own: whether the caller has left or the work is done must be decided under one lock, because a
+thread that was left behind keeps its slot.
 """
 
 from __future__ import annotations
@@ -30,10 +33,10 @@ T = TypeVar("T")
 
 
 class BackgroundThread:
-    """``work`` in a thread called ``name``, once, from ``start`` on.
+    """Runs ``work`` once, from ``start`` on, in a thread called ``name``.
 
-    ``failed``: is told, within that thread, of the error that ended ``work``. ``ask``: tells the work to end. A thread that
-    is not ``daemon`` keeps the process from ending before it has.
+    ``failed`` is called, within that thread, with the name and the error that ended ``work``. ``ask`` asks
+    the work to end. A thread that is not ``daemon`` keeps the process from ending before the thread does.
     """
 
     def __init__(
@@ -52,22 +55,22 @@ class BackgroundThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=daemon)
 
     def start(self) -> BackgroundThread:
-        """Raises RuntimeError if no thread can be started."""
+        """Starts the thread. Raises RuntimeError if no thread can be started."""
         self._thread.start()
         return self
 
     def is_alive(self) -> bool:
-        """It was started, and has not ended."""
+        """Returns whether it was started and has not ended."""
         return self._thread.is_alive()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for its end. True: it has ended in time, or was never started."""
+        """Waits for its end. Returns True if it has ended in time, or was never started."""
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def stop(self, timeout_s: float = 0.0) -> bool:
-        """Ask it to end, and wait for that as ``join`` does."""
+        """Asks it to end, and waits for that as ``join`` does."""
         if self._ask is not None:
             self._ask()
         return self.join(timeout_s)
@@ -82,13 +85,14 @@ class BackgroundThread:
 
 
 class Pool(ThreadPoolExecutor):
-    """At most ``workers`` threads called ``name_<n>``, each made when it is needed. A context manager that closes it."""
+    """Runs work in at most ``workers`` threads called ``name_<n>``, each made when it is needed. As a context
+    manager it closes itself."""
 
     def __init__(self, workers: int, name: str) -> None:
         super().__init__(workers, thread_name_prefix=name)
 
     def close(self) -> None:
-        """Drop what has not begun, and await what has. Idempotent."""
+        """Drops what has not begun, and waits for what has. Idempotent."""
         self.shutdown(wait=True, cancel_futures=True)
 
     def __exit__(self, *_: object) -> None:
@@ -96,9 +100,10 @@ class Pool(ThreadPoolExecutor):
 
 
 def run_in_thread(name: str, work: Callable[[], T]) -> Future[T]:
-    """Run ``work`` in a thread of its own that does not keep the process from ending.
+    """Runs ``work`` in a thread of its own that does not keep the process from ending.
 
-    The future has its result or its error, whatever that is. Raises RuntimeError if no thread can be started.
+    The future gets its result or its error, whatever that is. Raises RuntimeError if no thread can be
+    started.
     """
     future: Future[T] = Future()
 

@@ -1,6 +1,8 @@
-"""Runs a tool to its end and takes its output: ``java --list-modules``, ``spark-submit --version``. Called by ``doctor``.
+"""Runs a tool to its end and returns its output: ``java --list-modules``, ``spark-submit --version``.
+``doctor`` calls it.
 
-Bounded: at the deadline the tool is killed with everything that it started. It never raises for what the tool does.
+It is bounded: at the deadline the tool is killed with all that it started in its process group. It never
+raises for what the tool does.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ OUTPUT_MAX_CHARS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """``code``: None when it could not be started or did not end in time; then ``error`` says why, else it is empty.
+    """Holds the outcome of a tool. ``code`` is None when the tool could not be started or did not end in
+    time; then ``error`` says why, else it is empty.
 
-    ``late``: it was killed at the deadline, and may be whole on a quieter host.
+    If ``late``, it was killed at the deadline, and may be whole on a quieter host.
     """
 
     code: int | None
@@ -34,13 +37,13 @@ class Ran:
 
     @property
     def last_line(self) -> str:
-        """The last thing it said, for a message."""
+        """Returns the last line that it printed, for a message."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
         return lines[-1][:200] if lines else "it said nothing"
 
 
 def run_tool(argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> Ran:
-    """Run ``argv`` without a shell, in a session of its own, with an empty stdin."""
+    """Runs ``argv`` without a shell, in a session of its own, with an empty stdin."""
     try:
         process = subprocess.Popen(
             list(argv),
@@ -64,7 +67,8 @@ def run_tool(argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> R
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Not yet reaped, so its number is still that of its group."""
+    """Kills the tool's process group. The tool is not yet reaped, so its number is still that of its
+    group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):

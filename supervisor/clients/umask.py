@@ -1,10 +1,12 @@
-"""The umask of our own processes, and the one that drivers get. Called by ``cli.run``, shims, stores, who starts processes.
+"""Manages the umask of the project's own processes, and the one that drivers get. ``cli.run``, shims, stores
+and the modules that start processes call it.
 
-What a supervisor or a shim writes on its host (run directories, files of jobs, properties, logs) may hold secrets: from
-``keep_private`` on it is for their own user alone, whatever mode a call asks for. The umask that the process was started
-with is the host's word for everything else. Drivers run with it, because the files that they write (output, checkpoints)
-are shared as their users have arranged it; and a store in a directory that hosts share is made with it. Standard library
-only, and no pathlib: a shim imports this.
+What a supervisor or a shim writes on its host (run directories, files of jobs, properties, logs) may hold
+secrets: from ``keep_private`` on, only their own user can read it, whatever mode a call asks for. For
+everything else the umask counts that the process was started with, as the host has set it. Drivers run with
+it, because the files that they write (output, checkpoints) are shared as their users have arranged it; and a
+store in a directory that hosts share is made with it. This module imports the standard library only, and no
+pathlib, because a shim imports it.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ from collections.abc import Iterator
 
 PRIVATE = 0o077
 GROUP = 0o750
-"""As ``most`` of what the group may read, and nobody else: the output of drivers, for programs that collect logs."""
+"""This is ``most`` for what the group may read, and nobody else: the output of drivers, for programs that
+collect logs."""
 _given: int | None = None
 
 
 def keep_private() -> None:
-    """What this process and its children make from here on is for this user alone. Before there are threads."""
+    """Makes everything that this process and its children create from here on private to this user. It must
+    be called before there are threads."""
     global _given
     before = os.umask(PRIVATE)
     if _given is None:
@@ -29,7 +33,8 @@ def keep_private() -> None:
 
 
 def give_back() -> None:
-    """The umask is again what it was at the start. For a child that becomes something of the user's."""
+    """Restores the umask that the process was started with. A child calls it before it executes something of
+    the user's."""
     global _given
     if _given is not None:
         os.umask(_given)
@@ -38,7 +43,7 @@ def give_back() -> None:
 
 @contextlib.contextmanager
 def private() -> Iterator[None]:
-    """``keep_private`` for a while."""
+    """Does as ``keep_private`` until the block ends."""
     keep_private()
     try:
         yield
@@ -47,15 +52,18 @@ def private() -> Iterator[None]:
 
 
 def given() -> int:
-    """What this process was started with, or −1 if that is in force: as ``subprocess.Popen(umask=…)`` takes it."""
+    """Returns the umask that this process was started with, or −1 if that is in force, as
+    ``subprocess.Popen(umask=…)`` takes it."""
     return -1 if _given is None else _given
 
 
 def share(made: str | int, most: int = 0o777) -> None:
-    """Give a file (or its descriptor) or a directory that we have just made the mode that it would have by ``given``.
+    """Gives a file (or its descriptor) or a directory that this process has just made the mode that it would
+    have by ``given``.
 
-    ``most``: the bits that it may get (of these a file is never given the executable ones).
-    Whatever the file system itself has let others do, by a default ACL say, stays as it is. Never raises.
+    ``most`` are the bits that it may get (of these a file is never given the executable ones). Permissions
+    that the file system itself has granted to others, for example by a default ACL, stay as they are. Never
+    raises.
     """
     if _given is None:
         return
@@ -67,7 +75,8 @@ def share(made: str | int, most: int = 0o777) -> None:
 
 
 def make_shared_directories(path: str, most: int = 0o777) -> None:
-    """``path`` and what is missing above it, each with the mode by ``given`` and ``most``. Raises OSError."""
+    """Makes ``path`` and what is missing above it, each with the mode by ``given`` and ``most``. Raises
+    OSError."""
     above = os.path.dirname(path)
     if above != path and not os.path.exists(above):
         make_shared_directories(above, most)
@@ -75,7 +84,7 @@ def make_shared_directories(path: str, most: int = 0o777) -> None:
 
 
 def make_shared_directory(path: str, most: int = 0o777) -> None:
-    """``path`` itself, if it is missing, and nothing above it. Raises OSError."""
+    """Makes ``path`` itself, if it is missing, and nothing above it. Raises OSError."""
     try:
         os.mkdir(path, most)
     except FileExistsError:

@@ -1,15 +1,18 @@
-"""The ZooKeeper client: reads, guarded multis, watches and one session, with bounded waits and honest outcomes.
+"""Is the ZooKeeper client: reads, guarded multis, watches and one session, with bounded waits and exact
+outcomes.
 
-Called by ``registry``, ``coord``, the daemon and the shim (which it must keep small: stdlib and a part of kazoo). It
-never retries a request, never queues one for later, and never goes on with another session: what to do about a failure
-is its caller's decision.
+``registry``, ``coord``, the daemon and the shim (which it must keep small: stdlib and a part of kazoo) call
+it. It never retries a request, never queues one for later, and never goes on with another session: its caller
+decides how to handle a failure.
 
-What a failed write means, strictly: ``NotSent`` – no byte of it left or the server refused to look at it, it has had no
-effect and will have none; ``GuardFailed`` – rejected as a whole; ``OutcomeUnknown`` – anything else, also a session
-that ended meanwhile. On the *same* session a ``sync`` and a read settle an unknown outcome, also after a reconnect,
-because ZooKeeper rejects what an old connection delivers after the session has moved; else close the old session first
-(``close_session``). What an answer does not prove: a node that is cut off from the quorum answers reads for seconds,
-and a committed write does not lengthen the session (protocol §7.1).
+The errors of a write mean strictly this. ``NotSent`` means that no byte of it left or that the server refused
+to process it: it has had no effect and will have none. ``GuardFailed`` means that it was rejected as a whole.
+``OutcomeUnknown`` means anything else, also that the session ended meanwhile. On the *same* session a
+``sync`` and a read resolve an unknown outcome, also after a reconnect, because ZooKeeper rejects what an old
+connection delivers after the session has moved. On another session they do so only after the old one was
+closed (``close_session``). An answer proves neither a quorum nor a longer session: a server that is cut off
+from the quorum answers reads for seconds, and a committed write does not lengthen the session (protocol
+§7.1).
 """
 
 from __future__ import annotations
@@ -54,12 +57,14 @@ _DEFAULT_PORT = 2181
 
 
 class ZooClient:
-    """One session with the ensemble ``hosts`` (``h1:p1,h2:p2``); once LOST or CLOSED, make another client.
+    """Holds one session with the ensemble ``hosts`` (``h1:p1,h2:p2``); once it is LOST or CLOSED, make
+    another client.
 
-    ``on_link`` (called on each change of ``link``), watches and ``done`` callbacks run in the connection thread: they
-    may set events and use the ``_async`` methods; what would block there is refused (RuntimeError). Watches are hints:
-    each fires at most once, also when the connection is lost, for then ZooKeeper forgets it.
-    ``resume``: id and password of a session to take over. Thread safe. No TLS, no authentication.
+    ``on_link`` (called on each change of ``link``), watches and ``done`` callbacks run in the connection
+    thread (``done`` of a request that is refused at once, in the caller's): they may set events and use the
+    ``_async`` methods; a call that would block there is refused (RuntimeError). Watches are hints: each fires
+    at most once, also when the connection is lost, for then ZooKeeper forgets it. ``resume`` is the id and
+    the password of a session to take over. The client is thread-safe. It has no TLS and no authentication.
     """
 
     def __init__(
@@ -81,11 +86,13 @@ class ZooClient:
     # -- the session -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Connect in the background, for ever, at most about a second between two rounds. Never blocks."""
+        """Connects in the background, for ever, with at most about a second between two rounds. Never
+        blocks."""
         self._session.start()
 
     def wait_connected(self, timeout_s: float) -> None:
-        """Raises Unreachable (after ``timeout_s``, or at once if this client can never connect again), AccessDenied."""
+        """Waits for the connection. Raises Unreachable (after ``timeout_s``, or at once if this client can
+        never connect again), AccessDenied."""
         link = self._session.wait(timeout_s)
         if link is Link.CONNECTED:
             return
@@ -98,7 +105,8 @@ class ZooClient:
         raise Unreachable(f"the session with ZooKeeper at {self._hosts} is {link}")
 
     def close(self, timeout_s: float = 2.0) -> bool:
-        """End the session and this client, within ``timeout_s``. True if the session is known to be gone."""
+        """Ends the session and this client, within ``timeout_s``. Returns True if the session is known to be
+        gone."""
         return self._session.close(timeout_s)
 
     @property
@@ -107,60 +115,69 @@ class ZooClient:
 
     @property
     def session(self) -> Session | None:
-        """The session, also after it was lost; None before it was granted."""
+        """Returns the session, also after it was lost; None before it was granted."""
         return self._session.session
 
     @property
     def connections(self) -> int:
-        """How many there were so far: the number of the present one, or of the latest."""
+        """Returns how many connections there were so far, which is the number of the present or latest
+        one."""
         return self._session.connections
 
     @property
     def last_success_at_s(self) -> float:
-        """BOOTTIME of *sending* the last request that was answered, connecting included; 0.0 if there was none."""
+        """Returns the BOOTTIME of *sending* the last request that was answered, connecting included; 0.0 if
+        there was none."""
         return self._session.last_success_at_s
 
     @property
     def last_zxid(self) -> int:
-        """The zxid that the latest answer to this client carried; 0 before the first."""
+        """Returns the zxid that the latest answer to this client carried; 0 before the first."""
         return self._session.answered_zxid
 
     # -- reads -----------------------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """What is read next is at least as new as all that was committed before. Raises Unreachable."""
+        """Makes sure that what is read next is at least as new as all that was committed before. Raises
+        Unreachable."""
         self._ask_and_wait(kazoo.Sync("/"), "sync", nothing_of)
 
     def read(self, path: str, watch: Callable[[], None] | None = None) -> Node | None:
-        """The node, or None if ZooKeeper said that there is none (then the watch is not set: see ``watch_exists``)."""
+        """Returns the node, or None if ZooKeeper answered that there is none (then the watch is not set: see
+        ``watch_exists``)."""
         return self._ask_and_wait(kazoo.GetData(path, watch), path, node_of)
 
     def watch_exists(self, path: str, watch: Callable[[], None]) -> Node | None:
-        """As ``read``, but ``watch`` is set in any case and also fires when the node is created."""
+        """Does as ``read``, but ``watch`` is set in any case and also fires when the node is created."""
         self._ask_and_wait(kazoo.Exists(path, watch), path, nothing_of)
         return self.read(path)
 
     def children(self, path: str, watch: Callable[[], None] | None = None) -> tuple[str, ...] | None:
-        """Names (unsorted) of the children; None if ``path`` itself is absent. Raises Unreachable."""
+        """Returns the names (unsorted) of the children; None if ``path`` itself is absent. Raises
+        Unreachable."""
         return self._ask_and_wait(kazoo.GetChildren(path, watch), path, children_of)
 
     def read_many(self, paths: Sequence[str]) -> Reads:
-        """All ``paths``, in order, without waiting for one answer before the next question. Raises Unreachable."""
+        """Reads all ``paths``, in order, without waiting for one answer before the next request. Raises
+        Unreachable."""
         batch = _Batch(self, paths)
         return self._wait(batch.start, "reads", Unreachable, batch.answered)
 
     def read_many_async(self, paths: Sequence[str], done: Callable[[Reads | SupervisorError], None]) -> None:
-        """As ``read_many``; ``done`` is called exactly once, within the request time of the last answer."""
+        """Does as ``read_many``; ``done`` is called exactly once, within the request time of the last
+        answer."""
         _Batch(self, paths).start(done)
 
     # -- writes ----------------------------------------------------------------------------------------------------
 
     def commit(self, tx: Transaction, connection: int | None = None) -> Committed:
-        """Apply ``tx`` as a whole. Raises GuardFailed, NotSent, OutcomeUnknown, AccessDenied, InvalidInput (too large).
+        """Applies ``tx`` as a whole. Raises GuardFailed, NotSent, OutcomeUnknown, AccessDenied, InvalidInput
+        (too large).
 
-        ``connection``: it is sent on that one (they are numbered from 1) or not at all.
+        With ``connection`` it is sent on the connection of that number (the first is 1) or not at all.
 
-        Of a guarded multi nothing was applied when it raises GuardFailed, NotSent, AccessDenied or InvalidInput.
+        When it raises GuardFailed, NotSent, AccessDenied or InvalidInput, nothing of a guarded multi was
+        applied.
         """
 
         def start(done: Callable[[Committed | SupervisorError], None]) -> None:
@@ -174,7 +191,8 @@ class ZooClient:
         done: Callable[[Committed | SupervisorError], None],
         connection: int | None = None,
     ) -> None:
-        """As ``commit``; ``done`` is called exactly once, at the latest when the request time is over."""
+        """Does as ``commit``; ``done`` is called exactly once, at the latest when the request time is
+        over."""
         if not tx.ops:
             done(InvalidInput(f"the transaction {tx.what} has no operations"))
             return
@@ -191,7 +209,8 @@ class ZooClient:
         done: Callable[[T | SupervisorError], None],
         connection: int | None = None,
     ) -> None:
-        """Send ``request``; ``done`` gets what ``read_reply`` makes of the answer, or the SupervisorError it raises."""
+        """Sends ``request``; ``done`` gets what ``read_reply`` makes of the answer, or the SupervisorError
+        that it raises."""
 
         def resolve(reply: Reply) -> None:
             try:
@@ -227,9 +246,10 @@ class ZooClient:
         too_late: type[SupervisorError],
         answered: Callable[[], int] = lambda: 0,
     ) -> T:
-        """The result of an asynchronous call. Its session settles it in time; the limit here is for one that hangs.
+        """Returns the result of an asynchronous call. Its session resolves it in time; the limit here is for
+        a session that hangs.
 
-        ``answered``: how many parts of it were answered so far; while that grows it may take longer.
+        ``answered`` returns how many parts of it were answered so far; while that grows it may take longer.
         """
         self._session.refuse_own_thread()
         results: list[T | SupervisorError] = []
@@ -252,9 +272,10 @@ class ZooClient:
 
 
 class _Batch:
-    """One ``read_many``: at most READ_WINDOW questions under way; ends with the first failure or the last answer.
+    """Carries out one ``read_many``, with at most READ_WINDOW reads under way; it ends with the first failure
+    or the last answer.
 
-    A server older than 3.6 takes them one by one only; the client remembers that.
+    A server older than 3.6 takes only one read per request; the client remembers that.
     """
 
     def __init__(self, client: ZooClient, paths: Sequence[str]) -> None:
@@ -299,7 +320,7 @@ class _Batch:
         return reply.heard_at_s
 
     def _read_chunk(self, what: str, begin: int, reply: Reply) -> float | None:
-        """None: the server does not know such requests."""
+        """Stores the answer to one chunk. Returns None if the server does not know such requests."""
         if isinstance(reply.error, kazoo.errors.UnimplementedError):
             return None
         self._store(begin, read_of(what, partial(nodes_of, what), reply), reply)
@@ -333,7 +354,7 @@ class _Batch:
             done(result)
 
     def _begin_again(self) -> None:
-        """One by one. Answers to other chunks of this batch come to nothing."""
+        """Begins again with one read per request. Answers to other chunks of this batch are ignored."""
         with self._lock:
             done, self._done = self._done, None
         self._client._reads_one_by_one = True
@@ -342,10 +363,11 @@ class _Batch:
 
 
 def close_session(hosts: str, session_id: int, password: bytes, timeout_s: float) -> None:
-    """Close somebody's session (the session closer's work; settling what a lost session wrote). Fine if it is gone already.
+    """Closes a session of any process, for the session closer and to resolve what a lost session wrote. It
+    may be gone already.
 
-    After this returns nothing of that session can be applied any more. A wrong password is reported by ZooKeeper like a
-    session that is gone. Raises Unreachable if it could not be done within ``timeout_s``.
+    After this returns nothing of that session can be applied any more. ZooKeeper reports a wrong password
+    like a session that is gone. Raises Unreachable if it could not be done within ``timeout_s``.
     """
     deadline_at_s = boottime_s() + timeout_s
     client = ZooClient(hosts, 10.0, request_timeout_s=timeout_s, resume=(session_id, password))
@@ -365,7 +387,7 @@ def close_session(hosts: str, session_id: int, password: bytes, timeout_s: float
 
 
 def parse_hosts(hosts: str) -> list[tuple[str, int]]:
-    """``h1:2181,[::1]:2182,h3`` as (host, port) pairs. Raises InvalidInput."""
+    """Returns ``h1:2181,[::1]:2182,h3`` as (host, port) pairs. Raises InvalidInput."""
     found = []
     for part in hosts.split(","):
         host, colon, port = part.strip().rpartition(":")

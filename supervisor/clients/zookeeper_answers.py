@@ -1,6 +1,7 @@
-"""What ZooKeeper's answers mean, in our words and our errors. Pure: no connection, no waiting.
+"""Translates ZooKeeper's answers into values and errors of the supervisor. It is pure: it has no connection
+and never waits.
 
-Called by ``zookeeper`` only; the one place that knows kazoo's exceptions.
+Only ``zookeeper`` calls it; no other module translates kazoo's exceptions.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def request_of(op: Op) -> Any:
 
 
 def outcome_of(tx: Transaction, reply: Reply) -> Committed:
-    """What became of ``tx``. A multi that was rejected is answered with one result per operation, not with an error."""
+    """Returns the outcome of ``tx``, or raises its error. A multi that was rejected is answered with one
+    result per operation, not with an error."""
     error = reply.error
     if error is None and len(reply.value) == len(tx.ops):
         for index, (op, result) in enumerate(zip(tx.ops, reply.value, strict=True)):
@@ -108,7 +110,8 @@ def _version_after(op: Op, result: Any) -> int | None:
 
 
 def read_of(what: str, read_reply: Callable[[Reply], T], reply: Reply) -> T:
-    """``read_reply`` of a reply that is an answer; an absent node is one. Raises what it is else."""
+    """Returns what ``read_reply`` makes of a reply that is an answer, which an absent node is too. Otherwise
+    raises the error that the reply means."""
     error = reply.error
     if error is None or isinstance(error, kazoo.errors.NoNodeError):
         return read_reply(reply)
@@ -122,7 +125,7 @@ def read_of(what: str, read_reply: Callable[[Reply], T], reply: Reply) -> T:
 
 
 def nothing_of(_reply: Reply) -> None:
-    """An answer of which only the arrival matters."""
+    """Ignores the content of an answer of which only the arrival matters."""
 
 
 def node_of(reply: Reply) -> Node | None:
@@ -143,7 +146,7 @@ def node_of(reply: Reply) -> Node | None:
 
 
 def nodes_of(what: str, reply: Reply) -> list[Node | None]:
-    """Of many reads in one request. Raises for the first of them that is no answer."""
+    """Returns the nodes of many reads in one request. Raises for the first of them that is no answer."""
     if reply.error is not None:
         raise Unreachable(f"ZooKeeper did not answer {what}: {_name(reply.error)}")
     for found in reply.value:

@@ -1,7 +1,8 @@
-"""Looks at each ZooKeeper server, and tries a session out. For ``doctor``; nothing that it makes stays.
+"""Probes each ZooKeeper server, and tries a session out. ``doctor`` uses it; nothing that it creates stays.
 
-A server is asked with ``srvr``, the one four-letter word that is allowed by default since 3.5; one that refuses it is
-tried with a session of its own. Bounded; nothing is raised but what is said.
+A server is asked with ``srvr``, the one four-letter word that is allowed by default since 3.5; one that
+refuses it is tried with a session of its own. Everything is bounded, and raises nothing but what its
+docstring says.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ ROUNDS = 15
 
 @dataclass(frozen=True, slots=True)
 class ServerProbe:
-    """One server. ``error``: why it cannot be reached; ``mode``: ``leader follower observer standalone read-only``, or
-    None: it has no quorum (``serving`` False), or does not tell. ``version``: like ``3.9.5``, None if it does not tell."""
+    """Holds what was learnt of one server. ``error`` says why it cannot be reached. ``mode`` is ``leader
+    follower observer standalone read-only``, or None if it has no quorum (then ``serving`` is False) or does
+    not say. ``version`` is like ``3.9.5``, or None if it does not say."""
 
     address: str
     serving: bool
@@ -38,14 +40,15 @@ class ServerProbe:
 
 
 def probe_servers(hosts: str, within_s: float = SERVER_S) -> tuple[ServerProbe, ...]:
-    """Every server of ``hosts``, side by side, in order. ``within_s``: of each answer of a server."""
+    """Probes every server of ``hosts``, in parallel, and returns the results in order. ``within_s`` bounds
+    each answer of a server."""
     addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in parse_hosts(hosts)]
     with Pool(max(1, len(addresses)), "zookeeper-look") as pool:
         return tuple(pool.map(partial(probe_server, within_s=within_s), addresses))
 
 
 def probe_server(address: str, within_s: float = SERVER_S) -> ServerProbe:
-    """Never raises."""
+    """Probes one server. Never raises."""
     host, _, port = address.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     try:
@@ -60,7 +63,7 @@ def probe_server(address: str, within_s: float = SERVER_S) -> ServerProbe:
 
 
 def read_srvr(address: str, answer: str) -> ServerProbe | None:
-    """What the answer to ``srvr`` says; None if the word is not allowed there."""
+    """Returns what the answer to ``srvr`` says; None if the word is not allowed there."""
     version = re.search(r"version: (\d+\.\d+\.\d+)", answer)
     mode = re.search(r"^Mode: (\S+)", answer, re.MULTILINE)
     version_text = version[1] if version else None
@@ -97,7 +100,7 @@ def _why(error: OSError, within_s: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Of ``sync`` and a read after it, in milliseconds."""
+    """Holds the times of ``sync`` and a read after it, in milliseconds."""
 
     min_ms: float
     median_ms: float
@@ -105,7 +108,7 @@ class Latency:
 
 
 def measure(client: ZooClient, path: str, rounds: int = ROUNDS) -> Latency:
-    """Raises Unreachable."""
+    """Measures ``rounds`` times a ``sync`` and a read of ``path``. Raises Unreachable."""
     times = []
     for _ in range(rounds):
         began_at_s = time.monotonic()
@@ -119,7 +122,8 @@ def measure(client: ZooClient, path: str, rounds: int = ROUNDS) -> Latency:
 
 @dataclass(frozen=True, slots=True)
 class WriteTrial:
-    """``parent``: where an ephemeral znode was tried. ``skew_s``: how far ZooKeeper's clock is ahead of ours."""
+    """Holds the outcome of ``try_write``. ``parent`` is where an ephemeral znode was tried. ``skew_s`` is how
+    far ZooKeeper's clock is ahead of this host's."""
 
     parent: str
     error: Complaint = Complaint()
@@ -127,9 +131,9 @@ class WriteTrial:
 
 
 def try_write(client: ZooClient, root: str) -> WriteTrial:
-    """Create, read and delete an ephemeral znode at the nearest ancestor of ``root`` that exists (or there).
+    """Creates, reads and deletes an ephemeral znode at ``root``, or at its nearest ancestor that exists.
 
-    Raises Unreachable; what ZooKeeper refuses is in the answer.
+    Raises Unreachable; what ZooKeeper refuses is in the result.
     """
     parent = root
     try:
@@ -154,7 +158,8 @@ def try_write(client: ZooClient, root: str) -> WriteTrial:
 
 
 def same_machine(addresses: Sequence[str]) -> tuple[str, ...]:
-    """Those of ``addresses`` (host:port) that resolve to an address and port that another one has already."""
+    """Returns those of ``addresses`` (host:port) that resolve to an address and port that another one has
+    already."""
     seen: set[tuple[str, int]] = set()
     doubled = []
     for address in addresses:

@@ -1,7 +1,9 @@
-"""Many reads in one request (ZooKeeper's multiRead, since 3.6): kazoo has none, and pays its price per request.
+"""Puts many reads into one request (ZooKeeper's multiRead, since 3.6), which kazoo does not have; its cost is
+per request.
 
-Called by ``zookeeper.read_many``. A view of 10,000 jobs takes 30,000 reads; one by one they cost four times as much. Each
-read is answered for itself, as if it had been asked alone. An older server says that it does not know the request.
+``zookeeper.read_many`` uses it. A view of 10,000 jobs takes 30,000 reads; one by one they cost four times as
+much. Each read is answered for itself, as if it had been sent alone. An older server answers that it does not
+know the request.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ _NO_NODE = -101
 
 
 class MultiRead:
-    """A request as kazoo's connection wants it; the answer is a list of nodes (None: absent) and errors, in order."""
+    """Is a request in the form that kazoo's connection takes. The answer is a list of nodes (None for an
+    absent one) and errors, in the order of ``paths``."""
 
     type = 22
 

@@ -1,18 +1,20 @@
-"""One ZooKeeper session over kazoo's connection handler: what is sent, when it is refused, how it ends.
+"""Runs one ZooKeeper session over kazoo's connection handler: it decides what is sent, when it is refused and
+how the session ends.
 
-Called by ``zookeeper.ZooClient`` only. kazoo does the wire format, reconnecting and pings; ``kazoo.client`` is not
-used, because most of what it adds would have to be undone. This module never retries a request, never makes a second
-session, and never queues a request for later:
+``zookeeper.ZooClient`` calls it, and ``kazoo_connection`` calls back. kazoo does the wire format,
+reconnecting and pings; ``kazoo.client`` is not used, because most of what it adds would have to be undone.
+This module never retries a request, never makes a second session, and never queues a request for later:
 
-* A request is taken only while connected, and leaves at once or not at all: kazoo would queue it, give up on it, and
-  carry it out seconds later, on reconnecting. Whether its first byte may have left is known of every request, so
-  "refused" and "outcome unknown" are never mixed up.
-* A request without an answer for ``request_timeout_s`` ends the *connection*, if nothing at all was heard meanwhile:
-  answers come in order, so whatever comes after it hangs too. The session lives on, at another node. (Pings don't see
-  it: kazoo sends none while requests are being sent.)
-* A lost session is lost for good: the thread ends. kazoo would go on with a new session within 14 ms, unnoticed.
-* One thread. Answers, watches and ``on_link`` run in it: they may set events and send further requests; what blocks
-  there costs the session.
+* A request is taken only while connected, and leaves at once or not at all: kazoo would queue it, give up on
+  it, and carry it out seconds later, on reconnecting. Whether its first byte may have left is known of every
+  request, so "refused" and "outcome unknown" are never mixed up.
+* A request without an answer for ``request_timeout_s`` ends the *connection*, if nothing at all was received
+  meanwhile: answers come in order, so every later request hangs too. The session lives on, at another server.
+  (Pings don't detect this: kazoo sends none while requests are being sent.)
+* A lost session is lost for good: the thread ends. kazoo would go on with a new session within 14 ms,
+  unnoticed.
+* There is one thread. Answers, watches and ``on_link`` run in it: they may set events and send further
+  requests; a call that blocks there costs the session.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ QUEUE_MAX = 10_000
 
 
 class Link(StrEnum):
-    """``LOST`` and ``CLOSED`` are final: make a new client. ``SUSPENDED``: not connected now, the session may live."""
+    """Says how the client is connected. ``LOST`` and ``CLOSED`` are final: make a new client. While
+    ``SUSPENDED``, it is not connected, but the session may live."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -53,7 +56,8 @@ class Link(StrEnum):
 
 @dataclass(frozen=True)
 class Session:
-    """A session as granted; ``timeout_s`` is the negotiated one. Who has id and password can resume or close it."""
+    """Holds a session as granted; ``timeout_s`` is the negotiated one. Any process that has id and password
+    can resume or close it."""
 
     id: int
     password: bytes = field(repr=False)
@@ -61,7 +65,8 @@ class Session:
 
 
 class Unanswered(Exception):
-    """There is no answer and there will be none. ``sent`` False: no byte of the request has left, and none will."""
+    """Means that there is no answer and there will be none. If ``sent`` is False, no byte of the request has
+    left, and none will."""
 
     def __init__(self, reason: str, *, sent: bool) -> None:
         super().__init__(reason)
@@ -69,9 +74,10 @@ class Unanswered(Exception):
 
 
 class Reply:
-    """Where the answer to one request goes. ``then`` is called exactly once; times are CLOCK_BOOTTIME seconds.
+    """Receives the answer to one request. ``then`` is called exactly once; times are CLOCK_BOOTTIME seconds.
 
-    ``set`` and ``set_exception`` are what kazoo calls, in the connection thread like everything that settles a reply.
+    kazoo calls ``set`` and ``set_exception``, in the connection thread. Everything else that resolves a reply
+    runs there too, except a refusal by ``submit``.
     """
 
     __slots__ = (
@@ -108,9 +114,11 @@ class Reply:
 
 
 class SessionLink:
-    """The ``client`` that kazoo's ConnectionHandler works for; attributes with kazoo's names are its contract.
+    """Is the ``client`` that kazoo's ConnectionHandler works for; attributes with kazoo's names are its
+    contract.
 
-    ``hosts``: (host, port) pairs. ``resume``: id and password of a session to take over instead of making one.
+    ``hosts`` are (host, port) pairs. ``resume`` is the id and the password of a session to take over instead
+    of making one.
     """
 
     def __init__(
@@ -162,7 +170,7 @@ class SessionLink:
     # -- what the client does --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the thread; connects for ever, with pauses of at most about a second."""
+        """Starts the thread, which connects for ever, with pauses of at most about a second."""
         with self._changed:
             if self._thread_id is not None or self._stopped.is_set():
                 return
@@ -172,21 +180,24 @@ class SessionLink:
             self._connection._read_sock.setblocking(False)
 
     def wait(self, timeout_s: float) -> Link:
-        """The link after at most ``timeout_s``; returns earlier as soon as it is anything but SUSPENDED."""
+        """Returns the link after at most ``timeout_s``, and earlier as soon as it is anything but
+        SUSPENDED."""
         self.refuse_own_thread()
         with self._changed:
             self._changed.wait_for(lambda: self.link is not Link.SUSPENDED, timeout_s)
             return self.link
 
     def refuse_own_thread(self) -> None:
-        """A blocking call from a callback would wait for itself."""
+        """Raises RuntimeError in the connection thread: a blocking call from a callback would wait for
+        itself."""
         if threading.get_ident() == self._thread_id:
             raise RuntimeError("a callback of the ZooKeeper session must not call anything that blocks")
 
     def submit(self, request: Any, frame: bytes, reply: Reply, connection: int | None = None) -> None:
-        """Send now. Raises Unanswered(sent=False) when there is no connection: nothing is kept for later.
+        """Sends the request now. Raises Unanswered(sent=False) when there is no connection: nothing is kept
+        for later.
 
-        ``connection``: only on the one with this number.
+        With ``connection`` it is sent only on the connection of that number.
         """
         with self._changed:
             if self.link is not Link.CONNECTED or self._closing:
@@ -201,7 +212,8 @@ class SessionLink:
             self._wake()
 
     def close(self, timeout_s: float) -> bool:
-        """Close the session if that is possible in time; in any case this end of it is gone after ``timeout_s``."""
+        """Closes the session if that is possible in time, and returns whether the session is known to be
+        gone; in any case this client has ended after ``timeout_s``."""
         self.refuse_own_thread()
         with self._changed:
             self._closing = True
@@ -215,7 +227,8 @@ class SessionLink:
         return in_time
 
     def _abandon(self) -> None:
-        """Leave at once. The thread settles what is outstanding, and ends; the session runs out by itself."""
+        """Leaves at once. The thread resolves what is outstanding, and ends; the session expires by
+        itself."""
         self._stopped.set()
         self._move_to(Link.CLOSED)
         sock = self._connection._socket
@@ -248,7 +261,7 @@ class SessionLink:
         return path
 
     def _session_callback(self, state: str) -> None:
-        """Every change of state comes through here, from kazoo."""
+        """Handles every change of state, which kazoo reports here."""
         if state == KeeperState.CONNECTED_RO:
             raise ConnectionDropped("the node has no quorum and offered read-only service")
         with self._changed:
@@ -266,7 +279,8 @@ class SessionLink:
             self._drain("the ZooKeeper session has ended")
 
     def granted(self, asked_s: float, connect: Any, granted: Any) -> None:
-        """The server's answer to Connect. Raises SessionExpiredError for another session than the one asked for."""
+        """Handles the server's answer to Connect. Raises SessionExpiredError for another session than the one
+        asked for."""
         if granted.time_out <= 0:
             return  # kazoo sees to it
         if self._session_id and granted.session_id != connect.session_id:
@@ -301,7 +315,8 @@ class SessionLink:
             run_callback(watch)
 
     def take_waiting(self) -> Iterator[tuple[bytes, Any, Reply | None]]:
-        """What is to be sent now, in order. A request that waited longer than its time is dropped here, unsent."""
+        """Yields what is to be sent now, in order. A request that waited longer than its time is dropped
+        here, unsent."""
         while True:
             with self._changed:
                 if not self._waiting:
@@ -316,7 +331,8 @@ class SessionLink:
         return bool(self._waiting)
 
     def answered(self, reply: Reply) -> None:
-        """A reply was read. ``sent_at_s`` of the newest one so answered is what the caller's own deadlines count from."""
+        """Notes that a reply was read. The caller's own deadlines count from the ``sent_at_s`` of the newest
+        request that was answered."""
         self.last_success_at_s = max(self.last_success_at_s, reply.sent_at_s)
 
     def next_deadline_at_s(self) -> float | None:
@@ -326,7 +342,8 @@ class SessionLink:
         return None
 
     def resolve_overdue(self) -> None:
-        """Settle what has waited too long. Raises ConnectionDropped when nothing was heard since it was sent."""
+        """Resolves what has waited too long. Raises ConnectionDropped when nothing was received since it was
+        sent."""
         now_s, reason = boottime_s(), f"no answer within {self.request_timeout_s:g} s"
         first_s = self.next_deadline_at_s()
         if first_s is None or first_s > now_s:
@@ -339,7 +356,7 @@ class SessionLink:
             reply.set_exception(Unanswered(reason, sent=True))
 
     def timeout_s(self) -> float:
-        """The session time: as negotiated, or as asked for."""
+        """Returns the session time: as negotiated, or as asked for."""
         return self.session.timeout_s if self.session is not None else self._session_timeout / 1000.0
 
     def ping_is_out(self) -> bool:
@@ -350,5 +367,5 @@ class SessionLink:
 
 
 def _frame(request: Any) -> bytes:
-    """Type and body of a request as on the wire, without length and xid."""
+    """Returns type and body of a request as on the wire, without length and xid."""
     return bytes(int_struct.pack(request.type) + request.serialize())

@@ -80,7 +80,7 @@ class Daemon:
 
 
 class ProcessEnded(NamedTuple):
-    """``log_tail``: the end of its log."""
+    """Says which process has ended. ``log_tail`` is the end of its log."""
 
     what: str
     log_tail: str

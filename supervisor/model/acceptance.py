@@ -1,5 +1,6 @@
-"""Says how long an accepted restore holds every start back, and in which sentence. Pure; used by ``plan`` and
-``status``."""
+"""Computes how long an accepted restore holds every start back, and makes the sentence that says so. It is
+pure; ``plan`` and ``status`` use it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from supervisor.model.seen import Found, Unreadable
 
 
 def wait_of_s(acceptance: Acceptance) -> float:
-    """Returns the full wait of the longest lease in the store, in seconds. A value that no spec can have was
-    not written by a supervisor: the cap is used then."""
+    """Returns the full wait of the longest lease in the store. A wait that no spec can lead to was not
+    written by this software: the cap is returned then.
+    """
     believable = full_wait_s(LEASE_MIN_S) <= acceptance.wait_s <= full_wait_s(LEASE_MAX_S)
     return acceptance.wait_s if believable else full_wait_s(LEASE_MAX_S)
 

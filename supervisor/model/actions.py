@@ -108,7 +108,8 @@ Action: TypeAlias = Assign | Unassign | Drain | Revoke | Bury | Conclude | Suspe
 @dataclass(frozen=True, slots=True)
 class Note:
     """Says why nothing is done about a job now. ``wait_s`` is the number of seconds until the plan would
-    differ by time alone, if that is known."""
+    differ by time alone, if that is known.
+    """
 
     name: str
     why: str
@@ -131,9 +132,9 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Holds the actions, at most one per name. ``notes`` says why the others wait.
+    """Holds at most one action per name. ``notes`` say why the other jobs wait.
 
-    ``waited_out`` is set when the wait after this acceptance of a restored registry is over, which is to be
+    ``waited_out`` is the acceptance of a restored registry after which the wait is over, which is to be
     recorded.
     """
 

@@ -1,12 +1,12 @@
-"""Says what a value of a persisted record may be, beside its type. The bounds stand in the type of the field;
-``records.codec`` enforces them.
+"""Defines what a value of a persisted record may be, beside its type: the type of the field says it,
+``records.codec`` enforces it.
 
 A record is written by a shim, a command or a version of the software that is not this one, or by hand. A
-number without a limit makes arithmetic raise wherever it is used, and a name with a slash in it leads a path
-out of its directory. So a value out of its bounds makes the record ``Corrupt``, which is the trouble of its
-own job (I9). The bounds are far beyond anything that is written in earnest, because an ownership that cannot
-be believed stops its driver. A number without bounds of its own is within those of a signed 64-bit integer,
-or finite and below 10^18. Standard library only: a shim imports this.
+number without a bound makes arithmetic raise wherever it is met, and a name with a slash in it leads a path
+out of its directory. So a record with a value out of its bounds is no record at all: it is ``Corrupt``, and
+affects only its own job (I9). The bounds are far beyond whatever is written in earnest, because an ownership
+that can't be believed stops its driver. A number without bounds of its own is within those of a signed 64-bit
+integer, or finite and below 10^18. The module imports the standard library only, because a shim imports it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ _UID: Final = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _SUPERVISOR: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,126}"
 
 JobName: TypeAlias = Annotated[str, Like(re.compile(_NAME))]
-"""It has the form of ``spec.fields.Name``, because it is a directory of logs, a part of keys in the store,
-and a path in ZooKeeper."""
+"""It has the form of ``spec.fields.Name``: it is a directory of logs, a part of keys in the store, and a path
+in ZooKeeper.
+"""
 Uid: TypeAlias = Annotated[str, Like(re.compile(_UID))]
 """With the number of the attempt it is the name of a run directory."""
 SupervisorId: TypeAlias = Annotated[str, Like(re.compile(_SUPERVISOR))]

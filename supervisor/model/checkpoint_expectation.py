@@ -18,13 +18,13 @@ from supervisor.errors import InvalidInput
 from supervisor.model.location import digest
 
 QUERIES_MAX: Final = 8
-"""It bounds all pairs, those about other locations included: a lease has no room for more."""
+"""This many queries are kept in all, those at other locations included: a lease has no room for more."""
 PLACE_CHARS: Final = 16
 BATCH_DIGITS_MAX: Final = 19
 
 
 class SeenQuery(NamedTuple):
-    """Names a query. ``batch_id`` is the newest batch that was seen committed."""
+    """Names a query; ``batch_id`` is the newest batch that was seen committed."""
 
     id: str
     batch_id: int
@@ -68,13 +68,14 @@ def queries_of(remembered: CheckpointExpectation | None) -> tuple[SeenQuery, ...
 
 def query_ids_at(remembered: CheckpointExpectation | None, place: str) -> frozenset[str]:
     """Returns the ids of the queries that were seen to commit batches at ``place``, now or before, as far as
-    they are still known."""
+    they are still known.
+    """
     pairs = _by_place(None, remembered).get(place, ())
     return frozenset(query.id for query in queries_of(CheckpointExpectation(place, pairs)))
 
 
 def pairs_of(seen: Iterable[SeenQuery]) -> tuple[str, ...]:
-    """Returns the pairs for a record, as in ``CheckpointExpectation.queries``."""
+    """Returns ``seen`` in the form of ``CheckpointExpectation.queries``, for a record."""
     return with_batches(CheckpointExpectation(""), seen).queries
 
 
@@ -133,8 +134,8 @@ def moved_to(
     """Returns what a start has to find at ``location`` once a checkpoint with the queries ``seen`` was copied
     there for the job.
 
-    What was known of that place before is void, because it is another checkpoint now. ``newest`` and
-    ``older`` are as in ``to_be_expected``.
+    What was known of that place before is void: it is another checkpoint now. ``newest`` and ``older`` are as
+    above.
     """
     return _with_others(
         with_batches(CheckpointExpectation(place_of(location)), seen), _by_place(newest, older)
@@ -143,7 +144,8 @@ def moved_to(
 
 def forgotten(remembered: CheckpointExpectation | None, location: str) -> CheckpointExpectation | None:
     """Returns ``remembered`` without the checkpoint at ``location``, which was deleted because its job asked
-    for it."""
+    for it.
+    """
     place = place_of(location)
     if remembered is None or place not in places_of(remembered):
         return remembered
@@ -160,7 +162,9 @@ def _told_by(remembered: CheckpointExpectation | None) -> frozenset[str]:
 def _by_place(
     newest: CheckpointExpectation | None, older: CheckpointExpectation | None
 ) -> dict[str, tuple[str, ...]]:
-    """Returns the pairs by place, the latest place first. If both know a place, the newest is right."""
+    """Groups the texts of the queries by place, the latest place first. If both know a place, the newest is
+    right.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for each in (newest, older):
         if each is None:

@@ -1,6 +1,6 @@
-"""Says which checkpoint locations may be deleted with everything below them. Pure.
+"""Says which checkpoint locations may be deleted with all that is below them. It is pure.
 
-It is asked at submit (a spec with ``checkpoint_on_cancel: delete``) and again by the leader before it
+It is called at submit (for a spec with ``checkpoint_on_cancel: delete``) and again by the leader before it
 deletes.
 """
 
@@ -39,5 +39,5 @@ def why_not_deletable(location: str | None, store: str | None = None) -> str | N
 
 
 def holds_savepoints(key: str) -> bool:
-    """Returns whether it, or a directory above it, is one of savepoints."""
+    """Returns whether ``key``, or a directory above it, is a directory of savepoints."""
     return any(part.endswith(BESIDE) for part in key.split("/"))

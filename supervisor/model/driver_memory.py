@@ -1,10 +1,10 @@
-"""Decides how much memory the next attempt of a job gets: as its spec says, or more after it ran out
+"""Computes how much memory the next attempt of a job gets: as its spec says, or more after it ran out
 (``restart.memory_step``).
 
-Pure. Called by ``plan.place`` and ``plan.check`` (does it fit?), by the assignment that records it, and by
-``show``. The rule is: an attempt that ended with ``out_of_memory`` is followed by one with ``memory_step``
-times its driver memory, at most ``memory_max``. The raised memory stays over restarts, moves and failovers,
-and over ``suspend``, ``resume`` and ``restart``, because it is what the job turned out to need. A new
+It is pure. It is called by ``plan.place`` and ``plan.check`` (does it fit?), by the assignment that records
+it, and by ``show``. The rule: an attempt that ended with ``out_of_memory`` is followed by one with
+``memory_step`` times its driver memory, at most ``memory_max``. The raised memory stays over restarts, moves
+and failovers, and over ``suspend``, ``resume`` and ``restart`` (it is what the job turned out to need). A new
 revision, or a new submit, begins again with what its spec says.
 """
 
@@ -56,7 +56,9 @@ def next_memory(job: JobRef, own: Ownership) -> DriverMemory:
 
 
 def raise_of_memory(job: JobRef, own: Ownership) -> str | None:
-    """Returns, for ``show``, what the present or latest attempt has, if that is more than the spec says."""
+    """Returns, for ``show``, what driver memory the present or latest attempt has, or None if that is not
+    more than the spec says.
+    """
     if own.uid != job.uid or own.revision != job.revision or not own.raised:
         return None
     base = as_spark_size(job.terms.driver_memory)

@@ -1,5 +1,6 @@
-"""Says what is known about a driver tree after a kill. "Dead" means ``EMPTY`` (protocol §7.4), and only that
-is a proof."""
+"""Defines what is known about a driver tree after a kill. "Dead" means ``EMPTY`` (protocol §7.4), and only
+that is a proof.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Classifies why a driver ended: from the evidence to a cause, and one sentence for humans. It is decided by
-a table; the first row that fits counts.
+"""Decides why a driver ended: it maps the evidence to a cause, and to one sentence for humans. A table
+decides: the first row that fits.
 
-Pure and of the standard library only: the shim calls it once its driver tree is proven empty. The texts
-searched for are Spark's own (spark.md S14): an error class or an exception name in a report of the bootstrap,
-or in the end of the log.
+It is pure and imports the standard library only: the shim calls it once its driver tree is proven empty. The
+texts searched for are Spark's own (spark.md S14): an error class or an exception name in a report of the
+bootstrap, or in the end of the log.
 """
 
 from __future__ import annotations
@@ -51,14 +51,16 @@ class ExitEvidence:
 
     @property
     def signal(self) -> int | None:
-        """Returns the signal that ended it, also when a shell or JVM passed it on as an exit code."""
+        """Returns the signal that ended the driver, also when a shell or JVM passed it on as an exit code, or
+        None.
+        """
         if self.status is None:
             return None
         number = -self.status if self.status < 0 else self.status - SHELL_SIGNAL_BASE
         return number if number in signal.valid_signals() else None
 
     def mentions(self, words: tuple[str, ...]) -> str | None:
-        """Returns the first of ``words`` that the report or the log holds."""
+        """Returns the first of ``words`` that the report or the log holds, or None."""
         return next((word for word in words if word in self.error or word in self.tail), None)
 
 
@@ -113,7 +115,7 @@ HINTS: Final = {
     "Unable to load credentials from any": "no AWS credentials in the environment of the supervisor",
     "java.net.BindException": "no free port: raise spark.port.maxRetries or set spark.ui.enabled=false",
 }
-"""It maps texts of the log to what they usually mean, for the beginning of the sentence."""
+"""Each text of the log stands with what it usually means, for the beginning of the sentence."""
 
 
 def classify(evidence: ExitEvidence) -> ExitVerdict:
@@ -191,8 +193,9 @@ def _conflict(e: ExitEvidence) -> ExitVerdict:
 
 
 REFUSED_MEMORY: Final = re.compile(r"(System|Executor) memory (\d{1,16}) must be at least (\d{1,16})")
-"""It matches what Spark's memory manager says at the start (INVALID_DRIVER_MEMORY, INVALID_EXECUTOR_MEMORY;
-older Sparks have the sentence alone)."""
+"""Spark's memory manager says this at the start (INVALID_DRIVER_MEMORY, INVALID_EXECUTOR_MEMORY; older
+versions have this text without the error class).
+"""
 
 
 def _refused_memory(e: ExitEvidence) -> re.Match[str] | None:
@@ -200,7 +203,9 @@ def _refused_memory(e: ExitEvidence) -> re.Match[str] | None:
 
 
 def _impossible_memory(e: ExitEvidence) -> ExitVerdict:
-    """Judges settings that are refused at each start: no restart helps, only a person does."""
+    """Returns a permanent verdict: the same settings are refused at each start, so no restart helps, only a
+    person does.
+    """
     found = _refused_memory(e)
     assert found is not None
     whose = "driver" if found[1] == "System" else "executor"

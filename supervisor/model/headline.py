@@ -12,7 +12,7 @@ from typing import Final
 
 HOW: Final = r"(?:exit code (?:\d+|unknown)|killed by SIG\w+(?: \(exit code \d+\))?)"
 _EVIDENCE: Final = re.compile(rf"; {HOW}(?::.*)?$", re.DOTALL)
-"""Behind an advice it says nothing that a person needs in order to follow the advice."""
+"""Behind an advice this part says nothing that a person needs in order to follow it."""
 _EXIT_CODE: Final = re.compile(r" \(exit code \d+\)$")
 _ENDED: Final = re.compile(rf"({HOW}): (?=\S)")
 _AGAIN: Final = re.compile(
@@ -39,7 +39,7 @@ _SPENT_FIRST: Final = re.compile(rf"({_SPENT}): (.+)", re.DOTALL)
 
 
 def headline(reason: str) -> str:
-    """Returns the ``reason`` of a failure in its shortest true form."""
+    """Returns ``reason`` of a failure in its shortest true form."""
     first, then = _SPENT_FIRST.fullmatch(reason), _THEN_SPENT.fullmatch(reason)
     if first is not None:
         return f"{headline(first[2])}; {first[1]}"

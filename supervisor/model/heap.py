@@ -1,9 +1,10 @@
-"""Judges whether a driver with its heap can start at all, and whether what the job declares holds it. Pure; for ``submit``
-and ``doctor``.
+"""Decides whether a driver with this heap can start at all, and whether what the job declares holds it. It is
+pure; ``submit`` and ``doctor`` use it.
 
-Spark refuses a driver whose ``Runtime.maxMemory`` is below 1.5 times its reserved 300 MiB (UnifiedMemoryManager:
-INVALID_DRIVER_MEMORY). With G1 that is -Xmx itself; the serial and the parallel collector keep a survivor space back
-(measured with Java 17: 465m and 505m are the first that pass). Which collector the JVM takes by itself depends on the host.
+Spark refuses a driver whose ``Runtime.maxMemory`` is below 1.5 times its reserved 300 MiB
+(UnifiedMemoryManager: INVALID_DRIVER_MEMORY). With G1 that is -Xmx itself; the serial and the parallel
+collector keep a survivor space back (measured with Java 17: 465m and 505m are the first that pass). Which
+collector the JVM takes by itself depends on the host.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ _TESTING: Final = "spark.testing"
 
 JVM_BYTES: Final = 192 * MIB
 """Beside its heap a driver's JVM holds metaspace, compiled code, stacks of threads and direct buffers: with a
-heap of 480 MiB it was seen at 663 MB as a whole. At least so much is counted, or a tenth of the heap."""
+heap of 480 MiB it was seen at 663 MB as a whole. It takes at least this much, or a tenth of the heap if that
+is more.
+"""
 PYTHON_BYTES: Final = 128 * MIB
-"""It counts the driver's Python with pyspark imported, and what forks its workers, but not the data that an
-application holds there."""
+"""This is what the driver's Python takes with pyspark imported, and the process that forks its workers; it
+does not include the data that an application holds there.
+"""
 
 
 def least_bytes(conf: Mapping[str, str]) -> int:
@@ -34,8 +38,9 @@ def least_bytes(conf: Mapping[str, str]) -> int:
 
 
 def why_impossible(conf: Mapping[str, str]) -> str | None:
-    """Returns why Spark would refuse to start with the heap in ``conf``; None if it would not, or if nothing
-    is known of it."""
+    """Returns why Spark would refuse to start with the heap in ``conf``, or None if it would not, or if
+    nothing is known of the heap.
+    """
     heap = spark_size_bytes(conf.get(PROPERTY, ""))
     least = least_bytes(conf)
     if heap is None or heap >= least or any(key.startswith(_TESTING) for key in conf):
@@ -44,13 +49,14 @@ def why_impossible(conf: Mapping[str, str]) -> str | None:
 
 
 def needed_bytes(heap: int, *, python: bool) -> int:
-    """Returns what a driver with ``heap`` bytes of heap takes of its host when the heap is full."""
+    """Returns how many bytes of its host a driver with ``heap`` bytes of heap takes when the heap is full."""
     return heap + max(JVM_BYTES, heap // 10) + (PYTHON_BYTES if python else 0)
 
 
 def why_short(conf: Mapping[str, str], declared: int, *, python: bool) -> Complaint | None:
-    """Returns why ``resources.memory`` does not hold the driver; None if it does, or if the heap is not
-    given."""
+    """Returns why ``resources.memory`` (``declared``, bytes) does not hold the driver, or None if it does, or
+    if ``conf`` does not set the heap.
+    """
     heap = spark_size_bytes(conf.get(PROPERTY, ""))
     if heap is None or declared >= needed_bytes(heap, python=python):
         return None

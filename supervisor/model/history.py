@@ -1,17 +1,19 @@
-"""Keeps the older part of a job's history, which no longer stands in ``history`` of its records, in one text (``earlier``).
+"""Packs the older part of a job's history: what no longer stands in ``history`` of its records, in one short
+text (``earlier``).
 
-A record has 4 KiB, and there may be 10,000 jobs: the newest entries stand there plainly, for every version and for what the
-software itself asks of them. The older ones are folded and packed here when they are moved out (by the leader with its
-writes, ``registry.older_history``). Failures in a row that are alike become one entry with their number, and its attempts
-are not listed one by one. What is packed is for people: nothing is decided by it, and what cannot be read is no entry.
+A record has 4 KiB, and there may be 10,000 jobs: the newest entries stand in it plainly, for every version
+and for the software's own decisions. The older ones are folded and packed here by the writer that moves them
+out (the leader with its writes, ``registry.older_history``). Failures in a row that are alike become one
+entry with their number, and their attempts are not listed one by one. What is packed is for people: no
+decision uses it, and an entry that can't be read counts as none.
 
-It stands in the record itself for these reasons: it moves with the record in the same multi, so that it is as safe as the
-end of the attempt that it describes, whoever leads; no request, guard or znode is added to the protocol; and an older
-version keeps the field as one that it does not know, while it goes on with the plain entries. A znode of its own would be
-a new write in every multi of the leader, and an object in the store would be lost when that is down, which is when jobs
-fail.
+It is kept in the record itself, because it then moves with the record in the same multi. So it is as safe as
+the record of the attempt's end, whoever leads; no request, guard or znode is added to the protocol; and an
+older version keeps the field as one that it does not know, while it goes on with the plain entries. A znode
+of its own would be a new write in every multi of the leader, and an object in the store would be lost when
+that is down, which is when jobs fail.
 
-Pure; stdlib only.
+The module is pure and imports the standard library only.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ from supervisor.model.records import DETAIL_MAX_BYTES, PLANNED_CAUSES, Cause, En
 
 FAILURES: Final = frozenset(cause.value for cause in Cause if cause not in PLANNED_CAUSES)
 ENTRIES_KEPT: Final = 100
-"""So many entries are kept even where their details have to be cut for it, and up to ``ENTRIES_MAX`` while
-there is room."""
+"""This many are kept even where their details have to be cut for it; up to ``ENTRIES_MAX`` are kept while
+there is room.
+"""
 
 ENTRIES_MAX: Final = 200
 
@@ -46,7 +49,7 @@ _NEW_SERIES: Final = frozenset(
         *(cause.value for cause in PLANNED_CAUSES),
     }
 )
-"""After these a failure is the first of another series."""
+"""After these events a failure is the first of another series."""
 
 _DETAIL_BYTES: Final = (48, 16, 0)
 _WORD_BYTES: Final = 40
@@ -56,9 +59,9 @@ _NUMBER: Final = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series(Entry):
-    """Holds failures that are alike, one attempt after the other; the entry itself is the first of them.
+    """Stands for failures that are alike, one attempt after the other; the entry itself is the first of them.
 
-    For ``omitted`` entries after it there was no room.
+    ``omitted`` is the number of entries after it that found no room.
     """
 
     count: int = 1
@@ -81,8 +84,9 @@ def is_failure(entry: Entry) -> bool:
 
 
 def first_failure(entries: Iterable[Entry]) -> Entry | None:
-    """Returns the first failure of the newest series in ``entries``, which are oldest first; None if there is
-    none."""
+    """Returns the first failure of the newest series in ``entries``, which are oldest first, or None if that
+    has no failure.
+    """
     first: Entry | None = None
     for entry in entries:
         if entry.event in _NEW_SERIES:
@@ -96,8 +100,9 @@ def first_failure(entries: Iterable[Entry]) -> Entry | None:
 
 
 def put_aside(entries: Iterable[Entry], earlier: str, uid: str, max_bytes: int) -> str:
-    """Returns ``earlier`` of ``uid`` and after it ``entries``, in at most ``max_bytes``. What another uid
-    left there is dropped."""
+    """Returns ``earlier`` of ``uid`` with ``entries`` after it, in at most ``max_bytes``. What another uid
+    left in ``earlier`` is dropped.
+    """
     items = _items(earlier, uid)
     for entry in entries:
         _add(items, entry)
@@ -105,7 +110,7 @@ def put_aside(entries: Iterable[Entry], earlier: str, uid: str, max_bytes: int) 
 
 
 def opened(earlier: str, uid: str) -> tuple[Entry, ...]:
-    """Returns the entries in ``earlier``, oldest first, if it is about ``uid``. It never raises."""
+    """Returns the entries in ``earlier``, oldest first, if it is about ``uid``, else none. Never raises."""
     return tuple(
         item
         if item.count > 1 or item.omitted
@@ -115,8 +120,9 @@ def opened(earlier: str, uid: str) -> tuple[Entry, ...]:
 
 
 def _add(items: list[Series], entry: Entry) -> None:
-    """Adds an entry behind the others, or into the last of them: what led to a failure like the one before
-    goes with it."""
+    """Appends ``entry``, or counts it in the last of ``items`` if it is a failure like that one: the entries
+    that led to it are dropped then.
+    """
     detail = clip(entry.detail, DETAIL_MAX_BYTES)
     new = Series(
         at=clip(entry.at, _WORD_BYTES),
@@ -143,8 +149,9 @@ def _alike(before: Series, entry: Entry) -> bool:
 
 
 def _fitting(items: list[Series], uid: str, max_bytes: int) -> str:
-    """Returns as much of ``items`` as fits: the oldest are dropped while there are enough, then details are
-    cut, then the oldest are dropped again."""
+    """Packs as much of ``items`` as fits: the oldest are dropped while there are enough, then details are
+    cut, then the oldest are dropped again.
+    """
     while len(items) > ENTRIES_MAX:
         _drop_one(items)
     text = _packed(items, uid)
@@ -192,7 +199,7 @@ def _firsts(items: Sequence[Entry]) -> Iterator[int]:
 
 
 def _packed(items: Sequence[Series], uid: str) -> str:
-    """Packs column by column, with times and attempts as differences, because that compresses well."""
+    """Packs ``items`` column by column, with times and attempts as differences: that compresses well."""
     if not items:
         return ""
     ats: list[int | str] = []

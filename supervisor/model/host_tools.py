@@ -1,4 +1,4 @@
-"""Names the programs that belong to the host alone: a job's ``env`` does not choose them. Pure.
+"""Names the programs that only the host chooses: a job's ``env`` does not choose them. It is pure.
 
 The supervisor itself executes Spark and Java (the storage fence is compiled, ``savepoint verify --deep``
 reads state), outside of lease and containment: what a job named there would run as the supervisor. So
@@ -29,12 +29,12 @@ def without(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def why_refused(env: Mapping[str, str]) -> str | None:
-    """Returns why a job with this ``env`` is not registered; None if it may be."""
+    """Returns why a job with this ``env`` is not registered, or None if it may be."""
     named = of_host(env)
     return f"env must not set {' and '.join(named)}: {_HOSTS}; remove that from env" if named else None
 
 
 def why_ignored(env: Mapping[str, str]) -> str | None:
-    """Returns what is said of a registered job with this ``env``; None if all of it counts."""
+    """Returns what is said of a registered job with this ``env``, or None if all of it counts."""
     named = of_host(env)
     return f"{' and '.join(named)} ignored: {_HOSTS}" if named else None

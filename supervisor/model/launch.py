@@ -1,9 +1,9 @@
-"""Defines everything that a shim needs to run one attempt: the agent writes it into the run directory, and
-the shim reads it.
+"""Defines all that a shim needs to run one attempt: the agent writes it into the run directory, the shim
+reads it.
 
-It is the hand-over between ``spark`` (what to execute) and ``shim`` (how to keep it within its lease). Stdlib
-only, because the shim imports it. The file has mode 0600: ``env`` may carry secrets, which never appear in
-argv.
+It is the hand-over between ``spark`` (what to execute) and ``shim`` (how to keep it within its lease). It
+imports the standard library only, because the shim imports it. The file has mode 0600: ``env`` may carry
+secrets, which never appear in argv.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import Assignment
 
 CHECKPOINT = "SPARK_SUPERVISOR_CHECKPOINT"
-"""It is in the environment of every driver."""
+"""This variable is in the environment of every driver."""
 
 GATE = "SPARK_SUPERVISOR_GATE"
-"""It is in the environment of a driver whose application waits for the start verdict of the host's
-supervisor, and names the file with that verdict."""
+"""This variable is in the environment of a driver whose application waits for the verdict of the host's
+supervisor: it names the file with that verdict.
+"""
 
 
 @dataclass(frozen=True, slots=True)

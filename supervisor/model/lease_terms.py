@@ -1,25 +1,27 @@
-"""Computes the numbers of the lease (protocol §7), in one place for the shim, its twin, the guardian and the
-planner. Pure.
+"""Defines the numbers of the lease (protocol §7), in one place for the shim, its twin, the guardian and the
+planner. It is pure.
 
-D is the lease length, r the renewal period, K the time to kill a tree, ρ the clock-rate error, and p the
-period of twin and guardian. All are in seconds; instants are CLOCK_BOOTTIME of the host that computes them.
+D = lease length, r = renewal period, K = time to kill a tree, ρ = clock-rate error, p = period of twin and
+guardian. All are in seconds; instants are CLOCK_BOOTTIME of the host that computes them.
 """
 
 from __future__ import annotations
 
 KILL_TIME_S = 2.0
-"""This is K, an upper bound of the time from the first signal to the empty tree; it is measured at each kill,
-and a longer time is an alarm."""
+"""K is an upper bound of the time from the first signal to the empty tree. It is measured at each kill, and
+there is an alarm when the kill took longer.
+"""
 
 CLOCK_RATE_ERROR = 0.001
-"""This is ρ, by how much two healthy clocks may differ in rate."""
+"""ρ is how much two healthy clocks may differ in rate."""
 
 SECOND_KILLER_PERIOD_S = 0.5
 """This is p ≤ K/2: twin and guardian act at deadline − p when the shim is alive but has not acted."""
 
 SHIM_AHEAD_S = 2 * SECOND_KILLER_PERIOD_S
-"""This is 2p, how long before its deadline a shim kills, so that it acts before the twin and can still record
-the exit."""
+"""2p is how long before its deadline a shim kills, so that it comes before the twin and can still record the
+exit.
+"""
 
 LEASE_MIN_S = 5.0
 LEASE_MAX_S = 300.0
@@ -32,8 +34,9 @@ def renew_period_s(lease_s: float) -> float:
 
 
 def deadline_at_s(sent_at_s: float, lease_s: float) -> float:
-    """Returns when the driver tree must be killed: the *sending* of the last claim or renewal that committed,
-    + D − K."""
+    """Returns when the driver tree must be killed: at the *sending* of the last claim or renewal that
+    committed, + D − K.
+    """
     return sent_at_s + lease_s - KILL_TIME_S
 
 
@@ -45,8 +48,8 @@ def full_wait_s(lease_s: float) -> float:
 def shim_acts_at_s(deadline_at_s: float) -> float:
     """Returns when a living shim kills its driver: deadline − 2p.
 
-    That is before the second killers act, which would kill the shim first and with it the tombstone that
-    saves the leader the wait.
+    That is before the second killers act. They would kill the shim first, and with it the tombstone that
+    spares the leader the full wait.
     """
     return deadline_at_s - SHIM_AHEAD_S
 
@@ -57,6 +60,7 @@ def second_killer_acts_at_s(deadline_at_s: float) -> float:
 
 
 def outage_survived_s(lease_s: float) -> float:
-    """Returns for how long ZooKeeper may be away before a driver is stopped, counted from the worst moment,
-    just before a renewal."""
+    """Returns for how long ZooKeeper may be away before a driver is stopped, from the worst moment, just
+    before a renewal.
+    """
     return shim_acts_at_s(deadline_at_s(0.0, lease_s)) - renew_period_s(lease_s)

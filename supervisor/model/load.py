@@ -21,19 +21,22 @@ from supervisor.model.seen import Found
 from supervisor.model.view import Row
 
 SLOT_MAX_S = 60.0
-"""It is several times what a start takes (12-16 s for PySpark on two quiet cores), so that a busy host keeps
-its limit."""
+"""This is several times what a start takes (12-16 s for PySpark on two quiet cores): a busy host keeps its
+starting limit, too.
+"""
 SLOT_SHARE = 1 / 3
-"""This is a share of ``start_timeout``, for jobs that are given little time; its default is 5m."""
+"""This is the share of ``start_timeout``, for jobs that are given little time; the default of that is 5m."""
 UNCLAIMED_SHARE = 0.25
-"""This is a share of the slot's time, for an assignment that no shim has claimed yet: nothing of Spark runs,
-and a new leader cannot know its age."""
+"""This is the share of the above for an assignment that no shim has claimed yet: nothing of Spark runs, and a
+new leader can't know its age.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Says what a supervisor carries: bytes of declared memory, drivers, and how many of them are still
-    starting."""
+    """Holds what a supervisor carries: bytes of declared memory, drivers, and how many of them are still
+    starting.
+    """
 
     memory: int = 0
     drivers: int = 0
@@ -45,7 +48,8 @@ class Load:
 
 def loads_of(rows: Iterable[Row], now_s: float | None = None) -> dict[str, Load]:
     """Returns the load by supervisor id. ``now_s`` is CLOCK_BOOTTIME of the observer; if it is None, stuck
-    starts count as starting, too."""
+    starts count as starting, too.
+    """
     loads: dict[str, Load] = {}
     for row in rows:
         if isinstance(row.own, Found) and row.own.record.state in OCCUPYING:
@@ -58,10 +62,10 @@ def loads_of(rows: Iterable[Row], now_s: float | None = None) -> dict[str, Load]
 
 def _is_starting(row: Row, now_s: float | None) -> bool:
     """Returns whether the job is between its assignment and its first committed batch, unless it is stuck (or
-    makes no query, which looks the same).
+    makes no query, which looks alike).
 
-    For how long it has been starting is what this observer saw, or the shim's own count, which a takeover
-    does not reset.
+    The time for which it has been starting is what this observer saw, or the shim's own count, which a
+    takeover does not reset, whichever is longer.
     """
     assert isinstance(row.own, Found)
     state = row.own.record.state

@@ -1,16 +1,19 @@
-"""Tells the location of one checkpoint from that of another, under any spelling. Pure: it asks no file system.
+"""Normalises the locations of checkpoints, so that one is told apart from another under any spelling. It is
+pure: it asks no file system.
 
-Two jobs on one checkpoint destroy it, so ``registry`` claims every location under its digest and refuses equal or nested
-ones. The rules are those of Hadoop's ``Path``, because Spark resolves the location with it:
+Two jobs on one checkpoint destroy it, so ``registry`` claims every location under its digest and refuses
+equal or nested ones. The rules are those of Hadoop's ``Path``, because Spark resolves the location with it:
 
 * scheme and host are case-insensitive, a path is not;
-* ``s3://``, ``s3a://`` and ``s3n://`` are three clients for the same buckets (``abfs``/``abfss``, ``wasb``/``wasbs`` alike);
-* ``.``, ``..``, double and trailing slashes are resolved; ``file:/x``, ``file:///x`` and ``/x`` are one location;
-* percent-encoding is left alone: Hadoop does not decode it, ``a%20b`` is a directory whose name has a percent sign in it,
-  and decoding would make one location of two.
+* ``s3://``, ``s3a://`` and ``s3n://`` are three clients for the same buckets (``abfs``/``abfss`` and
+  ``wasb``/``wasbs`` alike);
+* ``.``, ``..``, double and trailing slashes are resolved; ``file:/x``, ``file:///x`` and ``/x`` are
+  equal;
+* percent-encoding is left alone: Hadoop does not decode it, ``a%20b`` is a directory whose name has a percent
+  sign in it, and decoding would make one place of two.
 
-Symbolic links, mount points and host aliases are not seen here: two spellings that only a file system knows to be equal
-count as different.
+Symbolic links, mount points and host aliases are not resolved here: two spellings that only a file system
+knows to be equal count as different.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ _NO_FILE_SYSTEM: Final = frozenset({"http", "https", "ftp", "jar", "local", "sto
 
 
 def normalise(location: str) -> str:
-    """Returns the one spelling of ``location``: ``s3://bucket/a/b``, ``file:///a/b``, ``hdfs://host/a``. It
-    is idempotent.
+    """Returns ``location`` in its one spelling, like ``s3://bucket/a/b``, ``file:///a/b``, ``hdfs://host/a``.
+    It is idempotent.
 
     Raises ``InvalidInput`` for what is no absolute location of a directory below the root of a file system or
     bucket.
@@ -58,8 +61,9 @@ def normalise(location: str) -> str:
 
 
 def overlaps(one: str, other: str) -> bool:
-    """Returns whether both are equal, or one is inside the other, by whole path components. Raises
-    ``InvalidInput`` as ``normalise`` does."""
+    """Returns whether the two are equal, or one is inside the other, by whole path components. Raises
+    ``InvalidInput`` as ``normalise`` does.
+    """
     first, second = normalise(one), normalise(other)
     return first == second or first.startswith(f"{second}/") or second.startswith(f"{first}/")
 
@@ -75,7 +79,9 @@ def is_inside(location: str, enclosing: str) -> bool:
 
 
 def digest(location: str) -> str:
-    """Returns the sha256 of the normalised location in hex: the name of its znode. Raises ``InvalidInput``."""
+    """Returns the sha256 in hex of the normalised location: the name of its znode. Raises
+    ``InvalidInput``.
+    """
     import hashlib  # here: a shim normalises locations, and goes without it
 
     return hashlib.sha256(normalise(location).encode()).hexdigest()

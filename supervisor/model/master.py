@@ -1,4 +1,6 @@
-"""Says which Spark masters a job may name, and where they listen. Pure; used by ``submit`` and ``doctor``."""
+"""Says which Spark masters a job may name, and where they listen. It is pure; ``submit`` and ``doctor`` use
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ PORT_MAX: Final = 65535
 
 
 def why_unsupported(master: str) -> str | None:
-    """Returns why no driver is started with ``master``; None if it is of a kind that is supported."""
+    """Returns why no driver is started with ``master``, or None if it is of a kind that is supported."""
     if _LOCAL.fullmatch(master) or addresses(master):
         return None
     known = "use local[N], local[*] or spark://HOST:PORT"
@@ -26,8 +28,9 @@ def why_unsupported(master: str) -> str | None:
 
 
 def addresses(master: str) -> tuple[tuple[str, int], ...]:
-    """Returns host and port of each master of a standalone cluster; nothing if it is none, or if one of them
-    is malformed."""
+    """Returns host and port of each master of a standalone cluster. The result is empty if ``master`` names
+    none, or if one of them is malformed.
+    """
     if not master.startswith(_STANDALONE):
         return ()
     found = [_HOST.fullmatch(part) for part in master.removeprefix(_STANDALONE).split(",")]

@@ -14,8 +14,9 @@ from typing import Final
 
 
 class Oom(StrEnum):
-    """Is whom the kernel killed for lack of memory while the driver ran, according to its counters; see
-    ``shim.oom``."""
+    """Says whom the kernel killed for lack of memory while the driver ran, as its counters show; see
+    ``shim.oom``.
+    """
 
     NOBODY = "nobody"
     TREE = "tree"  # a process of this very driver tree: the counter of its own cgroup
@@ -74,7 +75,7 @@ _PHRASES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
 )
 
 SPARK_EXIT_OOM: Final = 52
-"""This is SparkExitCode.OOM: a thread of the JVM died of an OutOfMemoryError that nobody caught."""
+"""SparkExitCode.OOM means that a thread of the JVM died of an OutOfMemoryError that nobody caught."""
 
 WORKER_DIED: Final = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect back")
 
@@ -86,8 +87,9 @@ _KILLED: Final = {
 
 
 def advice_in(*texts: str) -> str | None:
-    """Returns the advice for the first sign of a lack of memory in what driver or bootstrap reported; None if
-    there is no sign."""
+    """Returns the advice for the first sign of a lack of memory in the output of the driver or in a report of
+    the bootstrap, or None if there is no sign.
+    """
     return next((advice for words, advice in _PHRASES for text in texts if words.search(text)), None)
 
 

@@ -1,4 +1,4 @@
-"""Writes numbers in a sentence. Pure."""
+"""Puts numbers into sentences. It is pure."""
 
 from __future__ import annotations
 

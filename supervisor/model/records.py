@@ -1,10 +1,11 @@
-"""The records of protocol §4 as frozen dataclasses: what is in each znode, and nothing about how it gets there.
+"""Defines the records of protocol §4 as frozen dataclasses: what is in each znode, and nothing about how it
+gets there.
 
-Light on purpose (stdlib only): a shim imports this, and its memory counts once per job. Encoded and decoded by
-``records.codec``; ``extra`` keeps fields written by a newer version, so that rewriting a record loses nothing (F59).
-A reference that becomes a result, and comes back from it, takes its ``extra`` along: a field that is to be new must mean
-the same, and have the same type, in every record that has one of its name.
-Times named ``*_at`` are ISO 8601 UTC strings for display; no decision uses them.
+The module is light on purpose (standard library only): a shim imports it, and its memory counts once per job.
+``records.codec`` encodes and decodes the records; ``extra`` keeps fields written by a newer version, so that
+rewriting a record loses nothing (F59). A reference that becomes a result, and comes back from it, takes its
+``extra`` along: a new field must mean the same, and have the same type, in every record that has one of its
+name. Times named ``*_at`` are ISO 8601 UTC strings for display; no decision uses them.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
 
 OMITTED: Final = {"omitted": True}
-"""Of a field that is not written while it has its default."""
+"""This metadata marks a field that is not written while it has its default."""
 
 Word = TypeVar("Word", bound=StrEnum)
 
 
 def _of_a_newer_version(cls: type[Word], value: object) -> Word | None:
-    """A word that this version does not know, kept as it is: it tells humans something and decides nothing.
+    """Returns a member for a value that this version does not know, kept as it is: humans can read it, and no
+    decision uses it.
 
-    Only for enums of which an unknown word is harmless: a new cause of exit or phase of a start, written by a newer shim,
-    must not make its job's records unreadable for an older leader (F59). States and outcomes stay strict.
+    It is only for enums in which an unknown value is harmless: a new cause of exit or phase of a start,
+    written by a newer shim, must not make its job's records unreadable for an older leader (F59). States and
+    outcomes stay strict.
     """
     if not isinstance(value, str):
         return None
@@ -47,14 +50,18 @@ def _of_a_newer_version(cls: type[Word], value: object) -> Word | None:
 
 
 class Desired(StrEnum):
-    """What the user wants of a job that has a reference; a cancelled job has none: its reference is gone."""
+    """Says what the user wants of a job that has a reference; a cancelled job has none: its reference is
+    gone.
+    """
 
     RUNNING = "running"
     SUSPENDED = "suspended"
 
 
 class OwnState(StrEnum):
-    """State of /own/<name>. Only ``claimed`` and ``draining`` may renew; ``exited`` is the tombstone."""
+    """Says in which state /own/<name> is. Only ``claimed`` and ``draining`` may renew; ``exited`` is the
+    tombstone.
+    """
 
     VACANT = "vacant"
     ASSIGNED = "assigned"
@@ -65,17 +72,17 @@ class OwnState(StrEnum):
 
 
 DEAD = frozenset({OwnState.VACANT, OwnState.EXITED})
-"""No attempt can be alive."""
+"""In these states no attempt can be alive."""
 
 LEASED = frozenset({OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED})
-"""An attempt may be alive, until its tombstone or the full wait."""
+"""In these states an attempt may be alive, until its tombstone or the full wait."""
 
 OCCUPYING = LEASED | {OwnState.ASSIGNED}
-"""It takes up its host, or is about to."""
+"""In these states an attempt takes up its host, or is about to."""
 
 
 class Phase(StrEnum):
-    """How far an attempt has come, as its shim knows it (in the lease record)."""
+    """Says how far an attempt has come, as its shim knows it (in the lease record)."""
 
     CLAIMED = "claimed"  # the claim committed; the driver is being started
     WAITING = "waiting"  # the driver is up, and waits for the look at its checkpoint
@@ -91,7 +98,7 @@ class Phase(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why an attempt ended, or why a host refused to start it."""
+    """Says why an attempt ended, or why a host refused to start it."""
 
     FINISHED = "finished"  # exit 0 of a bounded job, nobody asked it to stop
     STOPPED = "stopped"  # a stop was requested before the exit
@@ -121,7 +128,7 @@ class Cause(StrEnum):
 
 
 class StopMode(StrEnum):
-    """How a driver that was asked to stop ended (in the tombstone)."""
+    """Says how a driver that was asked to stop ended (in the tombstone)."""
 
     BATCH_BOUNDARY = "batch_boundary"  # by itself, after the batch of each query was committed
     SIGTERM = "sigterm"
@@ -133,20 +140,23 @@ class StopMode(StrEnum):
 
 
 PERMANENT_CAUSES = frozenset({Cause.BAD_ARTIFACT, Cause.NO_SPARK, Cause.NOT_STARTED, Cause.BAD_CHECKPOINT})
-"""Trying again cannot help: the job shows ``quarantined`` until ``resume`` or ``restart``."""
+"""After these causes trying again cannot help: the job shows ``quarantined`` until ``resume`` or ``restart``.
+"""
 
 HOST_CAUSES = frozenset({Cause.NO_ROOM, Cause.NO_ACCESS})
-"""Refused by this host for now: another one may take it."""
+"""For these causes this host refuses the attempt for now: another one may take it."""
 
 UNCHARGED_CAUSES = frozenset({Cause.LOST, Cause.SHIM_DIED, Cause.LEASE_EXPIRED}) | HOST_CAUSES
-"""Not the job's fault: counts for the back-off, not for the restart budget (protocol §8)."""
+"""These causes are not the job's fault: they count for the back-off, not for the restart budget (protocol
+§8).
+"""
 
 PLANNED_CAUSES = frozenset({Cause.STOPPED, Cause.FINISHED})
-"""Not a failure at all."""
+"""These causes are no failures at all."""
 
 
 class Outcome(StrEnum):
-    """Terminal outcome of a uid."""
+    """Says with which terminal outcome a uid ended."""
 
     CANCELLED = "cancelled"
     FAILED = "failed"
@@ -154,14 +164,18 @@ class Outcome(StrEnum):
 
 
 class Cleanliness(StrEnum):
-    """``dirty`` until the leader has removed the uid's leftovers, then ``clean``."""
+    """Says whether a result is cleaned up: it is ``dirty`` until the leader has removed the uid's leftovers,
+    then ``clean``.
+    """
 
     DIRTY = "dirty"
     CLEAN = "clean"
 
 
 class CheckpointState(StrEnum):
-    """What became of the checkpoint of an ended uid whose spec asks for its deletion; for humans, decides nothing."""
+    """Says what became of the checkpoint of an ended uid whose spec asks for its deletion. It is for humans;
+    no decision uses it.
+    """
 
     DELETING = "deleting"
     DELETED = "deleted"
@@ -174,7 +188,7 @@ class CheckpointState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One line of a job's history: when, what, and a short detail."""
+    """Holds one line of a job's history: when, what, and a short detail."""
 
     at: str
     event: str
@@ -184,19 +198,23 @@ class Entry:
 
 
 HISTORY_KEPT = 8
-"""Entries that a leader's write leaves in plain sight: with the next assignment still the last three failures, by which a
-wait judges (``cli.waiting``). The older ones go to ``earlier``."""
+"""A leader's write leaves this many entries in ``history``. With the next assignment they still hold the last
+three failures, by which a wait judges (``cli.waiting``). The older ones go to ``earlier``.
+"""
 
 HISTORY_MAX = 16
-"""What others may append before a leader writes again; then the oldest go."""
+"""The history may grow to this many entries by what others append before a leader writes again; then the
+oldest go.
+"""
 
 DETAIL_MAX_BYTES = 120
 
 
 def clip(text: str, max_bytes: int) -> str:
-    """``text`` on one line, cut to at most ``max_bytes`` of UTF-8.
+    """Returns ``text`` on one line, cut to at most ``max_bytes`` of UTF-8.
 
-    It may come from a driver's output: terminal escapes and halves of surrogate pairs (undecodable bytes) become spaces.
+    The text may come from a driver's output: terminal escapes and halves of surrogate pairs (undecodable
+    bytes) become spaces.
     """
     line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     if len(line.encode()) <= max_bytes:
@@ -207,7 +225,7 @@ def clip(text: str, max_bytes: int) -> str:
 def with_entry(
     history: tuple[Entry, ...], at: str, event: str, attempt: int = 0, detail: str = ""
 ) -> tuple[Entry, ...]:
-    """``history`` with one more entry, at most ``HISTORY_MAX`` (a record stays under 4 KiB)."""
+    """Returns ``history`` with one more entry, at most ``HISTORY_MAX`` (a record stays under 4 KiB)."""
     return (*history, Entry(at=at, event=event, attempt=attempt, detail=clip(detail, DETAIL_MAX_BYTES)))[
         -HISTORY_MAX:
     ]
@@ -215,7 +233,7 @@ def with_entry(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobRef:
-    """Where a spec lies in the store; ``sha256`` is verified at every read."""
+    """Says where a spec lies in the store; ``sha256`` is verified at every read."""
 
     key: str
     sha256: str
@@ -225,7 +243,9 @@ class BlobRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingSpec:
-    """What the leader must know of a spec, copied into the reference so that a takeover reads no blob at all."""
+    """Holds what the leader must know of a spec. It is copied into the reference so that a takeover reads no
+    blob at all.
+    """
 
     memory: Bytes  # bytes
     priority: int
@@ -244,13 +264,14 @@ class SchedulingSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRef:
-    """/jobs/<name>: exists if and only if the job must be recovered by the next leader (FLINK-2354).
+    """Is the record /jobs/<name>: it exists if and only if the job must be recovered by the next leader
+    (FLINK-2354).
 
-    ``fresh_start``: id of the write by which a user accepted that the next start finds another checkpoint than the job
-    left, or none; taken once (``model.checkpoint_expectation``). ``begins_with``: what it has to find then (a
-    restored savepoint), in words of ``CheckpointExpectation.queries``; empty: whatever is there. ``left_by``:
-    another job that committed batches in this checkpoint before, and gave it up; a first start there is refused
-    unless it is accepted.
+    ``fresh_start`` is the id of the write by which a user accepted that the next start finds another
+    checkpoint than the job left, or none; it is used once (``model.checkpoint_expectation``). ``begins_with``
+    is what that start has to find (a restored savepoint), in the form of ``CheckpointExpectation.queries``;
+    if it is empty, any content is accepted. ``left_by`` is another job that committed batches in this
+    checkpoint before, and gave it up; a first start there is refused unless it is accepted.
     """
 
     name: JobName
@@ -271,7 +292,9 @@ class JobRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """/own/<name>: says which attempt may run. Its znode version is the fence of the name; it is never deleted."""
+    """Is the record /own/<name>: it says which attempt may run. Its znode version is the fence of the name;
+    it is never deleted.
+    """
 
     state: OwnState
     op: str
@@ -308,7 +331,7 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """The processes of an attempt, for humans and for ``list``; never used to signal anything."""
+    """Names the processes of an attempt, for humans and for ``list``; it is never used to signal anything."""
 
     host: str
     shim_pid: int
@@ -319,7 +342,9 @@ class Driver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Latest StreamingQueryProgress, condensed. ``batch_ms`` milliseconds; ``lag`` records or null."""
+    """Holds the latest StreamingQueryProgress, condensed. ``batch_ms`` is in milliseconds; ``lag`` is a
+    number of records or null.
+    """
 
     query: str | None = None
     batch_id: int | None = None
@@ -332,7 +357,9 @@ class Progress:
 
 
 class QueryState(StrEnum):
-    """What a query of a running application does, by its last word; the most urgent first."""
+    """Says what a query of a running application does, by its last report. The most urgent state comes
+    first.
+    """
 
     STALLED = "stalled"  # silent for ``stall_timeout``: the attempt is being ended for it
     FAILED = "failed"  # ended with an error, and the application lives on
@@ -347,10 +374,11 @@ class QueryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryProgress:
-    """One query of an application that may have several. ``at``: its last sign of life. Units as in ``Progress``.
+    """Describes one query of an application that may have several. ``at`` is its last sign of life. Units are
+    as in ``Progress``.
 
-    ``elsewhere``: where its checkpoint is, if that is not in the job's: nobody looks after it, and a temporary directory is
-    lost with the host.
+    ``elsewhere`` is the location of its checkpoint, if that is not inside the job's: nothing protects a
+    checkpoint there, and a temporary directory is lost with the host.
     """
 
     query: str | None = None
@@ -369,8 +397,10 @@ class QueryProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTimes:
-    """How long the phases of a start took, in seconds of the host's BOOTTIME; None: not (yet) known. Each begins where the
-    one before ended: taken up by the host → exec of the driver → its SparkSession → its first committed batch."""
+    """Holds how long the phases of a start took, in seconds of the host's BOOTTIME; None means not (yet)
+    known. Each begins where the one before ended: taken up by the host → exec of the driver → its
+    SparkSession → its first committed batch.
+    """
 
     spawn_s: float | None = None
     session_s: float | None = None
@@ -380,9 +410,11 @@ class StartTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """/lease/<name>: set by the claim and each renewal; version and mzxid of the znode tell one from the next.
+    """Is the record /lease/<name>, set by the claim and each renewal; version and mzxid of the znode tell one
+    from the next.
 
-    ``since``: when it was claimed; once its phase is ``running`` or ``stopping``: when that began.
+    ``since`` says when the attempt was claimed; once its phase is ``running`` or ``stopping``, it says when
+    that phase began.
     """
 
     name: JobName
@@ -413,7 +445,9 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """/assigned/<supervisor>/<uid>.<attempt>: what this supervisor must start, and the versions the claim must meet."""
+    """Is the record /assigned/<supervisor>/<uid>.<attempt>: it says what this supervisor must start, and
+    which versions the claim must meet.
+    """
 
     name: JobName
     uid: Uid
@@ -429,10 +463,11 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """/results/<uid>: the terminal result of a uid. Carries what ``show`` tells of an ended job. ``earlier``: as in /own.
+    """Is the record /results/<uid>: the terminal result of a uid. It carries what ``show`` prints of an ended
+    job. ``earlier`` is as in /own.
 
-    ``wrote``: the place (``model.checkpoint_expectation``) of its checkpoint, where an attempt of this uid ran and
-    batches were seen committed; empty: none was seen. Without it nothing there is deleted.
+    ``wrote`` is the place (``model.checkpoint_expectation``) of its checkpoint, where an attempt of this uid
+    ran and batches were seen committed; it is empty if none was seen. Without it nothing there is deleted.
     """
 
     name: JobName
@@ -458,18 +493,21 @@ class Result:
 
     @property
     def deletes_checkpoint(self) -> bool:
-        """Its spec asks for the deletion of its checkpoint at such an end: the user's cancel, or its own finish. Not at a
-        failure (a ``resume`` goes on from the checkpoint) nor at a suspend, which is no end."""
+        """Returns whether the spec asks for the deletion of its checkpoint at such an end: the user's cancel,
+        or its own finish. It does not at a failure (a ``resume`` goes on from the checkpoint) nor at a
+        suspend, which is no end.
+        """
         asked = self.terms is not None and self.terms.delete_checkpoint
         return asked and self.outcome in (Outcome.CANCELLED, Outcome.FINISHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingDeletion:
-    """The checkpoint of an ended uid is to be deleted (``registry.pending_deletions``). ``spec`` may say where its S3 is.
+    """States that the checkpoint of an ended uid is to be deleted (``registry.pending_deletions``). ``spec``
+    may say where its S3 is.
 
-    ``epoch``: of the first term that began to delete; 0: none yet. Never overwritten: it tells a later term that requests
-    of an earlier one may be on their way.
+    ``epoch`` is that of the first term that began to delete; 0 means that none has begun. It is never
+    overwritten: it tells a later term that requests of an earlier one may be on their way.
     """
 
     name: JobName
@@ -482,9 +520,10 @@ class PendingDeletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointClaim:
-    """/checkpoints/<hash>: this location belongs to this job. ``location`` is normalised.
+    """Is the record /checkpoints/<hash>: this location belongs to this job. ``location`` is normalised.
 
-    ``doom``: nobody's any more, until its objects are deleted; ``name`` is then one that no job can have.
+    If ``doom`` is set, the location belongs to no job until its objects are deleted; ``name`` is then one
+    that no job can have.
     """
 
     location: str
@@ -495,15 +534,19 @@ class CheckpointClaim:
 
     @property
     def deletion_is_pending(self) -> bool:
-        """Of the uid that it was doomed for; else somebody has altered it, and it counts as living."""
+        """Returns whether the checkpoint is to be deleted: ``doom`` is set and is about the uid of the claim.
+        If it is about another uid, somebody has altered the record, and the claim counts as that of a living
+        job.
+        """
         return self.doom is not None and self.doom.uid == self.uid
 
 
 class LedTerm(NamedTuple):
-    """A term of leadership and who led it; ``op`` is the id of the election, which no other election has.
+    """Names a term of leadership and who led it; ``op`` is the id of the election, which no other election
+    has.
 
-    In JSON it is the list ``[epoch, supervisor, op]``. One that cannot be read is left out: a term that is not known makes
-    a registry distrusted at worst, and an /epoch that cannot be read lets nobody lead.
+    In JSON it is the list ``[epoch, supervisor, op]``. One that cannot be read is left out: a term that is
+    not known makes a registry distrusted at worst, and an /epoch that cannot be read lets nobody lead.
     """
 
     epoch: int
@@ -513,12 +556,12 @@ class LedTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRecord:
-    """/epoch: number of the leadership term. The znode's version is the fence of the leader's writes. Also /recorded, and
-    the mark of a term in the store.
+    """Is the record /epoch: the number of the leadership term. The znode's version is the fence of the
+    leader's writes. /recorded, and the mark of a term in the store, have the same form.
 
-    ``recent`` are the latest terms, oldest first. ``recorded`` is the term whose mark is, or may be, the newest in the
-    store, and ``before`` are those that may be it instead. ``coord.election`` says how they come about and
-    ``coord.trust`` what rests on them.
+    ``recent`` are the latest terms, oldest first. ``recorded`` is the term whose mark is, or may be, the
+    newest in the store, and ``before`` are those that may be it instead. ``coord.election`` says how they
+    come about and ``coord.trust`` what rests on them.
     """
 
     epoch: int
@@ -532,9 +575,10 @@ class EpochRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderHint:
-    """/leader (ephemeral): who leads, for humans and clients. Never a fence.
+    """Is the record /leader (ephemeral): it says who leads, for humans and clients. It is never a fence.
 
-    ``distrust``: why this leader does nothing to this registry (I10), or None; agents start nothing meanwhile.
+    ``distrust`` says why this leader does nothing to this registry (I10), or is None; agents start nothing
+    while it is set.
     """
 
     supervisor: str
@@ -546,7 +590,9 @@ class LeaderHint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """An attempt that a supervisor cannot start at the moment, and why; it tries again while the attempt is assigned."""
+    """Names an attempt that a supervisor cannot start at the moment, and says why; it tries again while the
+    attempt is assigned.
+    """
 
     uid: str
     attempt: Count
@@ -556,10 +602,11 @@ class Delay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """/supervisors/<id> (ephemeral): a supervisor that can host drivers.
+    """Is the record /supervisors/<id> (ephemeral): a supervisor that can host drivers.
 
-    ``distrust``: why it starts nothing from this registry (I10), by what it remembers itself, or None. ``log_dir``: where
-    the output of its drivers is, on its host. ``delays``: some of the starts that it cannot make, for people.
+    ``distrust`` says why it starts nothing from this registry (I10), by what it remembers itself, or is None.
+    ``log_dir`` is the directory on its host with the output of its drivers. ``delays`` are some of the starts
+    that it cannot make, for display.
     """
 
     id: SupervisorId
@@ -579,11 +626,13 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """/accepted: an operator has accepted a registry that was restored to an older state (``coord.trust``).
+    """Is the record /accepted: an operator has accepted a registry that was restored to an older state
+    (``coord.trust``).
 
-    ``epoch``: its number, above all terms that the registry or the store knew of; the store has it under this number.
-    ``wait_s``: for how long nothing is started after a leader's first sight of it, since drivers of the lost state may
-    live. ``waited``: a leader has waited for so long, or the operator has stated that no driver runs.
+    ``epoch`` is its number, above all terms that the registry or the store knew of; the store has it under
+    this number. ``wait_s`` says for how long nothing is started after a leader first saw it, since drivers of
+    the lost state may live. ``waited`` says that a leader has waited for so long, or that the operator has
+    stated that no driver runs.
     """
 
     id: str
@@ -597,7 +646,9 @@ class Acceptance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """/pause: while it exists, whatever is in it, the leader acts on nothing and no host starts anything."""
+    """Is the record /pause: while it exists, whatever is in it, the leader acts on nothing and no host starts
+    anything.
+    """
 
     by: str  # <user>@<host> of the command
     at: str
@@ -613,9 +664,11 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """/switchover: a planned hand-over that somebody asked for. In force only while /epoch is ``epoch``.
+    """Is the record /switchover: a planned hand-over that somebody asked for. It is in force only while
+    /epoch is ``epoch``.
 
-    It stays until the next leader has acted, which removes it: by that the command knows that all is done.
+    It stays until the next leader has acted, which removes it: by its removal the command knows that all is
+    done.
     """
 
     epoch: int  # of the term that is to end
@@ -629,7 +682,9 @@ class Handover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """/cluster: identity of the cluster. A process configured with another store refuses to work on it."""
+    """Is the record /cluster: the identity of the cluster. A process configured with another store refuses to
+    work on it.
+    """
 
     id: str
     name: str

@@ -1,7 +1,9 @@
-"""Restart strategies: how long to wait after a failure, and when to stop trying (REFERENCE.md: ``restart``).
+"""Implements the restart strategies: how long to wait after a failure, and when to stop trying (REFERENCE.md,
+``restart``).
 
-Pure. No wall clock: an attempt's run time is measured by its own shim on CLOCK_BOOTTIME and travels in the ownership
-record, so the account survives a failover and needs no two clocks to agree. Used by ``plan`` and by ``list``.
+It is pure and uses no wall clock: an attempt's run time is measured by its own shim on CLOCK_BOOTTIME and
+travels in the ownership record, so the account survives a failover and needs no two clocks to agree. ``plan``
+and ``list`` use it.
 """
 
 from __future__ import annotations
@@ -29,14 +31,18 @@ class OnExhausted(StrEnum):
 
 
 RECENT_KEPT = 64
-"""The largest ``attempts`` that failure-rate accepts; one failure more is remembered, because the next one is too many."""
+"""This is the largest ``attempts`` that failure-rate accepts; one failure more is remembered, because the
+next one is too many.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """Durations in seconds; ``jitter`` a fraction of the delay (0 … 1); ``attempts`` None = no limit.
+    """Holds the restart policy of a job. Durations are in seconds; ``jitter`` is a fraction of the delay (0 …
+    1); if ``attempts`` is None, there is no limit.
 
-    ``memory_step``, ``memory_max`` (bytes): driver memory after ``out_of_memory``, see ``driver_memory``; None: as it is.
+    ``memory_step`` and ``memory_max`` (bytes) say what driver memory follows ``out_of_memory``, see
+    ``driver_memory``; if they are None, it stays as it is.
     """
 
     strategy: Strategy = Strategy.EXPONENTIAL
@@ -53,7 +59,7 @@ class RestartPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Failures up to and including the latest exit, and what follows from them."""
+    """Holds the failures up to and including the latest exit, and what follows from them."""
 
     failures: int
     charged: int
@@ -73,13 +79,14 @@ def account(
     counts: bool,
     seed: str,
 ) -> Account:
-    """Account for one exit.
+    """Computes the account for one exit.
 
-    ``failures``, ``charged``, ``recent_s``: as they stood when the attempt was assigned; ``recent_s`` (failure-rate only):
-    how long before the latest exit each charged failure within ``reset_after`` was, oldest first. ``ran_s``: how long the
-    driver lived. ``failed``: the exit was not planned; a planned one (a move, a host that goes down) is no failure, and no
-    reset either. ``counts``: it is charged to the budget (a lost attempt is not).
-    ``seed``: makes the jitter differ between jobs and attempts while staying the same on every leader.
+    ``failures``, ``charged`` and ``recent_s`` are as they stood when the attempt was assigned; ``recent_s``
+    (failure-rate only) says how long before the latest exit each charged failure within ``reset_after`` was,
+    oldest first. ``ran_s`` is how long the driver lived. ``failed`` says that the exit was not planned; a
+    planned one (a move, a host that goes down) is no failure, and no reset either. ``counts`` says that it is
+    charged to the budget (a lost attempt is not). ``seed`` makes the jitter differ between jobs and attempts
+    while staying the same on every leader.
     """
     if ran_s >= policy.reset_after_s:
         failures, charged, recent_s = 0, 0, ()
@@ -96,10 +103,11 @@ def account(
 
 
 def _aged(policy: RestartPolicy, recent_s: tuple[float, ...], ran_s: float) -> tuple[float, ...]:
-    """The charged failures still within ``reset_after``, each as old as it is at least by now.
+    """Returns the charged failures still within ``reset_after``, each as old as it is at least by now.
 
-    Since the latest of them an attempt waited ``initial`` and ran. Time in a queue is not known here; leaving it out errs
-    towards giving up early, never towards a hot loop. Hundredths of a second are enough: the record has 4 KiB.
+    Since the latest of them an attempt waited ``initial`` and ran. Time in a queue is not known here; leaving
+    it out errs towards giving up early, never towards a hot loop. Hundredths of a second are enough: the
+    record has 4 KiB.
     """
     if policy.strategy is not Strategy.FAILURE_RATE:
         return ()
@@ -110,12 +118,16 @@ def _aged(policy: RestartPolicy, recent_s: tuple[float, ...], ran_s: float) -> t
 
 
 def delay_after(policy: RestartPolicy, failures: int, seed: str) -> float:
-    """The back-off in seconds after that many consecutive failures; ``seed`` as in ``account``. For display."""
+    """Returns the back-off in seconds after that many consecutive failures, for display; ``seed`` is as in
+    ``account``.
+    """
     return _delay_s(policy, failures, seed)
 
 
 def _delay_s(policy: RestartPolicy, failures: int, seed: str) -> float:
-    """The jitter spreads both ways, also at the cap: ``max`` is never exceeded, and jobs do not pile up on it."""
+    """Returns the back-off in seconds. The jitter spreads both ways, also at the cap: ``max`` is never
+    exceeded, and jobs do not pile up on it.
+    """
     delay, jitter = policy.initial_s, _jitter(policy)
     if policy.strategy is Strategy.EXPONENTIAL:
         longest = policy.max_s / (1 + jitter)
@@ -125,12 +137,14 @@ def _delay_s(policy: RestartPolicy, failures: int, seed: str) -> float:
 
 
 def _jitter(policy: RestartPolicy) -> float:
-    """Within its bounds, whatever somebody wrote into the record: ``account`` has an answer for every record (I9)."""
+    """Returns the jitter within its bounds, whatever somebody wrote into the record: ``account`` has an
+    answer for every record (I9).
+    """
     return min(1.0, max(0.0, policy.jitter))
 
 
 def spent(policy: RestartPolicy) -> str:
-    """Why it is not tried again, in words."""
+    """Returns, as text, why it is not tried again."""
     if policy.strategy is Strategy.NONE or policy.attempts == 0:
         return "restarts are off"
     if policy.strategy is Strategy.FAILURE_RATE:
@@ -140,7 +154,9 @@ def spent(policy: RestartPolicy) -> str:
 
 
 def _exhausted(policy: RestartPolicy, charged: int, recent_s: tuple[float, ...]) -> bool:
-    """``attempts: N`` = N restarts after the first attempt. Failure-rate: more than N failures within ``reset_after``."""
+    """Returns whether the restart budget is spent. ``attempts`` = N allows N restarts after the first
+    attempt, and for failure-rate N failures within ``reset_after``.
+    """
     if policy.strategy is Strategy.NONE:
         return charged > 0
     if policy.attempts is None:

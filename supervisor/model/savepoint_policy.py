@@ -1,4 +1,6 @@
-"""Which savepoints of a job are made by themselves. Apart from ``savepoints.schedule``: every shim has it in its records."""
+"""Defines which savepoints of a job are made on a schedule. It is separate from ``savepoints.schedule``,
+because every shim has it in its records.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ from supervisor.model.bounds import Count, Seconds, SomeSeconds
 
 @dataclass(frozen=True, slots=True)
 class SavepointPolicy:
-    """Spec key ``savepoints``: one ``every_s`` while the job runs; of these the newest ``keep`` stay, and none that is
-    ``max_age_s`` older than the newest."""
+    """Holds what the spec key ``savepoints`` asks for. One savepoint is made every ``every_s`` while the job
+    runs; of these the newest ``keep`` stay, but none that is ``max_age_s`` older than the newest.
+    """
 
     every_s: SomeSeconds
     keep: Count

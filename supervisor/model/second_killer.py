@@ -1,21 +1,23 @@
-"""When twin and guardian kill, and in what order (protocol §7.4), sans I/O: ``step(killer, event, now)``.
+"""Decides when twin and guardian kill, and in what order (protocol §7.4), sans I/O: ``step(killer, event,
+now)``.
 
-=========  ==================================================  =====================================================
-act        what the caller does                                what ends it
-=========  ==================================================  =====================================================
-look       looks at the shim and at the deadline file          shim dead, or deadline − p has come → kill shim
-kill shim  SIGKILL to the shim, waits for its death            → kill tree
-kill tree  SIGKILL to the tree, looks whether it is empty      shim dead and nothing of the tree seen → over;
-                                                               else → kill shim, again
-over       nothing more
-=========  ==================================================  =====================================================
+=========  ===============================================  ==================================================
+act        what the caller does                             what ends it
+=========  ===============================================  ==================================================
+probe      It probes the shim and reads the deadline file.  shim dead, or deadline − p has come → kill shim
+kill shim  It sends SIGKILL to the shim, awaits its death.  → kill tree
+kill tree  It sends SIGKILL to the tree, checks whether it  shim dead and nothing of the tree seen → over;
+           is empty.                                        else → kill shim, again
+over       It does nothing more.
+=========  ===============================================  ==================================================
 
-The shim first, because a stopped shim is not a dead one: it may go on between its last check and exec, and a tree that
-was killed before it could grow again. A shim that does not die at once (uninterruptible in the kernel) runs no further
-line of code with SIGKILL pending, so the tree is killed even then; but it is over only when the shim is gone.
+The shim is killed first, because a stopped shim is not a dead one: it may go on between its last check and
+exec, and a tree that was killed before it could grow again. A shim that does not die at once (uninterruptible
+in the kernel) runs no further line of code with SIGKILL pending, so the tree is killed even then; but it is
+over only when the shim is gone.
 
-Run by ``shim.twin`` and, as a part of ``daemon.host.guarded_attempt``, by the guardian. Named tuples, not dataclasses:
-the twin carries what is imported here for as long as the job lives.
+It is run by ``shim.twin`` and, as a part of ``daemon.host.guarded_attempt``, by the guardian. It uses named
+tuples, not dataclasses, because the twin keeps in memory what is imported here for as long as the job lives.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from supervisor.model.lease_terms import second_killer_acts_at_s
 
 
 class Act(StrEnum):
-    """What is to be done next; the table is above."""
+    """Names what is to be done next; the table is above."""
 
     PROBE = "probe"
     KILL_SHIM = "kill shim"
@@ -37,7 +39,10 @@ class Act(StrEnum):
 
 
 class KillerProbe(NamedTuple):
-    """``deadline_at_s``: as the file says, None: no driver is to be killed. Not ``readable``: torn, or no descriptor."""
+    """Holds what a probe of the shim and the deadline file showed. ``deadline_at_s`` is what the file says;
+    None means that no driver is to be killed. ``readable`` is False if the file is torn, or no descriptor was
+    to be had for reading it.
+    """
 
     shim_dead: bool
     deadline_at_s: float | None
@@ -49,7 +54,7 @@ class ShimStruck(NamedTuple):
 
 
 class TreeStruck(NamedTuple):
-    """``took_s``: the seconds from the first signal on."""
+    """Says what a kill of the tree led to. ``took_s`` counts the seconds from the first signal on."""
 
     took_s: float
     tree: Emptiness
@@ -59,9 +64,10 @@ Event: TypeAlias = KillerProbe | ShimStruck | TreeStruck
 
 
 class SecondKiller(NamedTuple):
-    """``due``: the deadline had come near at the last probe. ``took_s``: of all the kills of the tree so far.
+    """Holds the state of twin or guardian. ``due`` says whether the deadline had come near at the last probe.
+    ``took_s`` is the sum over all kills of the tree so far.
 
-    ``shim_dead`` false at the end of looking: a living shim has let its deadline come.
+    If ``shim_dead`` is False when probing ends, a living shim has let its deadline come.
     """
 
     act: Act = Act.PROBE
@@ -73,7 +79,9 @@ class SecondKiller(NamedTuple):
 
 
 def step(killer: SecondKiller, event: Event, now_s: float) -> SecondKiller:
-    """The state after ``event``; its ``act`` says what to do. ``now_s``: BOOTTIME. An event out of turn changes nothing."""
+    """Returns the state after ``event``; its ``act`` says what to do. ``now_s`` is a time of BOOTTIME. An
+    event out of turn changes nothing.
+    """
     match event:
         case KillerProbe() if killer.act is Act.PROBE:
             return _probed(killer, event, now_s)
@@ -95,5 +103,7 @@ def _probed(killer: SecondKiller, probe: KillerProbe, now_s: float) -> SecondKil
 
 
 def next_probe_at_s(killer: SecondKiller) -> float | None:
-    """When to look at the latest (BOOTTIME), by the deadline that is known; None: none is, every p will do."""
+    """Returns when to probe at the latest (BOOTTIME), by the deadline that is known. None means that no
+    deadline is known and that a probe every p suffices.
+    """
     return None if killer.deadline_at_s is None else second_killer_acts_at_s(killer.deadline_at_s)

@@ -1,9 +1,11 @@
-"""References to secrets in a job's ``env``: the spec says where a secret is found, never what it is.
+"""Reads references to secrets in the ``env`` of a job: the spec says where a secret is found, never what it
+is.
 
-``${env:NAME}`` is the environment variable NAME of the supervisor that starts the attempt, ``${file:/path}`` the content
-of a file on that host, without its last newline. Both are resolved on the agent's host at each start, so the store,
-ZooKeeper and ``show`` never hold the secret. A reference is the whole value: parts of a value are not replaced, because
-then nobody could tell a text with a dollar sign from a reference. Pure; resolving is ``spark``'s business.
+``${env:NAME}`` is the environment variable NAME of the supervisor that starts the attempt, ``${file:/path}``
+the content of a file on that host, without its last newline. Both are resolved on the agent's host at each
+start, so the store, ZooKeeper and ``show`` never hold the secret. A reference is the whole value: parts of a
+value are not replaced, because then nobody could tell a text with a dollar sign from a reference. This module
+is pure; ``spark`` resolves the references.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ from supervisor.errors import InvalidInput
 _REFERENCE = re.compile(r"\$\{(env|file):(.*)\}", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
-"""Spark's own pattern (``spark.redaction.regex``), and the spelling of environment variables."""
+"""This is Spark's own pattern (``spark.redaction.regex``), extended by the spelling of environment variables.
+"""
 _NAMED = re.compile(
     r"(?i)((?:secret|password|passwd|pwd|token|(?:access|api)[._-]?key)[\w.-]{0,99}[\"']?"
     r"(?: ?= ?|: ?)[\"']?)[^\s,;&\"'|()]{3,}"
 )
-"""The name is bounded: a text that is one long name must not take time that grows with its square."""
+"""The name is bounded, because a text that is one long name must not take time that grows with its square."""
 _IN_URL = re.compile(r"(?<=://)([^\s/:@]*):[^\s/@]+@")
 REDACTED = "*********(redacted)"
 
@@ -36,14 +39,16 @@ class SecretSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SecretRef:
-    """``where``: a variable's name, or an absolute path."""
+    """Says where a secret is found: ``where`` is the name of a variable, or an absolute path."""
 
     source: SecretSource
     where: str
 
 
 def secret_reference(value: str) -> SecretRef | None:
-    """The reference that ``value`` is, or None for plain text. Raises ``InvalidInput`` for a malformed reference."""
+    """Returns the reference that ``value`` is, or None for plain text. Raises ``InvalidInput`` for a
+    malformed reference.
+    """
     match = _REFERENCE.fullmatch(value)
     if match is None:
         if "${env:" in value or "${file:" in value:
@@ -60,9 +65,11 @@ def secret_reference(value: str) -> SecretRef | None:
 
 
 def redacted(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """``spec`` as JSON has it, for people: values that look like secrets are covered, references to secrets are not.
+    """Returns ``spec`` (as JSON has it) for display: values that look like secrets are replaced, references
+    to secrets are not.
 
-    In ``conf`` as Spark's own pages do it (by key or value), in ``env`` by name, in ``args`` what an option so named gets.
+    A value in ``conf`` is replaced as Spark's own pages do it (by key or value), one in ``env`` by its name,
+    and one in ``args`` if it belongs to an option with such a name.
     """
     shown = dict(spec)
     if isinstance(spec.get("conf"), Mapping):
@@ -77,9 +84,11 @@ def redacted(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def covered(text: str) -> str:
-    """``text`` of an application or of Spark, to be kept where everybody can read it: what looks like a secret is covered.
+    """Returns ``text`` of an application or of Spark without what looks like a secret, so that it can be kept
+    where everybody can read it.
 
-    What follows a name like ``password=``, and the password in a URL. A safeguard, no promise: prose can hide anything.
+    It replaces what follows a name like ``password=``, and the password in a URL. This is a safeguard, no
+    promise: prose can hide anything.
     """
     return _IN_URL.sub(rf"\1:{REDACTED}@", _NAMED.sub(rf"\1{REDACTED}", text))
 

@@ -1,6 +1,8 @@
-"""What a read of a record showed: found, unreadable, or absent. Unknown is a value of its own, never "absent".
+"""Defines what a read of a record can show: found, unreadable, or absent. What is unknown is never taken for
+absent.
 
-``None`` (absent) means that ZooKeeper answered that there is no such znode. A read that failed raises instead.
+``None`` (absent) means that ZooKeeper answered that there is no such znode. A read that failed raises
+instead.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[T]):
-    """A readable record with the version that guards changes of it and the mzxid that tells two states apart."""
+    """Holds a readable record with the version that guards changes of it and the mzxid that tells two states
+    apart.
+    """
 
     record: T
     version: int
@@ -22,7 +26,7 @@ class Found(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The znode is there, but what it holds cannot be believed (wrong JSON, schema or version)."""
+    """Says that the znode exists, but that its content cannot be believed (wrong JSON, schema or version)."""
 
     reason: str
     version: int

@@ -1,6 +1,7 @@
-"""What users see: the state of a job, derived from its records. Pure; used by ``list``, ``show`` and metrics.
+"""Derives the state of a job, as users see it, from its records. It is pure; ``list``, ``show`` and metrics
+use it.
 
-The words are those of ``list -o json`` (``state``), on which scripts rely; nothing stores them.
+The states are those of ``list -o json`` (``state``), on which scripts rely; nothing stores them.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """State, and the sentence that says why. ``trouble``: what a list of many says of it, in its shortest form: empty where
-    all is well; None: the reason itself."""
+    """Holds the state, and the sentence that says why. ``trouble`` is the same in its shortest form, for a
+    list of many jobs. It is empty if all is well; None means that ``reason`` itself is shown.
+    """
 
     state: JobState
     reason: str
@@ -77,11 +79,13 @@ FATES: Final[dict[CheckpointState, str]] = {
 def shown_state(
     row: Row, *, host: Member | None = None, backoff_is_over: bool = False, quarantined: str | None = None
 ) -> Shown:
-    """The state of a job, as everybody shows it: ``list``, ``show``, ``explain``, ``--wait``, the metrics.
+    """Returns the state of a job as every command and metric shows it: ``list``, ``show``, ``explain``,
+    ``--wait``, the metrics.
 
-    ``host`` is the supervisor to which the job is assigned: it may tell why a start does not come about. The records do
-    not tell when a back-off is over, since the leader measures it with its own clock: ``backoff_is_over`` is the caller's
-    answer. ``quarantined`` is why the leader leaves the job alone, if it does.
+    ``host`` is the supervisor to which the job is assigned: it may say why a start does not come about. The
+    records do not show when a back-off is over, since the leader measures it with its own clock:
+    ``backoff_is_over`` is the caller's answer. ``quarantined`` is why the leader leaves the job alone, if it
+    does.
     """
     shown = _state_of_records(row)
     if quarantined is not None:
@@ -103,7 +107,9 @@ def _state_of_records(row: Row) -> Shown:
 
 
 def _state_of_registered(ref: Seen[JobRef], own: Seen[Ownership], lease: Seen[Lease]) -> Shown:
-    """``lease``: of the name, whoever's it is."""
+    """Returns the state of a name from its three records. ``lease`` is that of the name, of any uid and
+    attempt.
+    """
     for record, what in ((ref, "reference"), (own, "ownership")):
         if isinstance(record, Unreadable):
             return Shown(JobState.QUARANTINED, f"its {what} is unreadable: {record.reason}")
@@ -127,14 +133,15 @@ def _state_of_registered(ref: Seen[JobRef], own: Seen[Ownership], lease: Seen[Le
 
 
 def delay_of(own: Ownership, host: Member | None) -> str:
-    """Why ``host`` cannot start the attempt that is assigned to it, or tell its driver that it may begin, as it says itself;
-    empty: it says nothing."""
+    """Returns why ``host`` cannot start the attempt that is assigned to it, or cannot let its driver begin,
+    as the host itself says. The result is empty if it says nothing.
+    """
     delays = host.delays if host is not None and own.state in (OwnState.ASSIGNED, OwnState.CLAIMED) else ()
     return next((delay.why for delay in delays if (delay.uid, delay.attempt) == (own.uid, own.attempt)), "")
 
 
 def _with_delay(shown: Shown, own: Seen[Ownership], host: Member | None) -> Shown:
-    """``shown`` of a registered job, with what its host says of a start that does not come about."""
+    """Returns ``shown`` of a registered job, with what its host says of a start that does not come about."""
     why = delay_of(own.record, host) if isinstance(own, Found) and shown.state is JobState.STARTING else ""
     if not why:
         return shown
@@ -156,11 +163,11 @@ HOW_FAR: Final[dict[Phase, str]] = {
     Phase.SESSION: "Spark is up, no query yet",
     Phase.QUERY: "a query prepares its first batch",
 }
-"""What an attempt is at, for people who never heard of phases."""
+"""These texts say what an attempt is at, for people who never heard of phases."""
 
 
 def state_of_ended(result: Result) -> Shown:
-    """The state of a uid with a terminal result."""
+    """Returns the state of a uid with a terminal result."""
     fate = _fate(result)
     why = "" if result.outcome is Outcome.FINISHED else headline(result.reason)
     trouble = "; ".join(part for part in (why, fate) if part)
@@ -168,7 +175,9 @@ def state_of_ended(result: Result) -> Shown:
 
 
 def _fate(result: Result) -> str:
-    """What becomes of its checkpoint, where the spec asks for its deletion."""
+    """Returns what becomes of the checkpoint of an ended uid, where the spec asks for its deletion, else the
+    empty text.
+    """
     if result.checkpoint_state is not None:
         return FATES.get(result.checkpoint_state, "")
     deletion = result.deletes_checkpoint and result.state is Cleanliness.DIRTY
@@ -176,18 +185,24 @@ def _fate(result: Result) -> str:
 
 
 def next_attempt(job: JobRef, own: Ownership) -> int:
-    """Number of the next attempt of ``job``: never reused within its uid, also not after an un-assignment."""
+    """Returns the number of the next attempt of ``job``. It is never reused within its uid, also not after an
+    un-assignment.
+    """
     return own.attempt + 1 if own.uid == job.uid else 1
 
 
 def has_finished(job: JobRef, own: Ownership) -> bool:
-    """A bounded job has ended by itself, with 0: it is over, whether or not a leader has concluded it yet."""
+    """Returns whether a bounded job has ended by itself, with 0: it is over, whether or not a leader has
+    concluded it yet.
+    """
     ended = own.state is OwnState.EXITED and own.uid == job.uid
     return ended and own.cause is Cause.FINISHED and not job.terms.unbounded
 
 
 def account_of(job: JobRef, own: Ownership) -> Account:
-    """The account after the latest exit of ``own``: failures up to and including it, and the back-off that follows."""
+    """Returns the account after the latest exit of ``own``, with the failures up to and including it, and the
+    back-off that follows.
+    """
     return account(
         job.terms.restart,
         failures=own.failures,
@@ -203,10 +218,12 @@ def account_of(job: JobRef, own: Ownership) -> Account:
 def history_of(
     ref: JobRef | None, own: Ownership | None, result: Result | None, uid: str
 ) -> tuple[Entry, ...]:
-    """What happened to ``uid``, oldest first: from the ownership, what the user last changed, and the result.
+    """Returns what happened to ``uid``, oldest first: from the ownership, what the user last changed, and the
+    result.
 
-    What is about an attempt keeps the records' own order, since its times come from the clocks of several hosts. What a
-    user did is put among it by its time: the ownership takes it over only with the next assignment.
+    Entries about an attempt keep the records' own order, since their times come from the clocks of several
+    hosts. What a user did is put among them by its time: the ownership takes it over only with the next
+    assignment.
     """
     entries = [*opened(own.earlier, uid), *own.history] if own is not None and own.uid == uid else []
     if result is not None:
@@ -225,13 +242,13 @@ def history_of(
 
 
 def last_exit_of(history: tuple[Entry, ...]) -> Entry | None:
-    """The newest end of an attempt, whatever came after it; its event is the cause."""
+    """Returns the newest end of an attempt, whatever came after it; its event is the cause."""
     causes = {cause.value for cause in Cause}
     return next((entry for entry in reversed(history) if entry.attempt and entry.event in causes), None)
 
 
 def _holds(entries: list[Entry], entry: Entry) -> bool:
-    """As it is, or within a series."""
+    """Returns whether ``entries`` have ``entry`` as it is, or within a series."""
     return any(
         (other.at, other.event) == (entry.at, entry.event)
         or (isinstance(other, Series) and other.covers(entry))
@@ -240,7 +257,7 @@ def _holds(entries: list[Entry], entry: Entry) -> bool:
 
 
 def _not_yet_owned(job: JobRef, own: Ownership) -> Shown:
-    """The ownership is still about an earlier submission of the name."""
+    """Returns the state of a job whose ownership is still about an earlier submission of the name."""
     if job.desired is Desired.SUSPENDED:
         return _suspended(job)
     if own.state in (OwnState.VACANT, OwnState.EXITED):
@@ -278,12 +295,16 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _unproven(own: Ownership, lease: Lease) -> str:
-    """A job without queries runs, too; but after failures it is no sign that this attempt fares better."""
+    """Returns a remark if this attempt has no batch yet after failures, else the empty text. A job without
+    queries runs, too; but after failures that is no sign that this attempt fares better.
+    """
     return f"no batch yet; {own.failures} failed before" if own.failures and lease.progress is None else ""
 
 
 def failed_query(lease: Lease) -> QueryProgress | None:
-    """A query that has ended with an error while its application lives on: half a job, which nobody else would tell of."""
+    """Returns a query that has ended with an error while its application lives on, or None. Such a job does
+    only a part of its work, and nothing else would report it.
+    """
     return next((query for query in lease.queries if query.state is QueryState.FAILED), None)
 
 
@@ -294,7 +315,9 @@ def _of_failed(failed: QueryProgress | None, form: Callable[[str], str]) -> str:
 
 
 def strays_of(lease: Lease) -> tuple[QueryProgress, ...]:
-    """Queries whose checkpoint is not in that of the job: what they know is lost with it, and nobody else would tell."""
+    """Returns the queries whose checkpoint is not in that of the job: their state is lost with it, and
+    nothing else would report it.
+    """
     return tuple(query for query in lease.queries if query.elsewhere)
 
 
@@ -311,7 +334,9 @@ def _strays(lease: Lease) -> str:
 
 
 def _unused(job: JobRef, lease: Lease) -> str:
-    """An application that makes no query, or of a JVM one that keeps its checkpoint where nobody looks."""
+    """Returns a remark if this attempt has not used the job's checkpoint so far, else the empty text. Its
+    application makes no query, or it is a JVM application that keeps a checkpoint where it is not looked for.
+    """
     place = job.terms.checkpoint
     if place is None or lease.progress is not None or lease.queries or lease.more_queries:
         return ""

@@ -1,7 +1,8 @@
-"""A ZooKeeper multi as a value: built by ``registry``, carried out by ``clients.zookeeper``, compared in tests.
+"""Represents a ZooKeeper multi as a value: ``registry`` builds it, ``clients.zookeeper`` carries it out,
+tests compare it.
 
-All operations of a transaction are applied, or none. ``id`` is unique per transaction and stored in what it writes, so
-that an unknown outcome can be settled by reading back (protocol §5).
+All operations of a transaction are applied, or none. ``id`` is unique per transaction and stored in what it
+writes, so that an unknown outcome can be resolved by reading back (protocol §5).
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ Op: TypeAlias = Create | SetData | Delete | Check
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """``what`` names the write for logs (``assign``, ``cancel`` …); ``id`` settles unknown outcomes."""
+    """Holds the operations of one multi. ``what`` names the write for logs (``assign``, ``cancel`` …); ``id``
+    serves to resolve unknown outcomes.
+    """
 
     what: str
     id: str
@@ -51,9 +54,11 @@ class Transaction:
 
 
 class Stat(NamedTuple):
-    """What ZooKeeper says about a znode. ``mzxid`` is unique per change, also across a delete and re-create.
+    """Holds what ZooKeeper says about a znode. ``mzxid`` is unique per change, also across a delete and
+    re-create.
 
-    ``modified_at_s``: wall time of the server that led then, for display only; 0: not known.
+    ``modified_at_s`` is the wall time of the server that led then, for display only; 0 means that it is not
+    known.
     """
 
     version: int
@@ -65,7 +70,9 @@ class Stat(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A znode as read. ``None`` in place of a Node means: ZooKeeper said that it does not exist (never: unknown)."""
+    """Holds a znode as it was read. ``None`` in place of a Node means that ZooKeeper said that it does not
+    exist (never that it is unknown).
+    """
 
     data: bytes
     stat: Stat
@@ -73,8 +80,9 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A multi that was applied. ``sent_at_s``: BOOTTIME read before it was sent. ``versions``: the new data version of
-    each operation's znode (0 for a create, None for a check or delete)."""
+    """Describes a multi that was applied. ``sent_at_s`` is BOOTTIME read before it was sent. ``versions`` are
+    the new data versions of each operation's znode (0 for a create, None for a check or delete).
+    """
 
     sent_at_s: float
     versions: tuple[int | None, ...]
@@ -82,7 +90,9 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """A pipelined read. ``sent_at_s``: BOOTTIME before the first was sent; ``received_at_s``: after the last answer."""
+    """Holds the answers to a pipelined read. ``sent_at_s`` is BOOTTIME before the first request was sent,
+    ``received_at_s`` BOOTTIME after the last answer.
+    """
 
     nodes: tuple[Node | None, ...]
     sent_at_s: float

@@ -1,6 +1,7 @@
-"""One immutable View of the cluster: what the leader knows when it plans, with what it could not read listed as data.
+"""Defines one immutable View of the cluster: what the leader knows when it plans, with what it could not read
+listed as data.
 
-Built by ``observe``, read by ``plan``. Every instant is CLOCK_BOOTTIME of the observer, in seconds.
+``observe`` builds it, ``plan`` reads it. Every instant is CLOCK_BOOTTIME of the observer, in seconds.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from supervisor.model.seen import Found, Seen, Unreadable
 
 @dataclass(frozen=True, slots=True)
 class SeenLease:
-    """A lease and since when it has looked like this.
+    """Holds a lease, and since when it has been unchanged.
 
-    ``first_seen_at_s``: after the response arrived that first showed this mzxid. ``read_sent_at_s``: when the latest read
-    that still showed it was *sent*; that read was sent after the ownership beside it had been received.
+    ``first_seen_at_s`` is a time after the response arrived that first showed this mzxid. ``read_sent_at_s``
+    is when the latest read that still showed it was *sent*; that read was sent after the ownership beside it
+    had been received.
     """
 
     seen: Seen[Lease]
@@ -36,13 +38,13 @@ class SeenLease:
 
     @property
     def silent_s(self) -> float:
-        """For how long the lease has certainly not changed."""
+        """Returns for how long the lease has certainly not changed."""
         return self.read_sent_at_s - self.first_seen_at_s
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A dirty result, and the checkpoint claim that still carries its uid (path and record), if any."""
+    """Holds a dirty result, and the checkpoint claim that still carries its uid (path and record), if any."""
 
     result: Found[Result]
     claim: tuple[str, Found[CheckpointClaim]] | None = None
@@ -50,7 +52,9 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """All that is known of one name. ``own_seen_at_s``: first sight of the present state of /own/<name>."""
+    """Holds all that is known of one name. ``own_seen_at_s`` is when the present state of /own/<name> was
+    first seen.
+    """
 
     name: str
     ref: Seen[JobRef] = None
@@ -62,18 +66,22 @@ class Row:
 
     @property
     def is_torn(self) -> bool:
-        """The registered uid has a dirty result beside it, which never is: the two were read at different moments."""
+        """Returns whether the registered uid has a dirty result beside it. The registry never holds both, so
+        the two were read at different moments.
+        """
         uid = self.ref.record.uid if isinstance(self.ref, Found) else None
         return any(left.result.record.uid == uid for left in self.leftovers)
 
     @property
     def is_listed(self) -> bool:
-        """Registered, or unreadable. A name whose records only say that it has ended is not."""
+        """Returns whether the name is registered, or unreadable. A name whose records only say that it has
+        ended is neither.
+        """
         return self.ref is not None or isinstance(self.own, Unreadable) or bool(self.flaws)
 
     @property
     def lease_of_owner(self) -> Lease | None:
-        """The lease, if it is readable and of the very claim that /own is about."""
+        """Returns the lease if it is readable and of the very claim that /own is about, else None."""
         if self.lease is None or not isinstance(self.lease.seen, Found) or not isinstance(self.own, Found):
             return None
         lease, own = self.lease.seen.record, self.own.record
@@ -82,8 +90,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class SeenAcceptance:
-    """The latest acceptance of a restored registry. ``since_zxid``: of its commit; what has a lower one was written in
-    the lost state, or before. ``first_seen_at_s``: after the response arrived that first showed it to this observer."""
+    """Holds the latest acceptance of a restored registry. ``since_zxid`` is that of its commit; what has a
+    lower one was written in the lost state, or before. ``first_seen_at_s`` is a time after the response
+    arrived that first showed it to this observer.
+    """
 
     seen: Found[Acceptance] | Unreadable
     since_zxid: int
@@ -92,12 +102,14 @@ class SeenAcceptance:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """``errors``: what could not be read; a name that an error concerns has a flaw in its row, and is left alone.
+    """Holds what one reading of the registry showed. ``errors`` say what could not be read; a name that an
+    error concerns has a flaw in its row, and is left alone.
 
-    ``distrust``: why this registry must not be acted upon at all (I10), or None. ``recorded``: this term's epoch is in
-    the store; until then nothing is started or cleaned. ``paused``: there is a /pause, whatever is in it; ``pause``: what
-    is in it. ``wish``: the latest planned hand-over that was asked for, in force or not. ``accepted``: None if nothing was
-    ever restored and accepted here. ``missing``: parents that somebody removed and the leader makes anew.
+    ``distrust`` says why this registry must not be acted upon at all (I10), or is None. ``recorded`` says
+    that this term's epoch is in the store; until then nothing is started or cleaned. ``paused`` says that
+    there is a /pause, whatever is in it; ``pause`` is what is in it. ``wish`` is the latest planned hand-over
+    that was asked for, in force or not. ``accepted`` is None if nothing was ever restored and accepted here.
+    ``missing`` are parents that somebody removed and the leader creates again.
     """
 
     rows: Mapping[str, Row]
@@ -114,5 +126,7 @@ class View:
 
     @property
     def accepted_zxid(self) -> int:
-        """What has a lower one was written before the latest acceptance of a restored registry; 0: there is none."""
+        """Returns the zxid of the latest acceptance of a restored registry: what has a lower one was written
+        before it. The result is 0 if there is no acceptance.
+        """
         return self.accepted.since_zxid if self.accepted is not None else 0

@@ -1,8 +1,9 @@
-"""The doorbell: one watch that wakes the leader for any change of any job, and says which names to reread.
+"""Watches the doorbell: one watch wakes the leader for any change of any job, and says which names to reread.
 
-The znode holds only the name that rang last; its version counts the rings. Rings of our own writes are known by their
-versions. If exactly one other ring came since, its name is the data; if more came, the names are not known and the
-caller rereads more. Called by the controller; a watch is a hint, the loop would reread without it, only later.
+The znode holds only the name that rang last; its version counts the rings. Rings of the leader's own writes
+are known by their versions. If exactly one other ring came since, its name is the data; if more came, the
+names are not known and the caller rereads more. The controller calls it; a watch is a hint: without it the
+loop would reread too, only later.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from supervisor.records.ports import ZkReader
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """``names``: who rang since the last look; ``more``: others rang too, whose names nobody knows any more."""
+    """Holds what rang since the last read: ``names`` are known, and ``more`` says that others rang too, whose
+    names are lost.
+    """
 
     names: frozenset[str]
     more: bool
 
 
 class ChangeNotifier:
-    """One per term. ``wake`` is called from the client's thread and must only set an event."""
+    """Serves one term. ``wake`` is called from the client's thread and must only set an event."""
 
     def __init__(self, zoo: ZkReader, path: str, wake: Callable[[], None]) -> None:
         self._zoo = zoo
@@ -33,12 +36,14 @@ class ChangeNotifier:
         self._watching = False
 
     def skip_own(self, version: int | None) -> None:
-        """A write of this leader rang, making this version."""
+        """Notes that a write of this leader rang, making this version."""
         if version is not None:
             self._own.add(version)
 
     def read_changes(self) -> Changes:
-        """Who rang since the last look. Sets the watch before it reads, so no ring is missed. Raises Unreachable."""
+        """Returns which names rang since the last read. Sets the watch before it reads, so no ring is missed.
+        Raises Unreachable.
+        """
         watch = None if self._watching else self._fired
         self._watching = True
         try:

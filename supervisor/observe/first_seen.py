@@ -1,7 +1,8 @@
-"""First sights: since when each lease and each ownership has looked as it does now.
+"""Remembers since when each lease and each ownership has been as it is now.
 
-The memory behind every wait of the leader. An instant is CLOCK_BOOTTIME *after* the response arrived that first showed
-this mzxid, so that a wait can only be too long; a new leader starts with none (protocol §7.2). Used by ``observer`` only.
+Every wait of the leader rests on it. An instant is CLOCK_BOOTTIME *after* the response arrived that first
+showed this mzxid, so that a wait can only be too long; a new leader starts with none (protocol §7.2). Only
+``observer`` uses it.
 """
 
 from __future__ import annotations
@@ -14,21 +15,23 @@ ABSENT_MZXID = -1
 
 
 class FirstSeen:
-    """Keyed by name; ``forget`` when a name vanishes."""
+    """Holds the instants by name. The caller calls ``forget`` when a name vanishes."""
 
     def __init__(self) -> None:
         self._owns: dict[str, tuple[int, float]] = {}
         self._leases: dict[str, tuple[int, float]] = {}
 
     def own_seen_at_s(self, name: str, mzxid: int, received_at_s: float) -> float:
-        """First sight of this state of /own/<name>."""
+        """Returns when this state of /own/<name> was first seen."""
         known = self._owns.get(name)
         if known is None or known[0] != mzxid:
             known = self._owns[name] = (mzxid, received_at_s)
         return known[1]
 
     def lease(self, name: str, lease: Seen[Lease], sent_at_s: float, received_at_s: float) -> SeenLease:
-        """The sight of a lease that a read sent at ``sent_at_s`` showed. Absence is a sight like any other."""
+        """Returns the lease that a read sent at ``sent_at_s`` showed, with when it was first seen. Absence
+        has a first time like any other state.
+        """
         mzxid = ABSENT_MZXID if lease is None else lease.mzxid
         known = self._leases.get(name)
         if known is None or known[0] != mzxid:

@@ -1,8 +1,10 @@
-"""The rows of ``list`` and ``show``: from the records to the keys that scripts rely on, nulls included.
+"""Makes the rows of ``list`` and ``show`` from the records, with the keys that scripts rely on, nulls
+included.
 
-Called by ``cli`` and by ``status``. Reads, never writes, and decides nothing: wall time is used here because everything
-is for display. Rows of registered jobs come from the View of ``observer``, those of ended uids from their results. A
-record that cannot be read is a row of its own, ``quarantined`` with the reason, and disturbs no other row (I9).
+``cli`` and ``status`` call it. It reads, never writes, and decides nothing: wall time is used here because
+everything is for display. Rows of registered jobs come from the View of ``observer``, those of ended uids
+from their results. A record that cannot be read is a row of its own, ``quarantined`` with the reason, and
+disturbs no other row (I9).
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ ENDINGS = frozenset(cause.value for cause in Cause)
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One object of ``list -o json``, in a fixed order. None: unknown, or there is none. Times: ISO 8601, UTC."""
+    """Is one object of ``list -o json``, in a fixed order. None means that a value is unknown, or that there
+    is none. Times are in ISO 8601, UTC.
+    """
 
     name: str | None
     uid: str | None = None
@@ -63,10 +67,12 @@ class JobRow:
     checkpoint: str | None = None
     progress: Progress | None = None
     trouble: str | None = None
-    """What a table says in the place of the reason; None: the reason. No part of the document."""
+    """A table shows this instead of the reason; None means the reason itself. It is no part of the
+    document.
+    """
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it; what a newer version wrote beside it is not ours to show."""
+        """Returns the row as JSON has it, without what a newer version wrote beside it."""
         document = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
@@ -84,9 +90,9 @@ class JobRow:
 def take_rows(
     zoo: ZkReader, layout: Layout, view: View, wall_now_s: float, *, every_uid: bool = False
 ) -> list[JobRow]:
-    """The rows of ``list``, by name: of each name the live uid, else the newest if it failed.
+    """Returns the rows of ``list``, by name: for each name the live uid, else the newest if it failed.
 
-    ``every_uid``: all that is kept, cancelled and finished ones included.
+    With ``every_uid`` it returns all that is kept, cancelled and finished uids included.
     """
     rows = [_shown(row, view, wall_now_s) for row in view.rows.values() if row.is_listed]
     live = {row.uid for row in rows}
@@ -101,7 +107,7 @@ def take_rows(
 
 
 def _shown(row: Row, view: View, wall_now_s: float) -> JobRow:
-    """The row of one name; what can't be shown of it, for whatever reason, hides no other (I9)."""
+    """Returns the row of one name; what can't be shown of it, for whatever reason, hides no other (I9)."""
     try:
         return row_of(row, wall_now_s, host=_host_of(row, view.members))
     except Exception as error:  # noqa: BLE001 - the edge of one name
@@ -118,7 +124,9 @@ def _shown_result(uid: str, result: Seen[Result], name: str | None) -> JobRow:
 
 
 def with_reasons(rows: list[JobRow], reasons: Callable[[], Mapping[str, str]]) -> list[JobRow]:
-    """``rows`` with why the pending ones are: by name, from ``reasons``, which is asked only if there is a pending one."""
+    """Returns ``rows`` with the reasons of the pending ones. ``reasons`` returns them by name, and is called
+    only if there is a pending one.
+    """
     if all(row.state != JobState.PENDING for row in rows):
         return rows
     why = reasons()
@@ -139,13 +147,15 @@ def _all_results(zoo: ZkReader, layout: Layout) -> dict[str, Seen[Result]]:
 
 
 def _newest_results(zoo: ZkReader, layout: Layout, view: View) -> dict[str, Seen[Result]]:
-    """Of names without a reference. Older failed uids are history: nothing can be done about them any more."""
+    """Returns the newest results of names without a reference. Older failed uids are history: nothing can be
+    done about them any more.
+    """
     owns = [row.own.record for row in view.rows.values() if row.ref is None and isinstance(row.own, Found)]
     return _results(zoo, layout, [own.newest_uid or own.uid for own in owns if own.newest_uid or own.uid])
 
 
 def newest_results(zoo: ZkReader, layout: Layout, view: View) -> list[tuple[str, str, Seen[Result]]]:
-    """(name, uid, result) of names without a reference whose newest uid failed, or can't be read."""
+    """Returns (name, uid, result) of names without a reference whose newest uid failed, or can't be read."""
     names = {name_suffix(name): name for name in view.rows}
     found = _newest_results(zoo, layout, view)
     return [
@@ -166,9 +176,10 @@ def _results(zoo: ZkReader, layout: Layout, uids: Sequence[str]) -> dict[str, Se
 
 @dataclass(frozen=True, slots=True)
 class OneJob:
-    """The records behind ``show NAME``. ``uid``: the live one, else the newest; empty if nothing says which.
+    """Holds the records behind ``show NAME``. ``uid`` is the live one, else the newest; it is empty if no
+    record names one.
 
-    ``host``: the supervisor that has to start it, if it is assigned to one that is up.
+    ``host`` is the supervisor that has to start it, if it is assigned to one that is up.
     """
 
     row: Row
@@ -186,7 +197,9 @@ class OneJob:
 
 
 def read_job(zoo: ZkReader, layout: Layout, name: str) -> OneJob | None:
-    """The live uid of ``name``, else its newest. None: no such name, or nothing of it is kept. Call ``sync`` before."""
+    """Reads the live uid of ``name``, else its newest. Returns None if there is no such name, or if nothing
+    of it is kept. The caller calls ``sync`` before.
+    """
     paths = [layout.job(name), layout.own(name), layout.lease(name)]
     reads = zoo.read_many(paths)
     ref: Seen[JobRef] = seen(JobRef, reads.nodes[0], paths[0])
@@ -211,7 +224,9 @@ def _read_host(zoo: ZkReader, layout: Layout, own: Seen[Ownership]) -> Member | 
 
 
 def read_ended(zoo: ZkReader, layout: Layout, row: Row) -> list[OneJob]:
-    """The ended uids of the name of ``row`` that are kept, oldest first (a uid begins with its time)."""
+    """Returns the ended uids of the name of ``row`` that are kept, oldest first (a uid begins with its
+    time).
+    """
     suffix = name_suffix(row.name)
     uids = sorted(uid for uid in zoo.children(layout.results) or () if uid.endswith(f"-{suffix}"))
     results = _results(zoo, layout, uids)
@@ -223,7 +238,7 @@ def read_ended(zoo: ZkReader, layout: Layout, row: Row) -> list[OneJob]:
 
 
 def job_row(job: OneJob, wall_now_s: float, why: str | None = None) -> JobRow:
-    """The row of ``show``; ``why``: it is pending."""
+    """Returns the row of ``show``; ``why`` is why it is pending."""
     if job.result is not None:
         return row_of_result(job.uid, job.result, job.row.name)
     return row_of(job.row, wall_now_s, why, job.host)
@@ -233,7 +248,9 @@ def job_row(job: OneJob, wall_now_s: float, why: str | None = None) -> JobRow:
 
 
 def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | None = None) -> JobRow:
-    """The row of a registered name, or of one whose records are corrupt. ``host``: the supervisor that it is assigned to."""
+    """Returns the row of a registered name, or of one whose records are corrupt. ``host`` is the supervisor
+    that it is assigned to.
+    """
     shown = shown_state(row, host=host)
     if not isinstance(row.ref, Found):
         return JobRow(row.name, state=shown.state.value, reason=shown.reason, trouble=shown.trouble)
@@ -287,27 +304,33 @@ def _host_of(row: Row, members: Mapping[str, Member]) -> Member | None:
 
 
 def _since(job: JobRef, own: Ownership, lease: Lease | None) -> str:
-    """The last that happened to the job: to its living attempt, else to its ownership or by a user."""
+    """Returns when something last happened to the job: to its living attempt, else to its ownership or by a
+    user.
+    """
     if lease is not None and lease.since and own.state is OwnState.CLAIMED:
         return lease.since
     return max(job.changed.at, own.history[-1].at) if own.history else job.changed.at
 
 
 def _failures(job: JobRef, own: Ownership) -> int:
-    """Consecutive, since the last reset: a resume or restart that is not carried out yet counts as one."""
+    """Returns the consecutive failures since the last reset. A resume or restart that is not carried out yet
+    counts as a reset.
+    """
     if own.restart_nonce != job.restart_nonce:
         return 0
     return account_of(job, own).failures if own.state is OwnState.EXITED else own.failures
 
 
 def _next_attempt_at_s(job: JobRef, own: Ownership) -> float | None:
-    """Wall time, for display: of the exit, plus the back-off."""
+    """Returns, for display, the wall time of the exit, plus the back-off."""
     exit_at_s = exited_at_s(own)
     return None if exit_at_s is None else exit_at_s + account_of(job, own).delay_s
 
 
 def exited_at_s(own: Ownership) -> float | None:
-    """Wall time of the exit of the attempt in ``own``, by its own history; None if that does not tell."""
+    """Returns the wall time of the exit of the attempt in ``own``, by its own history, or None if the history
+    does not have it.
+    """
     for entry in reversed(own.history):
         if entry.attempt == own.attempt and entry.event in ENDINGS:
             return seconds_of(entry.at)
@@ -315,7 +338,7 @@ def exited_at_s(own: Ownership) -> float | None:
 
 
 def seconds_of(iso: str) -> float | None:
-    """Seconds since the epoch of an ISO 8601 time; None for anything else."""
+    """Returns the seconds since the epoch of an ISO 8601 time, or None for anything else."""
     try:
         return datetime.fromisoformat(iso).timestamp()
     except ValueError:
@@ -323,7 +346,9 @@ def seconds_of(iso: str) -> float | None:
 
 
 def row_of_result(uid: str, result: Seen[Result], name: str | None) -> JobRow:
-    """The row of an ended uid. ``name``: whose uid it is, as far as it is known without the record."""
+    """Returns the row of an ended uid. ``name`` is the name that the uid belongs to, as far as it is known
+    without the record.
+    """
     if not isinstance(result, Found):
         reason = result.reason if result is not None else "its result is gone"
         return JobRow(name, uid=uid, reason=f"its result is unreadable: {reason}")
@@ -346,10 +371,11 @@ def row_of_result(uid: str, result: Seen[Result], name: str | None) -> JobRow:
 def aged(
     view: View, now_s: float, wall_now_s: float, changed: Mapping[str, Changed] = MappingProxyType({})
 ) -> View:
-    """``view`` of an observer that has just begun, as one would have it that saw each exit when it happened.
+    """Returns ``view`` of an observer that has just begun, as it would be if the observer had seen each exit
+    when it happened.
 
-    For ``list`` and ``explain`` only: a fresh look would take every back-off for one that begins now. ``changed``: what
-    ``changes_of`` read, so that assignments and silent leases have their age too.
+    It is for ``list`` and ``explain`` only: a first reading would take every back-off for one that begins
+    now. ``changed`` is what ``changes_of`` read, so that assignments and silent leases have their age too.
     """
     rows = {name: _aged(row, now_s, wall_now_s, changed.get(name)) for name, row in view.rows.items()}
     return replace(
@@ -360,7 +386,7 @@ def aged(
 def _aged_acceptance(
     acceptance: SeenAcceptance | None, now_s: float, wall_now_s: float
 ) -> SeenAcceptance | None:
-    """As if the leader had seen it at once."""
+    """Returns ``acceptance`` as if the leader had seen it at once."""
     if acceptance is None or not isinstance(acceptance.seen, Found):
         return acceptance
     try:
@@ -372,14 +398,18 @@ def _aged_acceptance(
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """When ZooKeeper last changed ownership and lease of a name, by its own wall clock; None: not known."""
+    """Holds when ZooKeeper last changed ownership and lease of a name, by its own wall clock; None means not
+    known.
+    """
 
     own_at_s: float | None
     lease_at_s: float | None
 
 
 def changes_of(zoo: ZkReader, layout: Layout, rows: Iterable[Row]) -> dict[str, Changed]:
-    """By name, of attempts that may be alive or are to be started. What changed since the row was read is not known."""
+    """Returns the changes by name, of attempts that may be alive or are to be started. What changed since the
+    row was read is not known.
+    """
     occupying = [row for row in rows if isinstance(row.own, Found) and row.own.record.state in OCCUPYING]
     paths = [path for row in occupying for path in (layout.own(row.name), layout.lease(row.name))]
     nodes = zoo.read_many(paths).nodes
@@ -415,7 +445,7 @@ def _aged(row: Row, now_s: float, wall_now_s: float, changed: Changed | None) ->
 
 
 def counted(rows: Iterable[JobRow]) -> dict[str, int]:
-    """How many rows are in each state that occurs."""
+    """Returns how many rows are in each state that occurs."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.state] = counts.get(row.state, 0) + 1

@@ -1,11 +1,13 @@
-"""ZooKeeper → View. Keeps the whole view in memory and rereads what changed, in pipelined reads.
+"""Reads ZooKeeper into a View. It keeps the whole view in memory and rereads what changed, in pipelined
+reads.
 
-Called by the controller once per pass (and by ``list`` and ``explain``, for one full view). Reads, never writes. A read
-that fails raises ``Unreachable``: there is no view then, and nothing is planned. Cost per pass: a handful of fixed
-reads, what the doorbell named, and a slice of the leases; a full read only at takeover and rarely after.
+The controller calls it once per pass (``list`` and ``explain`` call it for one full view). It reads, never
+writes. A read that fails raises ``Unreachable``; there is no view then, and nothing is planned. One pass
+costs a handful of fixed reads, what the doorbell named, and a slice of the leases; a full read is made only
+at takeover and rarely after.
 
-The lease of a name is always read in a request sent after its ownership was received: for ``draining`` and ``revoked``
-the wait counts from a lease that was read after the fence was seen (protocol §7.2).
+The lease of a name is always read in a request sent after its ownership was received: for ``draining`` and
+``revoked`` the wait counts from a lease that was read after the fence was seen (protocol §7.2).
 """
 
 from __future__ import annotations
@@ -41,11 +43,15 @@ from supervisor.records.reading import seen, seen_all
 from supervisor.registry.fixed_znodes import FixedZnodesVerdict, fixed_paths, judge_fixed_znodes
 
 LEASE_READS_PER_S = 500
-"""Budget of the lease sweep: up to 1,000 jobs, every lease is read every two seconds; beyond, once per lease length."""
+"""This is the budget of the lease sweep: up to 1,000 jobs, every lease is read every two seconds. With more
+jobs it is read less often, but always when half its length has passed since its last read.
+"""
 
 
 class Observer:
-    """One per term of leadership (first sights must not outlive it). Not thread-safe."""
+    """Takes views during one term of leadership (what was first seen when must not outlive the term). It is
+    not thread-safe.
+    """
 
     def __init__(self, zoo: ZkReader, layout: Layout, clock: Callable[[], float], epoch: int) -> None:
         self._zoo = zoo
@@ -61,7 +67,7 @@ class Observer:
     def take_view(
         self, changed: Iterable[str] | None, *, recorded: bool = True, distrust: str | None = None
     ) -> View:
-        """The view now. ``changed``: the names to reread, None for everything."""
+        """Returns the view now. ``changed`` are the names to reread; None means everything."""
         if changed is None:
             self._read_everything()
         else:
@@ -87,7 +93,9 @@ class Observer:
         )
 
     def in_motion(self) -> set[str]:
-        """Names whose ownership is about to change by other hands: reread at every pass, for what the bell forgot."""
+        """Returns the names whose ownership another process is about to change. They are reread at every
+        pass, in case the doorbell did not name them.
+        """
         return {name for name, row in self._rows.items() if _is_changing(row)}
 
     # -- names ----------------------------------------------------------------------------------------------------
@@ -107,7 +115,7 @@ class Observer:
         self._set_rows(names, owns, refs, dirty)
 
     def _read_names(self, names: list[str]) -> None:
-        """Reread some names. Their results: of the uids that the old and the new records speak of."""
+        """Rereads some names, with the results of the uids that the old and the new records name."""
         if not names:
             return
         old = {name: self._rows.get(name) for name in names}
@@ -125,8 +133,10 @@ class Observer:
     def _own_and_ref(
         self, names: list[str]
     ) -> tuple[tuple[list[Seen[Ownership]], float], list[Seen[JobRef]]]:
-        """References first: a reading is not one moment, and submit creates both. A reference without its ownership would be
-        an alarm, an ownership without its reference is none."""
+        """Reads ownerships and references, the references first: a reading is not one moment, and submit
+        creates both. A reference without its ownership would be an alarm, an ownership without its reference
+        is none.
+        """
         layout = self._layout
         own_paths, ref_paths = [layout.own(name) for name in names], [layout.job(name) for name in names]
         reads = self._zoo.read_many([*ref_paths, *own_paths])
@@ -135,7 +145,9 @@ class Observer:
         return (owns, reads.received_at_s), [_about(name, ref) for name, ref in zip(names, refs, strict=True)]
 
     def _decode_results(self, paths: list[str], nodes: Sequence[Node | None]) -> list[Found[Result]]:
-        """The dirty ones. An unreadable result is an error of its own: it blocks nothing but itself."""
+        """Returns the dirty results. An unreadable result is an error of its own: it blocks nothing but
+        itself.
+        """
         dirty = []
         for path, result in zip(paths, seen_all(Result, paths, nodes), strict=True):
             self._errors.pop(path, None)
@@ -184,7 +196,7 @@ class Observer:
             self._first_seen.forget_lease(name)
 
     def _claims_of(self, results: list[Found[Result]]) -> dict[str, tuple[str, Found[CheckpointClaim]]]:
-        """By uid: the checkpoint claim that still carries it."""
+        """Returns, by uid, the checkpoint claim that still carries it."""
         wanted: dict[str, str] = {}
         for result in results:
             found_location = _claimed_place(result.record)
@@ -205,7 +217,9 @@ class Observer:
     # -- leases ---------------------------------------------------------------------------------------------------
 
     def _read_leases(self) -> None:
-        """Those whose shim may be gone, those that nobody has read yet, and a slice of the others, oldest first."""
+        """Reads the leases whose shim may be gone, those that were not read yet, and a slice of the others,
+        oldest first.
+        """
         leased = [row for row in self._rows.values() if _needs_lease(row)]
         if not leased:
             return
@@ -227,7 +241,9 @@ class Observer:
     # -- the rest -------------------------------------------------------------------------------------------------
 
     def _read_acceptance(self) -> None:
-        """A new one ends the term, so within one it changes only when this leader has waited."""
+        """Reads the latest acceptance. A new one ends the term, so within one it changes only when this
+        leader has waited.
+        """
         path = self._layout.accepted
         reads = self._zoo.read_many((path,))
         node, before = reads.nodes[0], self._accepted
@@ -240,7 +256,7 @@ class Observer:
         self._accepted = SeenAcceptance(found, node.stat.czxid, first_seen_at_s)
 
     def _read_wishes(self) -> tuple[Seen[Pause], Seen[Handover]]:
-        """What an operator has asked of the whole cluster."""
+        """Reads what an operator has asked of the whole cluster."""
         paths = (self._layout.pause, self._layout.switchover)
         pause, wish = self._zoo.read_many(paths).nodes
         return seen(Pause, pause, paths[0]), seen(Handover, wish, paths[1])
@@ -265,12 +281,16 @@ class Observer:
         return members
 
     def _children(self, path: str) -> tuple[str, ...]:
-        """None for a parent that is missing: ``_check_fixed_znodes`` notices, and nothing rests on the view then."""
+        """Returns the children of ``path``, none if it is missing: ``_check_fixed_znodes`` notices that, and nothing
+        rests on the view then.
+        """
         return self._zoo.children(path) or ()
 
 
 def _about(name: str, ref: Seen[JobRef]) -> Seen[JobRef]:
-    """A reference that names another job (copied by hand) would lead writes meant for this name to that one."""
+    """Returns ``ref``, or an error if it names another job (copied by hand): it would lead writes meant for
+    this name to that job.
+    """
     if isinstance(ref, Found) and ref.record.name != name:
         return Unreadable(f"the reference of {name} is about {ref.record.name!r}", ref.version, ref.mzxid)
     return ref
@@ -288,7 +308,9 @@ def _uids_of(own: Seen[Ownership], ref: Seen[JobRef], before: Row | None) -> Ite
 
 
 def _claimed_place(result: Result) -> str | None:
-    """Digest of the location that ``result`` claimed. A location that is none (altered by hand) claimed nothing (I9)."""
+    """Returns the digest of the location that ``result`` claimed. A location that is none (altered by hand)
+    claimed nothing (I9).
+    """
     if result.terms is None or not result.terms.checkpoint:
         return None
     try:
@@ -298,14 +320,16 @@ def _claimed_place(result: Result) -> str | None:
 
 
 def _needs_lease(row: Row) -> bool:
-    """An attempt may be alive, or its leftovers, the lease among them, are to be removed."""
+    """Returns whether an attempt may be alive, or its leftovers, the lease among them, are to be removed."""
     if not isinstance(row.own, Found):
         return False
     return row.own.record.state in LEASED or (row.ref is None and bool(row.leftovers))
 
 
 def _is_close(row: Row, lives: set[str]) -> bool:
-    """To be read at every pass: not read yet, not plainly claimed, or its shim's session is gone (a hint, no proof)."""
+    """Returns whether the lease is to be read at every pass: it was not read yet, the attempt is not plainly
+    claimed, or its shim's session is gone (a hint, no proof).
+    """
     assert isinstance(row.own, Found)
     own = row.own.record
     return row.lease is None or own.state is not OwnState.CLAIMED or f"{own.uid}.{own.attempt}" not in lives

@@ -1,4 +1,6 @@
-"""Queries of a running job, for ``show``: from the lease record to JSON. For display; ``shim/queries.py`` writes it."""
+"""Makes the JSON of a running job's queries for ``show``, from its lease record. It is for display;
+``shim/queries.py`` writes the record.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from supervisor.observe.listing import OneJob, seconds_of
 
 
 def queries_of(job: OneJob, wall_now_s: float) -> tuple[list[dict[str, Any]], int]:
-    """Each query of the attempt that is alive (``age_s``: since its last sign of life), and how many more there are."""
+    """Returns each query of the attempt that is alive, and how many more there are. ``age_s`` counts the
+    seconds since a query's last sign of life.
+    """
     own, lease = job.own, job.row.lease.seen if job.row.lease is not None else None
     if job.result is not None or own is None or own.state not in LEASED or not isinstance(lease, Found):
         return [], 0

@@ -1,7 +1,9 @@
-"""What an operator must know before a restored registry is accepted: what will run, and what this registry can't know.
+"""Finds out what an operator must know before a restored registry is accepted: what will run, and what this
+registry can't know.
 
-Called by ``operations.accept_registry``. Pure: from a View, the uids of kept results, and a listing of the specs in the
-store. The store was not restored, so it remembers submissions that the registry has lost; it knows nothing of cancels.
+``operations.accept_registry`` calls it. It is pure: it works on a View, the uids of kept results, and a
+listing of the specs in the store. The store was not restored, so it remembers submissions that the registry
+has lost; it knows nothing of cancels.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from supervisor.registry.blobs import parse_key
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """A registered job as the restored registry has it. ``attempt``: the newest that it knows of; later numbers may have
-    been used. ``spec_missing``: its spec is not in the store, so it can't be started. None: unreadable."""
+    """Describes a registered job as the restored registry has it. ``attempt`` is the newest that it knows of;
+    later numbers may have been used. ``spec_missing`` says that its spec is not in the store, so it can't be
+    started. None means unreadable.
+    """
 
     name: str
     uid: str | None
@@ -40,7 +44,9 @@ class KnownJob:
 
 @dataclass(frozen=True, slots=True)
 class LostSpec:
-    """A spec in the store that the registry does not know: of a uid, or a later revision. ``at``: when it was stored."""
+    """Names a spec in the store that the registry does not know: one of an unknown uid, or a later revision.
+    ``at`` is when it was stored.
+    """
 
     name: str
     uid: str
@@ -49,7 +55,9 @@ class LostSpec:
 
 
 def known_jobs(view: View, keys: frozenset[str]) -> tuple[KnownJob, ...]:
-    """By name: every registered job, suspended and unreadable ones too. ``keys``: of the specs in the store."""
+    """Returns every registered job by name, suspended and unreadable ones too. ``keys`` are those of the
+    specs in the store.
+    """
     rows = [
         row for _, row in sorted(view.rows.items()) if row.ref is not None or isinstance(row.own, Unreadable)
     ]
@@ -76,7 +84,9 @@ def _known(row: Row, keys: frozenset[str]) -> KnownJob:
 
 
 def lost_specs(view: View, result_uids: Iterable[str], listed: Iterable[StoreEntry]) -> tuple[LostSpec, ...]:
-    """What was submitted after the restored state, most likely; newest first. Submits that never registered look alike."""
+    """Returns what was most likely submitted after the restored state, newest first. A submit that never
+    registered looks the same.
+    """
     newest = _newest_revisions(view)
     known = {*newest, *result_uids, *_owned(view)}
     lost = []

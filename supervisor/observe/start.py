@@ -1,6 +1,8 @@
-"""Where the time of a start went, phase by phase, for ``show``: from what the shim measured and the job's own history.
+"""Computes, for ``show``, where the time of a start went, phase by phase: from what the shim measured and the
+job's own history.
 
-Called by ``cli``. For display only: ``queued_s`` comes from wall times. The same phases as the metric ``job_start_seconds``.
+``cli`` calls it. It is for display only: ``queued_s`` comes from wall times. The phases are those of the
+metric ``job_start_seconds``.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from supervisor.model.view import Row
 
 
 def start_of(row: Row) -> dict[str, float] | None:
-    """Seconds by phase (``queued_s spawn_s session_s first_batch_s``) as far as known of the present attempt; None: none."""
+    """Returns seconds by phase (``queued_s spawn_s session_s first_batch_s``) as far as they are known of the
+    present attempt, or None if there is no attempt.
+    """
     if not isinstance(row.ref, Found) or not isinstance(row.own, Found) or row.own.record.state not in LEASED:
         return None
     lease = row.lease_of_owner
@@ -31,7 +35,9 @@ def start_of(row: Row) -> dict[str, float] | None:
 
 
 def _queued_s(job: JobRef, own: Ownership) -> float | None:
-    """From when it could have been started (the user's word, or the end of the back-off) to its assignment."""
+    """Returns the seconds from when it could have been started (the user's command, or the end of the
+    back-off) to its assignment.
+    """
     before: Entry | None = None
     for entry in own.history:
         if entry.event == "assigned" and entry.attempt == own.attempt:

@@ -1,7 +1,8 @@
-"""The document of ``status -o json``, which is also that of ``/api/status`` of any supervisor (both are equal).
+"""Makes the document of ``status -o json``, which is also that of ``/api/status`` of any supervisor (both are
+equal).
 
-Called by the command line and by the daemon's HTTP server. Reads, never writes. ``zookeeper.session``: the session time
-that ZooKeeper granted, so that two who ask it get the same answer.
+The command line and the daemon's HTTP server call it. It reads, never writes. ``zookeeper.session`` is the
+session time that ZooKeeper granted, so that any two processes that ask get the same answer.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from supervisor.settings.units import format_duration
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfiguration:
-    """What a process knows of its cluster without asking anybody."""
+    """Holds what a process knows of its cluster from its own configuration."""
 
     cluster: str
     hosts: str
@@ -37,7 +38,9 @@ class ClusterConfiguration:
 def take_status(
     zoo: ZkSession, layout: Layout, configuration: ClusterConfiguration, session_s: float, store_ok: bool
 ) -> dict[str, Any]:
-    """The document, from a full and fresh read. ``session_s``: as granted. Raises Unreachable."""
+    """Returns the document, from a full and fresh read. ``session_s`` is the session time as granted. Raises
+    Unreachable.
+    """
     zoo.sync()
     view = Observer(zoo, layout, boottime_s, epoch=0).take_view(None)
     leader: Seen[LeaderHint] = seen(LeaderHint, zoo.read(layout.leader), layout.leader)
@@ -68,7 +71,7 @@ def take_status(
 
 
 def unreachable_status(configuration: ClusterConfiguration, store_ok: bool) -> dict[str, Any]:
-    """The document while ZooKeeper does not answer: what is not known is null."""
+    """Returns the document while ZooKeeper does not answer: what is not known is null."""
     return {
         "cluster": configuration.cluster,
         "leader": None,
@@ -85,12 +88,14 @@ def unreachable_status(configuration: ClusterConfiguration, store_ok: bool) -> d
 
 
 def pause_document(pause: Pause | None) -> dict[str, Any] | None:
-    """Who paused the cluster, since when and why; None: it is not paused, or that can't be read."""
+    """Returns who paused the cluster, since when and why, or None if it is not paused, or if that can't be
+    read.
+    """
     return None if pause is None else {"by": pause.by, "since": pause.at, "reason": pause.reason}
 
 
 def is_ok(check: Callable[[], None]) -> bool:
-    """Whether the store's own ``check`` passes."""
+    """Returns whether the store's own ``check`` passes."""
     try:
         check()
     except SupervisorError:
@@ -99,7 +104,9 @@ def is_ok(check: Callable[[], None]) -> bool:
 
 
 def _distrust(leader: Seen[LeaderHint], members: list[Member]) -> str | None:
-    """The leader's reason to act on nothing, else that of a supervisor that starts nothing; None: all trust."""
+    """Returns the leader's reason to act on nothing, else that of a supervisor that starts nothing, or None
+    if all trust the registry.
+    """
     if isinstance(leader, Found) and leader.record.distrust is not None:
         return leader.record.distrust
     return next(
@@ -108,7 +115,9 @@ def _distrust(leader: Seen[LeaderHint], members: list[Member]) -> str | None:
 
 
 def _accepted(acceptance: SeenAcceptance | None) -> dict[str, Any] | None:
-    """The latest acceptance of a restored registry; ``waiting``: why nothing is started yet, or null."""
+    """Returns the latest acceptance of a restored registry. Its ``waiting`` says why nothing is started yet,
+    or is null.
+    """
     if acceptance is None:
         return None
     if isinstance(acceptance.seen, Unreadable):

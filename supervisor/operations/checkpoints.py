@@ -78,7 +78,7 @@ def located(context: CommandContext, name: str) -> Located:
 
 
 def tree_of(settings: Settings | None, located: Located) -> Tree:
-    """Makes the tree that reads the checkpoint at ``place``, without I/O. Raises InvalidInput.
+    """Makes the tree that reads the checkpoint at ``located``, without I/O. Raises InvalidInput.
 
     If ``settings`` is None, there is no configuration, and S3 is where the environment says.
     """

@@ -1,4 +1,6 @@
-"""What a person may write: units, unknown-key hints, YAML without surprises, and the keys of ``supervisor.yaml``.
+"""Reads what a person may write: units, unknown-key hints, YAML without surprises, and the keys of
+``supervisor.yaml``.
 
-Below ``model``, whose job spec is built from the same parts. Imports neither ``model`` nor anything of a shim.
+``spec`` builds the job spec from the same parts. Of ``model`` it imports only ``lease_terms`` and
+``restart``, and nothing of ``shim``.
 """

@@ -1,7 +1,7 @@
-"""Hosts, ports, paths and URLs of ``supervisor.yaml``: checked when it is read, not at the first connection.
+"""Checks hosts, ports, paths and URLs of ``supervisor.yaml`` when it is read, not at the first connection.
 
-Each is an annotated type for pydantic; a wrong value raises ValueError with the rest of a sentence that begins with
-the key. Nothing here looks at the network or the disk.
+Each is an annotated type for pydantic; a wrong value raises ValueError with the rest of a sentence that
+begins with the key. Nothing here uses the network or the disk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 def split_host_port(text: str) -> tuple[str, int]:
-    """``zk1:2181`` or ``[::1]:2181`` → host without brackets, port. Raises ValueError."""
+    """Splits ``zk1:2181`` or ``[::1]:2181`` into host without brackets, and port. Raises ValueError."""
     host, colon, port = text.rpartition(":")
     if not colon or not _HOST.fullmatch(host):
         raise ValueError(f"holds {text[:80]!r}, which is not host:port")
@@ -116,13 +116,13 @@ def _endpoint(value: str) -> str:
 
 
 ZooKeeperHosts = Annotated[str, AfterValidator(_hosts)]
-"""``host:port,host:port``; a missing port becomes 2181."""
+"""It has the form ``host:port,host:port``; a missing port becomes 2181."""
 ZooKeeperRoot = Annotated[str, AfterValidator(_root)]
 Listen = Annotated[str, AfterValidator(_listen)]
-"""``host:port``; port 0 lets the system choose."""
+"""It has the form ``host:port``; port 0 lets the system choose."""
 Word = Annotated[str, AfterValidator(_word)]
 SupervisorId = Annotated[str, BeforeValidator(_identity), AfterValidator(_word)]
 AbsolutePath = Annotated[Path, BeforeValidator(_path), PlainSerializer(str, return_type=str)]
 StoreUrl = Annotated[str, AfterValidator(_store_url)]
-"""Without trailing or double slashes, so that two spellings of one store are not taken for two."""
+"""It has no trailing or double slashes, so that two spellings of one store are not taken for two."""
 EndpointUrl = Annotated[str, AfterValidator(_endpoint)]

@@ -1,7 +1,9 @@
-"""The ``defaults`` section: what a job gets that does not say. Also the sections a spec shares with it.
+"""Defines the ``defaults`` section: what a job gets for keys that it does not set. It also defines the
+sections that a spec shares with it.
 
-A default is copied into the spec when it is submitted, so that changing ``supervisor.yaml`` later changes no running
-job. Sections are merged key by key: a job that writes only ``restart: {max: 1m}`` keeps the other defaults.
+A default is copied into the spec when it is submitted, so that changing ``supervisor.yaml`` later changes no
+running job. Sections are merged key by key: a job that writes only ``restart: {max: 1m}`` keeps the other
+defaults.
 """
 
 from __future__ import annotations
@@ -23,14 +25,16 @@ StopGraceS = Annotated[DurationS, between(0.0, STOP_GRACE_MAX_S)]
 
 
 class Resources(Section):
-    """``memory``: what the whole driver tree occupies on its host, for placement. A higher ``priority`` is placed first."""
+    """Says what a job takes. ``memory`` is what the whole driver tree occupies on its host, for placement. A
+    higher ``priority`` is placed first.
+    """
 
     memory_bytes: Annotated[SizeBytes, Field(ge=1024**2, le=1024**5)] = Field(default=GIB, alias="memory")
     priority: int = Field(default=0, ge=-1000, le=1000)
 
 
 class Health(Section):
-    """When an attempt that does nothing is ended (REFERENCE.md: ``health``)."""
+    """Says when an attempt that does nothing is ended (REFERENCE.md, ``health``)."""
 
     start_timeout_s: Annotated[DurationS, between(1.0, DAY_S)] = Field(default=300.0, alias="start_timeout")
     stall_timeout_s: Annotated[DurationS, between(1.0, 30 * DAY_S)] = Field(
@@ -39,7 +43,9 @@ class Health(Section):
 
 
 class Defaults(Section):
-    """``conf``: Spark properties for every job, e.g. an S3 endpoint; a job's own value of the same property wins."""
+    """Holds the defaults of every job. ``conf`` has Spark properties, e.g. an S3 endpoint; a job's own value
+    of the same property wins.
+    """
 
     lease_s: LeaseS = Field(default=30.0, alias="lease")
     stop_grace_s: StopGraceS = Field(default=30.0, alias="stop_grace")

@@ -1,7 +1,9 @@
-"""``supervisor.yaml``: every key of REFERENCE.md with its default and its check, and how the environment overrides it.
+"""Reads ``supervisor.yaml``: every key of REFERENCE.md with its default and its check, and how the
+environment overrides it.
 
-Read once, by the command line and by the daemon, before anything else happens; the result is frozen. All trouble is
-``errors.InvalidInput`` (exit code 2): one sentence with key, file and remedy. Nothing here connects to anything.
+The command line and the daemon read it once, before anything else happens; the result is frozen. Every error
+is ``errors.InvalidInput`` (exit code 2): one sentence with key, file and remedy. Nothing here connects to
+anything.
 """
 
 from __future__ import annotations
@@ -37,14 +39,16 @@ from supervisor.settings.yaml_text import read_mapping, read_value
 DEFAULT_PATH: Final = Path("/etc/spark-supervisor/supervisor.yaml")
 PATH_VARIABLE: Final = "SPARK_SUPERVISOR_CONFIG"
 ASSUMED_TICK_S: Final = 2.0
-"""ZooKeeper's tickTime is not told to clients; two seconds is its usual value."""
+"""ZooKeeper does not report its tickTime to clients; two seconds is its usual value."""
 
 OVERRIDE_PREFIX: Final = "SPARK_SUPERVISOR__"
 FILE_MAX_BYTES: Final = 256 * 1024
 
 
 class ZooKeeperSettings(Section):
-    """``session_timeout`` is what we ask for; the server may grant another one (``doctor`` tells)."""
+    """Says where ZooKeeper is. ``session_timeout`` is what the client asks for; the server may grant another
+    one (``doctor`` reports it).
+    """
 
     hosts: ZooKeeperHosts
     root: ZooKeeperRoot = "/spark-supervisor"
@@ -54,7 +58,9 @@ class ZooKeeperSettings(Section):
 
 
 class StoreSettings(Section):
-    """Where specs and application files lie. All but ``url`` is for S3 only; words as S3 has them."""
+    """Says where specs and application files lie. All but ``url`` is for S3 only; the values are those of
+    S3.
+    """
 
     url: StoreUrl
     endpoint_url: EndpointUrl | None = None
@@ -72,7 +78,9 @@ class StoreSettings(Section):
 
 
 class CapacitySettings(Section):
-    """What this host offers: memory for all drivers together, their number, and how many may be starting at once."""
+    """Says what this host offers: memory for all drivers together, their number, and how many may be starting
+    at once.
+    """
 
     memory_bytes: Annotated[SizeBytes, Field(ge=1, le=1024**6)] = Field(default=16 * GIB, alias="memory")
     drivers: int = Field(default=20, ge=0, le=10_000)
@@ -80,11 +88,12 @@ class CapacitySettings(Section):
 
 
 class SupervisorSettings(Section):
-    """This process. ``id``: unique among the supervisors of the cluster, and stable; the host name if not given.
+    """Describes this process. ``id`` is unique among the supervisors of the cluster, and stable; it is the
+    host name if not given.
 
-    ``on_stop``: what becomes of the drivers of this host when the process is told to end. ``leave``: they go on under
-    their shims, and are adopted by the next one; ``stop_drivers``: stopped in order first (containers, where nothing
-    survives).
+    ``on_stop`` says what becomes of the drivers of this host when the process is asked to end. With ``leave``
+    they go on under their shims, and the next process adopts them; with ``stop_drivers`` they are stopped in
+    order first (containers, where nothing survives).
     """
 
     id: SupervisorId = Field(default_factory=socket.gethostname, validate_default=True)
@@ -96,9 +105,10 @@ class SupervisorSettings(Section):
 
 
 class SparkSettings(Section):
-    """``home``: null means SPARK_HOME, else the installed PySpark; ``java_home``: null means JAVA_HOME, else the PATH's.
+    """Says where Spark and Java are. If ``home`` is null, it is SPARK_HOME, else the installed PySpark; if
+    ``java_home`` is null, it is JAVA_HOME, else the PATH's.
 
-    ``s3a_jars``: a directory that ``deploy/s3a-jars/fetch`` filled, for jobs that read or write ``s3a://``.
+    ``s3a_jars`` is a directory that ``deploy/s3a-jars/fetch`` filled, for jobs that read or write ``s3a://``.
     """
 
     home: AbsolutePath | None = None
@@ -110,7 +120,9 @@ class SparkSettings(Section):
 
 
 class Settings(Section):
-    """All of ``supervisor.yaml``. ``cluster``, ``zookeeper.hosts`` and ``store.url`` have no default."""
+    """Holds all of ``supervisor.yaml``. ``cluster``, ``zookeeper.hosts`` and ``store.url`` have no
+    default.
+    """
 
     cluster: Word
     zookeeper: ZooKeeperSettings
@@ -122,15 +134,15 @@ class Settings(Section):
 
 
 def settings_path(path: Path | None, environ: Mapping[str, str]) -> Path:
-    """The file that counts: ``--config``, else ``SPARK_SUPERVISOR_CONFIG``, else the default path."""
+    """Returns the file that counts: ``--config``, else ``SPARK_SUPERVISOR_CONFIG``, else the default path."""
     return path or (Path(environ[PATH_VARIABLE]) if environ.get(PATH_VARIABLE) else DEFAULT_PATH)
 
 
 def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
-    """The settings of this process. Raises ``InvalidInput``.
+    """Returns the settings of this process. Raises ``InvalidInput``.
 
-    A file that was named must exist; the one at the default path may be absent if the environment says all that has
-    no default (containers).
+    A file that was named must exist; the one at the default path may be absent if the environment sets all
+    that has no default (containers).
     """
     chosen = settings_path(path, environ)
     text = _text(
@@ -142,7 +154,9 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
 
 
 def lease_warnings(lease_s: float, session_timeout_s: float) -> tuple[Complaint, ...]:
-    """Why a lease is legal but short (protocol §7): an outage that the session survives could then stop drivers."""
+    """Returns why a lease is legal but short (protocol §7): an outage that the session survives could then
+    stop drivers. The result is empty if it is long enough.
+    """
     margin_s = lease_s - KILL_TIME_S - SHIM_AHEAD_S - renew_period_s(lease_s)
     needed_s = session_timeout_s + 2 * ASSUMED_TICK_S
     if margin_s >= needed_s:
@@ -180,7 +194,9 @@ def _text(path: Path, *, may_be_absent: bool) -> str | None:
 
 
 def _override(body: dict[str, Any], environ: Mapping[str, str], source: str) -> dict[str, str]:
-    """Puts every ``SPARK_SUPERVISOR__SECTION__KEY`` into ``body``; returns key path → variable, for messages."""
+    """Puts every ``SPARK_SUPERVISOR__SECTION__KEY`` into ``body``; returns, for messages, the variable by key
+    path.
+    """
     origins: dict[str, str] = {}
     # Shorter names first: a whole section, then single keys of it.
     for name in sorted(
@@ -207,7 +223,7 @@ def _override(body: dict[str, Any], environ: Mapping[str, str], source: str) -> 
 
 
 def _value(keys: list[str], text: str, source: str) -> Any:
-    """Text stays text, except where a number, a mapping or null is asked for."""
+    """Returns ``text`` as a value. It stays text, except where a number, a mapping or null is asked for."""
     field = _field(keys)
     if field is None:
         return text

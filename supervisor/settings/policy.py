@@ -1,5 +1,8 @@
-"""The ``policy`` section of ``supervisor.yaml``: what the operator allows jobs. Only keys and their form; what a rule covers
-is in ``spec.site_policy``. Leader and agent judge, each by the configuration of its own host."""
+"""Defines the ``policy`` section of ``supervisor.yaml``: what the operator allows jobs.
+
+It has only keys and their form; ``spec.site_policy`` says what a rule covers. Leader and agent decide, each
+by the configuration of its own host.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,10 @@ Rules = Annotated[tuple[Annotated[str, AfterValidator(_rule)], ...], Field(stric
 
 
 class PolicySettings(Section):
-    """``checkpoints``: where jobs may keep their checkpoint. ``deletable``: where ``checkpoint_on_cancel: delete`` may
-    delete; nowhere unless it is said. ``endpoints``: of S3, besides the store's, that jobs may name."""
+    """Holds the rules. ``checkpoints`` say where jobs may keep their checkpoint. ``deletable`` says where
+    ``checkpoint_on_cancel: delete`` may delete; by default that is nowhere. ``endpoints`` are those of S3,
+    besides the store's, that jobs may name.
+    """
 
     checkpoints: Rules = ("*",)
     deletable: Rules = ()

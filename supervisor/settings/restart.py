@@ -1,6 +1,7 @@
-"""The ``restart`` section, as it stands in ``supervisor.yaml`` (``defaults.restart``) and in a job spec.
+"""Defines the ``restart`` section, as it stands in ``supervisor.yaml`` (``defaults.restart``) and in a job
+spec.
 
-Only keys and their bounds; what they mean is in ``model.restart``, into whose policy a spec turns this.
+It has only keys and their bounds; ``model.restart`` says what they mean, into whose policy a spec turns this.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ MIB = 1024**2
 
 
 class RestartSettings(Section):
-    """``attempts``: restarts after the first attempt since the last reset; null: no limit.
+    """Says how a job is restarted. ``attempts`` is the number of restarts after the first attempt since the
+    last reset; null means no limit.
 
-    ``memory_step``: factor by which driver memory is raised after an exit with ``out_of_memory``, up to ``memory_max``.
+    ``memory_step`` is the factor by which driver memory is raised after an exit with ``out_of_memory``, up to
+    ``memory_max``.
     """
 
     strategy: Literal["fixed", "exponential", "failure-rate", "none"] = "exponential"

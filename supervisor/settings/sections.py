@@ -1,7 +1,8 @@
-"""The base of every pydantic section, and the one place that turns pydantic's errors into one sentence.
+"""Defines the base of every pydantic section; only this module turns pydantic's errors into one sentence.
 
-Called by ``settings.file`` and ``spec.job``. A sentence names the key with its path, the file, and the remedy; it
-never shows a whole value, because an environment variable or a spec may hold what should not be in a terminal.
+``settings.file`` and ``spec.job`` call it. A sentence names the key with its path, the file, and the remedy;
+it never shows a whole value, because an environment variable or a spec may hold what should not be in a
+terminal.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ _KINDS: Mapping[type, str] = {
 
 
 class Section(BaseModel):
-    """Frozen; unknown keys and implicit conversions (``"yes"`` to true, 5 to ``"5"``) are errors."""
+    """Is the base of a section. It is frozen; unknown keys and implicit conversions (``"yes"`` to true, 5 to
+    ``"5"``) are errors.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
 
 def between(low_s: float, high_s: float) -> AfterValidator:
-    """A duration within these bounds, both included."""
+    """Returns the check of a duration within these bounds, both included."""
 
     def check(value_s: float) -> float:
         if not low_s <= value_s <= high_s:
@@ -50,9 +53,10 @@ def between(low_s: float, high_s: float) -> AfterValidator:
 
 
 def validated(model: type[Model], data: Any, source: str, sources: Mapping[str, str] | None = None) -> Model:
-    """``data`` as an instance of ``model``. Raises ``InvalidInput``, one sentence.
+    """Returns ``data`` as an instance of ``model``. Raises ``InvalidInput`` with one sentence.
 
-    ``source``: the file, for the message. ``sources``: key path → where its value came from if not from the file.
+    ``source`` is the file, for the message. ``sources`` says by key path where a value came from if not from
+    the file.
     """
     nul = _path_of_nul(data)
     if nul is not None:
@@ -118,7 +122,7 @@ _PLAIN: Mapping[str, str] = {
 
 
 def dotted(location: Sequence[str | int]) -> str:
-    """``("args", 1)`` → ``args[1]``, ``("restart", "max")`` → ``restart.max``."""
+    """Returns a path as text: ``("args", 1)`` → ``args[1]``, ``("restart", "max")`` → ``restart.max``."""
     path = ""
     for part in location:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
@@ -126,7 +130,9 @@ def dotted(location: Sequence[str | int]) -> str:
 
 
 def known_keys(model: type[BaseModel], location: Sequence[str | int] = ()) -> tuple[str, ...]:
-    """The keys, as written in YAML, of the section at ``location`` below ``model``; empty if it is no section."""
+    """Returns the keys, as written in YAML, of the section at ``location`` below ``model``; none if it is no
+    section.
+    """
     section: Any = model
     for part in location:
         section = section_at(section, part) if section else None
@@ -136,7 +142,7 @@ def known_keys(model: type[BaseModel], location: Sequence[str | int] = ()) -> tu
 
 
 def section_at(model: type[BaseModel], key: str | int) -> type[BaseModel] | None:
-    """The section that ``key`` of ``model`` holds, if it holds one."""
+    """Returns the section that ``key`` of ``model`` holds, or None if it holds none."""
     for name, field in model.model_fields.items():
         if (field.alias or name) == key:
             return _section_in(field.annotation)

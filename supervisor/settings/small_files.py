@@ -1,7 +1,7 @@
-"""Reading a small file that a person named, whatever it is: a directory, a FIFO, ten megabytes of garbage.
+"""Reads a small file that a person named, whatever it is: a directory, a FIFO, ten megabytes of garbage.
 
-Called for ``supervisor.yaml`` and for job specs. It never waits for another process (a FIFO, a terminal) and never reads
-more than it has to.
+It is called for ``supervisor.yaml`` and for job specs. It never waits for another process (a FIFO, a
+terminal) and never reads more than it has to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ SHOWN_MAX = 200
 
 
 def read_small(path: Path, max_bytes: int) -> bytes:
-    """The content, or the first ``max_bytes + 1`` bytes of what is longer. Raises OSError, also for what is no file."""
+    """Returns the content, or the first ``max_bytes + 1`` bytes if it is longer. Raises OSError, also for
+    what is no file.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -24,6 +26,8 @@ def read_small(path: Path, max_bytes: int) -> bytes:
 
 
 def shortened(path: Path) -> str:
-    """For a message: a name may be as long as somebody likes."""
+    """Returns ``path`` for a message, cut to ``SHOWN_MAX`` characters: a name may be as long as somebody
+    likes.
+    """
     text = str(path)
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"

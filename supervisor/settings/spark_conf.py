@@ -1,4 +1,4 @@
-"""Spark properties as written in YAML: a mapping to text, the form in which spark-submit takes them."""
+"""Reads Spark properties as written in YAML: a mapping to text, the form in which spark-submit takes them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from pydantic import BeforeValidator
 _KEY: Final = re.compile(r"spark\.[^\s=:#!\0]+")
 
 OWN_KEYS: Final = {"spark.master": "master", "spark.submit.deployMode": "deploy_mode"}
-"""Properties that have a key of their own in the spec; given twice, one of the two would lose silently."""
+"""These properties have a key of their own in the spec; if both were given, one of the two would be dropped
+silently.
+"""
 
 
 def as_text(value: Any) -> Any:
-    """``true``/``false`` and numbers as Spark expects them. Anything else is returned for pydantic to refuse."""
+    """Returns ``true``/``false`` and numbers as Spark expects them. Anything else is returned for pydantic to
+    refuse.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value

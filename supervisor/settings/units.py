@@ -1,8 +1,9 @@
-"""Durations and sizes as people write them: ``500ms 10s 5m 2h 30d`` and ``512m 16g``. Read, checked, and written back.
+"""Reads, checks and writes durations and sizes as people write them: ``500ms 10s 5m 2h 30d`` and ``512m
+16g``.
 
-Used by every key of ``supervisor.yaml`` and of a job spec that holds a time or an amount of memory. A bare number is
-refused, because nobody can tell later whether it meant seconds or milliseconds. Raises ``ValueError`` with one
-sentence, which pydantic turns into an error that carries the key.
+Every key of ``supervisor.yaml`` and of a job spec that holds a time or an amount of memory uses it. A bare
+number is refused, because nobody can tell later whether it meant seconds or milliseconds. A refusal raises
+``ValueError`` with one sentence, which pydantic turns into an error that carries the key.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SIZE = re.compile(rf"([0-9]{{1,{DIGITS_MAX}}})([bkmgt])")
 
 
 def parse_duration_s(text: Any) -> float:
-    """Seconds, exact to the millisecond. Raises ValueError."""
+    """Returns seconds, exact to the millisecond. Raises ValueError."""
     if isinstance(text, int | float) and not isinstance(text, bool):
         raise ValueError(f"is a number without a unit; write {text}s for seconds")
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
@@ -32,7 +33,9 @@ def parse_duration_s(text: Any) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest exact form: 90 → ``90s``, 300 → ``5m``, 0.5 → ``500ms``. Whatever is finer than 1 ms is rounded."""
+    """Returns the shortest exact form: 90 → ``90s``, 300 → ``5m``, 0.5 → ``500ms``. Whatever is finer than 1
+    ms is rounded.
+    """
     millis = round(seconds * 1000)
     for unit in ("h", "m", "s"):
         if millis and millis % DURATION_UNITS_MS[unit] == 0:
@@ -41,7 +44,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_size_bytes(text: Any) -> int:
-    """Bytes; units are powers of 1024, as Spark's are. Raises ValueError."""
+    """Returns bytes; units are powers of 1024, as Spark's are. Raises ValueError."""
     if isinstance(text, int | float) and not isinstance(text, bool):
         raise ValueError(f"is a number without a unit; write {text}m for MiB or {text}g for GiB")
     match = _SIZE.fullmatch(text.lower()) if isinstance(text, str) else None
@@ -51,7 +54,7 @@ def parse_size_bytes(text: Any) -> int:
 
 
 def format_size(size_bytes: int) -> str:
-    """The shortest exact form: 1073741824 → ``1g``, 1536 → ``1536b`` (not a whole number of KiB)."""
+    """Returns the shortest exact form: 1073741824 → ``1g``, 1536 → ``1536b`` (not a whole number of KiB)."""
     for unit in ("t", "g", "m", "k"):
         if size_bytes and size_bytes % SIZE_UNITS_BYTES[unit] == 0:
             return f"{size_bytes // SIZE_UNITS_BYTES[unit]}{unit}"
@@ -59,14 +62,14 @@ def format_size(size_bytes: int) -> str:
 
 
 def _shown(value: Any) -> str:
-    """The offending text, if it is short enough to help."""
+    """Returns the offending text, if it is short enough to help, else nothing."""
     return f" ({value!r})" if isinstance(value, str) and len(value) <= 40 else ""
 
 
 DurationS = Annotated[
     float, BeforeValidator(parse_duration_s), PlainSerializer(format_duration, return_type=str)
 ]
-"""Seconds in Python, ``30s`` in YAML and JSON."""
+"""It is in seconds in Python, and like ``30s`` in YAML and JSON."""
 
 SizeBytes = Annotated[int, BeforeValidator(parse_size_bytes), PlainSerializer(format_size, return_type=str)]
-"""Bytes in Python, ``16g`` in YAML and JSON."""
+"""It is in bytes in Python, and like ``16g`` in YAML and JSON."""

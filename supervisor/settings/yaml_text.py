@@ -1,9 +1,10 @@
-"""YAML without surprises: the text of a configuration file or a spec to a plain mapping.
+"""Reads YAML without surprises: the text of a configuration file or a spec becomes a plain mapping.
 
-The safe loader, and beyond it: a key given twice is refused (YAML keeps the last one silently), aliases are refused
-(a few lines of them expand to gigabytes), and plain words mean what YAML 1.2 says: only ``true`` and ``false`` are
-booleans, ``on``, ``no`` and ``12:30`` are text. Numbers below a key named in ``as_written`` keep their spelling, because
-Spark reads ``1.10`` as a version where a float would turn it into ``1.1``. Raises ``InvalidInput``, one sentence.
+It is stricter than the safe loader on which it is based: a key given twice is refused (YAML keeps the last
+one silently), aliases are refused (a few lines of them expand to gigabytes), and plain words mean what YAML
+1.2 says: only ``true`` and ``false`` are booleans, ``on``, ``no`` and ``12:30`` are text. Numbers below a key
+named in ``as_written`` keep their spelling, because Spark reads ``1.10`` as a version where a float would
+turn it into ``1.1``. An error is ``InvalidInput`` with one sentence.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _NULL = "tag:yaml.org,2002:null"
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader with YAML 1.2's plain scalars and no tag beyond the seven of JSON."""
+    """Is a SafeLoader with YAML 1.2's plain scalars and no tag beyond the seven of JSON."""
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # filled below, in PyYAML's own way
     yaml_constructors: ClassVar[dict[Any, Any]] = {}
@@ -39,7 +40,9 @@ class _Loader(yaml.SafeLoader):
 
 
 def _text(loader: _Loader, node: yaml.ScalarNode) -> str:
-    """JSON writes characters beyond 16 bits as two escapes, and JSON is YAML: join them; a lone half is no character."""
+    """Returns the text of a scalar. JSON writes characters beyond 16 bits as two escapes, and JSON is YAML:
+    they are joined; a lone half is no character and is refused.
+    """
     value = str(loader.construct_scalar(node))
     try:
         return value.encode("utf-16", "surrogatepass").decode("utf-16")
@@ -109,7 +112,9 @@ _KINDS = {list: "a list", bool: "true or false", int: "a number", float: "a numb
 
 
 def read_mapping(text: str, source: str, *, as_written: Collection[str] = ()) -> dict[str, Any]:
-    """The one mapping that ``text`` holds. ``source``: file name for messages. Raises ``InvalidInput``."""
+    """Returns the one mapping that ``text`` holds. ``source`` is the file name for messages. Raises
+    ``InvalidInput``.
+    """
     value = _parsed(text, source, as_written)
     if value is None:
         raise InvalidInput(f"{source} is empty", "write 'key: value' lines into it")
@@ -119,7 +124,9 @@ def read_mapping(text: str, source: str, *, as_written: Collection[str] = ()) ->
 
 
 def read_value(text: str, source: str) -> Any:
-    """One value in YAML's notation, e.g. the override ``{strategy: fixed}`` in an environment variable."""
+    """Returns one value in YAML's notation, e.g. the override ``{strategy: fixed}`` in an environment
+    variable.
+    """
     return _parsed(text, source, ())
 
 

@@ -1,6 +1,7 @@
-"""The single fields of a job spec that need a check of their own. Used by ``spec.job`` only.
+"""Defines the single fields of a job spec that need a check of their own. Only ``spec.job`` uses it.
 
-Every check raises ValueError with the rest of a sentence that begins with the key (see ``settings.sections``).
+Every check raises ValueError with the rest of a sentence that begins with the key (see
+``settings.sections``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from supervisor.model.secret import secret_reference
 from supervisor.settings.spark_conf import as_text
 
 STORE_SCHEME: Final = "store:"
-"""Marks a file that was uploaded: ``store:<key>``. Only the stored, canonical spec has it."""
+"""It marks a file that was uploaded, as ``store:<key>``. Only the stored, canonical spec has it."""
 
 RESERVED_ENV: Final = "SPARK_SUPERVISOR_"
 
@@ -31,7 +32,9 @@ _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_local_path(path: str) -> bool:
-    """A path on the machine of the one who submits; the file is uploaded. Anything with a scheme is used in place."""
+    """Returns whether ``path`` is a path on the machine of the user who submits; that file is uploaded.
+    Anything with a scheme is used in place.
+    """
     return _SCHEME.match(path) is None
 
 
@@ -44,7 +47,9 @@ def _name(value: str) -> str:
 
 
 def _file(*suffixes: str) -> Callable[[str], str]:
-    """A file that Spark gets: a local path, ``s3://``, ``s3a://``, ``local:`` or, once uploaded, ``store:``."""
+    """Returns the check of a file that Spark gets: a local path, ``s3://``, ``s3a://``, ``local:`` or, once
+    uploaded, ``store:``.
+    """
 
     def check(value: str) -> str:
         if not value.endswith(suffixes) or PurePosixPath(value).name in suffixes:

@@ -1,7 +1,8 @@
-"""The files around a spec on the machine of the one who submits: the spec itself and the local files it names.
+"""Reads the files around a spec on the machine of the user who submits: the spec itself and the local files
+it names.
 
-Called by ``submit`` and ``doctor`` before anything is stored. A missing or unreadable file is ``InvalidInput`` (exit
-code 2) naming it. ``spec.job`` is pure, so the disk is looked at here.
+It is called by ``submit`` and ``doctor`` before anything is stored. A missing or unreadable file is
+``InvalidInput`` (exit code 2) naming it. ``spec.job`` is pure, so the disk is read here.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ from supervisor.settings.small_files import read_small, shortened
 from supervisor.spec.job import SPEC_MAX_BYTES, JobSpec, local_paths, parse_spec, with_uploaded
 
 UPLOAD_MAX_BYTES: Final = 2 << 30
-"""Of one file. It goes to the store at each submit, and to each host that starts the job."""
+"""One file may have this many bytes. It goes to the store at each submit, and to each host that starts the
+job.
+"""
 
 
 def read_spec_file(path: Path, defaults: Defaults | None = None) -> JobSpec:
-    """The validated spec in ``path``; its local files are not looked at yet. Raises ``InvalidInput``."""
+    """Returns the validated spec in ``path``; its local files are not checked yet. Raises
+    ``InvalidInput``.
+    """
     try:
         data = read_small(path, SPEC_MAX_BYTES + 3)  # with a byte order mark
         text = data.decode("utf-8-sig")
@@ -37,15 +42,18 @@ def read_spec_file(path: Path, defaults: Defaults | None = None) -> JobSpec:
 
 
 def local_files(spec: JobSpec, base_dir: Path) -> tuple[Path, ...]:
-    """The files to upload, as absolute paths, in the order of ``local_paths(spec)``. Raises ``InvalidInput``.
+    """Returns the files to upload, as absolute paths, in the order of ``local_paths(spec)``. Raises
+    ``InvalidInput``.
 
-    ``base_dir``: the directory of the spec file, to which its paths are relative.
+    ``base_dir`` is the directory of the spec file, to which its paths are relative.
     """
     return tuple(_readable(base_dir, written, spec.name) for written in local_paths(spec))
 
 
 def stored_spec(spec: JobSpec, base_dir: Path, keys: Mapping[Path, str]) -> JobSpec:
-    """``spec`` as it goes into the store. ``keys``: file as ``local_files`` names it → its store key."""
+    """Returns ``spec`` as it goes into the store. ``keys`` maps each file as ``local_files`` names it to its
+    store key.
+    """
     files = zip(local_paths(spec), local_files(spec, base_dir), strict=True)
     return with_uploaded(spec, {written: keys[path] for written, path in files})
 

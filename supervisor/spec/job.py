@@ -1,8 +1,9 @@
-"""The job spec: every key of REFERENCE.md, checked once at submit, then immutable and known by the sha256 of its bytes.
+"""Defines the job spec: every key of REFERENCE.md, checked once at submit, then immutable and known by the
+sha256 of its bytes.
 
-``cli`` parses what a person wrote; ``registry`` stores the canonical JSON; agents read that back (``from_canonical``) and
-``spark`` builds a command line from it. The only module of ``model`` with pydantic in it: a shim never imports it, it gets
-a ``Launch``. Pure: whether local files exist is looked at by ``spec.files``.
+``cli`` parses what a person wrote; ``registry`` stores the canonical JSON; agents read that back
+(``from_canonical``) and ``spark`` builds a command line from it. The module needs pydantic, so a shim never
+imports it: a shim gets a ``Launch``. It is pure: ``spec.files`` checks whether local files exist.
 """
 
 from __future__ import annotations
@@ -53,18 +54,23 @@ _CONF_TWINS: Final = {
     "spark.jars.packages": "packages",
     "spark.submit.pyFiles": "py_files",
 }
-"""Given as a key of the spec *and* as a property, one of the two would be dropped by spark-submit without a word."""
+"""If one is given as a key of the spec *and* as a property, spark-submit drops one of the two without a
+message.
+"""
 
 _ADDED_LATER: Final = (("restart", "memory_step"), ("restart", "memory_max"))
-"""Keys that version 0.1 does not know: written only where they say something, so that its agents can read the others, and
-a spec that was submitted with it is still the same spec."""
+"""Version 0.1 does not know these keys. They are written only where they differ from the default, so that its
+agents can read the other specs, and a spec that was submitted with it is still the same spec.
+"""
 
 _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, object]] = {
     "checkpoint_fence": "auto",
     "checkpoint_on_cancel": "keep",
     "savepoints": SavepointSettings().model_dump(mode="json", by_alias=True),
 }
-"""The same for keys outside of any section, with the value that says nothing."""
+"""The same holds for these keys outside of any section; each stands with its default, which is not
+written.
+"""
 
 _SECRET_WORDS: Final = (
     "password",
@@ -79,7 +85,9 @@ _SECRET_WORDS: Final = (
 
 
 class JobSpec(Section):
-    """One job. Times in seconds, memory in bytes; in YAML and JSON with their units (aliases are the keys there)."""
+    """Describes one job. Times are in seconds and memory is in bytes; in YAML and JSON they have their units
+    (the aliases are the keys there).
+    """
 
     name: Name
     application: Application
@@ -125,7 +133,9 @@ class JobSpec(Section):
 
     @model_validator(mode="after")
     def _recoverable(self) -> JobSpec:
-        """Streaming state lives in the checkpoint: without one, a restart would silently begin again."""
+        """Raises ValueError if state could not be recovered: it lives in the checkpoint, and without one, a
+        restart would silently begin again.
+        """
         if self.checkpoint is None and self.unbounded:
             raise ValueError(
                 "checkpoint is missing, and an unbounded job recovers from it; add it (unbounded: false does without)"
@@ -194,7 +204,9 @@ class JobSpec(Section):
         return self
 
     def terms(self) -> SchedulingSpec:
-        """What the leader must know, for the job's reference. ``checkpoint`` as written, not normalised."""
+        """Returns what the leader must know, for the job's reference. ``checkpoint`` is as written, not
+        normalised.
+        """
         return SchedulingSpec(
             memory=self.resources.memory_bytes,
             priority=self.resources.priority,
@@ -210,7 +222,9 @@ class JobSpec(Section):
         )
 
     def driver_memory_bytes(self) -> int:
-        """What ``restart.memory_step`` begins with: spark.driver.memory of conf, else all that the job declares."""
+        """Returns what ``restart.memory_step`` begins with: spark.driver.memory of conf, else all that the
+        job declares.
+        """
         configured = self.conf.get(driver_memory.PROPERTY)
         return (
             self.resources.memory_bytes
@@ -241,14 +255,17 @@ class JobSpec(Section):
         )
 
     def application_args(self) -> tuple[str, ...]:
-        """``args`` with ``{checkpoint}`` replaced. Other braces stay as they are: applications take JSON and templates."""
+        """Returns ``args`` with ``{checkpoint}`` replaced. Other braces stay as they are: applications take
+        JSON and templates.
+        """
         return tuple(arg.replace(CHECKPOINT_PLACEHOLDER, self.checkpoint or "") for arg in self.args)
 
 
 def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobSpec:
-    """The spec in ``text`` (YAML or JSON). ``source``: its file name, for messages. Raises ``InvalidInput``.
+    """Returns the spec in ``text`` (YAML or JSON). ``source`` is its file name, for messages. Raises
+    ``InvalidInput``.
 
-    What the spec does not say is taken from ``defaults``; sections are merged key by key.
+    What the spec does not set is taken from ``defaults``; sections are merged key by key.
     """
     if len(text.encode("utf-8", "replace")) > SPEC_MAX_BYTES:
         raise InvalidInput(f"{source} is larger than {SPEC_MAX_BYTES // 1024} KiB", "move data out of it")
@@ -272,7 +289,9 @@ def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobS
 
 
 def canonical_json(spec: JobSpec) -> bytes:
-    """All keys, sorted, without spaces, in UTF-8: equal specs have equal bytes. ``from_canonical`` reads them back."""
+    """Returns all keys, sorted, without spaces, in UTF-8: equal specs have equal bytes. ``from_canonical``
+    reads them back.
+    """
     body = {**spec.model_dump(mode="json", by_alias=True), "v": SPEC_VERSION}
     for section, key in _ADDED_LATER:
         if body[section][key] is None:
@@ -286,7 +305,9 @@ def canonical_json(spec: JobSpec) -> bytes:
 
 
 def without_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What a stored spec says beyond the defaults of this version, for people; in the order of REFERENCE."""
+    """Returns what in a stored spec differs from the defaults of this version, for display, in the order of
+    REFERENCE.
+    """
     plain = JobSpec(name="any", application="any.py", unbounded=False).model_dump(mode="json", by_alias=True)
     plain |= {"name": None, "application": None, "unbounded": True, "v": SPEC_VERSION}
     order = [*(key for key in plain if key in document), *(key for key in document if key not in plain)]
@@ -307,7 +328,9 @@ def _beyond(configured: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str
 
 
 def from_canonical(data: bytes, source: str) -> JobSpec:
-    """The spec that ``canonical_json`` wrote. ``source``: the blob's key. Raises ``Corrupt`` and nothing else."""
+    """Returns the spec that ``canonical_json`` wrote. ``source`` is the blob's key. Raises ``Corrupt`` and
+    nothing else.
+    """
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
@@ -327,28 +350,30 @@ def from_canonical(data: bytes, source: str) -> JobSpec:
 
 
 def spec_sha256(spec: JobSpec) -> str:
-    """sha256 in hex of the canonical JSON: the identity of a revision."""
+    """Returns the sha256 in hex of the canonical JSON: the identity of a revision."""
     return hashlib.sha256(canonical_json(spec)).hexdigest()
 
 
 def local_paths(spec: JobSpec) -> tuple[str, ...]:
-    """Files to be uploaded, as written in the spec, each once, the application first."""
+    """Returns the files to be uploaded, as written in the spec, each once, the application first."""
     return tuple(dict.fromkeys(given for given in _files(spec) if is_local_path(given)))
 
 
 def store_keys(spec: JobSpec) -> tuple[str, ...]:
-    """Keys of the uploaded files that an agent must fetch before a start, each once."""
+    """Returns the keys of the uploaded files that an agent must fetch before a start, each once."""
     found = (store_key(given) for given in _files(spec))
     return tuple(dict.fromkeys(key for key in found if key is not None))
 
 
 def store_key(given: str) -> str | None:
-    """``store:<key>`` → key; None for a file that is used in place."""
+    """Returns the key in ``store:<key>``, or None for a file that is used in place."""
     return given.removeprefix(STORE_SCHEME) if given.startswith(STORE_SCHEME) else None
 
 
 def with_uploaded(spec: JobSpec, keys: Mapping[str, str]) -> JobSpec:
-    """``spec`` with every local path replaced by ``store:<key>``. ``keys``: path as written → store key, for all of them."""
+    """Returns ``spec`` with every local path replaced by ``store:<key>``. ``keys`` maps each path as written
+    to its store key, for all of them.
+    """
     missing = [path for path in local_paths(spec) if path not in keys]
     if missing:
         raise ValueError(f"no store key for {missing[0]}")
@@ -366,13 +391,15 @@ def with_uploaded(spec: JobSpec, keys: Mapping[str, str]) -> JobSpec:
 
 
 def memory_warnings(spec: JobSpec) -> tuple[Complaint, ...]:
-    """What is declared for the driver, where it can't hold it."""
+    """Returns a complaint if the memory that is declared for the driver can't hold it."""
     why = heap.why_short(spec.conf, spec.resources.memory_bytes, python=spec.is_python)
     return () if why is None else (why,)
 
 
 def secret_warnings(spec: JobSpec) -> tuple[str, ...]:
-    """Values that look like secrets and stand in the spec, where the store, ``show`` and every reader can see them."""
+    """Returns a warning for each value that looks like a secret and stands in the spec, where the store,
+    ``show`` and every reader can see it.
+    """
     suspects = [
         f"env {name}" for name, value in spec.env.items() if _sensitive(name) and not value.startswith("${")
     ]

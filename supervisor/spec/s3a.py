@@ -1,7 +1,8 @@
-"""How one S3 service is spelt for Spark (``s3a://``) and for the supervisor (``s3://``), and where it is. Pure.
+"""Defines how one S3 service is spelt for Spark (``s3a://``) and for the supervisor (``s3://``), and where it
+is. It is pure.
 
-Called by ``spark`` (what the driver is told) and ``checkpoint`` (where the supervisor looks itself): both must mean the
-same place. The job's ``spark.hadoop.fs.s3a.endpoint`` counts, else the store's.
+It is called by ``spark`` (for what the driver is given) and ``checkpoint`` (for where the supervisor itself
+reads): both must mean the same place. The job's ``spark.hadoop.fs.s3a.endpoint`` counts, else the store's.
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ AWS: Final = "AWS"
 _HOST: Final = re.compile(r"[a-z0-9._:-]+")
 _OF_AWS: Final = re.compile(r"s3(-fips)?(\.dualstack)?([.-][a-z]{2}(-[a-z]+)+-[0-9])?\.amazonaws\.com(\.cn)?")
 SSE_OF_S3A: Final = {"AES256": "AES256", "SSE-KMS": "aws:kms", "DSSE-KMS": "aws:kms:dsse"}
-"""``encryption.algorithm`` of S3A, and S3's own word. Keys that only the driver has (SSE-C, CSE) are its own affair."""
+"""Maps ``encryption.algorithm`` of S3A to S3's own value. Keys that only the driver has (SSE-C, CSE) are not
+handled here.
+"""
 
 
 class S3Access(NamedTuple):
-    """``endpoint_url`` None: AWS itself. ``region`` None: whatever the environment says. ``path_style`` None: as is usual
-    there: in the path for an endpoint of one's own, in the host name for AWS.
+    """Says how an S3 service is reached. If ``endpoint_url`` is None, it is AWS itself. If ``region`` is
+    None, the environment decides. If ``path_style`` is None, the bucket stands where it usually does: in the
+    path for an endpoint of one's own, in the host name for AWS.
 
-    ``sse``, ``sse_kms_key_id``: how what is written shall be encrypted there, None: as the bucket says. ``request_payer``:
-    ``requester`` for buckets of others who want to be paid by who asks. Words as S3 has them.
+    ``sse`` and ``sse_kms_key_id`` say how what is written shall be encrypted there; None means as the bucket
+    is configured. ``request_payer`` is ``requester`` for buckets of others in which the requester pays. The
+    values are those of S3.
 
-    ``others``: of the store's only: endpoints besides its own that jobs may name (``policy.endpoints``). Not recorded.
+    ``others`` is set for the store only: endpoints besides its own that jobs may name (``policy.endpoints``).
+    It is not recorded.
     """
 
     endpoint_url: str | None = None
@@ -48,18 +54,20 @@ RECORDED: Final = tuple(name for name in S3Access._fields if name != "others")
 
 
 def access_of_store(store: StoreSettings, others: tuple[str, ...] = ()) -> S3Access:
-    """The service that the store is on: also a checkpoint's, unless its job says another. ``others``: the endpoints that a
-    job may say (``policy.endpoints``)."""
+    """Returns the access to the service that the store is on. It serves a checkpoint too, unless its job
+    names another service. ``others`` are the endpoints that a job may name (``policy.endpoints``).
+    """
     return S3Access(
         store.endpoint_url, store.region, None, store.sse, store.sse_kms_key_id, store.request_payer, others
     )
 
 
 def allowed(access: S3Access, store: S3Access) -> S3Access:
-    """``access``, if the supervisor's credentials may go there: to the store's own service, or to one of ``others``.
+    """Returns ``access`` if the supervisor's credentials may go there: to the store's own service, or to one
+    of ``others``.
 
-    The one judge of it: whoever signs a request for what a job, or a record, names gets its access from here.
-    Raises InvalidInput.
+    Nothing else decides this: all code that signs a request for what a job, or a record, names gets its
+    access from here. Raises InvalidInput.
     """
     service = _service(access.endpoint_url)
     if service is not None and service in {_service(store.endpoint_url), *map(_service, store.others)}:
@@ -73,7 +81,9 @@ def allowed(access: S3Access, store: S3Access) -> S3Access:
 
 
 def why_no_access(conf: Mapping[str, str], locations: Iterable[str | None], store: S3Access) -> str | None:
-    """Why one of these, of a job with the properties ``conf``, can't be got at; None: all can, as far as is known here."""
+    """Returns why one of ``locations``, of a job with the properties ``conf``, cannot be reached, or None if
+    all can, as far as is known here.
+    """
     for location in locations:
         bucket = bucket_of(location) if location is not None else None
         try:
@@ -85,7 +95,9 @@ def why_no_access(conf: Mapping[str, str], locations: Iterable[str | None], stor
 
 
 def _service(endpoint: str | None) -> str | None:
-    """Two endpoints with the same are one service. None: never the same as any."""
+    """Returns what identifies the service of ``endpoint``; two endpoints with the same result are one
+    service. None never equals another.
+    """
     if endpoint is None:
         return AWS
     try:
@@ -103,7 +115,7 @@ def _service(endpoint: str | None) -> str | None:
 
 
 def asked(access: S3Access) -> dict[str, str]:
-    """Parameters for every request that knows them, by the names of the S3 API."""
+    """Returns the parameters for every request that knows them, by the names of the S3 API."""
     named = {
         "ServerSideEncryption": access.sse,
         "SSEKMSKeyId": access.sse_kms_key_id,
@@ -113,31 +125,36 @@ def asked(access: S3Access) -> dict[str, str]:
 
 
 def bucket_of(location: str) -> str | None:
-    """The bucket of an ``s3://``, ``s3a://`` or ``s3n://`` location, in lower case; None for any other location."""
+    """Returns the bucket of an ``s3://``, ``s3a://`` or ``s3n://`` location, in lower case, or None for any
+    other location.
+    """
     match = _S3.fullmatch(location)
     return match[1].lower() if match else None
 
 
 def for_spark(location: str) -> str:
-    """``location`` as Spark reads it: the only client for S3 that it has is ``s3a://``."""
+    """Returns ``location`` as Spark reads it: the only client for S3 that it has is ``s3a://``."""
     match = _S3.fullmatch(location)
     return f"s3a://{match[1].lower()}{match[2]}" if match else location
 
 
 def for_store(location: str) -> str:
-    """``location`` as the supervisor's own store client takes it, ``s3://``."""
+    """Returns ``location`` as the supervisor's own store client takes it, with ``s3://``."""
     match = _S3.fullmatch(location)
     return f"s3://{match[1].lower()}{match[2]}" if match else location
 
 
 def setting(conf: Mapping[str, str], bucket: str, name: str) -> str | None:
-    """S3A's setting ``name`` (``endpoint``, ``endpoint.region`` …) for this bucket; one of the bucket's own wins."""
+    """Returns S3A's setting ``name`` (``endpoint``, ``endpoint.region`` …) for this bucket; one of the
+    bucket's own wins.
+    """
     own = conf.get(f"{PREFIX}bucket.{bucket}.{name}")
     return own if own is not None else conf.get(f"{PREFIX}{name}")
 
 
 def access_of(conf: Mapping[str, str], bucket: str, store: S3Access) -> S3Access:
-    """Where the bucket is, as the driver sees it. ``conf``: the job's properties; ``store``: of ``supervisor.yaml``.
+    """Returns the access to the bucket as the driver has it. ``conf`` holds the job's properties, ``store``
+    comes from ``supervisor.yaml``.
 
     Raises InvalidInput for an endpoint that gets no credentials (``allowed``).
     """
@@ -154,7 +171,9 @@ def access_of(conf: Mapping[str, str], bucket: str, store: S3Access) -> S3Access
 
 
 def _with_wishes(conf: Mapping[str, str], bucket: str, access: S3Access) -> S3Access:
-    """What the supervisor itself puts into the job's bucket (a restored savepoint) is encrypted as the driver's are."""
+    """Returns ``access`` with the encryption that ``conf`` asks for. What the supervisor itself puts into the
+    job's bucket (a restored savepoint) is encrypted as the driver's own objects are.
+    """
     algorithm = setting(conf, bucket, "encryption.algorithm")
     if algorithm is not None:
         sse = SSE_OF_S3A.get(algorithm.upper())
@@ -171,7 +190,9 @@ def _truth(configured: str | None) -> bool | None:
 
 
 def properties_for(conf: Mapping[str, str], bucket: str, store: S3Access) -> dict[str, str]:
-    """What to add to ``conf`` so that the driver finds the bucket where the store is; nothing if the job says it itself."""
+    """Returns what to add to ``conf`` so that the driver finds the bucket where the store is. The result is
+    empty if the job names the endpoint itself.
+    """
     if setting(conf, bucket, "endpoint") is not None:
         return {}
     wanted = {}

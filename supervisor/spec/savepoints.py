@@ -1,4 +1,6 @@
-"""The ``savepoints`` section of a job spec. Only keys and their bounds; what they mean is in ``savepoints.schedule``."""
+"""Defines the ``savepoints`` section of a job spec. It has only keys and their bounds;
+``savepoints.schedule`` says what they mean.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ KEEP: Final = 8
 
 
 class SavepointSettings(Section):
-    """``every`` null: none are made by themselves. ``keep`` and ``max_age`` (null: no limit) are about those that are."""
+    """Says when savepoints are made on a schedule. If ``every`` is null, none are. ``keep`` and ``max_age``
+    (null: no limit) apply to those made on a schedule only.
+    """
 
     every_s: Annotated[DurationS, between(EVERY_MIN_S, 365 * DAY_S)] | None = Field(
         default=None, alias="every"

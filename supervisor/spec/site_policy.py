@@ -1,9 +1,11 @@
-"""What the operator of a site allows jobs (``policy`` of ``supervisor.yaml``). Pure, stdlib only.
+"""Decides what the operator of a site allows jobs (``policy`` of ``supervisor.yaml``). It is pure and imports
+the standard library only.
 
-A rule is a location with wildcards. ``*`` and ``?`` match within one segment of a path; a ``*`` that is the whole last
-segment matches everything below, at any depth; ``*`` alone matches every location. Schemes are as ``model.location`` has
-them: ``s3://``, ``s3a://`` and ``s3n://`` are one. So ``s3a://streams/*`` covers all of that bucket and nothing of
-``streams-evil``. A rule without a wildcard is that one location, not what lies below it.
+A rule is a location with wildcards. ``*`` and ``?`` match within one segment of a path; a ``*`` that is the
+whole last segment matches everything below, at any depth; ``*`` alone matches every location. Schemes are as
+``model.location`` has them: ``s3://``, ``s3a://`` and ``s3n://`` are one. So ``s3a://streams/*`` covers all
+of that bucket and nothing of ``streams-evil``. A rule without a wildcard is that one location, not what lies
+below it.
 """
 
 from __future__ import annotations
@@ -24,17 +26,21 @@ ANYWHERE: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class SitePolicy:
-    """``checkpoints``: where jobs may keep theirs. ``deletable``: where ``checkpoint_on_cancel: delete`` may delete."""
+    """Holds the rules of a site. ``checkpoints`` say where jobs may keep their checkpoints, ``deletable``
+    where ``checkpoint_on_cancel: delete`` may delete.
+    """
 
     checkpoints: tuple[str, ...] = (ANYWHERE,)
     deletable: tuple[str, ...] = ()
 
     def why_no_checkpoint(self, location: str | None) -> str | None:
-        """Why no job may keep its checkpoint at ``location``; None: it may, or there is none."""
+        """Returns why no job may keep its checkpoint at ``location``, or None if it may, or if there is
+        none.
+        """
         return None if location is None else _why_not(location, self.checkpoints, "policy.checkpoints")
 
     def why_not_deletable(self, location: str) -> str | None:
-        """Why nobody may delete ``location``; None: it is allowed."""
+        """Returns why nobody may delete ``location``, or None if it is allowed."""
         return _why_not(location, self.deletable, "policy.deletable")
 
 
@@ -43,12 +49,16 @@ def site_policy(rules: PolicySettings) -> SitePolicy:
 
 
 def climbs(location: str) -> bool:
-    """It has ``..`` in it: where that leads depends on links, which are not seen in the text."""
+    """Returns whether ``location`` has ``..`` in it: where that leads depends on links, which the text does
+    not show.
+    """
     return ".." in location.split("/")
 
 
 def matches(location: str, rule: str) -> bool:
-    """``location``: normalised. False also for what is no rule."""
+    """Returns whether ``rule`` covers ``location``, which is normalised. Returns False also if ``rule`` is no
+    rule.
+    """
     if rule == ANYWHERE:
         return True
     try:

@@ -1,10 +1,10 @@
-"""Defines a location that is copied from and to: a ``Tree`` whose objects carry a mark, and that may be
+"""Provides a location that is copied from and to: a ``Tree`` whose objects carry a mark, and that may be
 written.
 
-``savepoints`` makes and restores savepoints with it; nothing else needs it. An object is copied as it was
-listed or not at all: one that has gone meanwhile raises ``NotFound``, one that was replaced raises
-``Conflict``, and the caller lists again. On S3 copies never pass through this host (CopyObject); on a file
-system they are written beside their name, synced and renamed.
+``savepoints`` makes and restores savepoints with it; no other module needs it. An object is copied as it was
+listed or not at all: one that has gone meanwhile is ``NotFound``, one that was replaced is a ``Conflict``,
+and the caller lists again. On S3, copies never pass through this host (CopyObject); on a file system they
+are written beside their name, synced and renamed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from supervisor.spec.s3a import S3Access
 
 
 class Area(ObjectTree):
-    """Is a location that may be written. It is safe to use from several threads at once. Errors are those of
+    """Is a location that can be written. It is safe to use from several threads at once. Errors are those of
     ``Tree``."""
 
     def items(self, folder: str = "") -> Iterator[Item]:
@@ -30,8 +30,9 @@ class Area(ObjectTree):
             yield Item(each.key, each.bytes, each.mark)
 
     def copy_from(self, source: Area, item: Item, key: str) -> str:
-        """Copies ``item`` of ``source`` to ``key``, and returns its tag. Raises ``NotFound`` if it has gone,
-        ``Conflict`` if it is another one by now, ``InvalidInput`` if the source is on another service."""
+        """Copies ``item`` of ``source`` to ``key``; returns its tag. Raises ``NotFound`` if it has gone,
+        ``Conflict`` if it was replaced meanwhile, and ``InvalidInput`` if the source is on another
+        service."""
         return self._client.copy(source._client, item, key)
 
     def tag(self, item: Item) -> str:
@@ -40,12 +41,12 @@ class Area(ObjectTree):
         return self._client.tag(item)
 
     def create(self, key: str, data: bytes) -> None:
-        """Creates a small object, unless the key is taken. If the same bytes are there already, nothing is
-        done; other bytes raise ``Conflict``."""
+        """Writes a small object, unless the key is taken. If the same bytes are there already, that is fine;
+        other bytes are a ``Conflict``."""
         self._client.put(key, data, only_new=True, max_s=TRANSFER_MAX_S)
 
     def write(self, key: str, data: bytes) -> None:
-        """Writes a small object, in place of whatever is there."""
+        """Writes a small object, and replaces what is there."""
         self._client.put(key, data, only_new=False, max_s=TRANSFER_MAX_S)
 
     def remove(self, key: str) -> None:
@@ -57,13 +58,13 @@ class Area(ObjectTree):
         self._client.flush()
 
     def now_s(self) -> float:
-        """Returns the seconds since the epoch by the service's own clock, to a second or so."""
+        """Returns seconds since the epoch by the service's own clock, exact to about a second."""
         return self._client.now_s()
 
 
 def open_area(location: str, access: S3Access, deadline_s: float = DEADLINE_S) -> Area:
-    """Opens an area without I/O. Raises ``InvalidInput`` for a location that only Spark can reach (HDFS …).
-    The rest is as in ``tree.open_tree``."""
+    """Opens a location without I/O. Raises ``InvalidInput`` for one that only Spark can reach (HDFS …). The
+    arguments are those of ``tree.open_tree``."""
     client = open_objects(location, access, deadline_s)
     if client is None:
         raise InvalidInput(

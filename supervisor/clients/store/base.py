@@ -1,8 +1,9 @@
-"""Says what a store is: the protocol that ``FileStore`` and ``S3Store`` keep, and the rules for keys that
+"""Defines what a store is: the protocol that ``FileStore`` and ``S3Store`` keep, and the rules for keys that
 both share.
 
-Only ``registry.blobs`` and ``registry.blob_sweep`` call it. A store knows nothing of specs or uids, never
-overwrites an object, and never takes silence for absence: ``NotFound`` means that the store itself said so.
+``registry.blobs`` and ``registry.blob_sweep`` call it; ``doctor`` and ``checkpoint.commit_log`` read with it.
+A store knows nothing of specs or uids, never overwrites an object, and never takes silence for absence:
+``NotFound`` means that the store itself said so.
 
 Every call ends within the deadline that the implementation was constructed with (10 s by default;
 REFERENCE.md: exit code 5 comes within 15 s). Only transfers of whole files may last longer, and only while
@@ -47,7 +48,7 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """Returns the normalised URL, which is equal for two processes that were configured with the same
+        """Returns the normalised URL; it is equal for two processes that were configured with the same
         store."""
         ...
 
@@ -55,16 +56,17 @@ class Store(Protocol):
         """Stores ``data`` unless the key is taken. It is durable on return; of concurrent writers exactly one
         wins.
 
-        If the same bytes are there already, nothing is done (this is a retry after a lost reply). Other bytes
-        raise ``Conflict``.
+        If the same bytes are there already, that is fine (a retry after a lost reply). Other bytes raise
+        ``Conflict``.
         """
         ...
 
     def create_from(self, key: str, source: Path, sha256: str | None = None) -> None:
-        """Does the same as ``create`` with the content of a file, streamed.
+        """Does as ``create`` with the content of a file, streamed.
 
-        ``sha256`` is what the content must hash to, in hex; other content is never stored under the key
-        (``Conflict``: the file changed meanwhile). Raises ``InvalidInput`` if the source cannot be read.
+        ``sha256`` is what the content must hash to, in hex; other content is never stored under the key, and
+        raises ``Conflict``, since the file changed meanwhile. Raises ``InvalidInput`` if the source cannot be
+        read.
         """
         ...
 
@@ -100,8 +102,8 @@ def checked_key(key: str) -> str:
     """Returns ``key`` itself if it is one that every store can hold and that stays inside it. Raises
     ``InvalidInput``.
 
-    Segments are neither empty nor ``.`` nor ``..``; the first does not begin with a dot (those names belong
-    to the file store).
+    Segments are neither empty nor ``.`` nor ``..``; the first does not begin with a dot, which the file store
+    reserves for itself.
     """
     segments = key.split("/")
     if any(segment in ("", ".", "..") for segment in segments) or key.startswith("."):
@@ -118,5 +120,5 @@ def checked_key(key: str) -> str:
 
 
 def listing_order(key: str) -> bytes:
-    """Returns the sort key of a listing. The order is that in which S3 lists: by bytes of UTF-8."""
+    """Returns the sort key of a listing: the order in which S3 lists, by the bytes of UTF-8."""
     return key.encode()

@@ -27,12 +27,12 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 
 class Budget:
-    """Says how much time one operation has left. It is shared by the worker, who may earn more of it, and the
-    waiting caller.
+    """Holds the time that one operation has left. It is shared by the worker, which may earn more of it, and
+    the waiting caller.
 
     ``deadline_s`` is the time without progress after which the operation is over, ``max_s`` the time after
-    which it is over in any case; both count from construction, by CLOCK_BOOTTIME. ``trouble`` is what the
-    worker met last, for the message.
+    which it is over in any case; both count from construction, by CLOCK_BOOTTIME. ``trouble`` is the latest
+    error that the worker met, for the message.
     """
 
     def __init__(self, what: str, deadline_s: float, max_s: float | None = None) -> None:
@@ -50,22 +50,21 @@ class Budget:
         return 0.0 if self._abandoned else max(0.0, min(self._ends_at_s, self._latest_at_s) - boottime_s())
 
     def check(self) -> None:
-        """Raises ``Unreachable`` if it is over: then the caller was answered, or will be, that nothing was
+        """Raises ``Unreachable`` if it is over: the caller has got, or will get, the error that nothing was
         acknowledged."""
         if self.remaining_s() <= 0:
             raise self.over()
 
     def moved(self, way: str, position: int) -> None:
-        """Notes that ``position`` bytes were moved one ``way``. Only a position beyond all earlier ones earns
-        time, so a link that breaks at the same place again and again does not go on for ever. Raises as
-        ``check`` does."""
+        """Notes that ``position`` bytes were moved one ``way``. Only a new maximum earns time, so a link that
+        breaks at the same position again and again does not go on for ever. Raises as ``check`` does."""
         self.check()
         if position > self._furthest.get(way, 0):
             self._furthest[way] = position
             self._ends_at_s = boottime_s() + self._stall_s
 
     def abandon(self) -> None:
-        """Notes that the caller leaves: the worker shall stop at its next step."""
+        """Marks that the caller leaves: the worker shall stop at its next step."""
         self._abandoned = True
 
     def over(self) -> Unreachable:
@@ -77,8 +76,8 @@ class Budget:
 
 
 class WorkerSlots:
-    """Counts the threads of one store or file system. ``left`` is how many of them have no caller that waits
-    for them any more."""
+    """Counts the threads of one store or file system. ``left`` is how many of them are not waited for any
+    more."""
 
     def __init__(self) -> None:
         self.free = threading.BoundedSemaphore(PARALLEL_MAX)
@@ -95,8 +94,8 @@ _SHARING = threading.Lock()
 
 
 def slots_on(path: str) -> WorkerSlots:
-    """Returns the slots of the file system that ``path`` is on, by the table of mounts, because asking the
-    file system might hang. A symbolic link to another file system counts where the link itself is."""
+    """Returns the slots of the file system that ``path`` is on, according to the table of mounts: asking the
+    file system might hang. A symbolic link to another file system counts where the link is."""
     mount = mount_of(path)
     with _SHARING:
         return _SHARED.setdefault(mount, WorkerSlots())
@@ -120,8 +119,9 @@ def _unescaped(point: str) -> str:
 
 
 class Bounded:
-    """Runs operations within their budgets, at most ``PARALLEL_MAX`` at a time, stuck ones included.
-    ``slots`` are shared with the other users of the same file system; None means slots of its own."""
+    """Runs operations within their budgets: at most ``PARALLEL_MAX`` at a time, stuck ones included.
+    ``slots`` are slots that are shared with others that use the same file system; with None it has its
+    own."""
 
     def __init__(self, deadline_s: float, slots: WorkerSlots | None = None) -> None:
         self._deadline_s = deadline_s

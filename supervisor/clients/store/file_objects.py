@@ -1,8 +1,7 @@
 """Implements ``ObjectClient`` for a directory on a file system of this host.
 
-A copy is written beside its name, synced and renamed. A small object that must be new is linked to its name,
-which lets one of several writers win. An operation on a file system that hangs ends at its deadline, as with
-a store.
+A copy is written beside its name, synced and renamed; a small object that must be new is linked to its name,
+which lets one of several writers win. A file system that hangs costs its deadline, like a store.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ LISTING_MAX_S: Final = 300.0
 
 
 class FileObjectClient:
-    """Holds the objects below ``location``, which is normalised, ``file:///…``. The directory is made when
+    """Accesses the objects below ``location``, which is normalised, ``file:///…``. The directory is made when
     the first object is put there. ``requests`` stays 0."""
 
     def __init__(self, location: str, deadline_s: float = DEADLINE_S) -> None:

@@ -3,8 +3,8 @@
 The embedded stack, tests without S3, and clusters with NFS use it. An object is one regular file. It is
 written to ``<root>/.tmp`` and linked to its name with link(2): a reader sees the whole object or none, and of
 concurrent writers the file system lets exactly one succeed, across hosts too. rename(2) would let the last
-one win. The modes of files follow the host's umask, also where a supervisor writes, which keeps everything
-else private: other users' commands may use the same store.
+one win. Its modes are as the host's umask says, also where a supervisor writes, which keeps all else private:
+other users' commands may use the same store.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _REFUSED = frozenset(
     (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG)
     + (errno.EISDIR, errno.EXDEV, errno.ENOTSUP, errno.EMLINK)
 )
-"""With these errors trying again cannot help: permissions, or a directory that cannot be a store. All others
-(full disk, I/O error, stale NFS handle) are ``Unreachable``."""
+"""After these errors trying again cannot help: permissions are missing, or the directory cannot be a store.
+All others (full disk, I/O error, stale NFS handle) are ``Unreachable``."""
 
 
 class FileStore:
@@ -138,8 +138,8 @@ class FileStore:
         return self._bounded.run(str(path), guarded, max_s)
 
     def _found(self) -> None:
-        """Creates the directory, once: if it vanishes later, a share was unmounted, and a new directory would
-        be another store."""
+        """Creates the directory, once: if it vanishes later, a share was unmounted; a new one would be
+        another store."""
         if not self._founded:
             umask.make_shared_directories(str(self._root))
             self._founded = True
@@ -168,8 +168,8 @@ class FileStore:
         chunks: Iterable[bytes],
         approve: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Writes the content, lets ``approve`` see the sha256, and links it. It is durable on return, also
-        where another writer was first."""
+        """Writes, passes the sha256 to ``approve``, and links. It is durable on return, also if another
+        writer was first."""
         with self._temporary() as (temporary, stream):
             sha256 = write_chunks(stream, chunks)
             approve(sha256)
@@ -267,7 +267,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _listed(directory: Path) -> list[tuple[str, os.stat_result]]:
-    """Returns name and status of what is in a directory; what vanishes meanwhile is left out."""
+    """Returns name and status of each entry of a directory; an entry that vanishes meanwhile is left out."""
     found = []
     try:
         with os.scandir(directory) as children:

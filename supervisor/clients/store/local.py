@@ -22,14 +22,14 @@ from supervisor.errors import Conflict, InvalidInput, Unreachable
 
 
 class TargetTrouble(Unreachable):
-    """A local target cannot be written. This is transient like its base class, but asking the store again
+    """Means that a local target cannot be written: it is transient like its base, but asking the store again
     cannot help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Holds length and sums of a content. ``md5`` is what S3 checks a body against (Content-MD5); the
-    supervisor never relies on it."""
+    """Holds length and sums of a content. S3 checks a body against ``md5`` (Content-MD5); the supervisor
+    never relies on it."""
 
     size_bytes: int
     sha256: str
@@ -47,8 +47,7 @@ def digest_of(chunks: Iterable[bytes]) -> Digest:
 
 
 def require_unchanged(source: Path, found: str, expected: str | None) -> None:
-    """Raises ``Conflict`` if the content is not what the caller saw, because the file was written to
-    meanwhile."""
+    """Raises ``Conflict`` if the content is not what the caller saw: the file was written to meanwhile."""
     if expected is not None and found != expected:
         raise Conflict(f"{source} changed while it was being stored", "try again when nobody writes to it")
 
@@ -75,8 +74,8 @@ def counted(chunks: Iterable[bytes], budget: Budget, way: str) -> Iterator[bytes
 
 
 def write_chunks(stream: IO[bytes], chunks: Iterable[bytes]) -> str:
-    """Writes everything, calls fsync, and returns the sha256 in hex of what was written. Raises OSError and
-    what the iteration raises."""
+    """Writes all, and calls fsync; returns the sha256 in hex of what was written. Raises OSError and what the
+    iteration raises."""
     sha256 = hashlib.sha256()
     for chunk in chunks:
         sha256.update(chunk)
@@ -87,8 +86,7 @@ def write_chunks(stream: IO[bytes], chunks: Iterable[bytes]) -> str:
 
 
 def write_whole(target: Path, chunks: Iterable[bytes]) -> str:
-    """Writes the chunks into a temporary file beside ``target`` (``write_chunks``), then renames it into
-    place.
+    """Does ``write_chunks`` into a temporary file beside ``target``, then renames it to ``target``.
 
     Raises ``TargetTrouble`` when the target cannot be written, and what the iteration raises (which is never
     OSError).

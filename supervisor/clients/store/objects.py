@@ -1,4 +1,4 @@
-"""Defines the port to objects below one location: what S3 and a directory can both do, in about ten calls.
+"""Defines the port to objects below one location: what S3 and a directory both can do, in about ten calls.
 
 ``tree`` and ``area`` are views of it, written once; ``s3_objects`` and ``file_objects`` implement it. ``s3``
 and ``removal`` use S3 through the same client. On a file system those two have code of their own, because
@@ -14,11 +14,11 @@ from typing import Final, NamedTuple, Protocol
 from supervisor.clients.store.base import StoreEntry
 
 PARTIAL: Final = ".partial"
-"""The names of files that are being written end with it: what is left of a crash is no object."""
+"""The names of files that are being written end with this: what is left of a crash is no object."""
 
 
 class Item(NamedTuple):
-    """Describes an object as it was listed. ``mark`` changes when it is replaced (ETag; time of the last
+    """Is an object as it was listed. ``mark`` changes when the object is replaced (ETag; time of the last
     change of a file)."""
 
     key: str
@@ -27,7 +27,7 @@ class Item(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Holds one level of a tree: the names of the directories, and the objects, both without what is above
+    """Is one level of a tree: the names of the directories, and the objects, both without the path above
     them, sorted."""
 
     folders: tuple[str, ...]
@@ -35,12 +35,12 @@ class Level(NamedTuple):
 
 
 class ObjectClient(Protocol):
-    """Reaches objects below ``location``; keys are relative to it. It is safe to use from several threads at
-    once.
+    """Accesses the objects below ``location``; keys are relative to it. It is safe to use from several
+    threads at once.
 
-    Every call may raise ``Unreachable``, ``AccessDenied`` and ``InvalidInput``. What is absent is empty in a
-    listing, and raises ``NotFound`` in the other calls. ``requests`` counts what was sent so far, repeated
-    requests too (on S3; else it stays 0).
+    Every call may raise ``Unreachable``, ``AccessDenied`` and ``InvalidInput``. An absent object or folder is
+    empty in a listing, and ``NotFound`` to the other calls. ``requests`` counts what was sent so far,
+    repeated requests too (S3; else it stays 0).
     """
 
     location: str
@@ -66,7 +66,7 @@ class ObjectClient(Protocol):
         ...
 
     def copy(self, source: ObjectClient, item: Item, key: str) -> str:
-        """Copies ``item`` of ``source`` to ``key``, as it was listed or not at all, and returns its tag. See
+        """Copies ``item`` of ``source`` to ``key``, as it was listed or not at all; returns its tag. See
         ``area``."""
         ...
 
@@ -83,5 +83,5 @@ class ObjectClient(Protocol):
         ...
 
     def now_s(self) -> float:
-        """Returns the seconds since the epoch by the clock of the service."""
+        """Returns seconds since the epoch by the clock of the service."""
         ...

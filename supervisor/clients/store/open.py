@@ -1,5 +1,6 @@
-"""Opens the store that ``store.url`` names. Called by ``operations.context`` and ``daemon.process.assemble``,
-once per process; an implementation is picked only here."""
+"""Makes a store from a URL. ``operations.context`` calls it with ``store.url``, once per process; ``doctor``,
+``spark.prepare`` and ``checkpoint.commit_log`` call it for other locations too. Only here an implementation
+is picked."""
 
 from __future__ import annotations
 

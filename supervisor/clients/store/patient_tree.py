@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class PatientTree:
-    """Joins two trees. ``quick`` and ``patient`` are the same location, with a short and a long deadline for
+    """Is a ``Tree``. ``quick`` and ``patient`` are the same location, with a short and a long deadline for
     each request."""
 
     def __init__(self, quick: Tree, patient: Tree) -> None:

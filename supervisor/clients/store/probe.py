@@ -20,7 +20,8 @@ from supervisor.clients.store.base import Store
 from supervisor.errors import Complaint, Conflict, NotFound, SupervisorError, complaint_of
 
 PREFIX = "checks/"
-"""``registry.blobs`` proves the store below it, too: no sweeper and no listing of the product reads there."""
+"""``registry.blobs`` proves the store under this prefix, too: no sweeper and no listing of the product reads
+it."""
 
 FIRST, SECOND = b"first, by spark-supervisor doctor", b"second, by spark-supervisor doctor"
 
@@ -73,7 +74,7 @@ class _Steps:
 
 
 def probe_store(store: Store) -> StoreProbe:
-    """Probes a store. Each step ends within the store's own deadline."""
+    """Tries a store out. Each step ends within the store's own deadline."""
     key = f"{PREFIX}{secrets.token_hex(16)}"
     steps = _Steps()
     written_at_s = 0.0
@@ -120,8 +121,8 @@ def probe_store(store: Store) -> StoreProbe:
 
 
 def probe_directory(directory: Path) -> StoreProbe:
-    """Does the same as ``probe_store``, in the nearest directory above (or at) ``directory`` that exists. It
-    makes only its own file."""
+    """Does as ``probe_store``, in the nearest directory above (or at) ``directory`` that exists. It makes
+    only its own file."""
     existing = directory
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent

@@ -1,12 +1,12 @@
-"""Deletes what lies below a location that nobody claims any more, a batch at a time.
+"""Deletes what lies below a location that no job claims any more, a batch at a time.
 ``daemon.leader.remover`` is the only caller.
 
 A batch is listed, then ``still`` is called (it raises when this process may not go on), then it is deleted:
-what was listed before the answer is old by then. A process that was stopped between the answer and its
-request must not delete what was made afterwards. A directory is deleted through descriptors opened before the
-answer: a directory of the same name that is made afterwards is another one, to which they do not lead. On S3
-a request is sent within ``SEND_WITHIN_S`` of the question or not at all, and a server takes a signature for
-15 minutes only; if this process cannot know what became of an earlier request, it waits for ``late_s``.
+what was listed before that answer is old by then. A process that was stopped between the answer and its
+request must not hit what came after. A directory is deleted through descriptors opened before the answer: a
+process that makes one of the same name afterwards makes another directory, to which they do not lead. On S3 a
+request is sent within ``SEND_WITHIN_S`` of the question or not at all, and a server takes a signature for 15
+minutes only; a process that can't know the outcome of an earlier request waits ``late_s``.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ METADATA: Final = "metadata"
 """This is Spark's file with the id that a query keeps for life, beside its ``offsets`` and ``commits``."""
 METADATA_MAX_BYTES: Final = 64 * 1024
 KEPT_LATE_S: Final = 3_600.0
-"""It applies to a directory that could be emptied and not removed: a process that was stopped for longer is
-taken for dead."""
+"""This is the ``late_s`` of a directory that could be emptied but not removed: a process that was stopped for
+longer is taken for dead."""
 
 SEND_WITHIN_S: Final = 30.0
 SIGNATURE_VALID_S: Final = 900.0
@@ -70,13 +70,13 @@ class Removal(Protocol):
         ...
 
     def remove_batch(self, still: Callable[[], None]) -> Removed:
-        """Removes at most ``BATCH_MAX`` objects. Savepoints are spared. Raises what ``still`` raises,
+        """Deletes at most ``BATCH_MAX`` objects. Savepoints are spared. Raises what ``still`` raises,
         Unreachable, AccessDenied, and Conflict if the answer of ``still`` is too old."""
         ...
 
 
 class Deletions(Protocol):
-    """Names what ``S3Removal`` needs of an ``S3ObjectClient``."""
+    """Defines what ``S3Removal`` asks of an ``S3ObjectClient``."""
 
     location: str
     sent: int
@@ -88,7 +88,8 @@ class Deletions(Protocol):
 
 
 class S3Removal:
-    """Deletes a thousand objects a request. In a versioned bucket older versions stay, as after any deletion."""
+    """Deletes a thousand objects with one request. In a versioned bucket older versions stay, as after any
+    deletion."""
 
     def __init__(self, client: Deletions) -> None:
         self.location = client.location
@@ -104,7 +105,7 @@ class S3Removal:
         return self._client.sent - self._client.answered
 
     def remove_batch(self, still: Callable[[], None]) -> Removed:
-        """Removes a batch. Markers of directories are deleted too, the location's own among them (``""``)."""
+        """Deletes a batch. Markers of directories are deleted too, the location's own among them (``""``)."""
         page, more = self._client.page("", self._after, BATCH_MAX)
         keys = [each.key for each in page]
         to_delete = [key for key in keys if not holds_savepoints(key)]
@@ -118,7 +119,7 @@ class S3Removal:
 
 
 class DirectoryRemoval:
-    """Deletes a directory. ``location`` is normalised, ``file:///…``. Links are removed, never followed;
+    """Deletes below ``location``, which is normalised, ``file:///…``. Links are removed, never followed;
     another file system is not entered."""
 
     def __init__(self, location: str, deadline_s: float) -> None:
@@ -207,7 +208,7 @@ class _Batch:
         self.spared = False
 
     def empty(self, folder: int, path: str, depth: int) -> None:
-        """Removes everything below the directory that the descriptor ``folder`` leads to."""
+        """Deletes all below the directory that the descriptor ``folder`` leads to."""
         if depth > FOLDERS_DEEP_MAX:
             raise AccessDenied(f"{path} is nested too deep for a checkpoint: delete it by hand")
         with os.scandir(folder) as children:

@@ -1,5 +1,5 @@
-"""Implements the store on S3 or anything that speaks its API (``s3://bucket/prefix``): ``s3_objects`` with
-the rules for keys."""
+"""Implements the store on S3 or anything that has its API (``s3://bucket/prefix``): ``s3_objects`` with the
+rules for keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PUT_MAX_BYTES = 5 * 1024**3
 class S3Store:
     """Is a ``Store`` in ``bucket`` below ``prefix`` (no slash at its ends, may be empty).
 
-    Credentials come from the default chain of boto3. If ``region`` is None, it is the chain's, else
+    Credentials are those of boto3's default chain. If ``region`` is None, the chain's is used, else
     us-east-1. ``deadline_s`` bounds each operation whatever the server does, and before the first one the
     making of a client; ``transfer_max_s`` bounds a transfer that goes on moving. For ``asked`` see
     ``spec.s3a``. The constructor does no I/O.
@@ -67,7 +67,7 @@ class S3Store:
         self._objects.check()
 
     def keeps_versions(self) -> tuple[bool, bool]:
-        """Returns, for ``doctor``, whether the bucket keeps what is deleted and overwritten, and whether for
-        ever (no lifecycle rule ends it). Raises ``AccessDenied`` where asking is not granted
+        """Returns whether the bucket keeps what is deleted and overwritten, and whether it does so for ever
+        (no lifecycle rule ends it). ``doctor`` calls it; raises ``AccessDenied`` where asking is not granted
         (s3:GetBucketVersioning, s3:GetLifecycleConfiguration)."""
         return self._objects.keeps_versions()

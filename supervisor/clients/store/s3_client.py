@@ -1,7 +1,7 @@
-"""Makes the boto3 client of a store: one configuration for every request of the product to S3. Called by
-``s3_session`` only.
+"""Makes the boto3 client of a store: one configuration for all that the product asks of S3. Only
+``s3_session`` calls it.
 
-What is not given in ``supervisor.yaml`` comes from AWS's standard chain (environment, profile,
+What ``supervisor.yaml`` does not set comes from AWS's standard chain (environment, profile,
 ``~/.aws/config``): region, endpoint (``AWS_ENDPOINT_URL_S3``, ``endpoint_url`` of a profile or its services),
 certificates, proxies, FIPS.
 """
@@ -26,10 +26,10 @@ _OF_AWS: Final = re.compile(r"https?://[^/]*\.amazonaws\.com(\.cn)?(/|$)", re.IG
 
 @dataclass(frozen=True, slots=True)
 class S3Service:
-    """Says where an S3 is and how it is asked; what is None comes from the chain.
+    """Says where an S3 is and how it is asked; fields that are None come from the chain.
 
-    ``asked`` holds parameters of every request that knows them, by the names that boto3 has for them
-    (``RequestPayer`` …). ``setting`` is what a message calls the setting of the endpoint.
+    ``asked`` are parameters of every request that knows them, by boto3's names (``RequestPayer`` …).
+    ``setting`` is what a message calls the setting of the endpoint.
     """
 
     endpoint_url: str | None = None
@@ -45,8 +45,8 @@ class S3Service:
 
 
 def make_client(session: boto3.session.Session, service: S3Service, quiet_s: float) -> Any:
-    """Makes a client. ``quiet_s`` is for how long a connection may be silent. It looks for credentials, which
-    may take time. Raises InvalidInput."""
+    """Makes a client, and for that looks for credentials, which may take time. ``quiet_s`` is how long a
+    connection may be silent. Raises InvalidInput."""
     endpoint_url, region, path_style = service.endpoint_url, service.region, service.path_style
     named = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if path_style is None and named:

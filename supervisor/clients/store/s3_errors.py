@@ -1,9 +1,9 @@
-"""Translates what botocore raises into the few errors of ``errors``, with one sentence and a remedy. Called
-by ``s3_session`` and ``s3_objects`` only.
+"""Translates what botocore raises into the few errors of the supervisor, with one sentence and a remedy. Only
+``s3_session`` and ``s3_objects`` call it.
 
-``Unreachable`` is what may pass by itself and is retried there; everything else is final. Absence is believed
-only when the store says ``NoSuchKey``: a 404 of a proxy, or of a web server that is no S3 at all, proves
-nothing.
+An error that may pass by itself is ``Unreachable`` and is retried there; every other one is final. Absence is
+believed only when the store answers ``NoSuchKey``, since a 404 of a proxy, or of a web server that is no S3
+at all, proves nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _PASSING = frozenset(
     ("SlowDown", "RequestTimeout", "InternalError", "BadDigest", "XAmzContentSHA256Mismatch")
 )
 _PASSING_STATUS = frozenset((307, 408, 409, 425, 429))
-"""A 307 means a new bucket whose name is not known everywhere yet."""
+"""Among these, 307 comes for a new bucket whose name is not known everywhere yet."""
 THEIRS = (BotoCoreError, ClientError, ResponseParserError, HTTPError)
 """A call of boto3 raises nothing but these."""
 _MISCONFIGURED = (NoRegionError, ParamValidationError, ProfileNotFound, ConfigParseError, ConfigNotFound)
@@ -69,7 +69,7 @@ _MISCONFIGURED = (NoRegionError, ParamValidationError, ProfileNotFound, ConfigPa
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """Holds what the messages name. ``server`` is the endpoint, or ``AWS``."""
+    """Holds what the messages name. ``server`` is the endpoint, or ``AWS S3``."""
 
     url: str
     server: str
@@ -100,13 +100,13 @@ def meaning(error: Exception, store_location: StoreLocation, key: str) -> Superv
 
 
 def status_of(error: ClientError) -> int:
-    """Returns the HTTP status of the answer, and 0 if it had none."""
+    """Returns the HTTP status of the answer, 0 if it had none."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
 
 
 def wants_new_client(error: BaseException) -> bool:
-    """Returns whether other credentials may have been put in place since the client looked for them: it never
-    looks again for those of files. A refused HEAD has no code."""
+    """Returns whether other credentials may have been provided since the client looked for them. It never
+    looks again by itself for those of files. A refused HEAD has no code."""
     if isinstance(error, ClientError):
         return code_of(error) in _STALE_KEYS
     return isinstance(error, NoCredentialsError | PartialCredentialsError)
@@ -139,7 +139,7 @@ def _of_answer(error: ClientError, store_location: StoreLocation, key: str) -> S
 
 
 def code_of(error: ClientError) -> str:
-    """Returns S3's code for the error, or the status where the answer had no body (HEAD)."""
+    """Returns S3's code of the error, or the status where the answer had no body (HEAD)."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 

@@ -1,14 +1,14 @@
-"""Implements ``ObjectClient`` for S3 or anything that speaks its API, on boto3: every request of the product
-stands here, once.
+"""Implements ``ObjectClient`` for S3 or anything that has its API, on boto3: every request of the product to
+S3 is made here.
 
-Immutability rests on the conditional PUT (``If-None-Match: *``). A 412 may be the echo of this client's own
-PUT whose reply was lost: the object is read back and compared. A 409 means another writer at the same moment:
-the request is repeated.
+Immutability rests on the conditional PUT (``If-None-Match: *``). A 412 may be caused by an earlier attempt of
+the same PUT whose reply was lost: the object is read back and compared. A 409 is another writer at the same
+moment: the request is repeated.
 
-Copies are the server's own (CopyObject, in parts above ``PARTS_ABOVE_BYTES``): no content passes here. Every
-copy names the ETag that was listed (``x-amz-copy-source-if-match``): what has been replaced since is not
-copied. A copy whose ETag is another (parts, encryption, a server that ignores the condition) is accepted if
-the source has not changed. A copy that is repeated after a lost reply gives the same object.
+Copies are the server's own (CopyObject, in parts above ``PARTS_ABOVE_BYTES``): no content passes through
+this host. Every copy names the ETag that was listed (``x-amz-copy-source-if-match``): what has been replaced
+since is not copied. A copy whose ETag is another (parts, encryption, a server that ignores the condition) is
+believed if the source has not changed. Repeating a copy after a lost reply has the same result.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ from supervisor.spec.s3a import S3Access
 
 T = TypeVar("T")
 FOLDERS_MAX: Final = 100_000
-"""It bounds one level: the partitions of one stateful operator, at most."""
+"""This bounds the directories of one level, which are at most the partitions of one stateful operator."""
 PARTS_ABOVE_BYTES: Final = 512 * 1024**2
 """One CopyObject may be of 5 GiB, but answers when all of it is copied: parts keep each request short."""
 PART_BYTES: Final = 128 * 1024**2
 PARTS_MAX: Final = 10_000
 TOKEN: Final = "spark-supervisor-copy"
-"""This is metadata of what was copied in parts."""
+"""This names the metadata of what was copied in parts."""
 COPY_DEADLINE_S: Final = 60.0
-"""A copy of a large object answers late."""
+"""This is longer than other deadlines, because a copy of a large object answers late."""
 NEVER_ARRIVED: Final = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError, SSLError)
 DENIED: Final = frozenset({"AccessDenied", "MethodNotAllowed", "InvalidArgument"})
 
@@ -96,7 +96,7 @@ class S3ObjectClient:
 
     def page(self, prefix: str, after: str = "", at_once: int | None = None) -> tuple[list[StoreEntry], bool]:
         """Returns the objects after ``after``, markers of directories too, and whether there are more. A
-        listing that goes on after the last key of each page ends only if each page advances."""
+        listing that goes on after the last key of each page has an end only if each page makes progress."""
         start = {"StartAfter": self._prefix + after} if after else {}
         most = {} if at_once is None else {"MaxKeys": at_once}
 
@@ -115,7 +115,7 @@ class S3ObjectClient:
         return page, more
 
     def objects(self, prefix: str, after: str = "", at_once: int | None = None) -> Iterator[StoreEntry]:
-        """Yields objects as ``ObjectClient`` says; ``prefix`` may also end within a name."""
+        """Does as ``ObjectClient`` says; ``prefix`` may also end within a name."""
         more = True
         while more:
             page, more = self.page(prefix, after, at_once)
@@ -163,7 +163,7 @@ class S3ObjectClient:
         return self._ask("", call)
 
     def _list(self, client: Client, prefix: str, **how: Any) -> tuple[dict[str, Any], bool]:
-        """Sends one request. A listing that does not say whether it is complete proves no absence."""
+        """Sends one listing request. A listing that does not say whether it is complete proves no absence."""
         answer = client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix + prefix, **how)
         if "IsTruncated" not in answer:
             raise Unreachable(
@@ -186,7 +186,7 @@ class S3ObjectClient:
         return f"{self._session.place.server} says of {self.location} that there is more"
 
     def check(self) -> None:
-        """Checks whether it answers a listing, whatever the answer says."""
+        """Checks that it answers a listing, whatever the answer says."""
         self._ask("", self._first)
 
     def now_s(self) -> float:
@@ -206,8 +206,8 @@ class S3ObjectClient:
         return client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1)
 
     def keeps_versions(self) -> tuple[bool, bool]:
-        """Returns whether the bucket keeps what is deleted and overwritten, and whether for ever (no
-        lifecycle rule ends it)."""
+        """Returns whether the bucket keeps what is deleted and overwritten, and whether it does so for ever
+        (no lifecycle rule ends it)."""
 
         def call(_budget: Budget, client: Client) -> tuple[bool, bool]:
             if client.get_bucket_versioning(Bucket=self._bucket).get("Status") != "Enabled":
@@ -255,7 +255,7 @@ class S3ObjectClient:
         self._ask(key, lambda budget, client: self._put(budget, client, key, data, digest, only_new), max_s)
 
     def put_from(self, key: str, source: Path, digest: Digest, max_s: float) -> None:
-        """Does a ``put`` of a file whose content has this digest, streamed, unless the key is taken."""
+        """Does ``put`` with a file whose content has this digest, streamed, unless the key is taken."""
 
         def call(budget: Budget, client: Client) -> None:
             with Upload.of(source, digest.size_bytes, budget) as body:
@@ -268,7 +268,7 @@ class S3ObjectClient:
             self._ask(key, lambda _budget, client: client.delete_object(**self._name(key)))
 
     def delete_batch(self, keys: list[str], latest_at_s: float) -> None:
-        """Sends one request, before ``latest_at_s`` (BOOTTIME) or not at all."""
+        """Deletes ``keys`` by one request, which is sent before ``latest_at_s`` (BOOTTIME) or not at all."""
         self._latest_at_s = latest_at_s
         objects = [{"Key": self._prefix + key} for key in keys]
 
@@ -445,8 +445,8 @@ class S3ObjectClient:
     def _chunks(
         self, budget: Budget, client: Client, key: str, way: str | None, max_bytes: int | None = None
     ) -> Iterator[bytes]:
-        """Yields the object in pieces, complete or with an error. ``way`` names the transfer that earns time
-        by moving."""
+        """Yields the object in pieces, complete, or raises an error. ``way`` names the transfer that earns
+        time by moving."""
         what = f"{self.location}/{key}"
         position = 0
         try:
@@ -497,7 +497,8 @@ def _tag_in(answer: dict[str, Any]) -> str:
 
 
 def _head(client: Client, name: dict[str, str]) -> dict[str, Any] | None:
-    """Returns None if there is no such object. The answer has no body, hence no code."""
+    """Returns the answer to a HEAD, or None if there is no such object. The answer has no body, hence no
+    code."""
     try:
         found: dict[str, Any] = client.head_object(**name)
     except ClientError as error:
@@ -509,7 +510,7 @@ def _head(client: Client, name: dict[str, str]) -> dict[str, Any] | None:
 
 @contextmanager
 def _replaced(origin: dict[str, str]) -> Iterator[None]:
-    """Translates a 412: the source is another object by now."""
+    """Raises Conflict on a 412: the source is another object by now."""
     try:
         yield
     except ClientError as error:

@@ -1,12 +1,12 @@
-"""Decides how often an S3 server is asked: the attempts of one operation, and the pace of all that share a
-store. Used by ``s3_session``.
+"""Limits how often an S3 server is asked: the attempts of one operation, and the pace of all that share a
+store. ``s3_session`` uses it.
 
-The pace is botocore's adaptive retry mode: a server that says SlowDown gets fewer requests a second (CUBIC),
-more as it answers again, and no limit before its first complaint. Three things differ from the mode as
-botocore has it. Its waits end when a token comes, however late, and then send what nobody waits for any more;
-here they end with the operation's budget, and before the request is signed. It would slow down every later
-burst of a process that was told SlowDown once, weeks ago. And its floor, a request in two seconds, would let
-most of 32 parallel operations run into their deadlines.
+The pace is botocore's adaptive retry mode: a server that answers SlowDown gets fewer requests a second
+(CUBIC), more as it answers again, and no limit before its first complaint. Three things differ from the mode
+as it is. Its waits end when a token comes, however late, and then send what is not waited for any more, while
+here they end with the operation's budget (and before the request is signed). It would slow down every later
+burst of a process that got SlowDown once, weeks ago. Its floor, a request in two seconds, would let most of
+32 parallel operations run into their deadlines.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from supervisor.errors import SupervisorError, Unreachable
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 2.0
 CALM_S = 30.0
-"""So long after the last complaint there is no limit any more."""
+"""So many seconds after the last complaint there is no limit any more."""
 FLOOR_PER_S = 5.0
-"""So many requests are sent in any case: S3 takes thousands."""
+"""So many requests a second are sent in any case: S3 takes thousands."""
 
 
 def attempts(budget: Budget) -> Retrying:
-    """Repeats what may pass, with full jitter, while the budget lasts."""
+    """Repeats an operation on errors that may pass, with full jitter, while the budget lasts."""
 
     def pause_s(state: RetryCallState) -> float:
         widest_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(state.attempt_number, 10))
@@ -60,7 +60,8 @@ def attempts(budget: Budget) -> Retrying:
 
 
 class RequestPace:
-    """Shared by all clients of a store; each operation runs in a thread of its own (``deadline``)."""
+    """Limits the requests of all clients of a store, which share it; each operation runs in a thread of its
+    own (``deadline``)."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         clock = self._clock = clock or Clock()
@@ -78,7 +79,7 @@ class RequestPace:
 
     @contextmanager
     def of(self, budget: Budget) -> Iterator[None]:
-        """Makes requests of this thread belong to the operation with this budget."""
+        """Makes the requests of this thread belong to the operation with this budget."""
         self._mine.budget = budget
         try:
             yield
@@ -101,8 +102,8 @@ class RequestPace:
 
 
 class _Tokens:
-    """Is a token bucket whose ``acquire`` raises ``Unreachable``, and takes no token, when the thread's
-    budget is used up."""
+    """Is a bucket whose ``acquire`` raises ``Unreachable``, and takes no token, when the thread's budget is
+    used up."""
 
     def __init__(self, bucket: TokenBucket, mine: threading.local) -> None:
         self._bucket = bucket

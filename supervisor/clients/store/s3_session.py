@@ -1,11 +1,11 @@
-"""Runs one operation on S3: with a budget, a client, and attempts. Called by ``s3_objects`` only.
+"""Carries out one operation on S3, with a budget, a client and attempts. Only ``s3_objects`` calls it.
 
 botocore's own retries are off, because they know nothing of a conditional PUT, nor of the operation's
 deadline; those of ``s3_pacing`` are jittered and end with the budget of the operation.
 
-Credentials that expire are renewed by botocore (roles, container and instance metadata). What was read from a
-file or the output of a program never is: when the server refuses the keys, the chain is asked anew, once, and
-other keys are tried.
+Credentials that expire are renewed by botocore (roles, container and instance metadata). Those that were read
+from a file or the output of a program never are: when the server refuses the keys, the chain is asked anew,
+once, and other keys are tried.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Client = Any  # boto3 makes its clients at run time
 
 
 class S3Session:
-    """Runs operations. ``deadline_s`` bounds each operation whatever the server does, and before the first
-    one the making of a client. ``prepare`` is called with each client that is made. The constructor does no
-    I/O."""
+    """Carries out operations. ``deadline_s`` bounds each operation whatever the server does, and before the
+    first one the making of a client. ``prepare`` is called with each client that is made. The constructor
+    does no I/O."""
 
     def __init__(
         self, url: str, service: S3Service, deadline_s: float, prepare: Callable[[Client], None]
@@ -48,8 +48,8 @@ class S3Session:
         self._clients: dict[bool, Client] = {}
 
     def ask(self, key: str, work: Callable[[Budget, Client], T], max_s: float | None = None) -> T:
-        """Runs one operation. ``key`` is only for messages, and empty where the operation is about the whole
-        location. ``max_s`` bounds a transfer that goes on moving."""
+        """Returns the result of ``work``. ``key`` is only for messages, and empty where the question is about
+        the whole location. ``max_s`` bounds a transfer that goes on moving."""
         what = f"{self.place.url}/{key}"
 
         def run(budget: Budget) -> T:
@@ -90,8 +90,8 @@ class S3Session:
             raise meaning(error, self.place, key) from None
 
     def _client(self, budget: Budget, patient: bool) -> Client:
-        """Returns the client for this kind of operation. It is made on first use, which looks for credentials
-        and may take time."""
+        """Returns the client for this kind of operation, made on first use: that looks for credentials, which
+        may take time."""
         with self._while_making(budget):
             if patient not in self._clients:
                 self._clients[patient] = self._make(patient)

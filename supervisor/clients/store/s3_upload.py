@@ -1,8 +1,8 @@
-"""Is the body of an upload, which reports to its budget how far it was sent. Called by ``s3_session`` and
-``s3_objects`` only.
+"""Is the body of an upload, which reports to its budget how far it was sent. Only ``s3_session`` and
+``s3_objects`` call it.
 
 botocore reads a body once to sign it, before it is sent: that is no progress. So positions count only from
-botocore's ``before-send`` on, and only beyond all earlier ones.
+botocore's ``before-send`` on, and only further than ever before.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Upload(io.BufferedReader):
 
     @classmethod
     def of(cls, source: Path, size_bytes: int, budget: Budget) -> Upload:
-        """Opens a file. ``size_bytes`` is what was announced; a file that grows is not sent further. Raises
-        ``InvalidInput``."""
+        """Opens ``source``. ``size_bytes`` is the size that was announced; a file that grows is not sent
+        further. Raises ``InvalidInput``."""
         try:
             return cls(io.FileIO(source), size_bytes, budget)
         except OSError as error:
@@ -42,7 +42,7 @@ class Upload(io.BufferedReader):
 
 
 def arm(client: Any) -> None:
-    """Makes ``client`` notify the uploads when they are being sent."""
+    """Lets ``client`` mark the uploads when they are being sent."""
     client.meta.events.register("before-send.s3.PutObject", _sending)
 
 

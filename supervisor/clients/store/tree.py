@@ -21,11 +21,11 @@ from supervisor.spec.s3a import S3Access
 
 
 class Tree(Protocol):
-    """Is a location that is read. It is safe to use from several threads at once. ``requests`` is how many
-    were sent so far (S3; else 0).
+    """Is a location that is only read. It is safe to use from several threads at once. ``requests`` counts
+    the requests sent so far (S3; else 0).
 
-    Every method may raise ``Unreachable``, ``AccessDenied`` and ``InvalidInput``. What is absent is empty in
-    a listing, and raises ``NotFound`` in ``read``.
+    Every method may raise ``Unreachable``, ``AccessDenied`` and ``InvalidInput``. An absent object or folder
+    is empty in a listing, and ``NotFound`` to ``read``.
     """
 
     location: str
@@ -72,7 +72,7 @@ class ObjectTree:
 
 
 def open_tree(location: str, access: S3Access, deadline_s: float = DEADLINE_S) -> Tree | None:
-    """Opens a tree without I/O. Returns None if only Spark can read there (HDFS …). Raises ``InvalidInput``.
+    """Opens a location without I/O. Returns None if only Spark can read it (HDFS …). Raises ``InvalidInput``.
 
     ``access`` says where S3 is (``spec.s3a.access_of``); credentials are those of the default chain.
     ``deadline_s`` bounds each request, retries included.
