@@ -69,9 +69,9 @@ class DeadlineFile:
     driver to kill.
 
     It is one line of fixed length with a checksum, overwritten in place by one ``pwrite`` call: the page is
-    there from the start, so a full disk cannot stop it (F56), which a new file plus rename could not promise. The
-    checksum reveals a torn read. The twin reads through the descriptor that it inherits, so removing the file
-    does not blind it.
+    there from the start, so a full disk cannot stop it (F56), which a new file plus rename could not promise.
+    The checksum reveals a torn read. The twin reads through the descriptor that it inherits, so removing the
+    file does not blind it.
     """
 
     def __init__(self, descriptor: int) -> None:

@@ -1,7 +1,7 @@
 """Defines what a store is: the protocol that ``FileStore`` and ``S3Store`` keep, and the rules for keys that
 both share.
 
-``registry.blobs`` and ``registry.blob_sweep`` call it; ``doctor`` and ``checkpoint.commit_log`` read with it.
+``registry.blobs`` and ``registry.blob_sweep`` call it; ``doctor`` and ``checkpoint.commit_log`` use it, too.
 A store knows nothing of specs or uids, never overwrites an object, and never takes silence for absence:
 ``NotFound`` means that the store itself said so.
 
