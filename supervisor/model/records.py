@@ -77,6 +77,9 @@ DEAD = frozenset({OwnState.VACANT, OwnState.EXITED})
 LEASED = frozenset({OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED})
 """In these states an attempt may be alive, until its tombstone or the full wait."""
 
+DELAYABLE = frozenset({OwnState.ASSIGNED, OwnState.CLAIMED})
+"""In these states a host may say why the start of an attempt does not come about (``Member.delays``)."""
+
 OCCUPYING = LEASED | {OwnState.ASSIGNED}
 """In these states an attempt takes up its host, or is about to."""
 

@@ -14,6 +14,7 @@ from typing import Final
 from supervisor.model.headline import headline
 from supervisor.model.history import Series, opened
 from supervisor.model.records import (
+    DELAYABLE,
     LEASED,
     PLANNED_CAUSES,
     UNCHARGED_CAUSES,
@@ -136,7 +137,7 @@ def delay_of(own: Ownership, host: Member | None) -> str:
     """Returns why ``host`` cannot start the attempt that is assigned to it, or cannot let its driver begin,
     as the host itself says. The result is empty if it says nothing.
     """
-    delays = host.delays if host is not None and own.state in (OwnState.ASSIGNED, OwnState.CLAIMED) else ()
+    delays = host.delays if host is not None and own.state in DELAYABLE else ()
     return next((delay.why for delay in delays if (delay.uid, delay.attempt) == (own.uid, own.attempt)), "")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from supervisor.clock import wall_iso
 from supervisor.model.records import (
+    DELAYABLE,
     LEASED,
     OCCUPYING,
     Cause,
@@ -216,7 +217,7 @@ def read_job(zoo: ZkReader, layout: Layout, name: str) -> OneJob | None:
 
 
 def _read_host(zoo: ZkReader, layout: Layout, own: Seen[Ownership]) -> Member | None:
-    if not isinstance(own, Found) or own.record.state is not OwnState.ASSIGNED:
+    if not isinstance(own, Found) or own.record.state not in DELAYABLE:
         return None
     path = layout.supervisor(own.record.supervisor)
     host: Seen[Member] = seen(Member, zoo.read(path), path)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.clock import boottime_s, wall_iso
-from supervisor.model.records import Cause, Phase, Progress
+from supervisor.model.records import Cause, Delay, Member, Phase, Progress
 from supervisor.model.state import history_of
 from supervisor.model.transaction import Delete, Transaction
 from supervisor.model.view import View
@@ -97,6 +97,20 @@ def test_a_job_is_starting_until_its_first_batch(bench: Bench) -> None:
     bench.submit("a")
     bench.run("a", Phase.SESSION)
     assert only(bench).state == "starting"
+
+
+def test_what_delays_a_driver_that_waits_at_its_start_barrier_is_shown_wherever_the_job_is(
+    bench: Bench,
+) -> None:
+    """Its attempt is claimed by then; its host says why it may not begin."""
+    bench.submit("a")
+    bench.run("a", Phase.WAITING)
+    bench.join("host-a")
+    path, own = bench.layout.supervisor("host-a"), bench.own("a")
+    member = bench.record(Member, path).record
+    bench.put(path, replace(member, delays=(Delay(uid=own.uid, attempt=own.attempt, why="S3 is silent"),)))
+    row = only(bench)
+    assert (row.state, "S3 is silent" in row.reason) == ("starting", True)
 
 
 def test_a_lease_of_another_attempt_says_nothing(bench: Bench) -> None:
