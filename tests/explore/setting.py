@@ -57,6 +57,7 @@ from supervisor.records.layout import Layout
 from supervisor.registry import (
     attempt_writes,
     blob_sweep,
+    leader_write_context,
     leader_writes,
     operator_writes,
     record_sweep,
@@ -271,6 +272,10 @@ class Hour:
     read: Callable[[], float] = staticmethod(lambda: 0.0)
 
 
+ENCODING = (attempt_writes, leader_write_context, leader_writes, operator_writes, user_writes)
+"""Modules whose records are written without what is for display only, or the same state would be explored again and again."""
+
+
 @contextmanager
 def abstracted() -> Iterator[None]:
     """Within it production code runs as explored: no wall clock, no random ids, records without display."""
@@ -280,7 +285,7 @@ def abstracted() -> Iterator[None]:
             for name, value in changes.items():
                 stack.enter_context(mock.patch.object(module, name, value))
 
-        for module in (attempt_writes, leader_writes, operator_writes, user_writes):
+        for module in ENCODING:
             put(module, encode=encode)
         for module in (attempt_writes, leader_writes, user_writes):
             put(module, with_entry=lambda history, *_: ())

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 import pytest
 
+from supervisor import registry
+from supervisor.records import codec
 from tests.explore.scenario import Scenario
 from tests.explore.scenarios import SCENARIOS
 from tests.explore.search import explore
-from tests.explore.setting import Remembering, abstracted
+from tests.explore.setting import ENCODING, Remembering, abstracted
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
@@ -24,3 +29,14 @@ def test_a_script_can_be_followed(scenario: Scenario) -> None:
     Remembering.kept = scenario.replaceable
     with abstracted():
         scenario.beginning([], strict=True)
+
+
+def test_every_module_that_writes_records_writes_them_without_display() -> None:
+    """One that moves code elsewhere would make the exploration larger, and nobody would notice."""
+    modules = [import_module(each.name) for each in iter_modules(registry.__path__, f"{registry.__name__}.")]
+    encoding = {module.__name__ for module in modules if getattr(module, "encode", None) is codec.encode}
+    # what these write is written once, or is explored as it is
+    without = {"blobs", "bootstrap_cluster", "older_history", "pending_deletions"}
+    assert {name.rpartition(".")[2] for name in encoding} - without == {
+        module.__name__.rpartition(".")[2] for module in ENCODING
+    }
