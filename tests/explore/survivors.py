@@ -81,7 +81,6 @@ COVERED: dict[str, str] = {
     "cancel-unguarded-by-job": "a cancel is meant for whatever revision there is, and another uid has moved /own",
     "suspend-unguarded-by-job": "a command that stops moves /own; one that starts is overruled, as by a later suspend",
     "run-again-unguarded-by-job": "cancel and suspend move /own, which is checked",
-    "run-again-unguarded-by-own": "cancel and suspend change the reference, which is set at its version",
     "assign-unguarded-by-job": "what stops a job moves /own; of a new revision the claim checks the job's version",
     "assign-unguarded-by-own": "what users change is in the job's version, and other leaders fail on the epoch",
     "drain-unguarded-by-job": "what stops a job moves /own, which is set at the version read",
@@ -157,7 +156,6 @@ UNSEEN: dict[str, str] = {
     "sweeps-before-the-epoch-is-recorded": "the store answers at once, and an epoch is in it long before a grace time is over",
     "register-again-does-not-write-own": "a budget that is not renewed breaks no invariant",
     "suspend-does-not-write-own": "a leader drains it later, and a suspension that is slow breaks no invariant",
-    "submit-unguarded-by-checkpoints": "no place lies inside another one",
     "register-again-unguarded-by-checkpoints": "no place lies inside another one",
     "suspend-exhausted-unguarded-by-job": "a restart that is overruled breaks no invariant",
     "cancel-unguarded-by-result": "no result is corrupted",
@@ -172,7 +170,7 @@ UNEXPLORED = {
     "publish-waiting",
     "give-up-claim",
 }
-"""Multis that no scenario leads to, or not far enough: the end of a wait (of which the check of the epoch is seen), a
+"""Multis of which no scenario shows each guard, for it does not lead to them, or not far enough: the end of a wait (of which the check of the epoch is seen), a
 savepoint that a job goes back to, the deletion of a checkpoint."""
 
 SCENARIOS: dict[str, tuple[str, ...]] = {
@@ -288,6 +286,12 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "claim-is-given-up-early": ("deletion sent, leader killed", "deletion sent, leader stopped"),
     "deletes-as-it-was-once-read": ("deleted from a directory, two leaders",),
     "remover-never-begins": ("deleted",),
+    "begin-deletion-unguarded-by-epoch": ("deleted",),
+    "begin-deletion-unguarded-by-pause": ("deleted while paused",),
+    "give-up-claim-unguarded-by-epoch": ("deleted",),
+    "give-up-claim-unguarded-by-pause": ("deleted while paused",),
+    "run-again-unguarded-by-own": ("finished, changed",),
+    "submit-unguarded-by-checkpoints": ("places, two at once",),
     "deletes-while-paused": ("deleted while paused",),
     "finished-job-is-changed": ("finished, changed",),
     "swept-at-first-sight": ("swept beside a submit",),
