@@ -34,10 +34,11 @@ _HINTS = {
 
 @command
 def cancel(chosen: Chosen, name: Name, wait: GoneWait = False, timeout: Timeout = "5m") -> int:
-    """Cancel a job: it never comes back, and its driver is stopped. Its checkpoint stays.
+    """Cancel a job: it never comes back, and its driver is stopped. Its checkpoint stays,
+    unless its spec says checkpoint_on_cancel: delete.
 
     Done when the command returns, whoever is down: the job's shim obeys it without any supervisor. A later submit of
-    the same spec goes on from the checkpoint. For a job that shall run again, suspend is the better word.
+    the same spec goes on from the checkpoint that was kept. For a job that shall run again, suspend is the better word.
 
     \b
     Examples:

@@ -3,6 +3,7 @@ network."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -45,17 +46,30 @@ def docs(chosen: Chosen, topic: Topic = None) -> int:
         else:
             print_table(HEAD, titles.items())
         return 0
-    page = pages.get(topic.lower())
-    if page is None:
-        best = nearest(topic, pages)
-        hint = f"did you mean {best}?" if best else "see spark-supervisor docs"
-        raise NotFound(f"there is no page {topic}: {hint}")
+    name = _find_topic(topic, pages)
+    page = pages[name]
     text = page.read_text(encoding="utf-8")
     if chosen.document:
-        chosen.print_document({"topic": topic.lower(), "title": _title(page), "markdown": text})
+        chosen.print_document({"topic": name, "title": _title(page), "markdown": text})
     else:
         print(text, end="")
     return 0
+
+
+def _find_topic(asked: str, pages: Mapping[str, Path]) -> str:
+    """Returns the topic that ``asked`` names: in full, by the path that a page shows, or by one word that is in no other
+    topic (``oom``). Raises NotFound, with the topics that may be meant.
+    """
+    plain = asked.lower().removesuffix(".md").removeprefix("supervisor/").removeprefix("docs/")
+    if plain in pages:
+        return plain
+    alike = [name for name in pages if plain in name.replace("/", "-").split("-")]
+    if len(alike) == 1:
+        return alike[0]
+    best = nearest(asked, pages)
+    meant = alike or ([best] if best else [])
+    hint = f"did you mean {' or '.join(meant)}?" if meant else "see spark-supervisor docs"
+    raise NotFound(f"there is no page {asked}: {hint}")
 
 
 def _pages() -> dict[str, Path]:

@@ -19,7 +19,7 @@ from supervisor.cli.output import local_time, print_labelled, print_table, with_
 from supervisor.clock import wall_s
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.history import Series, first_failure
-from supervisor.model.records import Entry
+from supervisor.model.records import HistoryEntry
 from supervisor.model.seen import Found
 from supervisor.model.state import history_of
 from supervisor.observe.listing import OneJob, job_row, read_ended, read_job
@@ -104,14 +104,14 @@ def _story(job: OneJob) -> tuple[dict[str, Any], str]:
     return story, row.trouble or row.reason
 
 
-def entries_of(job: OneJob) -> tuple[Entry, ...]:
+def entries_of(job: OneJob) -> tuple[HistoryEntry, ...]:
     """Returns what happened to the uid of ``job``, oldest first."""
     result = job.result.record if isinstance(job.result, Found) else None
     ref = job.ref if job.ref is not None and job.ref.uid == job.uid else None
     return history_of(ref, job.own, result, job.uid)
 
 
-def documents_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+def documents_of(entries: Iterable[HistoryEntry]) -> list[dict[str, Any]]:
     """Returns the entries as documents. ``attempt`` is null for what is about none.
 
     A series also has how many there were, the last one, and how many entries are left out.
@@ -141,7 +141,9 @@ def line_of(document: dict[str, Any]) -> list[Any]:
 
 def brief(documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the newest ``BRIEF`` entries, and before them the first failure of the newest series."""
-    entries = [Entry(at=each["at"], event=each["event"], attempt=each["attempt"] or 0) for each in documents]
+    entries = [
+        HistoryEntry(at=each["at"], event=each["event"], attempt=each["attempt"] or 0) for each in documents
+    ]
     first = first_failure(entries)
     place = next((n for n, entry in enumerate(entries[:-BRIEF]) if entry is first), None)
     return [*(() if place is None else (documents[place],)), *documents[-BRIEF:]]

@@ -56,7 +56,11 @@ COMMANDS = tuple(
         ("explain", "supervisor.cli.explain:explain", "Say what a job waits for, and what helps."),
         ("history", "supervisor.cli.history:history", "Show what happened to a job."),
         ("logs", "supervisor.cli.logs:logs", "Print what the driver of a job wrote."),
-        ("cancel", "supervisor.cli.change:cancel", "Cancel a job for good; its checkpoint stays."),
+        (
+            "cancel",
+            "supervisor.cli.change:cancel",
+            "Cancel a job for good; its checkpoint stays, unless its spec says delete.",
+        ),
         ("suspend", "supervisor.cli.suspend:suspend", "Stop a job but keep it registered."),
         ("resume", "supervisor.cli.suspend:resume", "Run a suspended, failed or quarantined job again."),
         ("restart", "supervisor.cli.change:restart", "Start a new attempt of a job now."),
@@ -80,7 +84,11 @@ COMMANDS = tuple(
         ("dev", "supervisor.demo.dev:dev", "Run a fleet on this machine, to try things on."),
         ("docs", "supervisor.cli.docs:docs", "Print a page of the documentation."),
         ("checkpoint", "supervisor.cli.checkpoint:app", "Look at a checkpoint: show, verify."),
-        ("savepoint", "supervisor.cli.savepoint:app", "Copies of a checkpoint: create, list, restore."),
+        (
+            "savepoint",
+            "supervisor.cli.savepoint:app",
+            "Copies of a checkpoint: create, list, show, verify, delete, restore.",
+        ),
     )
 )
 """They stand in the order of the help: what is typed daily comes first."""

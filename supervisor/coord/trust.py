@@ -13,9 +13,10 @@ The witnesses are outside ZooKeeper:
   epoch grow, so that it would catch up with a mere number and the alarm would fall silent;
 * what each supervisor keeps in ``<runtime_dir>/zxid``: the last zxid, and the version and mzxid of /doorbell.
   The zxid alone is weak: servers that come up with restored data begin a new ZooKeeper epoch, so it may be
-  *higher* than it was. But every multi that changes a job sets the doorbell, too. If the doorbell is as it
-  was, no change of a job was lost; if its version and mzxid do not continue those that are remembered, the
-  registry is another one.
+  *higher* than it was. But every multi that changes what runs, or is to run, sets the doorbell, too (renewals,
+  sweeps and the steps of a deletion of a checkpoint do not). If the doorbell is as it was, no such change was
+  lost, and what else was lost is found and done again; if its version and mzxid do not continue those that
+  are remembered, the registry is another one.
 
 Distrust stays, over restarts too, until an operator accepts the registry with ``accept-registry``. (Where no
 supervisor remembers its distrust, but only the store shows it, a newer state that is restored ends it, too.)

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from supervisor.model.records import DETAIL_MAX_BYTES, PLANNED_CAUSES, Cause, Entry, clip
+from supervisor.model.records import DETAIL_MAX_BYTES, PLANNED_CAUSES, Cause, HistoryEntry, clip
 
 FAILURES: Final = frozenset(cause.value for cause in Cause if cause not in PLANNED_CAUSES)
 ENTRIES_KEPT: Final = 100
@@ -58,7 +58,7 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series(Entry):
+class Series(HistoryEntry):
     """Stands for failures that are alike, one attempt after the other; the entry itself is the first of them.
 
     ``omitted`` is the number of entries after it that found no room.
@@ -69,7 +69,7 @@ class Series(Entry):
     last_attempt: int = 0
     omitted: int = 0
 
-    def covers(self, entry: Entry) -> bool:
+    def covers(self, entry: HistoryEntry) -> bool:
         """Returns whether the entry is of an attempt after the first, which is not listed on its own."""
         return self.attempt < entry.attempt <= self.last_attempt and entry.event in {self.event, *_ROUTINE}
 
@@ -79,15 +79,15 @@ def same_words(detail: str) -> str:
     return _NUMBER.sub("#", detail)
 
 
-def is_failure(entry: Entry) -> bool:
+def is_failure(entry: HistoryEntry) -> bool:
     return entry.attempt > 0 and entry.event in FAILURES
 
 
-def first_failure(entries: Iterable[Entry]) -> Entry | None:
+def first_failure(entries: Iterable[HistoryEntry]) -> HistoryEntry | None:
     """Returns the first failure of the newest series in ``entries``, which are oldest first, or None if that
     has no failure.
     """
-    first: Entry | None = None
+    first: HistoryEntry | None = None
     for entry in entries:
         if entry.event in _NEW_SERIES:
             first = None
@@ -99,7 +99,7 @@ def first_failure(entries: Iterable[Entry]) -> Entry | None:
 # -- what is packed -----------------------------------------------------------------------------------------------
 
 
-def put_aside(entries: Iterable[Entry], earlier: str, uid: str, max_bytes: int) -> str:
+def put_aside(entries: Iterable[HistoryEntry], earlier: str, uid: str, max_bytes: int) -> str:
     """Returns ``earlier`` of ``uid`` with ``entries`` after it, in at most ``max_bytes``. What another uid
     left in ``earlier`` is dropped.
     """
@@ -109,17 +109,17 @@ def put_aside(entries: Iterable[Entry], earlier: str, uid: str, max_bytes: int) 
     return _fitting(items, uid, max_bytes)
 
 
-def opened(earlier: str, uid: str) -> tuple[Entry, ...]:
+def opened(earlier: str, uid: str) -> tuple[HistoryEntry, ...]:
     """Returns the entries in ``earlier``, oldest first, if it is about ``uid``, else none. Never raises."""
     return tuple(
         item
         if item.count > 1 or item.omitted
-        else Entry(at=item.at, event=item.event, attempt=item.attempt, detail=item.detail)
+        else HistoryEntry(at=item.at, event=item.event, attempt=item.attempt, detail=item.detail)
         for item in _items(earlier, uid)
     )
 
 
-def _add(items: list[Series], entry: Entry) -> None:
+def _add(items: list[Series], entry: HistoryEntry) -> None:
     """Appends ``entry``, or counts it in the last of ``items`` if it is a failure like that one: the entries
     that led to it are dropped then.
     """
@@ -143,7 +143,7 @@ def _add(items: list[Series], entry: Entry) -> None:
     items.append(new)
 
 
-def _alike(before: Series, entry: Entry) -> bool:
+def _alike(before: Series, entry: HistoryEntry) -> bool:
     later = max(before.attempt, before.last_attempt) < entry.attempt
     return later and before.event == entry.event and same_words(before.detail) == same_words(entry.detail)
 
@@ -184,7 +184,7 @@ def _drop_one(items: list[Series]) -> None:
         del items[0]
 
 
-def _firsts(items: Sequence[Entry]) -> Iterator[int]:
+def _firsts(items: Sequence[HistoryEntry]) -> Iterator[int]:
     """Yields the position of the first failure of each series."""
     is_next = True
     for n, item in enumerate(items):

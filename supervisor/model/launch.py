@@ -57,7 +57,7 @@ class Launch:
     log_keep: Count = 5
     cgroup: str | None = None
     begun_s: float = 0.0  # BOOTTIME when the agent took the assignment up; 0: not known
-    # BOOTTIME before the agent's last look whether the registry is to be trusted; 0: not known
+    # BOOTTIME before the agent's last trust check of the registry; 0: not known
     looked_s: float = 0.0
     remembered: CheckpointExpectation | None = None  # of the job's checkpoint; None: it has none
     not_fenced: str = ""

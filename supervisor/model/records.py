@@ -88,7 +88,7 @@ class Phase(StrEnum):
     """Says how far an attempt has come, as its shim knows it (in the lease record)."""
 
     CLAIMED = "claimed"  # the claim committed; the driver is being started
-    WAITING = "waiting"  # the driver is up, and waits for the look at its checkpoint
+    WAITING = "waiting"  # the driver is up, and waits at its start barrier for the verdict
     BEGUN = "begun"  # the application's first line ran
     SESSION = "session"  # it has a SparkSession
     QUERY = "query"  # a streaming query was started
@@ -115,7 +115,7 @@ class Cause(StrEnum):
     KILLED = "killed"  # died of a signal that nobody of ours sent
     SHIM_DIED = "shim_died"  # its shim was killed; the guardian proved the tree empty
     LEASE_EXPIRED = "lease_expired"  # killed at its deadline: no renewal could commit
-    LOST = "lost"  # no word for the full wait
+    LOST = "lost"  # silent for the full wait; or the shim found itself revoked, or /own another's
     NOT_STARTED = "not_started"  # exec failed
     BAD_ARTIFACT = "bad_artifact"  # refused: spec or application missing or altered
     NO_SPARK = "no_spark"  # refused: Spark or Java not found
@@ -190,7 +190,7 @@ class CheckpointState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class HistoryEntry:
     """Holds one line of a job's history: when, what, and a short detail."""
 
     at: str
@@ -226,12 +226,13 @@ def clip(text: str, max_bytes: int) -> str:
 
 
 def with_entry(
-    history: tuple[Entry, ...], at: str, event: str, attempt: int = 0, detail: str = ""
-) -> tuple[Entry, ...]:
+    history: tuple[HistoryEntry, ...], at: str, event: str, attempt: int = 0, detail: str = ""
+) -> tuple[HistoryEntry, ...]:
     """Returns ``history`` with one more entry, at most ``HISTORY_MAX`` (a record stays under 4 KiB)."""
-    return (*history, Entry(at=at, event=event, attempt=attempt, detail=clip(detail, DETAIL_MAX_BYTES)))[
-        -HISTORY_MAX:
-    ]
+    return (
+        *history,
+        HistoryEntry(at=at, event=event, attempt=attempt, detail=clip(detail, DETAIL_MAX_BYTES)),
+    )[-HISTORY_MAX:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +286,7 @@ class JobRef:
     restart_nonce: str
     terms: SchedulingSpec
     submitted_at: str
-    changed: Entry
+    changed: HistoryEntry
     op: str
     fresh_start: str = ""
     begins_with: tuple[str, ...] = ()
@@ -326,7 +327,7 @@ class Ownership:
     restart_nonce: str = ""
     job_version: int = -1  # version of /jobs/<name> that the assignment was made from
     remembered: CheckpointExpectation | None = None  # of the checkpoint, from the last lease that was removed
-    history: tuple[Entry, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
     # what was before it (model.history); may still be about the uid before
     earlier: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
@@ -470,7 +471,8 @@ class Result:
     job. ``earlier`` is as in /own.
 
     ``wrote`` is the place (``model.checkpoint_expectation``) of its checkpoint, where an attempt of this uid
-    ran and batches were seen committed; it is empty if none was seen. Without it nothing there is deleted.
+    was claimed and batches of the name were seen committed; it is empty if none was seen. Without it nothing
+    there is deleted.
     """
 
     name: JobName
@@ -489,7 +491,7 @@ class Result:
     restart_nonce: str = ""
     failures: Count = 0
     checkpoint_state: CheckpointState | None = None
-    history: tuple[Entry, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
     earlier: str = ""
     wrote: str = ""
     extra: dict[str, Any] = field(default_factory=dict)

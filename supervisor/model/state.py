@@ -22,7 +22,7 @@ from supervisor.model.records import (
     CheckpointState,
     Cleanliness,
     Desired,
-    Entry,
+    HistoryEntry,
     JobRef,
     Lease,
     Member,
@@ -218,7 +218,7 @@ def account_of(job: JobRef, own: Ownership) -> Account:
 
 def history_of(
     ref: JobRef | None, own: Ownership | None, result: Result | None, uid: str
-) -> tuple[Entry, ...]:
+) -> tuple[HistoryEntry, ...]:
     """Returns what happened to ``uid``, oldest first: from the ownership, what the user last changed, and the
     result.
 
@@ -232,7 +232,7 @@ def history_of(
         entries = [entry for entry in besides if not _holds(entries, entry)] + entries
     recorded = [ref.changed] if ref is not None and ref.changed.event != "submitted" else []
     submitted_at = ref.submitted_at if ref is not None else result.submitted_at if result is not None else ""
-    recorded += [Entry(at=submitted_at, event="submitted")] if submitted_at else []
+    recorded += [HistoryEntry(at=submitted_at, event="submitted")] if submitted_at else []
     ordered = [entry for entry in entries if entry.attempt]
     by_user = [entry for entry in entries if not entry.attempt]
     by_user += [entry for entry in recorded if not _holds(entries, entry)]
@@ -242,13 +242,13 @@ def history_of(
     return tuple(ordered)
 
 
-def last_exit_of(history: tuple[Entry, ...]) -> Entry | None:
+def last_exit_of(history: tuple[HistoryEntry, ...]) -> HistoryEntry | None:
     """Returns the newest end of an attempt, whatever came after it; its event is the cause."""
     causes = {cause.value for cause in Cause}
     return next((entry for entry in reversed(history) if entry.attempt and entry.event in causes), None)
 
 
-def _holds(entries: list[Entry], entry: Entry) -> bool:
+def _holds(entries: list[HistoryEntry], entry: HistoryEntry) -> bool:
     """Returns whether ``entries`` have ``entry`` as it is, or within a series."""
     return any(
         (other.at, other.event) == (entry.at, entry.event)

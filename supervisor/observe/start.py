@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from supervisor.model.history import FAILURES
-from supervisor.model.records import LEASED, Entry, JobRef, Ownership
+from supervisor.model.records import LEASED, HistoryEntry, JobRef, Ownership
 from supervisor.model.restart import delay_after
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
@@ -38,7 +38,7 @@ def _queued_s(job: JobRef, own: Ownership) -> float | None:
     """Returns the seconds from when it could have been started (the user's command, or the end of the
     back-off) to its assignment.
     """
-    before: Entry | None = None
+    before: HistoryEntry | None = None
     for entry in own.history:
         if entry.event == "assigned" and entry.attempt == own.attempt:
             waited_s = _between_s(before, entry)
@@ -54,7 +54,7 @@ def _queued_s(job: JobRef, own: Ownership) -> float | None:
     return None
 
 
-def _between_s(before: Entry | None, after: Entry) -> float | None:
+def _between_s(before: HistoryEntry | None, after: HistoryEntry) -> float | None:
     if before is None:
         return None
     try:

@@ -31,7 +31,7 @@ from supervisor.model.records import (
     LEASED,
     PLANNED_CAUSES,
     Cause,
-    Entry,
+    HistoryEntry,
     Lease,
     Ownership,
     OwnState,
@@ -166,7 +166,7 @@ class Explanation:
     hosts: tuple[Host, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     alarm: Alarm | None = None
-    last_exit: Entry | None = None
+    last_exit: HistoryEntry | None = None
     step: Action | WaitingAssignment | None = None
     later: Action | WaitingAssignment | None = None
     error: str = ""
@@ -242,7 +242,7 @@ class Explainer:
             lease=lease,
             record=row.lease_of_owner,
             hosts=self._hosts(row) if self._waits_for_a_slot(action, note) else (),
-            remedies=self._remedies(name, shown, own, note, row.lease_of_owner),
+            remedies=self._remedies(name, shown, row, own, note),
             alarm=self._alarm(name),
             last_exit=ended,
             step=action,
@@ -324,14 +324,16 @@ class Explainer:
         self,
         name: str,
         shown: Shown,
+        row: Row,
         own: Ownership | None,
         note: Note | None,
-        lease: Lease | None,
     ) -> tuple[Remedy, ...]:
+        lease = row.lease_of_owner
         if note is not None and note.quarantined:
             damaged = own is None or not own.permanent
+            job = row.ref.record if isinstance(row.ref, Found) else None
             return (
-                *remedies_of_quarantined(name, own),
+                *remedies_of_quarantined(name, own, job),
                 *runbook_of(own.cause if own is not None else None, damaged=damaged),
             )
         failed = own is not None and own.failures > 0 and shown.state is not JobState.RUNNING
@@ -354,7 +356,7 @@ class Explainer:
         return next((alarm for alarm in self.alarms if alarm.job == name), None)
 
 
-def _error(own: Ownership, ended: Entry | None) -> str:
+def _error(own: Ownership, ended: HistoryEntry | None) -> str:
     """Returns the error in full where the ownership still has it, else as far as the history goes."""
     if own.state is OwnState.EXITED:
         return own.reason if own.cause not in PLANNED_CAUSES else ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from supervisor.model.records import Cause, Ownership, OwnState
+from supervisor.model.records import Cause, JobRef, Ownership, OwnState
 from supervisor.model.state import JobState
 
 PROGRAM = "spark-supervisor"
@@ -50,11 +50,29 @@ def runbook_of(cause: Cause | None, *, damaged: bool = False) -> tuple[Remedy, .
     )
 
 
-def remedies_of_quarantined(name: str, own: Ownership | None) -> tuple[Remedy, ...]:
-    """Returns the remedies of a quarantined job. ``own`` is None if it can't be read."""
-    anew = Remedy(f"{PROGRAM} cancel {name}", "then submit its spec again; its checkpoint is kept")
+def _registered_anew(name: str, job: JobRef | None) -> tuple[Remedy, ...]:
+    """Returns how a job is registered anew. ``job`` is None if its reference can't be read."""
+    cancel = f"{PROGRAM} cancel {name}"
+    if job is None:
+        kept = "its checkpoint is kept, unless its spec says checkpoint_on_cancel: delete"
+        return (Remedy(cancel, f"then submit its spec again; {kept}"),)
+    if job.terms.delete_checkpoint:
+        return (
+            Remedy(
+                f"{PROGRAM} savepoint create {name}",
+                "keeps a copy: a cancel deletes its checkpoint, as its spec asks",
+            ),
+            Remedy(cancel, "then submit its spec again, with --from-savepoint ID"),
+        )
+    return (Remedy(cancel, "then submit its spec again; its checkpoint is kept"),)
+
+
+def remedies_of_quarantined(
+    name: str, own: Ownership | None, job: JobRef | None = None
+) -> tuple[Remedy, ...]:
+    """Returns the remedies of a quarantined job. ``own`` and ``job`` are None if they can't be read."""
     if own is None or own.state is not OwnState.EXITED or not own.permanent:
-        return (anew,)
+        return _registered_anew(name, job)
     if own.cause is Cause.BAD_CHECKPOINT:
         return (
             Remedy(f"{PROGRAM} checkpoint verify {name}", "shows what is there"),
@@ -70,7 +88,10 @@ def remedies_of_quarantined(name: str, own: Ownership | None) -> tuple[Remedy, .
     if own.cause is Cause.BAD_ARTIFACT:
         return (
             resume,
-            Remedy(anew.command, "if its spec or files are damaged in the store: then submit it again"),
+            Remedy(
+                f"{PROGRAM} cancel {name}",
+                "if its spec or files are damaged in the store: then submit it again",
+            ),
         )
     return (resume,)
 

@@ -32,8 +32,8 @@ class References:
     """Says what must stay. ``uids`` holds every uid that is live (a reference, an ownership, an assignment)
     or has a kept result. ``keys`` holds every key that any record names.
 
-    A uid keeps all that is under it, unnamed revisions too: an ``upgrade`` that is tried again stores the
-    same bytes under the same key, and must not find them deleted between its put and its registration.
+    A uid keeps all that is under it, unnamed revisions too: a resume from a savepoint that is tried again stores
+    the same bytes under the same key, and must not find them deleted between its put and its registration.
     """
 
     uids: frozenset[str]

@@ -1,6 +1,7 @@
 """Founds a cluster, and refuses to work on somebody else's (protocol §4: /version, /cluster; I10; F61).
 
-Every process that writes calls this once, before its first write. ZooKeeper is founded first and the store is
+A supervisor and a submit call ``bootstrap_or_check`` before their first write; the other commands call ``check_known``,
+and a shim relies on its agent. ZooKeeper is founded first and the store is
 marked second, so that a crash in between leaves nothing that looks like a loss of data.
 """
 

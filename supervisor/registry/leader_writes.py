@@ -21,7 +21,7 @@ from supervisor.model.records import (
     CheckpointState,
     Cleanliness,
     Desired,
-    Entry,
+    HistoryEntry,
     JobRef,
     Lease,
     Member,
@@ -42,7 +42,7 @@ from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.older_history import older_aside
 from supervisor.registry.pending_deletions import pending_deletion, reported
 
-KEPT_UNSEEN = "no attempt of this submission was seen to commit a batch there"
+KEPT_UNSEEN = "no attempt of this submission was claimed, or no batch of the name was seen committed there"
 KEPT_SINCE = (
     "its location was not this submission's alone any more, or was claimed before a restore of the registry"
 )
@@ -84,7 +84,7 @@ def assign(
     claim must meet."""
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
-    history = old.history if same else (Entry(at=job.submitted_at, event="submitted"),)
+    history = old.history if same else (HistoryEntry(at=job.submitted_at, event="submitted"),)
     if job.changed not in history and not (same and old.restart_nonce == job.restart_nonce):
         # the user's last word stands only in the reference, until the next one
         history = (*history, job.changed)
@@ -187,7 +187,7 @@ def suspend_exhausted(
         job,
         desired=Desired.SUSPENDED,
         op=context.op_id,
-        changed=Entry(at=context.at, event="suspended", attempt=old.attempt, detail=why),
+        changed=HistoryEntry(at=context.at, event="suspended", attempt=old.attempt, detail=why),
     )
     changed = replace(old, history=with_entry(old.history, context.at, "suspended", old.attempt, why))
     return context.transaction(

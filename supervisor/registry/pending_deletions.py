@@ -131,5 +131,5 @@ def give_up_claim(
 
 def _pending_deletion_of(claim: Found[CheckpointClaim]) -> PendingDeletion:
     if claim.record.doom is None:
-        raise ValueError("only a doomed claim is written here")
+        raise ValueError("only the claim of a pending deletion is written here")
     return claim.record.doom

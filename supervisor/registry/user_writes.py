@@ -16,7 +16,7 @@ from supervisor.model.records import (
     CheckpointClaim,
     Cleanliness,
     Desired,
-    Entry,
+    HistoryEntry,
     JobRef,
     Lease,
     Outcome,
@@ -233,7 +233,10 @@ def suspend(
     obeys without any supervisor. The rest is as for ``cancel``."""
     job = ref.record
     changed = replace(
-        job, desired=Desired.SUSPENDED, op=context.op_id, changed=Entry(at=context.at, event="suspended")
+        job,
+        desired=Desired.SUSPENDED,
+        op=context.op_id,
+        changed=HistoryEntry(at=context.at, event="suspended"),
     )
     return Transaction(
         "suspend",
@@ -267,7 +270,9 @@ def run_again(
         desired=Desired.RUNNING,
         restart_nonce=nonce,
         op=context.op_id,
-        changed=Entry(at=context.at, event=event, detail="a fresh start is accepted" if fresh_start else ""),
+        changed=HistoryEntry(
+            at=context.at, event=event, detail="a fresh start is accepted" if fresh_start else ""
+        ),
         fresh_start=context.op_id if fresh_start else job.fresh_start,
         begins_with=() if fresh_start else job.begins_with,
     )

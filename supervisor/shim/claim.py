@@ -34,9 +34,7 @@ that goes away, is restored and comes back within so little time is the one rest
 """
 CLAIM_TRIES = 5
 PAUSED_S = 2.0
-TOO_LATE = (
-    f"no connection within {CONNECT_PATIENCE_S:g} s of the agent's look at the registry: it looks again"
-)
+TOO_LATE = f"no connection within {CONNECT_PATIENCE_S:g} s of the agent's trust check of the registry: it checks again"
 
 
 # -- connecting --------------------------------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ def announced(turn: Turn, _: Event) -> None:
 
 
 def not_announced(turn: Turn, _: Event) -> None:
-    """Handles a rejected renewal: the fence was moved, or /live is not what it was."""
+    """Handles an announcement that did not commit: the fence was moved, or /live is not what it was."""
     turn.set(read_at_s=turn.now_s + RETRY_S, blind=True)
 
 

@@ -30,7 +30,7 @@ from supervisor.shim.machine import next_wake_at_s, step
 from supervisor.shim.oom import OomWatch
 from supervisor.shim.output import OutputPump, RotatedFile
 from supervisor.shim.reports import ReportSocket
-from supervisor.shim.starter import Starter, let_go, outcome
+from supervisor.shim.starter import Starter, outcome, release
 from supervisor.shim.state import Effect, Event, Now, ShimState
 
 KILL_SLICE_S = 0.2
@@ -72,7 +72,7 @@ class Runner:
         self._poll = select.poll()
         self._answer = b""
         self._heard = False
-        self._let_go = False
+        self._released = False
         self._oom_watch: OomWatch | None = None
         self._exit_told = False
         self._finished = False
@@ -132,7 +132,7 @@ class Runner:
         self._poll.unregister(self._parts.starter.answer)
         self._heard = True
         refusal = outcome(self._answer)
-        if not self._let_go:
+        if not self._released:
             return []  # it died while it waited; its exit says the rest
         if refusal is None:
             return [shim.Executed()]
@@ -224,10 +224,10 @@ class Runner:
         return True
 
     def _exec(self, before_at_s: float) -> list[Event]:
-        self._let_go = True
+        self._released = True
         self._oom_watch = OomWatch(self._parts.launch.cgroup)
         try:
-            let_go(self._parts.starter, before_at_s)
+            release(self._parts.starter, before_at_s)
         except OSError as error:
             return [shim.ExecFailed(f"the starter is gone: {error}", False)]
         return []

@@ -98,7 +98,7 @@ def fork_starter(launch: Launch, claim_id: str, tree: Containment) -> Starter:
     return starter
 
 
-def let_go(starter: Starter, before_at_s: float) -> None:
+def release(starter: Starter, before_at_s: float) -> None:
     """Lets it become the driver, if it gets to that before ``before_at_s`` (BOOTTIME). Raises OSError if it
     is dead."""
     os.write(starter.go, f"{before_at_s:.6f}\n".encode())

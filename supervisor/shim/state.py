@@ -308,7 +308,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Asks that the starter be let go without exec, the containment be removed and the process end."""
+    """Asks that the starter end without exec, the containment be removed and the process end."""
 
     why: str
 

@@ -152,7 +152,7 @@ PyFiles = Annotated[
 Jars = Annotated[tuple[Annotated[str, AfterValidator(_file(".jar"))], ...], Field(strict=False)]
 Packages = Annotated[tuple[Annotated[str, AfterValidator(_package)], ...], Field(strict=False)]
 Args = Annotated[tuple[str, ...], Field(strict=False)]
-Entry = Annotated[str, AfterValidator(_entry)]
+HistoryEntry = Annotated[str, AfterValidator(_entry)]
 MainClass = Annotated[str, AfterValidator(_class)]
 Master = Annotated[str, AfterValidator(_master)]
 DeployMode = BeforeValidator(_deploy_mode)

@@ -33,8 +33,8 @@ from supervisor.spec.fields import (
     Args,
     Checkpoint,
     DeployMode,
-    Entry,
     Env,
+    HistoryEntry,
     Jars,
     MainClass,
     Master,
@@ -92,7 +92,7 @@ class JobSpec(Section):
     name: Name
     application: Application
     main_class: MainClass | None = Field(default=None, alias="class")
-    entry: Entry | None = None
+    entry: HistoryEntry | None = None
     args: Args = ()
     py_files: PyFiles = ()
     jars: Jars = ()

@@ -497,13 +497,13 @@ TOMBSTONES = (
     text(
         "guardian-believes-an-older-reading",
         MINE,
-        (guarded_attempt._Turn.bury, "or own.version < entry.own_version", ""),
+        (guarded_attempt._Turn.write_tombstone, "or own.version < entry.own_version", ""),
     ),
     text(
         "guardian-does-not-wait-for-a-claim-under-way",
         MINE,
         (
-            guarded_attempt._Turn.bury,
+            guarded_attempt._Turn.write_tombstone,
             "own.version == entry.own_version and own.record.state is OwnState.ASSIGNED",
             "False",
         ),

@@ -60,7 +60,7 @@ RUNNER = (
     text(
         "starter-that-died-waiting-told-as-executed",
         BEFORE_EXEC,
-        (Runner._hear_starter, "if not self._let_go:", "if False:"),
+        (Runner._hear_starter, "if not self._released:", "if False:"),
     ),
     text(
         "refused-exec-told-as-executed",
@@ -77,8 +77,8 @@ RUNNER = (
         BEFORE_EXEC,
         (
             Runner._exec,
-            "let_go(self._parts.starter, before_at_s)",
-            "let_go(self._parts.starter, float('inf'))",
+            "release(self._parts.starter, before_at_s)",
+            "release(self._parts.starter, float('inf'))",
         ),
     ),
     text(

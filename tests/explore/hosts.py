@@ -161,7 +161,7 @@ def guardian_buries(
         after = judge.commit(world, after, shim, shim.asked_by_guardian, came)
         done = isinstance(came, tuple)
         guarded_attempt, _ = guard.step(
-            guarded_attempt, guard.Buried() if done else guard.CommitUnanswered(), world.now_s
+            guarded_attempt, guard.TombstoneWritten() if done else guard.CommitUnanswered(), world.now_s
         )
         yield Move(
             f"{who} writes the tombstone of {shim.title}: {described(came)}",
@@ -175,7 +175,7 @@ def guardian_buries(
         return
     own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
     guarded_attempt, effects = guard.step(guarded_attempt, guard.OwnershipRead(own, None, ""), world.now_s)
-    asks = next((effect.transaction for effect in effects if isinstance(effect, guard.CommitBurial)), None)
+    asks = next((effect.transaction for effect in effects if isinstance(effect, guard.CommitTombstone)), None)
     yield Move(
         f"{who} reads {judge.shown_own(own)}",
         world.with_shim(number, shim._replace(guarded_attempt=guarded_attempt, asked_by_guardian=asks)),

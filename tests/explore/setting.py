@@ -35,8 +35,8 @@ from supervisor.model.records import (
     BlobRef,
     Desired,
     Driver,
-    Entry,
     EpochRecord,
+    HistoryEntry,
     JobRef,
     LeaderHint,
     Lease,
@@ -201,7 +201,7 @@ def shown_only(record: Any) -> Any:
         case Result():
             return replace(record, reason="", history=(), earlier="")
         case JobRef():
-            return replace(record, changed=Entry(at="", event=""))
+            return replace(record, changed=HistoryEntry(at="", event=""))
         case LeaderHint():
             return replace(record, address="", distrust=None if record.distrust is None else "why")
     return record

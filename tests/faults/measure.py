@@ -30,7 +30,7 @@ from supervisor.model.records import (
     BlobRef,
     Desired,
     Driver,
-    Entry,
+    HistoryEntry,
     JobRef,
     Lease,
     Ownership,
@@ -268,7 +268,7 @@ def claimed(fleet: Fleet, name: str) -> list[tuple[str, bytes]]:
         restart_nonce="n",
         terms=terms,
         submitted_at=at,
-        changed=Entry(at=at, event="submitted"),
+        changed=HistoryEntry(at=at, event="submitted"),
         op="op",
     )
     own = Ownership(

@@ -17,9 +17,9 @@ from supervisor.model.records import (
     Delay,
     Desired,
     Driver,
-    Entry,
     EpochRecord,
     Handover,
+    HistoryEntry,
     JobRef,
     LeaderHint,
     Lease,
@@ -70,8 +70,8 @@ TERMS = SchedulingSpec(
     savepoints=SavepointPolicy(every_s=21_600.0, keep=8, max_age_s=2_592_000.0),
 )
 HISTORY = (
-    Entry(at=AT, event="assigned", attempt=2, detail="to host-a"),
-    Entry(at="2026-11-21T00:47:10.456Z", event="exited", attempt=2, detail='user error: "größer"'),
+    HistoryEntry(at=AT, event="assigned", attempt=2, detail="to host-a"),
+    HistoryEntry(at="2026-11-21T00:47:10.456Z", event="exited", attempt=2, detail='user error: "größer"'),
 )
 
 EARLIER = (
@@ -97,7 +97,7 @@ SAMPLES: tuple[Any, ...] = (
         restart_nonce="r1",
         terms=TERMS,
         submitted_at=AT,
-        changed=Entry(at=AT, event="suspended", attempt=2, detail="by the user"),
+        changed=HistoryEntry(at=AT, event="suspended", attempt=2, detail="by the user"),
         op="op1",
         fresh_start="op0",
         begins_with=("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",),

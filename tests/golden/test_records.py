@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from supervisor.errors import Corrupt
 from supervisor.model import records
-from supervisor.model.records import DETAIL_MAX_BYTES, HISTORY_MAX, Entry, Ownership, clip, with_entry
+from supervisor.model.records import DETAIL_MAX_BYTES, HISTORY_MAX, HistoryEntry, Ownership, clip, with_entry
 from supervisor.model.restart import RECENT_KEPT
 from supervisor.records.codec import MAX_RECORD_BYTES, VERSION, decode, encode
 from tests.golden.sample_records import AT, SAMPLES, UID
@@ -146,7 +146,7 @@ def test_a_number_too_large_for_a_float_is_corrupt() -> None:
 
 def test_the_fullest_tombstone_can_be_written() -> None:
     """It gives up the oldest history before it gives up itself."""
-    history: tuple[Entry, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
     for attempt in range(HISTORY_MAX):
         history = with_entry(history, AT, "exited", 10_000 + attempt, '"\\' * DETAIL_MAX_BYTES)
     fullest = Ownership(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supervisor.errors import Corrupt
-from supervisor.model.records import Entry, Lease, Ownership
+from supervisor.model.records import HistoryEntry, Lease, Ownership
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import Node, Stat
 from supervisor.records.bulk import bulk_decoder
@@ -89,7 +89,7 @@ def test_one_bad_record_among_many_is_unreadable_alone() -> None:
     [b"", b"{", b"[]", b"\xff", b'{"v":2}', b"[" * 100_000, b'{"a":' * 100_000, b"NaN", b'{"v":1,"v":2}'],
 )
 def test_rubbish_is_left_to_the_codec(data: bytes) -> None:
-    for cls in (Lease, Entry):
+    for cls in (Lease, HistoryEntry):
         assert bulk_decoder(cls)(data) is None
         with pytest.raises(Corrupt):
             decode(cls, data, "p")

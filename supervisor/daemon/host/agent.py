@@ -61,7 +61,7 @@ DELAY_MAX_BYTES = 240
 """The number and the length of the delays are such that the record has room for them, whatever they
 contain."""
 OF_LOST_STATE = "an attempt {attempt} of this job ran here in a state of the registry that was lost: the next number is free"
-STARTERS = 4
+LAUNCH_THREADS = 4
 """There are at least this many threads for preparing assignments; else there is one for each driver that this
 host may carry, so that starts that hang (a file that does not come, a process that is not spawned) delay no
 other job's start. A thread is made when it is needed."""
@@ -91,13 +91,13 @@ class Agent:
         self._me = me
         self._layout = layout
         self._connect = connect
-        self._starter = starter
+        self._launcher = starter
         self._hosted = hosted
         self._publish_session = publish_session
         self._doubt = doubt
         self._distrust = distrust
         self._stopping = threading.Event()
-        self._pool = Pool(max(STARTERS, me.drivers), "start")
+        self._pool = Pool(max(LAUNCH_THREADS, me.drivers), "start")
         self._under_way: set[str] = set()
         self._lock = threading.Lock()
         self._client: ZooClient | None = None
@@ -185,7 +185,7 @@ class Agent:
         entries = client.children(self._layout.assigned_to(self._me.id), self.wake.set)
         if entries is None:  # removed by hand: made anew in the next round
             self._registered, entries = None, ()
-        unwritten = self._boundary.attempt("gate", self._starter.check_again, dict[str, str]())
+        unwritten = self._boundary.attempt("gate", self._launcher.check_again, dict[str, str]())
         with self._lock:
             fresh = [entry for entry in entries if entry not in self._under_way and is_attempt(entry)]
             self._under_way.update(fresh)
@@ -312,11 +312,11 @@ class Agent:
         try:
             again = partial(self._trusted_at, client, entry, node.stat.czxid)
             trust_check = TrustCheck(checked_at_s, again, self._known(client, given.record.name, own.record))
-            self._starter.start(given.record, trust_check, _ended_before(own.record))
+            self._launcher.start(given.record, trust_check, _ended_before(own.record))
         except (Refused, AccessDenied) as error:
             # No access is told in the records, not only in this host's log; and another host may have access.
             refused = error if isinstance(error, Refused) else Refused(Cause.NO_ACCESS, str(error))
-            self._starter.refused(refused)
+            self._launcher.refused(refused)
             self._refuse(client, given.record, own, refused)
 
     def _known(self, client: ZooClient, name: str, own: Ownership) -> KnownCheckpoint:

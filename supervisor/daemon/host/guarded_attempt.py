@@ -111,7 +111,7 @@ class OwnershipRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Buried:
+class TombstoneWritten:
     """Says that the tombstone has committed."""
 
 
@@ -128,7 +128,7 @@ Event: TypeAlias = (
     | ShimStruck
     | TreeStruck
     | OwnershipRead
-    | Buried
+    | TombstoneWritten
     | CommitUnanswered
 )
 
@@ -149,8 +149,8 @@ class ReadOwn:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitBurial:
-    """Commits the tombstone. The answer is ``Buried`` or ``CommitUnanswered``."""
+class CommitTombstone:
+    """Commits the tombstone. The answer is ``TombstoneWritten`` or ``CommitUnanswered``."""
 
     transaction: Transaction
 
@@ -169,7 +169,7 @@ class LogGuard:
     fields: tuple[tuple[str, Any], ...]
 
 
-Effect: TypeAlias = Strike | ReadOwn | CommitBurial | Remove | LogGuard
+Effect: TypeAlias = Strike | ReadOwn | CommitTombstone | Remove | LogGuard
 
 
 # -- state -------------------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class _Turn:
                     self.effects.append(ReadOwn())
             case GuardTick(), GuardStage.REMOVING:
                 self.effects.append(Remove())
-            case OwnershipRead() | Buried() | CommitUnanswered(), GuardStage.BURYING if (
+            case OwnershipRead() | TombstoneWritten() | CommitUnanswered(), GuardStage.BURYING if (
                 self.guarded_attempt.asking
             ):
                 self.set(asking=False, retry_at_s=self.now_s + _RETRY_S)
@@ -330,14 +330,14 @@ class _Turn:
 
     # -- burying -------------------------------------------------------------------------------------------------------
 
-    def answered(self, answer: OwnershipRead | Buried | CommitUnanswered) -> None:
-        if isinstance(answer, Buried):
+    def answered(self, answer: OwnershipRead | TombstoneWritten | CommitUnanswered) -> None:
+        if isinstance(answer, TombstoneWritten):
             self.log("tombstone_written", "info", cause=self.guarded_attempt.cause.value)
             self.set(stage=GuardStage.REMOVING)
         elif isinstance(answer, OwnershipRead):
-            self.bury(answer)
+            self.write_tombstone(answer)
 
-    def bury(self, read: OwnershipRead) -> None:
+    def write_tombstone(self, read: OwnershipRead) -> None:
         assert self.guarded_attempt.launch is not None and self.guarded_attempt.shim is not None
         own, entry, claim = read.own, self.guarded_attempt.launch.assignment, self.guarded_attempt.shim.claim
         # absent, unreadable, older than seen: unknown
@@ -355,7 +355,7 @@ class _Turn:
                 self.set(stage=GuardStage.REMOVING)
             else:
                 self.set(asking=True)
-                self.effects.append(CommitBurial(transaction))
+                self.effects.append(CommitTombstone(transaction))
 
     def doubt(self, patience_s: float) -> None:
         since_at_s = (

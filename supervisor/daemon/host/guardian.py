@@ -34,8 +34,7 @@ from supervisor.clients.spawn import reap_finished
 from supervisor.clients.zookeeper import Committed, Reads, ZooClient
 from supervisor.clock import wall_iso
 from supervisor.daemon.host.guarded_attempt import (
-    Buried,
-    CommitBurial,
+    CommitTombstone,
     CommitUnanswered,
     DirectoryRead,
     Effect,
@@ -49,6 +48,7 @@ from supervisor.daemon.host.guarded_attempt import (
     Remove,
     Stranger,
     Strike,
+    TombstoneWritten,
     next_wake_at_s,
     step,
 )
@@ -145,7 +145,7 @@ class Guardian:
     def tick(self, now_s: float) -> float:
         """Does what is due. Returns the seconds after which it wants to be called again (at most p)."""
         self._take_answers(now_s)
-        self._list_posts(now_s)
+        self._list_run_dirs(now_s)
         reap_finished()
         for watched in list(self._watched.values()):
             try:
@@ -180,9 +180,9 @@ class Guardian:
         self._watched.clear()
         os.close(self._wake)
 
-    # -- the posts -----------------------------------------------------------------------------------------------------
+    # -- the run directories ----------------------------------------------------------------------------------------------
 
-    def _list_posts(self, now_s: float) -> None:
+    def _list_run_dirs(self, now_s: float) -> None:
         names = {name for name in run_dir.directories(self._attempts_dir) if is_attempt(name)}
         for name in names - self._watched.keys():
             guarded_attempt = GuardedAttempt(name, self._supervisor, self._boot_id, self._layout, now_s)
@@ -271,18 +271,18 @@ class Guardian:
             case Strike(act):
                 assert watched.tree is not None
                 self._feed(watched, strike(act, watched.pidfd, watched.tree, _SLICE_S), now_s)
-            case ReadOwn() | CommitBurial():
+            case ReadOwn() | CommitTombstone():
                 self._ask(watched, effect)
             case Remove():
                 self._remove(watched)
             case LogGuard(event, level, fields):
                 getattr(log, level)(event, **watched.about, **dict(fields))
 
-    def _ask(self, watched: GuardedProcess, request: ReadOwn | CommitBurial) -> None:
+    def _ask(self, watched: GuardedProcess, request: ReadOwn | CommitTombstone) -> None:
         client, key = self._client(), watched.guarded_attempt.key
         if client is None:
             self._answered(key, NotSent("no client"))
-        elif isinstance(request, CommitBurial):
+        elif isinstance(request, CommitTombstone):
             client.commit_async(request.transaction, partial(self._answered, key))
         else:
             client.read_many_async((self._own_path(watched.guarded_attempt),), partial(self._answered, key))
@@ -315,7 +315,7 @@ class Guardian:
 
     def _event(self, watched: GuardedProcess, answer: Reads | Committed | SupervisorError) -> Event:
         if isinstance(answer, Committed):
-            return Buried()
+            return TombstoneWritten()
         if not isinstance(answer, Reads):
             return CommitUnanswered()
         driver = run_dir.read_process(f"{watched.directory}/{run_dir.DRIVER}")

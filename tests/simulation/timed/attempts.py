@@ -67,7 +67,7 @@ class Attempt:
         world.loop.after(0.15 + 0.3 * world.random.random(), run, self.shim)
 
     def _shim_died(self) -> None:
-        if self.driver is None and self.runner is not None and not self.runner.let_go:
+        if self.driver is None and self.runner is not None and not self.runner.release:
             self.starter_alive = False  # the end of its pipe
         if self.twin is not None:
             self.twin.look_soon()

@@ -185,7 +185,7 @@ class Guardian:
             case warding.ReadOwn():
                 path = self._world.layout.own(post.attempt.launch.assignment.name)
                 self._client().read_many_async((path,), partial(self._answered, post))
-            case warding.CommitBurial(transaction):
+            case warding.CommitTombstone(transaction):
                 self._client().commit_async(transaction, partial(self._answered, post))
             case warding.Remove():
                 if post.attempt.nobody_lives:
@@ -217,7 +217,7 @@ class Guardian:
         if not post.guarded_attempt.asking:
             return
         if isinstance(answer, Committed):
-            self._feed(post, warding.Buried())
+            self._feed(post, warding.TombstoneWritten())
         elif isinstance(answer, Reads):
             path = self._world.layout.own(post.attempt.launch.assignment.name)
             self._feed(post, warding.OwnershipRead(seen(Ownership, answer.nodes[0], path), None, "t"))

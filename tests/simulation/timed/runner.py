@@ -37,7 +37,7 @@ class Runner:
             self._world.new_pid(),
             born_at_s=self._boot_s(),
         )
-        self.let_go = False
+        self.release = False
         self._posted: deque[shim.Event] = deque()
         self._reported: deque[shim.Event] = deque()
         self._ended: deque[shim.Event] = deque()
@@ -108,7 +108,7 @@ class Runner:
             case shim.WriteDeadline(deadline_at_s):
                 attempt.write_deadline(deadline_at_s)
             case shim.Exec(before_at_s):
-                self.let_go = True
+                self.release = True
                 lots = self._world.random
                 late_s = lots.choice([0.005, 0.05, 0.3]) if lots.random() < 0.97 else lots.uniform(0.0, 40.0)
                 loop.after(late_s, lambda: attempt.exec(before_at_s))

@@ -22,7 +22,7 @@ from supervisor.model.records import (
     Cleanliness,
     Delay,
     Desired,
-    Entry,
+    HistoryEntry,
     LeaderHint,
     Member,
     Outcome,
@@ -469,14 +469,16 @@ def test_history_is_newest_last_from_the_submit_to_the_end(terminal: Terminal, b
 
 def crashed(attempts: int) -> dict[str, Any]:
     """The records of a job that fails and fails, as a leader leaves them."""
-    told: list[Entry] = []
+    told: list[HistoryEntry] = []
     for number in range(1, attempts + 1):
         at = f"2099-11-22T00:00:{number % 60:02d}.000Z"
         told += [
-            Entry(at=at, event="assigned", attempt=number, detail="to host-a"),
-            Entry(at=at, event="claimed", attempt=number, detail="host-a"),
+            HistoryEntry(at=at, event="assigned", attempt=number, detail="to host-a"),
+            HistoryEntry(at=at, event="claimed", attempt=number, detail="host-a"),
         ]
-        told += [Entry(at=at, event="user_error", attempt=number, detail=f"exit code 1: pid {number} fell")]
+        told += [
+            HistoryEntry(at=at, event="user_error", attempt=number, detail=f"exit code 1: pid {number} fell")
+        ]
     return {"history": tuple(told[-7:]), "attempt": attempts, "told": told[:-7]}
 
 
@@ -506,7 +508,7 @@ def test_history_has_a_series_of_failures_as_one_line(terminal: Terminal, bench:
 def test_show_has_the_newest_entries_and_the_first_failure(terminal: Terminal, bench: Bench) -> None:
     uid = bench.own("a").newest_uid
     told = [
-        Entry(
+        HistoryEntry(
             at=f"2099-11-22T00:{number:02d}:00.000Z",
             event=("user_error", "killed")[number % 2],
             attempt=number,
@@ -543,15 +545,17 @@ def test_history_of_older_uids(terminal: Terminal, bench: Bench) -> None:
 
 
 def test_clocks_that_differ_do_not_mix_up_what_happened_to_an_attempt() -> None:
-    from supervisor.model.records import Entry, JobRef, Ownership
+    from supervisor.model.records import HistoryEntry, JobRef, Ownership
     from supervisor.model.state import history_of
 
     ring = (
-        Entry(at="10:02", event="assigned", attempt=1),
-        Entry(at="10:01", event="claimed", attempt=1),
-        Entry(at="10:05", event="user_error", attempt=1),
+        HistoryEntry(at="10:02", event="assigned", attempt=1),
+        HistoryEntry(at="10:01", event="claimed", attempt=1),
+        HistoryEntry(at="10:05", event="user_error", attempt=1),
     )
-    record: JobRef = replace(job().record, submitted_at="10:00", changed=Entry(at="10:04", event="restarted"))
+    record: JobRef = replace(
+        job().record, submitted_at="10:00", changed=HistoryEntry(at="10:04", event="restarted")
+    )
     owner: Ownership = replace(own(OwnState.EXITED).record, history=ring)
     events = [entry.event for entry in history_of(record, owner, None, "u1")]
     assert events == ["submitted", "assigned", "claimed", "restarted", "user_error"]

@@ -17,7 +17,7 @@ import pytest
 
 from supervisor.cli import status as status_command
 from supervisor.errors import Unreachable
-from supervisor.model.records import Cause, Entry, EpochRecord, LeaderHint, Pause, Phase, Progress
+from supervisor.model.records import Cause, EpochRecord, HistoryEntry, LeaderHint, Pause, Phase, Progress
 from supervisor.model.restart import RestartPolicy, Strategy
 from supervisor.observe.listing import seconds_of
 from supervisor.observe.status import ClusterConfiguration, take_status, unreachable_status
@@ -98,7 +98,9 @@ def failing(terminal: Terminal) -> None:
         )
     terminal.submit("parked")
     parked = bench.ref("parked").record
-    bench.put(bench.layout.job("parked"), replace(parked, changed=Entry(at=EARLIER, event="suspended")))
+    bench.put(
+        bench.layout.job("parked"), replace(parked, changed=HistoryEntry(at=EARLIER, event="suspended"))
+    )
     terminal.run("suspend", "parked")
 
 

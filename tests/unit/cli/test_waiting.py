@@ -6,7 +6,7 @@ import pytest
 
 from supervisor.cli import waiting
 from supervisor.cli.waiting import repeated
-from supervisor.model.records import Cause, Entry, Ownership, OwnState, Phase, Progress, QueryProgress
+from supervisor.model.records import Cause, HistoryEntry, Ownership, OwnState, Phase, Progress, QueryProgress
 from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 from tests.unit.plan.rows import own
@@ -17,7 +17,7 @@ SAID = "driver memory 400 MiB, Spark needs 450 MiB"
 def after(*ends: tuple[Cause, str], state: OwnState = OwnState.EXITED) -> Ownership:
     """Of a job whose attempts, from 1 on, ended so."""
     history = tuple(
-        Entry(at=AT, event=cause.value, attempt=number, detail=detail)
+        HistoryEntry(at=AT, event=cause.value, attempt=number, detail=detail)
         for number, (cause, detail) in enumerate(ends, 1)
     )
     return own(state, attempt=len(ends), history=history).record

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.model.history import ENTRIES_KEPT, ENTRIES_MAX, Series, opened, put_aside
-from supervisor.model.records import DETAIL_MAX_BYTES, Entry
+from supervisor.model.records import DETAIL_MAX_BYTES, HistoryEntry
 from tests.golden.sample_records import EARLIER, UID
 
 ROOM = 1536
@@ -26,37 +26,37 @@ def at(second: float) -> str:
 
 def attempt(
     number: int, cause: str, detail: str, host: str = "host-a", late_s: float = 0.0
-) -> tuple[Entry, ...]:
+) -> tuple[HistoryEntry, ...]:
     start_s = number * 97.123 + late_s
     return (
-        Entry(at=at(start_s), event="assigned", attempt=number, detail=f"to {host} by epoch 7"),
-        Entry(at=at(start_s + 1.5), event="claimed", attempt=number, detail=host),
-        Entry(at=at(start_s + 60.7), event=cause, attempt=number, detail=detail),
+        HistoryEntry(at=at(start_s), event="assigned", attempt=number, detail=f"to {host} by epoch 7"),
+        HistoryEntry(at=at(start_s + 1.5), event="claimed", attempt=number, detail=host),
+        HistoryEntry(at=at(start_s + 60.7), event=cause, attempt=number, detail=detail),
     )
 
 
 def test_what_was_packed_once_can_be_read() -> None:
     assert opened(EARLIER, UID) == (
-        Entry(at="2026-11-20T00:00:00.000Z", event="submitted"),
-        Entry(at="2026-11-20T00:00:01.000Z", event="user_error", attempt=1, detail="exit code 7"),
+        HistoryEntry(at="2026-11-20T00:00:00.000Z", event="submitted"),
+        HistoryEntry(at="2026-11-20T00:00:01.000Z", event="user_error", attempt=1, detail="exit code 7"),
     )
 
 
 def test_it_is_of_one_uid_only() -> None:
     """A version that does not know the field takes it along when the next submission of the name begins."""
     assert opened(EARLIER, "another") == ()
-    new = Entry(at=at(1), event="submitted")
+    new = HistoryEntry(at=at(1), event="submitted")
     assert opened(put_aside([new], EARLIER, "another", ROOM), "another") == (new,)
 
 
 def test_failures_alike_are_one_entry_that_is_the_first() -> None:
-    earlier = put_aside([Entry(at=at(0), event="submitted")], "", "u", ROOM)
+    earlier = put_aside([HistoryEntry(at=at(0), event="submitted")], "", "u", ROOM)
     for number in range(1, 301):
         for entry in attempt(number, "user_error", f"exit code 1: pid {number} fell over"):
             earlier = put_aside([entry], earlier, "u", ROOM)
     first, last = attempt(1, "user_error", "exit code 1: pid 1 fell over"), attempt(300, "", "")
     assert opened(earlier, "u") == (
-        Entry(at=at(0), event="submitted"),
+        HistoryEntry(at=at(0), event="submitted"),
         *first[:2],
         Series(
             at=first[2].at,
@@ -74,13 +74,13 @@ def test_failures_alike_are_one_entry_that_is_the_first() -> None:
 @pytest.mark.parametrize(
     "between",
     [
-        Entry(at=at(150), event="restarted"),
-        Entry(at=at(150), event="memory raised", attempt=2),
-        Entry(at=at(150), event="draining", attempt=2),
-        Entry(at=at(150), event="stopped", attempt=2),
+        HistoryEntry(at=at(150), event="restarted"),
+        HistoryEntry(at=at(150), event="memory raised", attempt=2),
+        HistoryEntry(at=at(150), event="draining", attempt=2),
+        HistoryEntry(at=at(150), event="stopped", attempt=2),
     ],
 )
-def test_what_lies_between_is_told(between: Entry) -> None:
+def test_what_lies_between_is_told(between: HistoryEntry) -> None:
     told = (*attempt(1, "user_error", "exit code 1"), between, *attempt(3, "user_error", "exit code 1"))
     assert opened(put_aside(told, "", "u", ROOM), "u") == told
 
@@ -100,9 +100,9 @@ def test_a_hundred_entries_and_the_first_failure_are_kept_whatever_the_words(wor
     earlier, told = (
         "",
         [
-            Entry(at=at(0), event="submitted"),
-            Entry(at=at(1), event="suspended"),
-            Entry(at=at(2), event="resumed"),
+            HistoryEntry(at=at(0), event="submitted"),
+            HistoryEntry(at=at(1), event="suspended"),
+            HistoryEntry(at=at(2), event="resumed"),
         ],
     )
     for number in range(1, 151):
@@ -139,7 +139,10 @@ def test_each_series_keeps_its_first_failure_as_long_as_anything_of_it_is_kept()
         told = attempt(number, CAUSES[number % 4], f"words {number * 7919 % 1000:x}{'abc'[number % 3]}")
         firsts.setdefault(number // 17, told[2].at)
         earlier = put_aside(
-            [Entry(at=at(number * 97), event="restarted")] * (number % 17 == 0) + [*told], earlier, "u", 700
+            [HistoryEntry(at=at(number * 97), event="restarted")] * (number % 17 == 0) + [*told],
+            earlier,
+            "u",
+            700,
         )
         found = [entry for entry in opened(earlier, "u") if entry.event in CAUSES]
         oldest = {entry.attempt // 17: entry.at for entry in reversed(found)}
@@ -148,7 +151,10 @@ def test_each_series_keeps_its_first_failure_as_long_as_anything_of_it_is_kept()
 
 def test_many_entries_that_take_no_room_are_bounded_too() -> None:
     earlier = put_aside(
-        [Entry(at=at(n), event="draining", attempt=1, detail='"' * 200) for n in range(300)], "", "u", ROOM
+        [HistoryEntry(at=at(n), event="draining", attempt=1, detail='"' * 200) for n in range(300)],
+        "",
+        "u",
+        ROOM,
     )
     assert len(opened(earlier, "u")) == ENTRIES_MAX
 
@@ -161,7 +167,7 @@ def test_where_there_is_no_room_nothing_is_left() -> None:
 @given(
     st.lists(
         st.builds(
-            Entry,
+            HistoryEntry,
             at=st.one_of(st.just(at(5)), st.text(max_size=30)),
             event=st.sampled_from(["claimed", "user_error", "x", "restarted"]),
             attempt=st.integers(0, 1 << 53 - 1),
@@ -171,7 +177,7 @@ def test_where_there_is_no_room_nothing_is_left() -> None:
     ),
     st.integers(0, 900),
 )
-def test_any_entries_are_told_again_as_far_as_there_is_room(entries: list[Entry], room: int) -> None:
+def test_any_entries_are_told_again_as_far_as_there_is_room(entries: list[HistoryEntry], room: int) -> None:
     text = put_aside(entries, "", "u", room)
     assert len(text) <= room
     assert bool(opened(text, "u")) == bool(text)

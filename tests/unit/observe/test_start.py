@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from supervisor.model.records import Driver, Entry, Lease, Ownership, OwnState, Phase, StartTimes
+from supervisor.model.records import Driver, HistoryEntry, Lease, Ownership, OwnState, Phase, StartTimes
 from supervisor.model.seen import Found
 from supervisor.model.view import Row, SeenLease
 from supervisor.observe.start import start_of
@@ -17,7 +17,9 @@ def at(second: float) -> str:
 
 
 def row(*history: tuple[float, str, int], start: StartTimes | None = None, **own: Any) -> Row:
-    entries = tuple(Entry(at=at(second), event=event, attempt=attempt) for second, event, attempt in history)
+    entries = tuple(
+        HistoryEntry(at=at(second), event=event, attempt=attempt) for second, event, attempt in history
+    )
     attempt = own.pop("attempt", 1)
     record = Ownership(
         state=OwnState.CLAIMED, op="op", uid="u1", attempt=attempt, claim="c", history=entries, **own

@@ -12,7 +12,7 @@ from supervisor.model.records import (
     Cleanliness,
     Desired,
     Driver,
-    Entry,
+    HistoryEntry,
     JobRef,
     Lease,
     Member,
@@ -66,7 +66,7 @@ def job(
         restart_nonce="n1",
         terms=terms,
         submitted_at="t",
-        changed=Entry(at="t", event="submitted"),
+        changed=HistoryEntry(at="t", event="submitted"),
         op="op",
     )
     version = changes.pop("version", 3)

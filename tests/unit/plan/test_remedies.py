@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import supervisor
 from supervisor.model.records import Cause
-from supervisor.plan.remedies import DAMAGED, RUNBOOKS, runbook_of
+from supervisor.plan.remedies import DAMAGED, RUNBOOKS, remedies_of_quarantined, runbook_of
+from tests.unit.plan.rows import job
 
 
 @pytest.mark.parametrize("page", sorted({*RUNBOOKS.values(), DAMAGED}))
@@ -22,3 +24,19 @@ def test_a_cause_without_a_runbook_names_none() -> None:
     assert remedy.command == "spark-supervisor docs runbooks/stalled"
     (remedy,) = runbook_of(None, damaged=True)
     assert remedy.command == "spark-supervisor docs runbooks/zookeeper-restore"
+
+
+def test_nobody_is_told_to_cancel_a_job_whose_checkpoint_goes_with_it_without_a_copy() -> None:
+    reference = job().record
+    kept = replace(reference, terms=replace(reference.terms, delete_checkpoint=False))
+    deleted = replace(reference, terms=replace(reference.terms, delete_checkpoint=True))
+    (cancel,) = remedies_of_quarantined("j", None, kept)
+    assert "its checkpoint is kept" in cancel.note
+    save, cancel = remedies_of_quarantined("j", None, deleted)
+    assert (save.command, cancel.command) == (
+        "spark-supervisor savepoint create j",
+        "spark-supervisor cancel j",
+    )
+    assert "kept" not in cancel.note and "--from-savepoint" in cancel.note
+    (cancel,) = remedies_of_quarantined("j", None, None)
+    assert "unless its spec says checkpoint_on_cancel: delete" in cancel.note

@@ -16,7 +16,7 @@ from supervisor.model.records import (
     HISTORY_KEPT,
     Assignment,
     Cause,
-    Entry,
+    HistoryEntry,
     Lease,
     Outcome,
     Ownership,
@@ -55,7 +55,9 @@ class Life:
         """``wide``: its records are as full as they get beside the history."""
         self.now_s = 1.8e9
         self.sizes: list[int] = []
-        self.ref = job(submitted_at=wall_iso(1.8e9), changed=Entry(at=wall_iso(1.8e9), event="submitted"))
+        self.ref = job(
+            submitted_at=wall_iso(1.8e9), changed=HistoryEntry(at=wall_iso(1.8e9), event="submitted")
+        )
         own = Ownership(state=OwnState.VACANT, op="op", newest_uid="u1", uid="u1")
         if wide:
             own = replace(
@@ -99,7 +101,7 @@ class Life:
             attempt_writes.tombstone(LAYOUT, self.own, mine, Exit(cause, reason, 1, 5.0), "op", self.at)
         )
 
-    def story(self, result: Result | None = None) -> tuple[Entry, ...]:
+    def story(self, result: Result | None = None) -> tuple[HistoryEntry, ...]:
         return history_of(self.ref.record if result is None else None, self.own.record, result, "u1")
 
 
@@ -128,7 +130,7 @@ def test_the_first_failure_and_a_hundred_entries_outlive_every_leader_and_host(w
     ] or way == "in turn"
 
 
-def count(story: tuple[Entry, ...]) -> int:
+def count(story: tuple[HistoryEntry, ...]) -> int:
     """Failures that are told."""
     return sum(entry.count if isinstance(entry, Series) else 1 for entry in story if entry.event in CAUSES)
 
@@ -182,13 +184,13 @@ def test_the_last_word_of_a_user_is_noted_once() -> None:
     """Also when it is among the older entries, or among none any more: the reference has not changed since."""
     life = Life()
     life.ref = Found(
-        replace(life.ref.record, changed=Entry(at=life.at, event="resumed"), restart_nonce="n5"), 5
+        replace(life.ref.record, changed=HistoryEntry(at=life.at, event="resumed"), restart_nonce="n5"), 5
     )
     for number in range(1, 61):
         life.attempt(*WAYS["in turn"](number))
         assert [entry.event for entry in life.own.record.history].count("resumed") == (number < 4)
     life.ref = Found(
-        replace(life.ref.record, changed=Entry(at=life.at, event="restarted"), restart_nonce="n6"), 6
+        replace(life.ref.record, changed=HistoryEntry(at=life.at, event="restarted"), restart_nonce="n6"), 6
     )
     life.attempt(*WAYS["in turn"](61))
     assert [entry.event for entry in life.story() if not entry.attempt] == [

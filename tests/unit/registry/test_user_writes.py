@@ -13,7 +13,7 @@ from supervisor.model.records import (
     Cleanliness,
     Desired,
     Driver,
-    Entry,
+    HistoryEntry,
     JobRef,
     Lease,
     Outcome,
@@ -43,7 +43,7 @@ JOB = JobRef(
     restart_nonce="n1",
     terms=terms("s3://bkt/c"),
     submitted_at=AT,
-    changed=Entry(at=AT, event="submitted"),
+    changed=HistoryEntry(at=AT, event="submitted"),
     op="op0",
 )
 BELL = SetData("/r/doorbell", b"j", ANY_VERSION)
@@ -226,14 +226,16 @@ def test_cancel_of_a_failed_uid_guards_its_result(found: Seen[Ownership]) -> Non
 def test_suspend_changes_the_reference_at_its_version() -> None:
     tx = user_writes.suspend(CONTEXT, Found(JOB, 7), own())
     changed = replace(
-        JOB, desired=Desired.SUSPENDED, op="op1", changed=Entry(at=CONTEXT.at, event="suspended")
+        JOB, desired=Desired.SUSPENDED, op="op1", changed=HistoryEntry(at=CONTEXT.at, event="suspended")
     )
     assert tx.ops[0] == SetData("/r/jobs/j", encode(changed), 7)
 
 
 def test_running_again_only_checks_the_fence() -> None:
     tx = user_writes.run_again(CONTEXT, Found(JOB, 7), own(OwnState.CLAIMED), "n2", "restarted")
-    changed = replace(JOB, restart_nonce="n2", op="op1", changed=Entry(at=CONTEXT.at, event="restarted"))
+    changed = replace(
+        JOB, restart_nonce="n2", op="op1", changed=HistoryEntry(at=CONTEXT.at, event="restarted")
+    )
     assert tx.ops == (SetData("/r/jobs/j", encode(changed), 7), Check("/r/own/j", 5), BELL)
 
 

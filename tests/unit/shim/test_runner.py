@@ -71,8 +71,8 @@ class Ends:
 @contextmanager
 def made(directory: Path, tree: Tree | None = None, **launch: Any) -> Iterator[tuple[Runner, Ends, Reaped]]:
     """A runner before ``run``; its link to ZooKeeper does nothing."""
-    (go, let_go), (said, say), (output, written) = os.pipe(), os.pipe(), os.pipe()
-    starter, children, ends = Starter(ROOT, -1, let_go, said, output), Reaped(), Ends(go, say)
+    (go, release), (said, say), (output, written) = os.pipe(), os.pipe(), os.pipe()
+    starter, children, ends = Starter(ROOT, -1, release, said, output), Reaped(), Ends(go, say)
     before, running.RegistryLink = running.RegistryLink, lambda *_parts: SimpleNamespace()  # type: ignore[assignment,misc]
     try:
         given = replace(LAUNCH, log_path=str(directory / "log"), **launch)
@@ -96,7 +96,7 @@ def made(directory: Path, tree: Tree | None = None, **launch: Any) -> Iterator[t
             runner._pump.join(10)
     finally:
         running.RegistryLink = before  # type: ignore[misc]
-        for descriptor in (ends.go, let_go, said, ends.say):
+        for descriptor in (ends.go, release, said, ends.say):
             if descriptor >= 0:
                 os.close(descriptor)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from supervisor.clock import boottime_s
-from supervisor.shim.starter import Starter, fork_starter, let_go, outcome
+from supervisor.shim.starter import Starter, fork_starter, outcome, release
 from tests.unit.shim.world import LAUNCH
 
 
@@ -52,14 +52,14 @@ def ended(starter: Starter) -> bytes:
 
 def test_it_becomes_the_driver_when_it_is_let_go_in_time(tmp_path: Path) -> None:
     starter = forked(tmp_path)
-    let_go(starter, boottime_s() + 1000.0)
+    release(starter, boottime_s() + 1000.0)
     assert outcome(ended(starter)) is None and (tmp_path / "executed").exists()
 
 
 def test_it_looks_at_the_clock_itself(tmp_path: Path) -> None:
     """It, or the shim, may have been stopped since the shim has looked."""
     starter = forked(tmp_path)
-    let_go(starter, boottime_s())
+    release(starter, boottime_s())
     refusal = outcome(ended(starter))
     assert refusal is not None and refusal.late
     assert not (tmp_path / "executed").exists()

@@ -34,13 +34,13 @@ def runner_with(deadline: Any) -> Runner:
 
 def test_nothing_is_executed_whose_deadline_the_second_killers_can_not_know() -> None:
     """The disk of the run directory is full. Without a file twin and guardian would leave the driver alone for ever."""
-    let_go: list[float] = []
-    before, running.let_go = running.let_go, lambda _starter, before_at_s: let_go.append(before_at_s)  # type: ignore[assignment]
+    release: list[float] = []
+    before, running.release = running.release, lambda _starter, before_at_s: release.append(before_at_s)  # type: ignore[assignment]
     try:
         events = runner_with(Unwritable())._perform((shim.WriteDeadline(100.0), shim.Exec(99.0)))
     finally:
-        running.let_go = before
-    assert events == [shim.DeadlineUnwritable()] and let_go == []
+        running.release = before
+    assert events == [shim.DeadlineUnwritable()] and release == []
 
 
 def test_a_renewal_whose_deadline_can_not_be_written_goes_on_by_the_one_before() -> None:

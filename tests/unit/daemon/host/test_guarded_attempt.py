@@ -13,8 +13,7 @@ from supervisor.daemon.host.guarded_attempt import (
     CLAIM_UNDER_WAY_S,
     DOUBT_S,
     UNBORN_S,
-    Buried,
-    CommitBurial,
+    CommitTombstone,
     CommitUnanswered,
     DirectoryRead,
     Effect,
@@ -28,6 +27,7 @@ from supervisor.daemon.host.guarded_attempt import (
     Remove,
     Stranger,
     Strike,
+    TombstoneWritten,
     next_wake_at_s,
     step,
 )
@@ -210,7 +210,7 @@ def test_without_the_launch_file_nobody_knows_what_to_write() -> None:
 
 def buried(effects: tuple[Effect, ...]) -> Ownership:
     (commit,) = effects
-    assert isinstance(commit, CommitBurial)
+    assert isinstance(commit, CommitTombstone)
     written = commit.transaction.ops[0]
     assert isinstance(written, SetData) and (written.path, written.version) == (LAYOUT.own("job"), 9)
     return decode(Ownership, written.data, written.path)
@@ -229,7 +229,7 @@ def test_the_tombstone_is_written_at_the_version_just_read_and_says_why(
     guarded_attempt, effects = feed(burying(look, at_s), read(Found(CLAIMED, 9), at_s - 4.0), at_s=at_s)
     own = buried(effects)
     assert (own.state, own.cause, own.ran_s) == (OwnState.EXITED, cause, 4.0)
-    assert feed(guarded_attempt, Buried())[0].stage is GuardStage.REMOVING
+    assert feed(guarded_attempt, TombstoneWritten())[0].stage is GuardStage.REMOVING
 
 
 def test_a_stop_that_was_requested_before_is_a_stop_whatever_killed_the_driver() -> None:
@@ -293,7 +293,7 @@ def test_without_a_connection_nothing_is_asked() -> None:
 
 def test_an_event_out_of_turn_changes_nothing() -> None:
     for guarded_attempt in (unborn(), watched(), replace(burying(), asking=False)):
-        for event in (read(Found(CLAIMED, 9)), Buried(), CommitUnanswered(), ShimStruck(True)):
+        for event in (read(Found(CLAIMED, 9)), TombstoneWritten(), CommitUnanswered(), ShimStruck(True)):
             assert step(guarded_attempt, event, 120.0) == (guarded_attempt, ())
 
 

@@ -23,7 +23,7 @@ from supervisor.daemon.leader.scheduled_savepoints import (
 )
 from supervisor.errors import SupervisorError, Unreachable
 from supervisor.metrics import Metrics
-from supervisor.model.records import Desired, Entry, Phase
+from supervisor.model.records import Desired, HistoryEntry, Phase
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.view import View
 from supervisor.observe.observer import Observer
@@ -175,7 +175,7 @@ def test_jobs_without_a_period_or_not_running_get_none(rig: Rig) -> None:
     ref = rig.bench.ref("suspended").record
     rig.bench.put(
         rig.bench.layout.job("suspended"),
-        replace(ref, desired=Desired.SUSPENDED, changed=Entry(at=AT, event="suspended")),
+        replace(ref, desired=Desired.SUSPENDED, changed=HistoryEntry(at=AT, event="suspended")),
     )
     assert rig.look() == []
     rig.bench.run("starts")
