@@ -474,6 +474,10 @@ class Metrics:
             self._gauge("capacity_drivers", "Drivers that a supervisor may host", "supervisor"),
             self._gauge("capacity_drivers_used", "Drivers that it hosts, or is about to", "supervisor"),
         )
+        self._make_pass_families()
+        self._make_savepoint_families()
+
+    def _make_pass_families(self) -> None:
         self._takeover = self._histogram(
             "takeover_seconds",
             "Seconds from the last leader's end, as seen here, to the first plan of this one",
@@ -486,6 +490,7 @@ class Metrics:
             "reconcile_actions", "Actions carried out by the leader", "action", "outcome"
         )
 
+    def _make_savepoint_families(self) -> None:
         self._savepoint_age = self._gauge(
             "job_savepoint_age_seconds",
             "Seconds since the period began in which the newest savepoint was made by itself; while there is none, since "
@@ -519,6 +524,18 @@ class Metrics:
         for phase in START_PHASES:
             self._start.labels(phase)
         self._attempt = self._gauge("job_attempt", "Number of the attempt that runs", "job")
+        self._make_query_families()
+        self._make_life_families()
+        self._per_job = (
+            self._attempt,
+            self._progress_age,
+            self._silence,
+            self._strays,
+            self._lease_remaining,
+            self._lease,
+        )
+
+    def _make_query_families(self) -> None:
         self._batch_id = self._gauge("job_batch_id", "Newest batch that was reported", "job", "query")
         self._input_rows = self._gauge(
             "job_input_rows_per_second", "Rows arriving per second", "job", "query"
@@ -535,6 +552,15 @@ class Metrics:
             "job",
             "query",
         )
+        self._per_query = (
+            self._batch_id,
+            self._input_rows,
+            self._processed_rows,
+            self._batch_seconds,
+            self._lag,
+        )
+
+    def _make_life_families(self) -> None:
         self._progress_age = self._gauge(
             "job_progress_age_seconds", "Seconds since the last progress event", "job"
         )
@@ -555,19 +581,4 @@ class Metrics:
         )
         self._lease = self._gauge(
             "lease_seconds", "Length of the job's lease in seconds, as its spec has it", "job"
-        )
-        self._per_job = (
-            self._attempt,
-            self._progress_age,
-            self._silence,
-            self._strays,
-            self._lease_remaining,
-            self._lease,
-        )
-        self._per_query = (
-            self._batch_id,
-            self._input_rows,
-            self._processed_rows,
-            self._batch_seconds,
-            self._lag,
         )

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from supervisor.model.actions import Waited
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of, places_of
-from supervisor.model.driver_memory import as_spark_size, next_memory
+from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.records import (
     Acceptance,
     Assignment,
@@ -84,16 +84,7 @@ def assign(
     claim must meet."""
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
-    history = old.history if same else (HistoryEntry(at=job.submitted_at, event="submitted"),)
-    if job.changed not in history and not (same and old.restart_nonce == job.restart_nonce):
-        # the user's last word stands only in the reference, until the next one
-        history = (*history, job.changed)
-    if same and waited is not None:
-        history = with_entry(history, context.at, Cause.LOST.value, old.attempt, "silent for the full wait")
-    if same and memory.raised > old.raised:
-        had = as_spark_size(old.driver_memory or job.terms.driver_memory)
-        detail = f"driver memory {had} → {as_spark_size(memory.driver)} after {Cause.OUT_OF_MEMORY.value}"
-        history = with_entry(history, context.at, "memory raised", attempt, detail)
+    history = _history_before(context, job, old, waited)
     changed = Ownership(
         state=OwnState.ASSIGNED,
         op=context.op_id,
@@ -119,17 +110,7 @@ def assign(
         remembered=old.remembered,
         extra=old.extra,
     )
-    entry = Assignment(
-        name=name,
-        uid=job.uid,
-        attempt=attempt,
-        revision=job.revision,
-        job_version=ref.version,
-        own_version=own.version + 1,
-        spec=job.spec,
-        memory=memory.whole,
-        driver_memory=memory.driver,
-    )
+    entry = _entry_of(ref, own.version + 1, attempt, memory)
     return context.transaction(
         "assign",
         Check(context.layout.job(name), ref.version),
@@ -138,6 +119,41 @@ def assign(
         Create(context.layout.assignment(host.id, job.uid, attempt), encode(entry)),
         ring_doorbell(context.layout, name),
     )
+
+
+def _entry_of(ref: Found[JobRef], own_version: int, attempt: int, memory: DriverMemory) -> Assignment:
+    """Returns what the host must start, and the versions that its claim must meet."""
+    job = ref.record
+    return Assignment(
+        name=job.name,
+        uid=job.uid,
+        attempt=attempt,
+        revision=job.revision,
+        job_version=ref.version,
+        own_version=own_version,
+        spec=job.spec,
+        memory=memory.whole,
+        driver_memory=memory.driver,
+    )
+
+
+def _history_before(
+    context: LeaderWriteContext, job: JobRef, old: Ownership, waited: Waited | None
+) -> tuple[HistoryEntry, ...]:
+    """Returns the history of the uid up to its next assignment: what its user changed last, an attempt that was lost,
+    memory that is raised."""
+    same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
+    history = old.history if same else (HistoryEntry(at=job.submitted_at, event="submitted"),)
+    if job.changed not in history and not (same and old.restart_nonce == job.restart_nonce):
+        # what the user changed last stands only in the reference, until the next change
+        history = (*history, job.changed)
+    if same and waited is not None:
+        history = with_entry(history, context.at, Cause.LOST.value, old.attempt, "silent for the full wait")
+    if same and memory.raised > old.raised:
+        had = as_spark_size(old.driver_memory or job.terms.driver_memory)
+        detail = f"driver memory {had} → {as_spark_size(memory.driver)} after {Cause.OUT_OF_MEMORY.value}"
+        history = with_entry(history, context.at, "memory raised", attempt, detail)
+    return history
 
 
 def unassign(

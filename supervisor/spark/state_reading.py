@@ -136,20 +136,7 @@ def open_state(
     except Refused as refused:
         raise SupervisorError(f"the state can't be opened on this host: {refused}") from None
     task, answer, given_conf = (directory / name for name in ("task.json", "answer.json", "spark.properties"))
-    task.write_text(
-        json.dumps(
-            {
-                "queries": [
-                    {
-                        "location": for_spark(state.location),
-                        "batch": state.batch,
-                        "format": state.state_format,
-                    }
-                    for state in states
-                ]
-            }
-        )
-    )
+    task.write_text(json.dumps({"queries": [_asked(state) for state in states]}))
     _write_private(given_conf, render_properties(properties))
     options = submit_options(_stand_in(states, {}), given_conf)
     ran = run_tool(
@@ -186,6 +173,15 @@ def _answer_of(ran: Ran, answer: Path, *, asked_for_code: bool) -> tuple[OpenedS
         store if store.error is None else replace(store, error=_explained(store.error, asked_for_code))
         for store in opened
     )
+
+
+def _asked(state: StateOf) -> dict[str, Any]:
+    """Returns one query as ``state_reader`` has it in its TASK."""
+    return {
+        "location": for_spark(state.location),
+        "batch": state.batch,
+        "format": state.state_format,
+    }
 
 
 def _explained(error: str, asked_for_code: bool) -> str:

@@ -126,17 +126,7 @@ class Assembly:
             self._metrics,
             self._commits_of,
         )
-        self._metrics.follow_zookeeper(
-            lambda: agent.registered,
-            lambda: agent.client.last_success_at_s if agent.client else 0.0,
-        )
-        self._metrics.follow_starts(lambda: agent.delayed)
-        self._leadership = lambda: (contender.leads(), contender.report().epoch, contender.report().leader)
-        self._metrics.follow_leadership(
-            contender.leads,
-            lambda: contender.report().epoch,
-            lambda: self._trust.reason is not None or contender.report().alarm is not None,
-        )
+        self._follow(agent, contender)
         return SupervisorParts(
             id=settings.supervisor.id,
             runtime_dir=runtime_dir,
@@ -151,6 +141,20 @@ class Assembly:
             fence_ahead=FenceAhead(settings),
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
+        )
+
+    def _follow(self, agent: Agent, contender: Contender[ZooClient]) -> None:
+        """Lets metrics and the status page ask agent and contender at every scrape."""
+        self._metrics.follow_zookeeper(
+            lambda: agent.registered,
+            lambda: agent.client.last_success_at_s if agent.client else 0.0,
+        )
+        self._metrics.follow_starts(lambda: agent.delayed)
+        self._leadership = lambda: (contender.leads(), contender.report().epoch, contender.report().leader)
+        self._metrics.follow_leadership(
+            contender.leads,
+            lambda: contender.report().epoch,
+            lambda: self._trust.reason is not None or contender.report().alarm is not None,
         )
 
     def _stop_drivers(self, hurry: Callable[[], bool]) -> None:
