@@ -187,25 +187,25 @@ def _distrust(
     epoch: Found[EpochRecord],
     view: View,
 ) -> tuple[str, ...]:
-    found: list[str] = []
+    found: list[tuple[str, str]] = []
     by_store = judge_epochs(blobs, epoch.record.epoch, recent_terms(epoch.record))
     # else an election came between
     if by_store is not None and _epoch(zoo, context.layout).version == epoch.version:
-        found.append(f"the store: {by_store}")
+        found.append(("the store", by_store))
     hint: Seen[LeaderHint] = seen(LeaderHint, zoo.read(context.layout.leader), context.layout.leader)
     if isinstance(hint, Found) and hint.record.distrust is not None:
-        found.append(f"the leader {hint.record.supervisor}: {hint.record.distrust}")
+        found.append((f"the leader {hint.record.supervisor}", hint.record.distrust))
     if view.distrust is not None:
-        found.append(f"the registry: {view.distrust}")
+        found.append(("the registry", view.distrust))
     distrusting = {
         member.id: member.distrust for member in view.members.values() if member.distrust is not None
     }
-    found += [f"{member}: {why}" for member, why in sorted(distrusting.items())]
+    found += sorted(distrusting.items())
     mine = _of_this_host(context, zoo, cluster)
     if mine is not None and context.settings.supervisor.id not in distrusting:
-        found.append(f"{context.settings.supervisor.id} (this host, not up): {mine}")
-    unique = {sentence.partition(": ")[2]: sentence for sentence in reversed(found)}
-    return tuple(reversed(unique.values()))
+        found.append((f"{context.settings.supervisor.id} (this host, not up)", mine))
+    first_of = {why: who for who, why in reversed(found)}
+    return tuple(f"{who}: {why}" for why, who in reversed(first_of.items()))
 
 
 def _of_this_host(context: CommandContext, zoo: ZooClient, cluster: Cluster) -> str | None:
