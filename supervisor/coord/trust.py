@@ -20,9 +20,9 @@ The witnesses are outside ZooKeeper:
 
 Distrust stays, over restarts too, until an operator accepts the registry with ``accept-registry``. (Where no
 supervisor remembers its distrust, but only the store shows it, a newer state that is restored ends it, too.)
-An acceptance is a
-record with a number n and an id. First the store gets a mark under n, create-only; then one multi writes
-/accepted and makes n the epoch of the registry. It follows:
+
+An acceptance is a record with a number n and an id. First the store gets a mark under n, create-only; then
+one multi writes /accepted and makes n the epoch of the registry. It follows:
 
 (1) *If a registry knows an acceptance, the store knows it.* The next acceptance takes a number above
     everything in the store, so numbers of acceptances grow along real time, whatever ZooKeeper was restored
