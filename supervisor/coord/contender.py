@@ -38,10 +38,11 @@ from supervisor.coord.election import (
     recent_terms,
     take_leadership,
 )
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.epoch_recorder import start_marking, start_recording
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
-from supervisor.coord.trust import EpochMarks, RegistryEvidence, Trust
+from supervisor.coord.trust import RegistryEvidence, Trust
 from supervisor.errors import GuardFailed, NotLeader, NotSent, SupervisorError
 from supervisor.model.records import LeaderHint
 from supervisor.records.layout import Layout

@@ -18,8 +18,9 @@ import structlog
 
 from supervisor.clients.threads import BackgroundThread
 from supervisor.coord.election import Author
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.term import Term
-from supervisor.coord.trust import EpochMarks, EpochStore, mark_restored, record_epoch
+from supervisor.coord.trust import mark_restored, record_epoch
 from supervisor.errors import SupervisorError
 
 log = structlog.get_logger(__name__)
@@ -29,7 +30,7 @@ PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 5.0
 
 def start_recording(
     term: Term[Any],
-    store: EpochStore,
+    store: EpochMarks,
     recent: Mapping[int, Author],
     announce: Callable[[int | None], None],
     on_recorded: Callable[[], None],
@@ -74,7 +75,7 @@ def _mark(
 
 def _record(
     term: Term[Any],
-    store: EpochStore,
+    store: EpochMarks,
     recent: Mapping[int, Author],
     announce: Callable[[int | None], None],
     on_recorded: Callable[[], None],

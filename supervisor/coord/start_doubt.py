@@ -9,7 +9,8 @@ publishes of its own distrust is a hint that comes on top. This module never wri
 from __future__ import annotations
 
 from supervisor.coord.election import election_view, recent_terms
-from supervisor.coord.trust import EpochReader, RegistryEvidence, Trust, judge_epochs
+from supervisor.coord.epoch_marks import EpochMarks
+from supervisor.coord.trust import RegistryEvidence, Trust, judge_epochs
 from supervisor.model.transaction import Node
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkSession
@@ -19,7 +20,7 @@ class StartDoubt:
     """Judges the entries of one agent; it may be called from any thread. ``own`` says why what this
     supervisor remembers speaks against the registry, or is None."""
 
-    def __init__(self, layout: Layout, trust: Trust, store: EpochReader) -> None:
+    def __init__(self, layout: Layout, trust: Trust, store: EpochMarks) -> None:
         self._layout = layout
         self._trust = trust
         self._store = store

@@ -63,11 +63,12 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from supervisor.coord.election import Author
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.errors import Conflict, Corrupt, Unreachable, is_passing
-from supervisor.model.records import Acceptance, Cluster, EpochRecord
+from supervisor.model.records import Acceptance, Cluster
 from supervisor.model.transaction import Node
 from supervisor.records.codec import decode
 from supervisor.records.layout import Layout
@@ -78,33 +79,8 @@ REMEDY = "restore the newest state that there is, then accept it with spark-supe
 # -- the epochs in the store --------------------------------------------------------------------------------------
 
 
-class EpochStore(Protocol):
-    """Records and reads the epochs in the store. All methods raise Unreachable or AccessDenied when the store
-    can't be asked."""
-
-    def record_epoch(self, epoch: int, supervisor: str, op: str) -> None:
-        """Records ``epoch`` as led by ``supervisor`` through the election ``op``, create-only. The same call
-        again is fine; raises Conflict if the epoch is there with another author."""
-
-    def newest_epoch_above(self, epoch: int) -> int | None:
-        """Returns the highest epoch recorded that is above ``epoch``, or None."""
-
-
-class EpochReader(Protocol):
-    """Reads the epochs in the store, for callers that record nothing. Both methods raise Unreachable or
-    AccessDenied."""
-
-    def newest_epoch_above(self, epoch: int) -> int | None: ...
-    def read_epoch(self, epoch: int) -> EpochRecord | None:
-        """Returns the mark of ``epoch``, or None. Raises Corrupt."""
-
-
-class EpochMarks(EpochStore, EpochReader, Protocol):
-    """Records and reads the epochs: it is both protocols in one."""
-
-
 def record_epoch(
-    store: EpochStore,
+    store: EpochMarks,
     epoch: int,
     recent: Mapping[int, Author],
     announce: Callable[[int | None], None] | None = None,
@@ -128,7 +104,7 @@ def record_epoch(
     return None if _recorded(store, epoch, recent[epoch]) else _other(epoch)
 
 
-def judge_epochs(store: EpochReader, epoch: int, recent: Mapping[int, Author]) -> str | None:
+def judge_epochs(store: EpochMarks, epoch: int, recent: Mapping[int, Author]) -> str | None:
     """Returns why the store's epochs speak against a registry at ``epoch``, or None. Writes nothing.
 
     The caller reads /epoch *after* whatever the judgement is about, and judges anew if /epoch moves: an
@@ -170,7 +146,7 @@ def _unknown(newest: int | None, epoch: int, recent: Mapping[int, Author]) -> st
     return None
 
 
-def _recorded(store: EpochStore, epoch: int, author: Author) -> bool:
+def _recorded(store: EpochMarks, epoch: int, author: Author) -> bool:
     try:
         store.record_epoch(epoch, author.supervisor, author.op)
     except Conflict:

@@ -19,6 +19,7 @@ from supervisor.clients.store.base import StoreEntry
 from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.coord.election import ACCEPTER, RestoredRegistry, accept, recent_terms
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.trust import RegistryEvidence, Trust, judge_epochs
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, SupervisorError
 from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
@@ -71,15 +72,16 @@ def examine_registry(context: CommandContext) -> RegistryFinding:
     Unreachable, Corrupt.
     """
     cluster = _cluster(context)
-    zoo, blobs, layout = context.zoo(), context.blobs(), context.layout
+    zoo, store, layout = context.zoo(), context.store(), context.layout
+    blobs, marks = Blobs(store), EpochMarks(store)
     specs = list(context.store().entries(SPECS))
     view = Observer(zoo, layout, boottime_s, epoch=0).take_view(None)
     epoch = _epoch(zoo, layout)
     lease_s = _longest_lease_s(blobs, specs)
     return RegistryFinding(
-        distrust=_distrust(context, zoo, blobs, cluster, epoch, view),
+        distrust=_distrust(context, zoo, marks, cluster, epoch, view),
         epoch=epoch.record.epoch,
-        store_epoch=blobs.newest_epoch_above(0),
+        store_epoch=marks.newest_epoch_above(0),
         jobs=known_jobs(view, frozenset(entry.key for entry in specs)),
         lost=lost_specs(view, zoo.children(layout.results) or (), specs),
         wait_s=full_wait_s(lease_s if lease_s is not None else LEASE_MAX_S),
@@ -95,7 +97,7 @@ def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: b
     changes because a user wants it. Raises Conflict when the registry keeps changing, Unreachable,
     OutcomeUnknown.
     """
-    blobs, layout = context.blobs(), context.layout
+    marks, layout = EpochMarks(context.store()), context.layout
     for _ in range(TRIES_MAX):
         zoo = context.zoo()
         zoo.sync()
@@ -107,14 +109,14 @@ def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: b
             raise Conflict(_lost(context))
         acceptance = Acceptance(
             id=new_op_id(),
-            epoch=max(epoch.record.epoch, blobs.newest_epoch_above(0) or 0) + 1,
+            epoch=max(epoch.record.epoch, marks.newest_epoch_above(0) or 0) + 1,
             by=_caller(),
             at=wall_iso(),
             wait_s=0.0 if no_driver_runs else wait_s,
             waited=no_driver_runs,
         )
         try:
-            blobs.record_epoch(acceptance.epoch, ACCEPTER, acceptance.id)
+            marks.record_epoch(acceptance.epoch, ACCEPTER, acceptance.id)
         except Conflict:
             continue  # somebody was recorded meanwhile: above that one
         tx = accept(
@@ -182,13 +184,13 @@ def _epoch(zoo: ZkSession, layout: Layout) -> Found[EpochRecord]:
 def _distrust(
     context: CommandContext,
     zoo: ZooClient,
-    blobs: Blobs,
+    marks: EpochMarks,
     cluster: Cluster,
     epoch: Found[EpochRecord],
     view: View,
 ) -> tuple[str, ...]:
     found: list[tuple[str, str]] = []
-    by_store = judge_epochs(blobs, epoch.record.epoch, recent_terms(epoch.record))
+    by_store = judge_epochs(marks, epoch.record.epoch, recent_terms(epoch.record))
     # else an election came between
     if by_store is not None and _epoch(zoo, context.layout).version == epoch.version:
         found.append(("the store", by_store))

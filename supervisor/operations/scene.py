@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from supervisor.clock import boottime_s, wall_s
 from supervisor.coord.election import recent_terms
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.trust import judge_epochs
 from supervisor.errors import NotFound, SupervisorError
 from supervisor.model.records import EpochRecord, LeaderHint
@@ -115,15 +116,15 @@ def _judged_by_store(
     An election while the store is asked looks like a restore: then it is judged once more, by the newly read
     /epoch.
     """
-    blobs = context.blobs()
+    marks = EpochMarks(context.store())
     for _ in range(ELECTIONS_MAX):
         record = seen(EpochRecord, epoch, layout.epoch)
         if not isinstance(record, Found) or not record.record.epoch:
             break
         number = record.record.epoch
         try:
-            doubt = judge_epochs(blobs, number, recent_terms(record.record))
-            recorded = doubt is not None or blobs.newest_epoch_above(number - 1) is not None
+            doubt = judge_epochs(marks, number, recent_terms(record.record))
+            recorded = doubt is not None or marks.newest_epoch_above(number - 1) is not None
         except SupervisorError as error:
             return view, str(error)
         now = context.zoo().read(layout.epoch) if doubt is not None else epoch

@@ -17,10 +17,10 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from supervisor.clients.store.base import Store, StoreEntry
+from supervisor.clients.store.base import Store, StoreEntry, delete_each
 from supervisor.clock import boottime_s
 from supervisor.errors import InvalidInput
-from supervisor.registry.blobs import ARTIFACTS, SPECS, delete_each, parse_key
+from supervisor.registry.blobs import ARTIFACTS, SPECS, parse_key
 
 SUBMIT_MAX_S = 600.0
 GRACE_S = 3600.0

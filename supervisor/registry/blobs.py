@@ -13,33 +13,28 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from supervisor.clients.store.base import Store as Store
-from supervisor.clients.store.base import StoreEntry, checked_key
+from supervisor.clients.store.base import checked_key
 from supervisor.clients.store.local import digest_of, source_chunks
 from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, Unreachable
-from supervisor.model.records import BlobRef, EpochRecord
+from supervisor.model.records import BlobRef
 from supervisor.records.codec import decode, encode
 
 SPECS = "specs/"
 ARTIFACTS = "artifacts/"
-EPOCHS = "epochs/"
 CHECKS = "checks/"
 CLUSTER_KEY = "cluster.json"
 
-EPOCH_DIGITS = 10
-EPOCHS_KEPT = 100
 SPEC_MAX_BYTES = 1024 * 1024
 MARK_MAX_BYTES = 4096
 
 _SPEC_KEY = re.compile(r"specs/([^/]+)/([^/]+)/([1-9][0-9]*)-([0-9a-f]{64})\.json")
 _ARTIFACT_KEY = re.compile(r"artifacts/([^/]+)/([^/]+)/([0-9a-f]{64})/([^/]+)")
-_EPOCH_KEY = re.compile(rf"epochs/([0-9]{{{EPOCH_DIGITS}}})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +76,8 @@ def artifact_key(name: str, uid: str, sha256: str, filename: str) -> str:
     return f"{ARTIFACTS}{name}/{uid}/{sha256}/{filename}"
 
 
-def epoch_key(epoch: int) -> str:
-    """Returns the key of an epoch's mark. The number is padded with zeros, so that a listing sorts by
-    number."""
-    return f"{EPOCHS}{epoch:0{EPOCH_DIGITS}d}"
-
-
 class Blobs:
-    """Keeps specs, artifacts, epoch marks and the cluster mark in ``store``. It is thread-safe as the store
+    """Keeps specs, artifacts and the cluster mark in ``store``. It is thread-safe as the store
     is.
 
     Every method also raises ``Unreachable`` and ``AccessDenied`` of the store.
@@ -186,58 +175,6 @@ class Blobs:
             )
         return NotFound(f"{key} is missing in {self._store.url}", "cancel the job and submit it again")
 
-    # Epochs (protocol §6: a restored ZooKeeper is noticed by an epoch here above its own).
-
-    def record_epoch(self, epoch: int, supervisor: str, op: str = "") -> None:
-        """Records that ``epoch`` acted. It is idempotent for one supervisor and op; raises ``Conflict`` if
-        another term recorded it.
-
-        The same term is recognised by these two, not by the bytes: another version may have recorded it with
-        more in it (F59).
-        """
-        if not 0 <= epoch < 10**EPOCH_DIGITS:
-            raise InvalidInput(f"epoch {epoch} does not fit in {EPOCH_DIGITS} digits")
-        key = epoch_key(epoch)
-        try:
-            self._store.create(key, encode(EpochRecord(epoch=epoch, supervisor=supervisor, op=op)))
-        except Conflict:
-            found = self._readable_epoch(epoch)
-            if found is None or (found.epoch, found.supervisor, found.op) != (epoch, supervisor, op):
-                raise Conflict(
-                    f"epoch {epoch} was recorded in {self._store.url} by another term of leadership"
-                ) from None
-
-    def newest_epoch_above(self, epoch: int) -> int | None:
-        """Returns the highest recorded epoch that is greater than ``epoch``, or None."""
-        after = epoch_key(epoch) if epoch >= 0 else ""
-        found = [self._epoch_of(entry) for entry in self._store.entries(EPOCHS, after)]
-        return max((number for number in found if number is not None and number > epoch), default=None)
-
-    def read_epoch(self, epoch: int) -> EpochRecord | None:
-        """Returns the mark of ``epoch``, or None if there is none. Raises ``Corrupt``."""
-        key = epoch_key(epoch)
-        try:
-            return decode(EpochRecord, self._store.read(key, MARK_MAX_BYTES), f"{self._store.url}/{key}")
-        except NotFound:
-            return None
-
-    def _readable_epoch(self, epoch: int) -> EpochRecord | None:
-        try:
-            return self.read_epoch(epoch)
-        except Corrupt:
-            return None
-
-    def prune_epochs(self, keep: int = EPOCHS_KEPT) -> int:
-        """Deletes all but the ``keep`` highest marks; returns how many were deleted. The highest always
-        stays."""
-        marks = [entry.key for entry in self._store.entries(EPOCHS) if self._epoch_of(entry) is not None]
-        return len(delete_each(self._store, marks[: -max(keep, 1)]))
-
-    @staticmethod
-    def _epoch_of(entry: StoreEntry) -> int | None:
-        match = _EPOCH_KEY.fullmatch(entry.key)
-        return int(match[1]) if match else None
-
     # The cluster mark.
 
     def read_cluster(self) -> ClusterMark | None:
@@ -301,28 +238,3 @@ def _holds(path: Path, sha256: str) -> bool:
         return path.is_file() and digest_of(source_chunks(path)).sha256 == sha256
     except InvalidInput:
         return False
-
-
-def delete_each(
-    store: Store,
-    keys: Iterable[str],
-    go_on: Callable[[], bool] = lambda: True,
-    done: Callable[[str], object] = str,
-) -> list[str]:
-    """Deletes what can be deleted; an object that the store refuses to delete keeps no other. ``done`` is
-    called with each key that is gone. Raises the first refusal when all were tried, and Unreachable at
-    once."""
-    deleted, refused = [], None
-    for key in keys:
-        if not go_on():
-            break
-        try:
-            store.delete(key)
-        except (AccessDenied, Conflict, Corrupt) as error:
-            refused = refused or error
-            continue
-        done(key)
-        deleted.append(key)
-    if refused is not None:
-        raise refused
-    return deleted

@@ -81,14 +81,14 @@ ACCEPTANCES = (
     text(
         "acceptance-without-a-mark-in-the-store",
         "§6: epoch above all",
-        (accepting.accept_registry, "blobs.record_epoch(acceptance.epoch, ACCEPTER, acceptance.id)", "pass"),
+        (accepting.accept_registry, "marks.record_epoch(acceptance.epoch, ACCEPTER, acceptance.id)", "pass"),
     ),
     text(
         "acceptance-below-the-store",
         "§6: epoch above all",
         (
             accepting.accept_registry,
-            "max(epoch.record.epoch, blobs.newest_epoch_above(0) or 0) + 1",
+            "max(epoch.record.epoch, marks.newest_epoch_above(0) or 0) + 1",
             "epoch.record.epoch + 1",
         ),
     ),

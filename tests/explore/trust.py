@@ -23,7 +23,7 @@ CLUSTER_ID = "c"
 
 
 class Store:
-    """The epochs in the store: ``coord.trust.EpochStore`` and ``EpochReader``."""
+    """The epochs in the store: ``coord.epoch_marks.EpochMarks`` as a value."""
 
     def __init__(self, marks: tuple[tuple[int, str, str], ...]) -> None:
         self.marks = marks

@@ -266,7 +266,9 @@ def _multis() -> set[str]:
             match node:
                 case (
                     ast.Call(func=ast.Name(id="Transaction"), args=[ast.Constant(value=str(what)), *_])
-                    | ast.Call(func=ast.Attribute(attr="transaction"), args=[ast.Constant(value=str(what)), *_])
+                    | ast.Call(
+                        func=ast.Attribute(attr="transaction"), args=[ast.Constant(value=str(what)), *_]
+                    )
                 ):
                     found.add(what)
     return found

@@ -12,12 +12,12 @@ bytes go on moving.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from supervisor.errors import InvalidInput
+from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput
 
 DEADLINE_S = 10.0
 TRANSFER_MAX_S = 300.0
@@ -122,3 +122,28 @@ def checked_key(key: str) -> str:
 def listing_order(key: str) -> bytes:
     """Returns the sort key of a listing: the order in which S3 lists, by the bytes of UTF-8."""
     return key.encode()
+
+
+def delete_each(
+    store: Store,
+    keys: Iterable[str],
+    go_on: Callable[[], bool] = lambda: True,
+    done: Callable[[str], object] = str,
+) -> list[str]:
+    """Deletes what can be deleted; an object that the store refuses to delete keeps no other. ``done`` is
+    called with each key that is gone. Raises the first refusal when all were tried, and Unreachable at
+    once."""
+    deleted, refused = [], None
+    for key in keys:
+        if not go_on():
+            break
+        try:
+            store.delete(key)
+        except (AccessDenied, Conflict, Corrupt) as error:
+            refused = refused or error
+            continue
+        done(key)
+        deleted.append(key)
+    if refused is not None:
+        raise refused
+    return deleted

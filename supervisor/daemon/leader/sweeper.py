@@ -14,6 +14,7 @@ import structlog
 from supervisor.act.carry_out import ActionExecutor
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.term import Term
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotLeader, OutcomeUnknown, SupervisorError
@@ -22,7 +23,6 @@ from supervisor.model.view import Row, View
 from supervisor.observe.observer import Observer
 from supervisor.records.layout import Layout
 from supervisor.registry.blob_sweep import BlobSweeper, References
-from supervisor.registry.blobs import Blobs
 from supervisor.registry.record_sweep import Deletion, RecordListing, take_listing, to_sweep
 from supervisor.savepoints.sweep import SavepointSweeper
 
@@ -44,7 +44,7 @@ class Sweeper:
         layout: Layout,
         executor: ActionExecutor,
         blobs: BlobSweeper,
-        epochs: Blobs,
+        epochs: EpochMarks,
         *,
         paused: Callable[[], bool] = lambda: False,
         first_after_s: float = FIRST_AFTER_S,

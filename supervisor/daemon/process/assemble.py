@@ -23,6 +23,7 @@ from supervisor.clients.zookeeper import Link, Session, ZooClient, close_session
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.coord.contender import Contender, Duties, ElectionRegistry, SessionFactory
 from supervisor.coord.election import Candidate
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.start_doubt import StartDoubt
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
@@ -87,7 +88,7 @@ class Assembly:
         self._owner = owner
         self._store = store
         self._layout = Layout(settings.zookeeper.root)
-        self._blobs = Blobs(store)
+        self._blobs, self._epochs = Blobs(store), EpochMarks(store)
         self._metrics = Metrics(boottime_s, supervisor.__version__)
         self._watchdog = Watchdog()
         self._session_closer = SessionCloser(settings.zookeeper.hosts)
@@ -236,7 +237,7 @@ class Assembly:
 
         return Contender(
             Candidate(self._settings.supervisor.id, address),
-            ElectionRegistry(layout, self._blobs, self._trust),
+            ElectionRegistry(layout, self._epochs, self._trust),
             SessionFactory(self._connect, close, self._session_closer.publish_sessions),
             Duties(leader.begin, step_down, lambda _term: leader.wake(), self._contender_beats),
         )
@@ -262,7 +263,7 @@ class Assembly:
             self._layout,
             controller.executor,
             BlobSweeper(self._store),
-            self._blobs,
+            self._epochs,
             paused=paused,
             savepoints=SavepointSweeper(shelf_of(self._settings)),
         )
@@ -315,7 +316,7 @@ class Assembly:
             since=wall_iso(),
             log_dir=str(self._settings.supervisor.log_dir.absolute()),
         )
-        doubt = StartDoubt(self._layout, self._trust, self._blobs)
+        doubt = StartDoubt(self._layout, self._trust, self._epochs)
         starter = Launcher(
             self._settings, self._host, lambda: self._blobs, self._hosted, cgroup_parent, self._metrics
         )

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from supervisor.clients.store.files import FileStore
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.errors import Unreachable
 from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
 from supervisor.model.records import Acceptance, EpochRecord, LeaderHint, Member
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
-from supervisor.registry import blobs as blobs_module
 from supervisor.registry.blobs import Blobs
 from tests.fakes.zookeeper import Saved
 from tests.unit.cli.conftest import Terminal
@@ -28,13 +28,17 @@ def saved(terminal: Terminal) -> Saved:
     terminal.submit("a")
     saved = terminal.bench.zoo.snapshot()
     terminal.submit("b")
-    store(terminal).record_epoch(5, "s1", "op5")
+    epochs(terminal).record_epoch(5, "s1", "op5")
     terminal.bench.zoo.restore(saved, terminal.bench.zoo.zxid + 10)
     return saved
 
 
 def store(terminal: Terminal) -> Blobs:
     return Blobs(FileStore(terminal.home / "store"))
+
+
+def epochs(terminal: Terminal) -> EpochMarks:
+    return EpochMarks(FileStore(terminal.home / "store"))
 
 
 def acceptance(terminal: Terminal) -> Acceptance | None:
@@ -90,16 +94,16 @@ def test_it_is_above_all_and_counts_once(terminal: Terminal, saved: Saved) -> No
     assert terminal.run("accept-registry", "--yes").code == 0
     first = acceptance(terminal)
     assert first is not None and (first.epoch, epoch(terminal).epoch, first.waited) == (6, 6, False)
-    mark = store(terminal).read_epoch(6)
+    mark = epochs(terminal).read_epoch(6)
     assert mark is not None and mark.op == first.id
     assert "nothing to accept" in terminal.run("accept-registry", "--yes").out
     after = terminal.bench.zoo.snapshot()
-    store(terminal).record_epoch(7, "s1", "op7")
+    epochs(terminal).record_epoch(7, "s1", "op7")
     for state in (after, saved, saved):  # a term was led since; before the acceptance; and once more
         terminal.bench.zoo.restore(state, terminal.bench.zoo.zxid + 10)
         assert terminal.run("accept-registry", "--yes", "-o", "json").json["distrust"]
         again = acceptance(terminal)
-        assert again is not None and again.epoch == epoch(terminal).epoch == store(
+        assert again is not None and again.epoch == epoch(terminal).epoch == epochs(
             terminal
         ).newest_epoch_above(0)
     assert again is not None and again.epoch == 10
@@ -207,7 +211,7 @@ class TestAsking:
         before = terminal.bench.zoo.tree()
         ran = terminal.run("accept-registry", "--dry-run", "--yes")
         assert ran.code == 0 and "dry run" in ran.out and "Will run (1):" in ran.out
-        assert (terminal.bench.zoo.tree(), store(terminal).newest_epoch_above(0)) == (before, 5)
+        assert (terminal.bench.zoo.tree(), epochs(terminal).newest_epoch_above(0)) == (before, 5)
 
 
 class TestRefused:
@@ -229,7 +233,7 @@ class TestRefused:
         def down(*_: object) -> None:
             raise Unreachable("the store is down")
 
-        monkeypatch.setattr(blobs_module.Blobs, "newest_epoch_above", down)
+        monkeypatch.setattr(EpochMarks, "newest_epoch_above", down)
         assert terminal.run("accept-registry", "--yes").code == 5
         assert acceptance(terminal) is None
 
@@ -239,16 +243,16 @@ def test_an_election_meanwhile_is_no_reason_to_give_up(
     saved: Saved,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    record, layout = Blobs.record_epoch, terminal.bench.layout
+    record, layout = EpochMarks.record_epoch, terminal.bench.layout
     elected: list[int] = []
 
-    def race(self: Blobs, number: int, supervisor: str, op: str = "") -> None:
+    def race(self: EpochMarks, number: int, supervisor: str, op: str = "") -> None:
         record(self, number, supervisor, op)
         if not elected:
             elected.append(number)
             terminal.bench.put(layout.epoch, replace(epoch(terminal), epoch=9, supervisor="s1"))
 
-    monkeypatch.setattr(Blobs, "record_epoch", race)
+    monkeypatch.setattr(EpochMarks, "record_epoch", race)
     assert terminal.run("accept-registry", "--yes").code == 0
     found = acceptance(terminal)
     assert found is not None and (elected, found.epoch) == ([6], 10)

@@ -14,6 +14,7 @@ import pytest
 from supervisor.cli.explain import _brief, document_of, lines_of
 from supervisor.cli.plain import plain_lines
 from supervisor.clients.store.files import FileStore
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.model.actions import Assign, Drain
 from supervisor.model.history import put_aside
 from supervisor.model.records import (
@@ -42,7 +43,6 @@ from supervisor.plan.decide import cell_of
 from supervisor.plan.explain import Explainer, Explanation, explain_ended
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.table import TABLE
-from supervisor.registry.blobs import Blobs
 from tests.fakes.registry_bench import AT, Bench
 from tests.unit.cli.conftest import Terminal
 from tests.unit.plan.rows import HOST, NOW_S, exited, job, lease, own, row, view
@@ -396,8 +396,8 @@ def test_an_ended_job_says_what_it_takes(terminal: Terminal, bench: Bench) -> No
 
 
 def test_a_store_that_knows_younger_epochs_is_said(terminal: Terminal, bench: Bench) -> None:
+    from supervisor.coord.epoch_marks import epoch_key
     from supervisor.model.records import EpochRecord
-    from supervisor.registry.blobs import epoch_key
 
     bench.put(bench.layout.epoch, EpochRecord(epoch=7, supervisor="host-a", op="op"))
     epochs = terminal.home / "store" / "epochs"
@@ -416,10 +416,10 @@ def test_a_term_of_the_store_that_this_registry_did_not_have_is_said(
 
     terms = tuple(LedTerm(number, "host-a", f"op{number}") for number in (6, 7))
     bench.put(bench.layout.epoch, EpochRecord(epoch=7, supervisor="host-a", op="op7", recent=terms))
-    blobs = Blobs(FileStore(terminal.home / "store"))
-    blobs.record_epoch(5, "host-b", "op5")
+    marks = EpochMarks(FileStore(terminal.home / "store"))
+    marks.record_epoch(5, "host-b", "op5")
     assert "does not remember epoch 5" in terminal.run("explain", "a", "-o", "json").json["held_by"]
-    blobs.record_epoch(7, "host-b", "another")
+    marks.record_epoch(7, "host-b", "another")
     assert (
         "epoch 7 in the store was led by another term"
         in terminal.run("explain", "a", "-o", "json").json["held_by"]
@@ -437,17 +437,17 @@ def test_an_election_while_the_store_is_asked_is_no_doubt(
             bench.layout.epoch, EpochRecord(epoch=epoch, supervisor="host-a", op=f"op{epoch}", recent=terms)
         )
 
-    def elected(blobs: Blobs, above: int) -> int | None:
+    def elected(marks: EpochMarks, above: int) -> int | None:
         if not elections:
             elections.append(8)
             put(8)
-            blobs.record_epoch(8, "host-a", "op8")
-        return newest(blobs, above)
+            marks.record_epoch(8, "host-a", "op8")
+        return newest(marks, above)
 
     put(7)
     elections: list[int] = []
-    newest = Blobs.newest_epoch_above
-    monkeypatch.setattr(Blobs, "newest_epoch_above", elected)
+    newest = EpochMarks.newest_epoch_above
+    monkeypatch.setattr(EpochMarks, "newest_epoch_above", elected)
     assert terminal.run("explain", "a", "-o", "json").json["distrust"] is None
     assert elections
 

@@ -18,9 +18,9 @@ from supervisor.cli.doctor.job import JobFacts, PackageFacts
 from supervisor.cli.doctor.phrases import NO_SPEC
 from supervisor.clients.store.files import FileStore
 from supervisor.clients.zookeeper_probe import Latency
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.errors import Complaint
 from supervisor.model.records import Cause, Lease, QueryProgress, QueryState, with_entry
-from supervisor.registry.blobs import Blobs
 from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 from tests.unit.cli.doctor import test_judges as facts
@@ -155,7 +155,7 @@ def test_the_screen_of_a_job_is_the_golden_file(
     columns: int,
 ) -> None:
     world(terminal)
-    Blobs(FileStore(terminal.home / "store")).record_epoch(7, "host-a", "op")
+    EpochMarks(FileStore(terminal.home / "store")).record_epoch(7, "host-a", "op")
     check(f"{name}-{columns}", screen(terminal, monkeypatch, columns, *command))
 
 

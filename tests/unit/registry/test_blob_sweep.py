@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.clients.store.files import FileStore
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.errors import AccessDenied, InvalidInput, Unreachable
 from supervisor.registry.blob_sweep import GRACE_S, SUBMIT_MAX_S, BlobSweeper, References, judge
 from supervisor.registry.blobs import Blobs
@@ -42,7 +43,7 @@ def orphans(store: FileStore, tmp_path: Path) -> tuple[str, ...]:
         uid: (blobs.put_spec("a", uid, 1, b"{}").key, blobs.put_artifact("a", uid, application))
         for uid in (LIVE, GONE)
     }
-    blobs.record_epoch(1, "host-a")
+    EpochMarks(store).record_epoch(1, "host-a")
     for key in ("specs/readme", "artifacts/a/b", "cluster.json", f"specs/a/{GONE}/1-abc.json"):
         store.create(key, b"x")
     return made[GONE]

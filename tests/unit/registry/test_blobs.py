@@ -11,9 +11,8 @@ import pytest
 
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, Unreachable
-from supervisor.model.records import BlobRef, EpochRecord
-from supervisor.records.codec import encode
-from supervisor.registry.blobs import BlobKey, Blobs, ClusterMark, epoch_key, parse_key
+from supervisor.model.records import BlobRef
+from supervisor.registry.blobs import BlobKey, Blobs, ClusterMark, parse_key
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 NAME, UID = "clicks", "0123456789ab-89abcdef"
@@ -171,59 +170,6 @@ def test_keys_are_parsed_as_they_are_made(blobs: Blobs, application: Path) -> No
     ref, key = blobs.put_spec(NAME, UID, 12, SPEC), blobs.put_artifact(NAME, UID, application)
     assert parse_key(ref.key) == BlobKey(NAME, UID, ref.sha256, revision=12)
     assert parse_key(key) == BlobKey(NAME, UID, key.split("/")[3], filename=application.name)
-
-
-# Epochs.
-
-
-def test_an_epoch_that_another_version_recorded_with_more_in_it_is_the_same_epoch(
-    blobs: Blobs, root: Path
-) -> None:
-    """Else an older leader would distrust the registry in the middle of an upgrade."""
-    newer = encode(EpochRecord(epoch=7, supervisor="host-a", op="op-0", extra={"software": "99.0.0"}))
-    FileStore(root).create(epoch_key(7), newer)
-    blobs.record_epoch(7, "host-a", "op-0")
-    with pytest.raises(Conflict):
-        blobs.record_epoch(7, "host-a", "op-1")
-    FileStore(root).create(epoch_key(8), b"{")
-    with pytest.raises(Conflict):
-        blobs.record_epoch(8, "host-a", "op-0")
-
-
-def test_an_epoch_is_recorded_once(blobs: Blobs, root: Path) -> None:
-    blobs.record_epoch(8, "host-a", "op-1")
-    blobs.record_epoch(8, "host-a", "op-1")
-    for supervisor, op in (("host-b", "op-1"), ("host-a", "op-2")):
-        with pytest.raises(Conflict, match="epoch 8"):
-            blobs.record_epoch(8, supervisor, op)
-    assert (root / "epochs" / "0000000008").read_bytes() == (GOLDEN / "epoch.v1.json").read_bytes()
-
-
-def test_the_newest_epoch_above_is_found(blobs: Blobs, root: Path) -> None:
-    assert blobs.newest_epoch_above(0) is None
-    for epoch in (1, 2, 9, 10, 11, 100):
-        blobs.record_epoch(epoch, "host-a")
-    (root / "epochs" / "zz-not-ours").write_text("")
-    (root / "epochs" / "99999999999999").write_text("")
-    assert [blobs.newest_epoch_above(n) for n in (-1, 0, 9, 99)] == [100] * 4
-    assert [blobs.newest_epoch_above(n) for n in (100, 101, 10**9)] == [None] * 3
-
-
-def test_old_epochs_are_pruned_and_the_highest_stays(blobs: Blobs) -> None:
-    for epoch in range(1, 108):
-        blobs.record_epoch(epoch, "host-a")
-    assert blobs.prune_epochs() == 7
-    assert blobs.prune_epochs() == 0
-    assert blobs.newest_epoch_above(0) == 107
-    assert blobs.prune_epochs(keep=0) == 99
-    assert blobs.newest_epoch_above(0) == 107
-
-
-def test_an_epoch_that_does_not_fit_is_refused(blobs: Blobs) -> None:
-    for epoch in (-1, 10**10):
-        with pytest.raises(InvalidInput, match="epoch"):
-            blobs.record_epoch(epoch, "host-a")
-    assert epoch_key(10**10 - 1) == "epochs/9999999999"
 
 
 # The cluster's mark.

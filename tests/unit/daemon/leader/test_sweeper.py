@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from supervisor.clients.store.files import FileStore
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.term import Term
 from supervisor.daemon.leader.controller import Controller
 from supervisor.daemon.leader.record import Recorder
@@ -55,7 +56,7 @@ class Rig:
             self.bench.layout,
             self.executor,
             BlobSweeper(self.store, clock=self.clock),
-            self.blobs,
+            EpochMarks(self.store),
             savepoints=SavepointSweeper(shelf(directory), self.clock),
         )
 
