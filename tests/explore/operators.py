@@ -41,7 +41,7 @@ def mzxid_of(path: str, data: bytes, version: int) -> int:
 
 
 class CommandContext:
-    """``operations.context.CommandContext``, and its ``Blobs``: both ask ``replay``."""
+    """``operations.context.CommandContext``, and the ``EpochMarks`` of its store: both ask ``replay``."""
 
     layout = LAYOUT
 
@@ -51,7 +51,7 @@ class CommandContext:
     def zoo(self) -> Replay:
         return self._replay
 
-    def blobs(self) -> CommandContext:
+    def store(self) -> CommandContext:
         return self
 
     def newest_epoch_above(self, epoch: int) -> int | None:

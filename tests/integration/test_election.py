@@ -14,13 +14,13 @@ from supervisor.clients.zookeeper import Link, ZooClient, close_session
 from supervisor.clock import boottime_s
 from supervisor.coord.contender import Contender, Duties, ElectionRegistry, SessionFactory
 from supervisor.coord.election import Candidate
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import GuardFailed, NotLeader
 from supervisor.model.transaction import ANY_VERSION, Check, Delete, Transaction
-from supervisor.registry.blobs import Blobs
 from tests.testbed.contender_process import ContenderProcess
 from tests.testbed.election_world import CLUSTER, T, World
 from tests.testbed.ensembles import repair
@@ -390,7 +390,9 @@ def in_process(world: World, directory: Path, terms: list[Term[ZooClient]]) -> C
     paths = world.layout
     return Contender(
         Candidate("here", "nowhere"),
-        ElectionRegistry(paths, Blobs(FileStore(directory / "store")), Trust(directory / "zxid", CLUSTER)),
+        ElectionRegistry(
+            paths, EpochMarks(FileStore(directory / "store")), Trust(directory / "zxid", CLUSTER)
+        ),
         SessionFactory(
             lambda on_link: ZooClient(world.hosts, T, on_link=on_link, request_timeout_s=T / 2),
             lambda session: close_session(world.hosts, session.id, session.password, 3.0),

@@ -25,13 +25,13 @@ from supervisor.clients.zookeeper import Session, ZooClient, close_session
 from supervisor.clock import boottime_s
 from supervisor.coord.contender import Contender, Duties, ElectionRegistry, SessionFactory
 from supervisor.coord.election import Candidate
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
 from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.errors import GuardFailed, SupervisorError
 from supervisor.model.transaction import ANY_VERSION, Check, SetData, Transaction
 from supervisor.records.layout import Layout
-from supervisor.registry.blobs import Blobs
 from tests.waiting import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -133,7 +133,7 @@ class _Program:
         trust = Trust(Path(options["zxid"]), options["cluster"])
         self.contender: Contender[ZooClient] = Contender(
             Candidate(options["name"], "nowhere"),
-            ElectionRegistry(paths, Blobs(FileStore(Path(options["store"]))), trust),
+            ElectionRegistry(paths, EpochMarks(FileStore(Path(options["store"]))), trust),
             SessionFactory(self.connect, self.close, self.tell),
             Duties(self.on_term, self.on_step_down, lambda term: self.say("recorded", epoch=term.epoch)),
         )

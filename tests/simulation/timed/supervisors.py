@@ -16,6 +16,7 @@ from supervisor.clients.run_dir import StartVerdict
 from supervisor.clients.zookeeper import Link, Session
 from supervisor.coord.contender import Contender, Duties, ElectionRegistry, SessionFactory
 from supervisor.coord.election import Candidate
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.start_doubt import StartDoubt
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
@@ -277,7 +278,7 @@ class SimSupervisor:
             software="0",
             since="t",
         )
-        doubt = StartDoubt(world.layout, self._trust, self._blobs)
+        doubt = StartDoubt(world.layout, self._trust, EpochMarks(world.store))
         self.agent = Agent(
             member,
             world.layout,
@@ -424,7 +425,7 @@ class SimSupervisor:
 
         return Contender(
             Candidate(self.host.name, ""),
-            ElectionRegistry(world.layout, self._blobs, self._trust),
+            ElectionRegistry(world.layout, EpochMarks(world.store), self._trust),
             SessionFactory(cast(Any, self._connect), close, tell),
             Duties(cast(Any, leader.begin), cast(Any, leader.step_down), lambda _term: leader.wake(), beat),
         )
@@ -448,7 +449,7 @@ class SimSupervisor:
             self.world.layout,
             controller.executor,
             BlobSweeper(store, clock=self.world.boottime_s),
-            Blobs(store),
+            EpochMarks(store),
             paused=paused,
             first_after_s=self.world.plan.sweep_s,
             every_s=self.world.plan.sweep_s,
