@@ -42,7 +42,7 @@ _ARTIFACT_KEY = re.compile(r"artifacts/([^/]+)/([^/]+)/([0-9a-f]{64})/([^/]+)")
 _EPOCH_KEY = re.compile(rf"epochs/([0-9]{{{EPOCH_DIGITS}}})")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMark:
     """Holds ``cluster.json``, which says whose store this is. ``root`` is the cluster's root in ZooKeeper."""
 
