@@ -23,7 +23,6 @@ from supervisor.checkpoint.inspect import inspect, query_folders_of
 from supervisor.checkpoint.judge import judge
 from supervisor.checkpoint.layout import (
     COMMITS,
-    METADATA,
     OFFSETS,
     PARTS,
     Malformed,
@@ -34,6 +33,7 @@ from supervisor.clients.store.area import Area, Item
 from supervisor.clients.store.tree import Tree
 from supervisor.clients.threads import Pool
 from supervisor.errors import Conflict, Corrupt, NotFound
+from supervisor.model.query_metadata import METADATA
 from supervisor.savepoints.choice import belongs, is_needed
 from supervisor.savepoints.manifest import (
     DATA,

@@ -11,7 +11,6 @@ from supervisor.clients.run_dir import ShimRecord
 from supervisor.daemon.host import guarded_attempt as guarded_attempts
 from supervisor.daemon.host.guarded_attempt import (
     CLAIM_UNDER_WAY_S,
-    DOUBT_S,
     UNBORN_S,
     CommitTombstone,
     CommitUnanswered,
@@ -33,7 +32,7 @@ from supervisor.daemon.host.guarded_attempt import (
 )
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
-from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S
+from supervisor.model.lease_terms import DOUBT_S, KILL_TIME_S, SECOND_KILLER_PERIOD_S
 from supervisor.model.records import Assignment, BlobRef, Cause, Ownership, OwnState
 from supervisor.model.second_killer import Act, KillerProbe, ShimStruck, TreeStruck
 from supervisor.model.seen import Found, Seen, Unreadable
