@@ -107,7 +107,7 @@ class Metrics:
         self._lock = threading.RLock()
         self._states: dict[str, str] = {}
         self._progress_at_s: dict[str, float] = {}
-        self._deadline_s: dict[str, float] = {}
+        self._deadline_at_s: dict[str, float] = {}
         self._silent_since_at_s: dict[str, float] = {}
         self._queries: dict[str, frozenset[str]] = {}
         self._failed_at_s: dict[tuple[str, str], float] = {}
@@ -323,9 +323,9 @@ class Metrics:
         """Sets the instant at which the driver is killed unless a renewal commits before. ``lease_s`` is the
         length of the job's lease."""
         self._lease.labels(job).set(lease_s)
-        self._deadline_s[job] = deadline_at_s
+        self._deadline_at_s[job] = deadline_at_s
         self._lease_remaining.labels(job).set_function(
-            lambda: self._deadline_s.get(job, _UNKNOWN) - self._now_s()
+            lambda: self._deadline_at_s.get(job, _UNKNOWN) - self._now_s()
         )
 
     def forget_job(self, job: str) -> None:
@@ -350,7 +350,7 @@ class Metrics:
                 gauge.remove_by_labels({"job": job})
             self._queries.pop(job, None)
             self._progress_at_s.pop(job, None)
-            self._deadline_s.pop(job, None)
+            self._deadline_at_s.pop(job, None)
             self._silent_since_at_s.pop(job, None)
 
     def hosts_only(self, jobs: Collection[str], restarting: Collection[str] = ()) -> None:

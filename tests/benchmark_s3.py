@@ -265,7 +265,17 @@ def savepoints(bench: Bench) -> None:
 def saved(bench: Bench, source: str, target: str) -> str:
     """As the command makes it: listed, copied, judged, compared with a listing, and only then vouched for."""
     one, other = (open_area(f"s3a://{bench.bucket}/{place}", bench.access) for place in (source, target))
-    begun = Begun("s1", "a", "u", 1, one.location, other.location, bench.access, wall_iso(), "0")
+    begun = Begun(
+        id="s1",
+        name="a",
+        uid="u",
+        attempt=1,
+        source=one.location,
+        location=other.location,
+        access=bench.access,
+        at=wall_iso(),
+        software="0",
+    )
     manifest = Creation(one, other, begun, wall_iso).run()
     return f"{one.requests + other.requests} requests for {manifest.objects} objects, verified"
 

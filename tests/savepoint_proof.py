@@ -184,7 +184,17 @@ def take_moments(
         pause.wait(chance.uniform(0, PAUSE_MAX_S))  # the moment is random, within a batch or between two
         name = f"m{len(found)}"
         location = f"{shelf}/{name}"
-        begun = Begun(name, "proof", "proof-u1", 1, checkpoint, location, access, wall_iso(), "proof")
+        begun = Begun(
+            id=name,
+            name="proof",
+            uid="proof-u1",
+            attempt=1,
+            source=checkpoint,
+            location=location,
+            access=access,
+            at=wall_iso(),
+            software="proof",
+        )
         begun_at_s = boottime_s()
         creation = Creation(open_area(checkpoint, access), open_area(location, access), begun, wall_iso)
         manifest = creation.run()

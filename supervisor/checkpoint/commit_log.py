@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from supervisor.checkpoint.layout import COMMITS, METADATA, OFFSETS, Malformed, parse_metadata
+from supervisor.checkpoint.layout import COMMITS, OFFSETS, Malformed, parse_metadata
 from supervisor.clients.store.base import Store
 from supervisor.clients.store.open import open_store
 from supervisor.errors import AccessDenied, NotFound, Unreachable
 from supervisor.model.location import normalise
+from supervisor.model.query_metadata import METADATA, METADATA_MAX_BYTES
 from supervisor.spec.s3a import S3Access, asked
 
-METADATA_MAX_BYTES: Final = 64 * 1024
 QUERIES_MAX: Final = 32
 BATCHES_BETWEEN_LISTINGS: Final = 10_000
 """No query commits more between two polls. The whole directory is listed only within this distance of a

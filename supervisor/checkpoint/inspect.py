@@ -20,7 +20,6 @@ from supervisor.checkpoint import state_files
 from supervisor.checkpoint.layout import (
     COMMITS,
     COMPACTED,
-    METADATA,
     OFFSETS,
     OPERATOR_METADATA,
     PARTS,
@@ -52,6 +51,7 @@ from supervisor.clients.store.base import StoreEntry, listing_order
 from supervisor.clients.store.tree import Tree
 from supervisor.clients.threads import Pool
 from supervisor.errors import Corrupt, NotFound
+from supervisor.model.query_metadata import METADATA
 
 T = TypeVar("T")
 ReportProgress = Callable[[int], None]

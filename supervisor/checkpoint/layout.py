@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-METADATA: Final = "metadata"
 OFFSETS: Final = "offsets"
 COMMITS: Final = "commits"
 SOURCES: Final = "sources"

@@ -21,7 +21,6 @@ from typing import Final
 from supervisor.checkpoint.findings import CheckpointFinding, Code
 from supervisor.checkpoint.inspect import SMALL_MAX_BYTES, query_folders_of
 from supervisor.checkpoint.layout import (
-    METADATA,
     OFFSETS,
     Malformed,
     batch_of,
@@ -33,6 +32,7 @@ from supervisor.clients.store.base import StoreEntry
 from supervisor.clients.store.tree import Tree
 from supervisor.errors import Corrupt, NotFound
 from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.query_metadata import METADATA
 
 NEAR: Final = 1000
 """No query plans more batches than this between a renewal of its lease and its death."""

@@ -20,11 +20,10 @@ import select
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
+from supervisor.clients.package_path import python_path
 from supervisor.errors import SupervisorError
 
-_PACKAGE_PARENT = str(Path(__file__).resolve().parents[2])
 _NOT_FOR_IT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _DISMISSED = b'{"go": true}'
 
@@ -36,7 +35,6 @@ def spawn(module: str, *, stdout: int, stderr: int | None = None, umask: int = -
     The child inherits that descriptor, its three streams and the signals that this thread blocks, and nothing
     else. Raises SupervisorError when it can't be started (no process, memory or descriptor left).
     """
-    path = os.pathsep.join(filter(None, (_PACKAGE_PARENT, os.environ.get("PYTHONPATH", ""))))
     try:
         us = os.pidfd_open(os.getpid())
         try:
@@ -48,7 +46,7 @@ def spawn(module: str, *, stdout: int, stderr: int | None = None, umask: int = -
                 stderr=stderr,
                 start_new_session=True,
                 cwd="/",
-                env={**os.environ, "PYTHONPATH": path},
+                env={**os.environ, "PYTHONPATH": python_path(os.environ)},
                 umask=umask,
             )
         finally:

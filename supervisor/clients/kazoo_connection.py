@@ -247,12 +247,12 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return min(read_timeout, 2 * ping_ms), connect_timeout  # kazoo pings after half of it
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
-        asked_s = boottime_s()
+        asked_at_s = boottime_s()
         if not isinstance(request, Connect):
             return super()._invoke(timeout, request, xid)
         result = super()._invoke(self._patience_s(_REPLY_SHARE), request, xid)
-        self._owner.granted(asked_s, request, result[0])
-        self._note_answer(boottime_s() - asked_s)
+        self._owner.granted(asked_at_s, request, result[0])
+        self._note_answer(boottime_s() - asked_at_s)
         return result
 
     def _note_answer(self, took_s: float) -> None:

@@ -13,17 +13,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from supervisor.clients import processes, umask
+from supervisor.clients.package_path import python_path
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import SHIM_LOG
 from supervisor.errors import SupervisorError
 
 _children: list[subprocess.Popen[bytes]] = []
 _children_lock = threading.Lock()
-
-_PACKAGE_PARENT = str(Path(__file__).resolve().parents[2])
 
 
 def spawn_detached(argv: Sequence[str], env: Mapping[str, str], cwd: str, stdio_log: str | None) -> ProcessId:
@@ -74,7 +72,7 @@ def spawn_shim(run_dir: str, cgroup: str | None) -> ProcessId:
     shim a megabyte; unwritten byte code would be compiled again by each, which costs four.
     """
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, (_PACKAGE_PARENT, env.get("PYTHONPATH", ""))))
+    env["PYTHONPATH"] = python_path(env)
     env["MALLOC_ARENA_MAX"] = "1"
     argv = (sys.executable, "-P", "-m", "supervisor.shim", run_dir, *(() if cgroup is None else (cgroup,)))
     return spawn_detached(argv, env, "/", f"{run_dir}/{SHIM_LOG}")

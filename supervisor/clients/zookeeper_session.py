@@ -278,7 +278,7 @@ class SessionLink:
             self._move_to(Link.CLOSED if state == KeeperState.CLOSED and self._closing else Link.LOST)
             self._drain("the ZooKeeper session has ended")
 
-    def granted(self, asked_s: float, connect: Any, granted: Any) -> None:
+    def granted(self, asked_at_s: float, connect: Any, granted: Any) -> None:
         """Handles the server's answer to Connect. Raises SessionExpiredError for another session than the one
         asked for."""
         if granted.time_out <= 0:
@@ -286,7 +286,7 @@ class SessionLink:
         if self._session_id and granted.session_id != connect.session_id:
             raise SessionExpiredError("the server answered with another session")
         self.session = Session(granted.session_id, granted.passwd, granted.time_out / 1000.0)
-        self.last_success_at_s, self.heard_at_s = asked_s, boottime_s()
+        self.last_success_at_s, self.heard_at_s = asked_at_s, boottime_s()
 
     def _move_to(self, link: Link) -> None:
         with self._changed:
@@ -345,8 +345,8 @@ class SessionLink:
         """Resolves what has waited too long. Raises ConnectionDropped when nothing was received since it was
         sent."""
         now_s, reason = boottime_s(), f"no answer within {self.request_timeout_s:g} s"
-        first_s = self.next_deadline_at_s()
-        if first_s is None or first_s > now_s:
+        first_at_s = self.next_deadline_at_s()
+        if first_at_s is None or first_at_s > now_s:
             return
         outstanding = [reply for _, reply, _ in self._pending if reply is not None and not reply.resolved]
         overdue = list(takewhile(lambda reply: reply.deadline_at_s <= now_s, outstanding))

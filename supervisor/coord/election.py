@@ -17,7 +17,15 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from supervisor.errors import Corrupt
-from supervisor.model.records import Acceptance, EpochRecord, Handover, LeaderHint, LedTerm, clip
+from supervisor.model.records import (
+    DISTRUST_MAX_BYTES,
+    Acceptance,
+    EpochRecord,
+    Handover,
+    LeaderHint,
+    LedTerm,
+    clip,
+)
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Node, SetData, Transaction
 from supervisor.records.codec import decode, encode
 from supervisor.records.layout import Layout
@@ -34,8 +42,6 @@ more."""
 
 ACCEPTER = "accept-registry"
 """It stands in the place of a supervisor where an epoch is an acceptance. No term was ever led under it."""
-
-DISTRUST_MAX_BYTES = 600
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ class RegistryEvidence:
     zxid: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """Holds what is kept of ZooKeeper. ``doorbell_version`` and ``doorbell_mzxid`` are the version and the
     mzxid of /doorbell, or -1 if it was never seen.
@@ -381,13 +381,13 @@ def _load(path: Path, cluster_id: str) -> Memory:
         if not isinstance(reason, str | None):
             raise TypeError("distrust is no text")
         return Memory(
-            int(known["zxid"]),
-            int(known.get("rings", -1)),
-            int(known.get("rung", -1)),
-            int(known.get("accepted") or 0),
-            str(known.get("accepted_id", "")),
-            reason,
-            bool(known.get("restored", False)),
+            zxid=int(known["zxid"]),
+            doorbell_version=int(known.get("rings", -1)),
+            doorbell_mzxid=int(known.get("rung", -1)),
+            last_accepted=int(known.get("accepted") or 0),
+            last_accepted_id=str(known.get("accepted_id", "")),
+            reason=reason,
+            restored=bool(known.get("restored", False)),
         )
     except FileNotFoundError:
         return Memory()

@@ -25,6 +25,7 @@ import yaml
 
 from supervisor.clients import processes
 from supervisor.clients.marked import find_marked, kill_marked
+from supervisor.clients.package_path import python_path
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.spawn import reap_finished, spawn_detached
 from supervisor.demo.ensemble import EmbeddedEnsemble, HeldPorts, find_class_path, find_java
@@ -46,7 +47,6 @@ JOB: Final = "clicks"
 ROWS_PER_BATCH: Final = 1000
 APPLICATION: Final = Path(__file__).with_name("application.py")
 
-_PACKAGE_PARENT = str(Path(__file__).resolve().parents[2])
 _NOT_FOR_THE_STACK = ("SPARK_", "PYSPARK_", "HADOOP_", "YARN_", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 """Variables of the user's environment with these prefixes are left out: they would make the stack's drivers
 join another Spark, or configure its supervisors."""
@@ -186,7 +186,7 @@ class Stack:
 
     def _environment(self) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_THE_STACK)}
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, (_PACKAGE_PARENT, env.get("PYTHONPATH", ""))))
+        env["PYTHONPATH"] = python_path(env)
         env |= {
             MARKER: str(self.directory),
             "SPARK_LOCAL_IP": "127.0.0.1",

@@ -197,7 +197,7 @@ class Story:
         )
         view.command(f"kill -9 {before.driver_pid}")
         world.pause(_ODD_MOMENT_S)
-        killed_s = world.now_s()
+        killed_at_s = world.now_s()
         world.kill_driver(self._uid, before.driver_pid)
         noticed = self._wait(
             Claim.RECOVERED,
@@ -207,7 +207,7 @@ class Story:
             LIMIT_S,
             _QUICK_POLL_S,
         )
-        view.event(f"noticed after {_ms(world.now_s() - killed_s)}: {noticed.state}, {noticed.reason}")
+        view.event(f"noticed after {_ms(world.now_s() - killed_at_s)}: {noticed.state}, {noticed.reason}")
         first = self._first_of_next(before.attempt, START_LIMIT_S)
         last = next(
             line for line in reversed(self._record(Claim.RECOVERED)) if line.attempt == before.attempt
@@ -217,7 +217,7 @@ class Story:
             raise NotSeen(
                 Claim.RECOVERED, f"process {left[0]} of the killed attempt still lives beside the new one"
             )
-        took = f"{first.boottime_s - killed_s:.1f} s after the kill, Spark's own start included"
+        took = f"{first.boottime_s - killed_at_s:.1f} s after the kill, Spark's own start included"
         if is_replay(last, first):
             goes_on = f"batch {first.batch_id} once more"
             why = (
@@ -243,9 +243,9 @@ class Story:
             "A cancel is a write to the registry. When the command returns it is durable, whoever leads."
         )
         view.command("spark-supervisor cancel clicks")
-        asked_s = world.now_s()
+        asked_at_s = world.now_s()
         printed = world.cancel()
-        acknowledged = _ms(world.now_s() - asked_s)
+        acknowledged = _ms(world.now_s() - asked_at_s)
         view.output(printed)
         view.event(f"acknowledged after {acknowledged}")
         self._wait(
@@ -255,7 +255,7 @@ class Story:
             "the driver is stopping",
             LIMIT_S,
         )
-        gone_s = world.now_s() - asked_s
+        gone_s = world.now_s() - asked_at_s
         row = self._wait(
             Claim.CANCELLED, "the state cancelled", self._row_cancelled, "the driver is gone", LIMIT_S
         )
@@ -307,7 +307,7 @@ class Story:
         """Kills ``leader`` and waits until another one leads. Returns that one."""
         world = self._world
         self._screen.command(f"kill -9 {world.pid_of(leader.supervisor)}")
-        killed_s = world.now_s()
+        killed_at_s = world.now_s()
         world.kill_supervisor(leader.supervisor)
         self._killed = leader.supervisor
 
@@ -316,7 +316,7 @@ class Story:
             return now if now is not None and now.supervisor != leader.supervisor else None
 
         new = self._wait(claim, "another leader", other, "nobody leads", LIMIT_S, _QUICK_POLL_S)
-        took = _ms(world.now_s() - killed_s)
+        took = _ms(world.now_s() - killed_at_s)
         if new.epoch <= leader.epoch:
             raise NotSeen(
                 claim, f"{new.supervisor} leads in epoch {new.epoch}, which is not above {leader.epoch}"

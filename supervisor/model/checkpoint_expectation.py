@@ -30,7 +30,7 @@ class SeenQuery(NamedTuple):
     batch_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointExpectation:
     """Says what a start has to find. ``place`` is made by ``place_of``. ``queries`` has one pair (a text, see
     ``queries_of``) for each query that committed batches there; beyond ``QUERIES_MAX`` the oldest is dropped.
@@ -71,12 +71,12 @@ def query_ids_at(remembered: CheckpointExpectation | None, place: str) -> frozen
     they are still known.
     """
     pairs = _by_place(None, remembered).get(place, ())
-    return frozenset(query.id for query in queries_of(CheckpointExpectation(place, pairs)))
+    return frozenset(query.id for query in queries_of(CheckpointExpectation(place=place, queries=pairs)))
 
 
 def pairs_of(seen: Iterable[SeenQuery]) -> tuple[str, ...]:
     """Returns ``seen`` in the form of ``CheckpointExpectation.queries``, for a record."""
-    return with_batches(CheckpointExpectation(""), seen).queries
+    return with_batches(CheckpointExpectation(place=""), seen).queries
 
 
 def with_batches(remembered: CheckpointExpectation, seen: Iterable[SeenQuery]) -> CheckpointExpectation:
@@ -119,9 +119,9 @@ def to_be_expected(
     before = _by_place(newest, older)
     known = next((each for each in (newest, older) if place in _told_by(each)), None)
     if known is None or known.place != place:
-        known = CheckpointExpectation(place, before.get(place, ()))
+        known = CheckpointExpectation(place=place, queries=before.get(place, ()))
     if acceptance and known.accepted != acceptance:
-        known = CheckpointExpectation(place, begins_with, acceptance)
+        known = CheckpointExpectation(place=place, queries=begins_with, accepted=acceptance)
     return _with_others(known, before)
 
 
@@ -138,7 +138,7 @@ def moved_to(
     above.
     """
     return _with_others(
-        with_batches(CheckpointExpectation(place_of(location)), seen), _by_place(newest, older)
+        with_batches(CheckpointExpectation(place=place_of(location)), seen), _by_place(newest, older)
     )
 
 

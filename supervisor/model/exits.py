@@ -18,10 +18,9 @@ from typing import Final, NamedTuple
 from supervisor.model import out_of_memory
 from supervisor.model.driver_memory import MIB
 from supervisor.model.out_of_memory import SPARK_EXIT_OOM, WORKER_DIED, Oom
-from supervisor.model.records import PERMANENT_CAUSES, Cause, clip
+from supervisor.model.records import PERMANENT_CAUSES, REASON_MAX_BYTES, Cause, clip
 from supervisor.model.secret import covered
 
-REASON_MAX_BYTES: Final = 400
 SHELL_SIGNAL_BASE: Final = 128
 """A shell, and a JVM whose Python child was killed, exit with 128 + the signal (measured: 137 after SIGKILL).
 """

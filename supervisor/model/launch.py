@@ -24,7 +24,7 @@ supervisor: it names the file with that verdict.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """Describes one attempt. ``argv``, ``env`` and ``cwd`` are the driver, which is executed without a shell.
     Times are in seconds.

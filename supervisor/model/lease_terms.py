@@ -23,6 +23,11 @@ SHIM_AHEAD_S = 2 * SECOND_KILLER_PERIOD_S
 exit.
 """
 
+DOUBT_S = 600.0
+"""For so long whoever is to write a tombstone, the shim or the guardian, reads /own again while that shows
+nothing believable; then the attempt ends without one, and the leader waits in full.
+"""
+
 LEASE_MIN_S = 5.0
 LEASE_MAX_S = 300.0
 STOP_GRACE_MAX_S = 3600.0

@@ -211,6 +211,13 @@ oldest go.
 """
 
 DETAIL_MAX_BYTES = 120
+"""The detail of a history entry is cut to this length."""
+
+REASON_MAX_BYTES = 400
+"""The reason in /own, and that of a pause, is cut to this length."""
+
+DISTRUST_MAX_BYTES = 600
+"""``distrust`` in the records of a leader and of a host is cut to this length."""
 
 
 def clip(text: str, max_bytes: int) -> str:

@@ -36,7 +36,7 @@ next one is too many.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
     """Holds the restart policy of a job. Durations are in seconds; ``jitter`` is a fraction of the delay (0 …
     1); if ``attempts`` is None, there is no limit.
@@ -57,7 +57,7 @@ class RestartPolicy:
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     """Holds the failures up to and including the latest exit, and what follows from them."""
 
@@ -92,13 +92,17 @@ def account(
         failures, charged, recent_s = 0, 0, ()
     recent_s = _aged(policy, recent_s, ran_s)
     if not failed:
-        return Account(failures, charged, recent_s, 0.0, exhausted=False)
+        return Account(failures=failures, charged=charged, recent_s=recent_s, delay_s=0.0, exhausted=False)
     failures += 1
     if counts:
         charged += 1
         recent_s = (*recent_s, 0.0)[-RECENT_KEPT - 1 :] if policy.strategy is Strategy.FAILURE_RATE else ()
     return Account(
-        failures, charged, recent_s, _delay_s(policy, failures, seed), _exhausted(policy, charged, recent_s)
+        failures=failures,
+        charged=charged,
+        recent_s=recent_s,
+        delay_s=_delay_s(policy, failures, seed),
+        exhausted=_exhausted(policy, charged, recent_s),
     )
 
 

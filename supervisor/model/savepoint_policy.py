@@ -10,7 +10,7 @@ from typing import Any
 from supervisor.model.bounds import Count, Seconds, SomeSeconds
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointPolicy:
     """Holds what the spec key ``savepoints`` asks for. One savepoint is made every ``every_s`` while the job
     runs; of these the newest ``keep`` stay, but none that is ``max_age_s`` older than the newest.

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from supervisor.clock import wall_iso
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound
-from supervisor.model.records import EpochRecord, Handover, LeaderHint, Pause, clip
+from supervisor.model.records import REASON_MAX_BYTES, EpochRecord, Handover, LeaderHint, Pause, clip
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Transaction
 from supervisor.records.ids import new_op_id
@@ -25,7 +25,6 @@ from supervisor.registry import operator_writes
 from supervisor.registry.resolve_outcome import ReplaceableSession, commit_resolved
 
 TRIES_MAX = 20
-REASON_MAX_BYTES = 400
 
 Answer = TypeVar("Answer")
 

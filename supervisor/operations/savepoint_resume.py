@@ -13,6 +13,7 @@ from supervisor.errors import Conflict
 from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.records import (
     DEAD,
+    DETAIL_MAX_BYTES,
     BlobRef,
     Desired,
     HistoryEntry,
@@ -25,8 +26,6 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found
 from supervisor.model.state import JobState, shown_state
 from supervisor.model.view import Row
-
-DETAIL_MAX_BYTES = 120
 
 
 @dataclass(frozen=True, slots=True)

@@ -394,7 +394,9 @@ def _begins_afresh(job: JobRef, own: Ownership) -> bool:
 
 def _account_after(own: Ownership) -> Account:
     """Returns the account as it stood, because an un-assigned attempt is no restart."""
-    return Account(own.failures, own.charged, own.recent_s, 0.0, exhausted=False)
+    return Account(
+        failures=own.failures, charged=own.charged, recent_s=own.recent_s, delay_s=0.0, exhausted=False
+    )
 
 
 def _leftover_to_clean(case: Case) -> Leftover:

@@ -285,11 +285,11 @@ class Explainer:
         """Returns what the plan says of the same records when the wait is over."""
         if wait_s is None:
             return None
-        later_s = self._now_s + wait_s + 0.001
+        later_at_s = self._now_s + wait_s + 0.001
         if row.lease is not None:
-            row = replace(row, lease=replace(row.lease, read_sent_at_s=later_s))
+            row = replace(row, lease=replace(row.lease, read_sent_at_s=later_at_s))
         decision = decide(
-            row, self._view.members, later_s, self._policy.claim_timeout_s, self._view.accepted_zxid
+            row, self._view.members, later_at_s, self._policy.claim_timeout_s, self._view.accepted_zxid
         )
         return decision.action or decision.candidate
 

@@ -15,13 +15,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from supervisor.model.records import Assignment, Cause, Lease, Ownership, OwnState, StopMode, clip, with_entry
+from supervisor.model.records import (
+    REASON_MAX_BYTES,
+    Assignment,
+    Cause,
+    Lease,
+    Ownership,
+    OwnState,
+    StopMode,
+    clip,
+    with_entry,
+)
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
-
-REASON_MAX_BYTES = 400
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ _SPEC_KEY = re.compile(r"specs/([^/]+)/([^/]+)/([1-9][0-9]*)-([0-9a-f]{64})\.jso
 _ARTIFACT_KEY = re.compile(r"artifacts/([^/]+)/([^/]+)/([0-9a-f]{64})/([^/]+)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMark:
     """Holds ``cluster.json``, which says whose store this is. ``root`` is the cluster's root in ZooKeeper."""
 

@@ -23,7 +23,6 @@ from supervisor.checkpoint.inspect import inspect, query_folders_of
 from supervisor.checkpoint.judge import judge
 from supervisor.checkpoint.layout import (
     COMMITS,
-    METADATA,
     OFFSETS,
     PARTS,
     Malformed,
@@ -34,6 +33,7 @@ from supervisor.clients.store.area import Area, Item
 from supervisor.clients.store.tree import Tree
 from supervisor.clients.threads import Pool
 from supervisor.errors import Conflict, Corrupt, NotFound
+from supervisor.model.query_metadata import METADATA
 from supervisor.savepoints.choice import belongs, is_needed
 from supervisor.savepoints.manifest import (
     DATA,
@@ -217,7 +217,9 @@ def take(source: Area) -> Taken:
     for query_folder, newest in committed.items():
         prefix = f"{query_folder}/" if query_folder else ""
         chosen = [item for item in _below(source, query_folder) if belongs(item.key[len(prefix) :], newest)]
-        queries.append(SavedQuery(query_folder, _query_id(source, f"{prefix}{METADATA}"), newest))
+        queries.append(
+            SavedQuery(path=query_folder, id=_query_id(source, f"{prefix}{METADATA}"), batch=newest)
+        )
         items += chosen
         needed |= {item.key for item in chosen if is_needed(item.key[len(prefix) :], newest)}
         # also if they had gone when listed

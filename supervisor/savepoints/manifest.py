@@ -69,7 +69,7 @@ class SavedObject(NamedTuple):
     tag: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SavedQuery:
     """Describes one query of a savepoint. ``batch`` is the last one whose effects are in it; what is restored
     goes on with the next."""
@@ -79,7 +79,7 @@ class SavedQuery:
     batch: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
     """Describes a savepoint that was begun. ``source`` is the location of the checkpoint, ``location`` that
     of the copies; ``access`` says where the S3 of the copies is. ``at`` is ISO 8601. ``every_s`` is the
@@ -98,7 +98,7 @@ class Begun:
     every_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """Describes a complete savepoint. ``objects`` and ``bytes`` count the copies. ``left_out`` counts the
     objects at the checkpoint that belong to no query."""
@@ -186,7 +186,8 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
             bytes=_count(body["bytes"]),
             left_out=_count(body.get("left_out", 0)),
             queries=tuple(
-                SavedQuery(_text(q["path"]), _text(q["id"]), _count(q["batch"])) for q in body["queries"]
+                SavedQuery(path=_text(q["path"]), id=_text(q["id"]), batch=_count(q["batch"]))
+                for q in body["queries"]
             ),
         )
     except (KeyError, TypeError, ValueError):

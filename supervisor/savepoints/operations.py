@@ -122,16 +122,16 @@ def create_savepoint(
             )
         home = home_of(settings, source, name, chosen)
         what = Begun(
-            chosen,
-            name,
-            uid,
-            attempt,
-            area.location,
-            home.location,
-            home.access,
-            now,
-            supervisor.__version__,
-            every_s,
+            id=chosen,
+            name=name,
+            uid=uid,
+            attempt=attempt,
+            source=area.location,
+            location=home.location,
+            access=home.access,
+            at=now,
+            software=supervisor.__version__,
+            every_s=every_s,
         )
         boundaries(area)  # nothing is begun where there is nothing to save
         shelf.begin(what)

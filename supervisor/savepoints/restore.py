@@ -15,11 +15,12 @@ import json
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from supervisor.checkpoint.layout import COMMITS, METADATA, OFFSETS, batch_of
+from supervisor.checkpoint.layout import COMMITS, OFFSETS, batch_of
 from supervisor.checkpoint.schema_paths import moved
 from supervisor.clients.store.area import PARTIAL, Area, Item
 from supervisor.errors import Conflict, Corrupt, NotFound
 from supervisor.model.location import digest, overlaps
+from supervisor.model.query_metadata import METADATA
 from supervisor.savepoints.create import (
     ReportProgress,
     differences,

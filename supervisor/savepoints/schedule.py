@@ -86,8 +86,8 @@ def surplus(there: Iterable[Scheduled], policy: SavepointPolicy, now_s: float) -
     newest_at_s = _rank(complete[-1])[0]
     over = {each.id for each in complete[: -max(1, policy.keep)]}
     if policy.max_age_s is not None:
-        limit_s = min(now_s, newest_at_s) - policy.max_age_s
-        over |= {each.id for each in complete[:-1] if _rank(each)[0] < limit_s}
+        limit_at_s = min(now_s, newest_at_s) - policy.max_age_s
+        over |= {each.id for each in complete[:-1] if _rank(each)[0] < limit_at_s}
     over |= {each.id for each in past if not each.complete and _rank(each)[0] < newest_at_s}
     return tuple(each.id for each in past if each.id in over)
 

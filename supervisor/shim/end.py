@@ -7,6 +7,7 @@ The functions here are handlers of ``machine.TABLE`` for the stage ``burying``, 
 from __future__ import annotations
 
 from supervisor.model.exits import SHELL_SIGNAL_BASE, ExitEvidence, classify
+from supervisor.model.lease_terms import DOUBT_S
 from supervisor.model.seen import Found
 from supervisor.registry import attempt_writes
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
@@ -16,7 +17,6 @@ from supervisor.shim.turn import RETRY_S, Turn
 
 SLOW_RETRY_S = 5.0
 SLOWEST_RETRY_S = 30.0
-DOUBT_S = 600.0
 
 
 # -- handlers ----------------------------------------------------------------------------------------------------------

@@ -36,17 +36,19 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
         case "begun":
             return replace(life, begun_at_s=life.begun_at_s or now_s)
         case "session":
-            return replace(life, begun_at_s=life.begun_at_s or now_s, session_s=life.session_s or now_s)
+            return replace(life, begun_at_s=life.begun_at_s or now_s, session_at_s=life.session_at_s or now_s)
         case "query" | "working":
             return _query_lives(life, now_s)
         case "idle":
             # It has caught up and waits for data: as good as a batch. A quiet source must not cost a healthy driver.
-            return replace(_query_lives(life, now_s), batch_s=life.batch_s or now_s)
+            return replace(_query_lives(life, now_s), batch_at_s=life.batch_at_s or now_s)
         case "progress":
             lives = _query_lives(life, now_s)
-            return replace(lives, batch_s=life.batch_s or now_s, progress=report.progress or life.progress)
+            return replace(
+                lives, batch_at_s=life.batch_at_s or now_s, progress=report.progress or life.progress
+            )
         case "looked":
-            probed = replace(life, looked_s=now_s)
+            probed = replace(life, looked_at_s=now_s)
             return (
                 after_report(probed, replace(report, event="progress"), now_s)
                 if _has_moved(life, report)
@@ -81,11 +83,11 @@ def phase_of(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> Phas
     neither is on its way to a session for as long as a start may take; from then on nothing judges its start
     any more, and it runs as a job without queries.
     """
-    if life.batch_s is not None or _is_left_alone(life, launch, exec_at_s, now_s):
+    if life.batch_at_s is not None or _is_left_alone(life, launch, exec_at_s, now_s):
         return Phase.RUNNING
     if life.query_at_s is not None:
         return Phase.QUERY
-    if life.session_s is not None:
+    if life.session_at_s is not None:
         return Phase.SESSION
     if life.begun_at_s is not None:
         return Phase.BEGUN
@@ -99,8 +101,10 @@ def _is_left_alone(life: Life, launch: Launch, exec_at_s: float, now_s: float) -
     if up_since_at_s is None:
         return False
     limit_s = launch.start_timeout_s if launch.reports or launch.checkpoint is not None else UNSEEN_S
-    first_s = min((at_s for at_s in (life.session_s, life.query_at_s) if at_s is not None), default=now_s)
-    return first_s - up_since_at_s >= limit_s
+    first_at_s = min(
+        (at_s for at_s in (life.session_at_s, life.query_at_s) if at_s is not None), default=now_s
+    )
+    return first_at_s - up_since_at_s >= limit_s
 
 
 def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple[Cause, str] | None:
@@ -112,12 +116,12 @@ def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple
             return Cause.NO_ACCESS, f"{waited} its checkpoint; the log of its host's supervisor says more"
         if life.begun_at_s is None and launch.reports:
             return Cause.START_TIMED_OUT, f"the application had not begun after {launch.start_timeout_s:g} s"
-        if life.batch_s is None and (life.session_s is not None or life.query_at_s is not None):
+        if life.batch_at_s is None and (life.session_at_s is not None or life.query_at_s is not None):
             return Cause.START_TIMED_OUT, f"no batch was committed within {launch.start_timeout_s:g} s"
-    if life.batch_s is None:
+    if life.batch_at_s is None:
         # on its way to the first batch a query plans, lists and loads for longer than ever after: a start
         return None
-    known_until_at_s = now_s if launch.reports else life.looked_s
+    known_until_at_s = now_s if launch.reports else life.looked_at_s
     why = (
         queries.silent(life, launch.stall_timeout_s, known_until_at_s)
         if known_until_at_s is not None

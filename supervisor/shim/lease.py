@@ -203,11 +203,11 @@ def start_times(turn: Turn) -> StartTimes | None:
     exec_at_s, begun_at_s, life = turn.state.exec_at_s, turn.state.launch.begun_s, turn.state.life
     if exec_at_s is None or not turn.state.executed:
         return None
-    ready_s = exec_at_s if life.session_s is None else life.session_s
+    ready_at_s = exec_at_s if life.session_at_s is None else life.session_at_s
     return StartTimes(
         spawn_s=round(exec_at_s - begun_at_s, 3) if begun_at_s else None,
-        session_s=None if life.session_s is None else round(life.session_s - exec_at_s, 3),
-        first_batch_s=None if life.batch_s is None else round(max(0.0, life.batch_s - ready_s), 3),
+        session_s=None if life.session_at_s is None else round(life.session_at_s - exec_at_s, 3),
+        first_batch_s=None if life.batch_at_s is None else round(max(0.0, life.batch_at_s - ready_at_s), 3),
     )
 
 

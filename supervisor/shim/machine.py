@@ -147,14 +147,14 @@ def next_wake_at_s(state: ShimState) -> float:
 
 
 def notice_clock_jump(turn: Turn) -> None:
-    before_at_s, offset_s = turn.state.clock_offset_s, turn.wall_s - turn.now_s
+    before_s, offset_s = turn.state.clock_offset_s, turn.wall_s - turn.now_s
     turn.set(clock_offset_s=offset_s)
-    if before_at_s is not None and abs(offset_s - before_at_s) > CLOCK_JUMP_S:
+    if before_s is not None and abs(offset_s - before_s) > CLOCK_JUMP_S:
         turn.set(blind=True, read_at_s=turn.now_s)
         turn.do(
             WriteLog(
                 "shim_clocks_jumped",
-                f"by {offset_s - before_at_s:+.1f} s: /own is read before anything else",
+                f"by {offset_s - before_s:+.1f} s: /own is read before anything else",
             )
         )
 

@@ -37,7 +37,7 @@ class Stage(StrEnum):
 class Now(NamedTuple):
     """Holds the readings of both clocks, taken together just before the event is handled."""
 
-    boot_s: float
+    boottime_s: float
     wall_s: float
 
 
@@ -359,17 +359,17 @@ class Life:
     """Holds the signs of life of the application, for ``health``. ``last_at_s`` is the time of the newest
     event of a query; idle events count.
 
-    ``looked_s`` is the instant at which the commit log of a driver that does not report (a JVM application)
+    ``looked_at_s`` is the instant at which the commit log of a driver that does not report (a JVM application)
     was last read without a new sign of life.
     """
 
     waits: bool = False  # at its gate
     begun_at_s: float | None = None
-    session_s: float | None = None
+    session_at_s: float | None = None
     query_at_s: float | None = None
-    batch_s: float | None = None
+    batch_at_s: float | None = None
     last_at_s: float | None = None
-    looked_s: float | None = None
+    looked_at_s: float | None = None
     progress: Progress | None = None
     error: str = ""
     queries: tuple[QueryLife, ...] = ()

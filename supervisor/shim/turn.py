@@ -24,7 +24,7 @@ class Turn:
 
     def __init__(self, state: ShimState, now: Now) -> None:
         self.state = state
-        self.now_s = now.boot_s
+        self.now_s = now.boottime_s
         self.wall_s = now.wall_s
         self.effects: list[Effect] = []
         self.answered = ""

@@ -81,9 +81,9 @@ def watch(shim: int, tree: Containment, deadline: DeadlineFile, log: ShimLog, di
     if not killer.shim_dead:
         log.log_event("twin_acts", "error", why="the deadline is near and the shim has not acted")
     while killer.act is not Act.OVER:
-        before_at_s = killer.took_s
+        before_s = killer.took_s
         killer = step(killer, strike(killer.act, shim, tree, KILL_TIME_S), boottime_s())
-        if killer.took_s - before_at_s > KILL_TIME_S:
+        if killer.took_s - before_s > KILL_TIME_S:
             log.log_event("twin_kill_slow", "error", tree=killer.tree.value, killed_s=round(killer.took_s, 3))
     if killer.deadline_at_s is not None:  # else the shim had seen to it, and only ended
         log.log_event("twin_killed", "warning", tree=killer.tree.value, killed_s=round(killer.took_s, 3))

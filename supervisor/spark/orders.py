@@ -240,12 +240,12 @@ class Closing:
     def _held(self, probe: Callable[[], str | None]) -> str | None:
         """Returns what ``probe`` finds while this thread holds the engine's lock, or None. It gives up after
         ``HOLD_S``, the wait for the lock included."""
-        lock, until = self._engine[1], time.monotonic() + HOLD_S
+        lock, until_at_s = self._engine[1], time.monotonic() + HOLD_S
         if not lock.tryLock(LOCK_WAIT_S, jvm().java.util.concurrent.TimeUnit.SECONDS):
             return None
         try:
             found = probe()
-            while found == "" and time.monotonic() < until:
+            while found == "" and time.monotonic() < until_at_s:
                 time.sleep(HELD_PAUSE_S)
                 found = probe()
             return found or None

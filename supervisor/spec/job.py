@@ -251,7 +251,9 @@ class JobSpec(Section):
         return (
             None
             if configured.every_s is None
-            else SavepointPolicy(configured.every_s, configured.keep, configured.max_age_s)
+            else SavepointPolicy(
+                every_s=configured.every_s, keep=configured.keep, max_age_s=configured.max_age_s
+            )
         )
 
     def application_args(self) -> tuple[str, ...]:

@@ -807,7 +807,15 @@ class MemoryWorld:
 def _terms(
     attempts: int | None = None, unbounded: bool = True, then: OnExhausted = OnExhausted.FAIL
 ) -> SchedulingSpec:
-    policy = RestartPolicy(Strategy.EXPONENTIAL, 1.0, 2.0, 0.0, 60.0, attempts, then)
+    policy = RestartPolicy(
+        strategy=Strategy.EXPONENTIAL,
+        initial_s=1.0,
+        max_s=2.0,
+        jitter=0.0,
+        reset_after_s=60.0,
+        attempts=attempts,
+        on_exhausted=then,
+    )
     return SchedulingSpec(
         memory=100,
         priority=0,

@@ -242,7 +242,7 @@ FENCES = (
     text(
         "clock-jump-is-not-noticed",
         "§7.7: a jump of REALTIME - BOOTTIME means: reread /own/J before anything else",
-        (machine.notice_clock_jump, "abs(offset_s - before_at_s) > CLOCK_JUMP_S", "False"),
+        (machine.notice_clock_jump, "abs(offset_s - before_s) > CLOCK_JUMP_S", "False"),
     ),
     text(
         "new-session-does-not-read-first",

@@ -466,7 +466,7 @@ SESSION = (
         SENT,
         (
             SessionLink.granted,
-            "self.last_success_at_s, self.heard_at_s = asked_s, boottime_s()",
+            "self.last_success_at_s, self.heard_at_s = asked_at_s, boottime_s()",
             "self.last_success_at_s = self.heard_at_s = boottime_s()",
         ),
     ),

@@ -88,7 +88,9 @@ TERMS = SchedulingSpec(
     stop_grace_s=GRACE_S,
     start_timeout_s=NEVER_S,
     checkpoint=None,
-    restart=RestartPolicy(Strategy.FIXED, 1.0, 1.0, 0.0, 60.0, None),
+    restart=RestartPolicy(
+        strategy=Strategy.FIXED, initial_s=1.0, max_s=1.0, jitter=0.0, reset_after_s=60.0, attempts=None
+    ),
 )
 NO_KILLER = SecondKiller()
 

@@ -91,25 +91,29 @@ def launch_of(
     )
     terms = terms_of(name)
     # told with the claim
-    written = CheckpointExpectation(place_of(location_of(uid)), ("q 1",)) if terms.delete_checkpoint else None
+    written = (
+        CheckpointExpectation(place=place_of(location_of(uid)), queries=("q 1",))
+        if terms.delete_checkpoint
+        else None
+    )
     return Launch(
-        "c",
-        "",
-        LAYOUT.root,
-        SESSION_S,
-        supervisor,
-        f"host of {supervisor}",
-        entry,
-        LEASE_S,
-        terms.stop_grace_s,
-        NEVER_S,
-        NEVER_S,
-        terms.unbounded,
-        False,
-        (),
-        EMPTY_DICT,
-        "/",
-        "",
+        cluster="c",
+        hosts="",
+        root=LAYOUT.root,
+        session_timeout_s=SESSION_S,
+        supervisor=supervisor,
+        host=f"host of {supervisor}",
+        assignment=entry,
+        lease_s=LEASE_S,
+        stop_grace_s=terms.stop_grace_s,
+        start_timeout_s=NEVER_S,
+        stall_timeout_s=NEVER_S,
+        unbounded=terms.unbounded,
+        reports=False,
+        argv=(),
+        env=EMPTY_DICT,
+        cwd="/",
+        log_path="",
         cgroup="/cgroup",
         remembered=written,
         extra=EMPTY_DICT,

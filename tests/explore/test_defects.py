@@ -67,7 +67,7 @@ ENTRY = Assignment(
 MINE, ENDED = AttemptIdentity("j", "u1", 2, "c"), Exit(Cause.USER_ERROR, "why")
 LEFTOVER = replace(leftover(), claim=(LAYOUT.checkpoint("h"), Found(CLAIM, 2)))
 TAKEN = ClaimedLocation(LAYOUT.checkpoint("h"), "s3://b/j", Found(CLAIM, 2), 9)
-MOVE = Move(CheckpointExpectation("p"), SEEN, (LAYOUT.checkpoint("g"), Found(CLAIM, 5)))
+MOVE = Move(CheckpointExpectation(place="p"), SEEN, (LAYOUT.checkpoint("g"), Found(CLAIM, 5)))
 FAILED: Found[Result] = Found(replace(leftover().result.record, outcome=Outcome.FAILED), 4)
 DOOMED = Found(pending_deletions.pending_deletion(CLAIM, FAILED.record, "now"), 2)
 ACCEPTED, WISH = (

@@ -16,7 +16,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from supervisor.clients import run_dir, spawn
+from supervisor.clients import package_path, run_dir
 from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed.attempts import Attempt, Attempts, pss_kb
@@ -106,15 +106,15 @@ class Copy:
             shutil.copy2(library, directory / "system" / library.name)
 
     def start(self, attempts: Attempts) -> Attempt:
-        kept = sys.executable, spawn._PACKAGE_PARENT, os.environ.get("LD_LIBRARY_PATH")
+        kept = sys.executable, package_path.PACKAGE_PARENT, os.environ.get("LD_LIBRARY_PATH")
         os.environ["LD_LIBRARY_PATH"] = f"{self.directory}/system:{self.directory}/lib"
-        sys.executable, spawn._PACKAGE_PARENT = str(self.python), str(self.directory / "packages")
+        sys.executable, package_path.PACKAGE_PARENT = str(self.python), str(self.directory / "packages")
         try:
             attempt = attempts.assign(knobs={"beat_s": 1.0}, lease_s=6.0, start=False)
             attempt.launch.env["PYSPARK_PYTHON"] = kept[0]
             attempts.start(attempt)
         finally:
-            sys.executable, spawn._PACKAGE_PARENT = kept[:2]
+            sys.executable, package_path.PACKAGE_PARENT = kept[:2]
             if kept[2] is None:
                 del os.environ["LD_LIBRARY_PATH"]
             else:

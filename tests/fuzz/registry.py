@@ -89,7 +89,7 @@ class Odd:
         bench, layout = self.bench, self.layout
         often = terms(
             "s3://bkt/odd",
-            savepoints=SavepointPolicy(3600.0, 2),
+            savepoints=SavepointPolicy(every_s=3600.0, keep=2),
             delete_checkpoint=True,
             driver_memory=1 << 30,
             restart=RestartPolicy(jitter=0.0, memory_step=1.5, memory_max=8 << 30),
@@ -127,7 +127,7 @@ class Odd:
         bench.commands().submit(replace(submission("odd"), terms=often))
         bench.submit("good", checkpoint="s3://bkt/good")
         bench.commands().submit(replace(submission("calm"), terms=replace(often, checkpoint=CALM)))
-        bench.run("calm", remembered=CheckpointExpectation("p" * 16, ("q 5",)))
+        bench.run("calm", remembered=CheckpointExpectation(place="p" * 16, queries=("q 5",)))
         self.spent = bench.submit("spent", checkpoint="s3://bkt/spent").uid
         bench.run("spent")
         bench.commands().cancel("spent")
@@ -153,7 +153,7 @@ class Odd:
             self.changed.append(f"{path}: {data.decode(errors='replace')[:700]}")
 
     def _odd_state(self, state: str) -> None:
-        bench, known = self.bench, CheckpointExpectation("p" * 16, ("q 5",))
+        bench, known = self.bench, CheckpointExpectation(place="p" * 16, queries=("q 5",))
         if state == "claimed":
             bench.run("odd", remembered=known)
         elif state == "assigned":

@@ -50,7 +50,9 @@ def run(seed: int) -> list[Broken]:
         launch = replace(
             LAUNCH,
             env={CHECKPOINT: "s3a://b/c"},
-            remembered=CheckpointExpectation("p" * 16, ("q 5",), "", ("p q 1",)),
+            remembered=CheckpointExpectation(
+                place="p" * 16, queries=("q 5",), accepted="", elsewhere=("p q 1",)
+            ),
         )
         data = encode(launch, 1 << 20)
         if rng.random() < 0.5:

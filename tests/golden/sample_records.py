@@ -81,10 +81,10 @@ EARLIER = (
 """A submit, and a failure with exit code 7, as ``model.history`` packed them once."""
 
 REMEMBERED = CheckpointExpectation(
-    "0123456789abcdef",
-    ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 41",),
-    "op0",
-    ("fedcba9876543210 ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 7",),
+    place="0123456789abcdef",
+    queries=("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 41",),
+    accepted="op0",
+    elsewhere=("fedcba9876543210 ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 7",),
 )
 
 SAMPLES: tuple[Any, ...] = (

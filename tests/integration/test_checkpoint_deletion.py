@@ -124,7 +124,7 @@ class World:
     def run(self) -> str:
         """Submitted, and its driver runs."""
         uid = self.bench.commands().submit(self.submission()).uid
-        self.bench.run("a", remembered=CheckpointExpectation(place_of(self.place), ("q 7",)))
+        self.bench.run("a", remembered=CheckpointExpectation(place=place_of(self.place), queries=("q 7",)))
         return uid
 
     def cancel(self) -> str:
@@ -438,7 +438,7 @@ def test_savepoints_and_neighbours_are_never_touched(world: World) -> None:
 def test_the_next_submission_there_does_not_miss_what_was_deleted(world: World) -> None:
     world.run()
     own = world.bench.own("a")
-    remembered = CheckpointExpectation(place_of(world.place), ("q 7",))
+    remembered = CheckpointExpectation(place=place_of(world.place), queries=("q 7",))
     world.bench.put(world.bench.layout.own("a"), replace(own, remembered=remembered))
     world.bench.commands().cancel("a")
     world.bench.put(world.bench.layout.own("a"), replace(world.bench.own("a"), state=OwnState.EXITED))
@@ -566,7 +566,7 @@ def test_what_an_earlier_submission_of_the_name_wrote_proves_nothing_for_one_tha
 ) -> None:
     kept = world.submission()
     world.bench.commands().submit(replace(kept, terms=replace(kept.terms, delete_checkpoint=False)))
-    world.bench.run("a", remembered=CheckpointExpectation(place_of(world.place), ("q 7",)))
+    world.bench.run("a", remembered=CheckpointExpectation(place=place_of(world.place), queries=("q 7",)))
     world.bench.commands().cancel("a")
     world.bury()
     leader = Leader(world)

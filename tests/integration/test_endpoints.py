@@ -93,7 +93,7 @@ def spec_of(conf: dict[str, str]) -> JobSpec:
 
 
 def preflight(given: Settings, conf: dict[str, str]) -> None:
-    known = KnownCheckpoint(PLACE, CheckpointExpectation(place_of(PLACE), ("q 7",)))
+    known = KnownCheckpoint(PLACE, CheckpointExpectation(place=place_of(PLACE), queries=("q 7",)))
     assignment = Assignment(
         name="a",
         uid="uid-a",
@@ -127,15 +127,15 @@ def recorded(given: Settings, conf: dict[str, str]) -> None:
     """The record of a savepoint in the store names the endpoint."""
     endpoint = next(value for key, value in conf.items() if key.endswith("endpoint"))
     begun = Begun(
-        "one",
-        "a",
-        "uid-a",
-        1,
-        "s3://streams/a",
-        "s3://streams/saved",
-        S3Access(endpoint, "us-east-1"),
-        "now",
-        "1",
+        id="one",
+        name="a",
+        uid="uid-a",
+        attempt=1,
+        source="s3://streams/a",
+        location="s3://streams/saved",
+        access=S3Access(endpoint, "us-east-1"),
+        at="now",
+        software="1",
     )
     list(shelf_of(given).area_of(begun).items())
 

@@ -31,7 +31,7 @@ from tests.unit.checkpoint.golden import unpack
 from tests.unit.checkpoint.savepoints import files
 
 UID = new_uid("clicks")
-POLICY = SavepointPolicy(3600.0, 2)
+POLICY = SavepointPolicy(every_s=3600.0, keep=2)
 YES = lambda: True  # noqa: E731
 
 

@@ -26,14 +26,12 @@ from supervisor.clock import boottime_s
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.deletable import holds_savepoints
 from supervisor.model.location import normalise
+from supervisor.model.query_metadata import METADATA, METADATA_MAX_BYTES
 from supervisor.spec.s3a import S3Access
 
 BATCH_MAX: Final = 1_000
 BATCH_DEADLINE_S: Final = 30.0
 FOLDERS_DEEP_MAX: Final = 64
-METADATA: Final = "metadata"
-"""This is Spark's file with the id that a query keeps for life, beside its ``offsets`` and ``commits``."""
-METADATA_MAX_BYTES: Final = 64 * 1024
 KEPT_LATE_S: Final = 3_600.0
 """This is the ``late_s`` of a directory that could be emptied but not removed: a process that was stopped for
 longer is taken for dead."""

@@ -33,6 +33,7 @@ from supervisor.errors import (
 from supervisor.model.checkpoint_expectation import to_be_expected
 from supervisor.model.history import opened
 from supervisor.model.records import (
+    DISTRUST_MAX_BYTES,
     PERMANENT_CAUSES,
     Assignment,
     Cause,
@@ -55,7 +56,6 @@ from supervisor.registry.attempt_writes import Exit, refuse
 log = structlog.get_logger(__name__)
 
 PERIOD_S = 2.0
-DISTRUST_MAX_BYTES = 600
 DELAYS_PUBLISHED = 6
 DELAY_MAX_BYTES = 240
 """The number and the length of the delays are such that the record has room for them, whatever they

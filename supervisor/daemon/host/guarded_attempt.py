@@ -44,7 +44,7 @@ from supervisor.clients.run_dir import ShimRecord
 from supervisor.model import second_killer
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
-from supervisor.model.lease_terms import KILL_TIME_S
+from supervisor.model.lease_terms import DOUBT_S, KILL_TIME_S
 from supervisor.model.records import Cause, Ownership, OwnState
 from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, ShimStruck, TreeStruck
 from supervisor.model.seen import Found, Seen
@@ -59,7 +59,6 @@ CLAIM_UNDER_WAY_S = 20.0
 """A claim that a dead shim has sent may still commit for this long: the longest session time-out in use, and
 a margin."""
 
-DOUBT_S = 600.0
 _RETRY_S = 1.0
 _KILLED_S = 0.001
 

@@ -82,14 +82,14 @@ class TrustCheck(NamedTuple):
     ``known`` is what the registry knows of the job's checkpoint.
     """
 
-    looked_s: float
+    looked_at_s: float
     again: Callable[[], float | None]
     known: KnownCheckpoint = KnownCheckpoint()
 
     def lately(self) -> float | None:
         """Returns the BOOTTIME before the newest trust check, which is made anew when it is too old, or None
         if there is no trust. Raises Unreachable."""
-        return self.looked_s if boottime_s() - self.looked_s < TRUST_CHECK_LASTS_S else self.again()
+        return self.looked_at_s if boottime_s() - self.looked_at_s < TRUST_CHECK_LASTS_S else self.again()
 
 
 class HostedAttempts:
@@ -200,11 +200,11 @@ class Launcher:
             held = self._barrier.may_hold(prepared, check)
             if not held:
                 self._barrier.wait_for_answer(given, check)
-            looked_s = trust_check.lately()  # files may have taken long to come
-            if looked_s is None:
+            looked_at_s = trust_check.lately()  # files may have taken long to come
+            if looked_at_s is None:
                 return
             launch = replace(
-                prepared, begun_s=begun_at_s, looked_s=looked_s, remembered=trust_check.known.remembered
+                prepared, begun_s=begun_at_s, looked_s=looked_at_s, remembered=trust_check.known.remembered
             )
             shim = self._started(key, launch) if not held else self._started_held(key, launch, check)
         if shim is None:

@@ -203,14 +203,14 @@ class ScheduledSavepoints:
 
     def _see_to(self, job: WantedSavepoint) -> None:
         shelf, every_s = self._means.shelf, job.policy.every_s
-        began, now_s = self._clock(), shelf.now_s()
+        begun_at_s, now_s = self._clock(), shelf.now_s()
         slot_at_s = slot_of(job.name, every_s, now_s)
         savepoint = to_make(shelf, job, slot_at_s)
         if savepoint is not None:
             entries = list(shelf.entries(job.name))
             newest = newest_of(scheduled(entries, job.source), now_s, every_s)
             if newest is not None:
-                self._note(job, at_s=began - (now_s - (began_at_s(newest.id) or 0)))
+                self._note(job, at_s=begun_at_s - (now_s - (began_at_s(newest.id) or 0)))
             made = self._means.create(job, savepoint, max(TIMEOUT_MIN_S, every_s), self._go_on)
             self._metrics.count_savepoint(job.name, "done")
             log.info(
@@ -222,13 +222,13 @@ class ScheduledSavepoints:
                 batches=list(made.batches),
                 objects=made.objects,
                 bytes=made.bytes,
-                s=round(self._clock() - began, 1),
+                s=round(self._clock() - begun_at_s, 1),
             )
             self._remove_surplus(job, now_s)
         self._note(
             job,
-            at_s=began - (now_s - slot_at_s),
-            check_at_s=began + (slot_at_s + every_s - now_s),
+            at_s=begun_at_s - (now_s - slot_at_s),
+            check_at_s=begun_at_s + (slot_at_s + every_s - now_s),
             failures=0,
         )
 

@@ -170,4 +170,4 @@ class World:
                 ),
             )
         )
-        self.store.objects[CLUSTER_KEY] = encode(ClusterMark("sim-cluster", "sim", ROOT)), 0.0
+        self.store.objects[CLUSTER_KEY] = encode(ClusterMark(id="sim-cluster", name="sim", root=ROOT)), 0.0

@@ -101,7 +101,15 @@ class Target:
 
 def begun(source: Path, location: Path, savepoint: str = "one", name: str = "clicks") -> Begun:
     return Begun(
-        savepoint, name, f"{name}-u1", 3, f"file://{source}", f"file://{location}", S3Access(), AT, "0.1.0"
+        id=savepoint,
+        name=name,
+        uid=f"{name}-u1",
+        attempt=3,
+        source=f"file://{source}",
+        location=f"file://{location}",
+        access=S3Access(),
+        at=AT,
+        software="0.1.0",
     )
 
 

@@ -175,17 +175,22 @@ def test_no_answer_is_neither_good_nor_bad(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_batches_never_go_back() -> None:
-    told = with_batches(CheckpointExpectation("p"), [SeenQuery("a", 3), SeenQuery("b", 0)])
+    told = with_batches(CheckpointExpectation(place="p"), [SeenQuery("a", 3), SeenQuery("b", 0)])
     assert queries_of(told) == (SeenQuery("a", 3), SeenQuery("b", 0))
     assert queries_of(with_batches(told, [SeenQuery("a", 2)])) == (SeenQuery("b", 0), SeenQuery("a", 3))
     many = with_batches(told, [SeenQuery(str(n), n) for n in range(20)])
     assert len(many.queries) == 8
-    assert queries_of(CheckpointExpectation("p", ("", "no number", "x 1 y", "ok 7"))) == (SeenQuery("ok", 7),)
+    assert queries_of(CheckpointExpectation(place="p", queries=("", "no number", "x 1 y", "ok 7"))) == (
+        SeenQuery("ok", 7),
+    )
 
 
 def test_the_lease_counts_before_the_ownership_and_another_place_for_nothing() -> None:
     here = place_of("s3a://bucket/ck")
-    lease, own = CheckpointExpectation(here, ("q 9",)), CheckpointExpectation(here, ("q 5",))
+    lease, own = (
+        CheckpointExpectation(place=here, queries=("q 9",)),
+        CheckpointExpectation(place=here, queries=("q 5",)),
+    )
     assert to_be_expected("s3://bucket/ck/", "", lease, own) == lease
     assert to_be_expected("s3://bucket/ck", "", None, own) == own
     other = to_be_expected("s3://bucket/other", "", lease, own)
@@ -196,9 +201,9 @@ def test_the_lease_counts_before_the_ownership_and_another_place_for_nothing() -
 
 def test_an_acceptance_is_taken_once() -> None:
     here = place_of("/data/ck")
-    before = CheckpointExpectation(here, ("q 9",))
+    before = CheckpointExpectation(place=here, queries=("q 9",))
     first = to_be_expected("/data/ck", "nonce", before, None)
-    assert first == CheckpointExpectation(here, (), "nonce")
+    assert first == CheckpointExpectation(place=here, queries=(), accepted="nonce")
     assert first is not None
     later = with_batches(first, [SeenQuery("new", 1)])
     assert to_be_expected("/data/ck", "nonce", later, before) == later

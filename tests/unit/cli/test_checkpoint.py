@@ -131,7 +131,9 @@ def test_verify_of_a_job_compares_with_what_the_registry_remembers(
     known = "0ad6ac04-e858-432d-8218-addf97e927d3"
     for words, code in (((f"{known} 2",), None), ((f"{known} 9",), "truncated"), (("another 1",), "foreign")):
         terminal.bench.set_own(
-            "clicks", OwnState.VACANT, remembered=CheckpointExpectation(place_of(str(checkpoint)), words)
+            "clicks",
+            OwnState.VACANT,
+            remembered=CheckpointExpectation(place=place_of(str(checkpoint)), queries=words),
         )
         ran = terminal.run("checkpoint", "verify", "clicks", "-o", "json")
         assert [each["code"] for each in ran.json["findings"]] == ([code] if code else [])

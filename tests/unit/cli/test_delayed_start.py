@@ -72,7 +72,7 @@ def looking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Looking]:
 def assigned(terminal: Terminal) -> str:
     """``a`` has committed batches in its checkpoint before, and attempt 2 of it is for this host."""
     bench, uid = terminal.bench, terminal.submit("a")
-    remembered = CheckpointExpectation(place_of("s3://bucket/a"), ("q1 7",))
+    remembered = CheckpointExpectation(place=place_of("s3://bucket/a"), queries=("q1 7",))
     bench.run("a", remembered=remembered)
     bench.set_own("a", OwnState.ASSIGNED, attempt=2, job_version=bench.ref("a").version)
     node, ref = bench.zoo.client().read(bench.layout.own("a")), bench.ref("a")

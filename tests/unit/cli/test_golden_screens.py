@@ -91,7 +91,10 @@ def failing(terminal: Terminal) -> None:
             name, cause, at=EARLIER, failures=8 if name == "backs-off" else 0, permanent=name == "small"
         )
         bench.put(bench.layout.own(name), replace(bench.own(name), reason=reason))
-    for name, policy in (("over", RestartPolicy(Strategy.NONE)), ("tired", RestartPolicy(attempts=0))):
+    for name, policy in (
+        ("over", RestartPolicy(strategy=Strategy.NONE)),
+        ("tired", RestartPolicy(attempts=0)),
+    ):
         ref = bench.ref(name)
         bench.put(
             bench.layout.job(name), replace(ref.record, terms=replace(ref.record.terms, restart=policy))

@@ -44,21 +44,23 @@ def test_a_job_that_goes_back_to_an_earlier_checkpoint_is_looked_after_there() -
 
 
 def test_of_two_that_know_a_place_the_newest_is_right() -> None:
-    stale = CheckpointExpectation(place_of(P1), ("q 5",))
-    newest = CheckpointExpectation(place_of(P2), ("r 1",), elsewhere=(f"{place_of(P1)} q 9",))
+    stale = CheckpointExpectation(place=place_of(P1), queries=("q 5",))
+    newest = CheckpointExpectation(place=place_of(P2), queries=("r 1",), elsewhere=(f"{place_of(P1)} q 9",))
     assert queries_of(to_be_expected(P1, "", newest, stale)) == (SeenQuery("q", 9),)
 
 
 def test_an_accepted_fresh_start_holds_at_an_earlier_checkpoint_too() -> None:
-    newest = CheckpointExpectation(place_of(P2), ("r 1",), elsewhere=(f"{place_of(P1)} q 9",))
+    newest = CheckpointExpectation(place=place_of(P2), queries=("r 1",), elsewhere=(f"{place_of(P1)} q 9",))
     found = to_be_expected(P1, "op", newest, None)
-    assert found == CheckpointExpectation(place_of(P1), (), "op", (f"{place_of(P2)} r 1",))
+    assert found == CheckpointExpectation(
+        place=place_of(P1), queries=(), accepted="op", elsewhere=(f"{place_of(P2)} r 1",)
+    )
 
 
 def test_what_a_restored_savepoint_holds_is_expected_from_the_first_start_on() -> None:
-    before = CheckpointExpectation(place_of(P1), ("q 40",))
+    before = CheckpointExpectation(place=place_of(P1), queries=("q 40",))
     found = to_be_expected(P1, "op", before, None, ("q 12",))
-    assert found == CheckpointExpectation(place_of(P1), ("q 12",), "op")
+    assert found == CheckpointExpectation(place=place_of(P1), queries=("q 12",), accepted="op")
     later = with_batches(found, [SeenQuery("q", 13)])
     assert to_be_expected(P1, "op", later, before, ("q 12",)) == later, "taken once"
     assert queries_of(to_be_expected(P1, "later", later, before)) == (), (
@@ -68,11 +70,17 @@ def test_what_a_restored_savepoint_holds_is_expected_from_the_first_start_on() -
 
 def test_a_copy_of_a_savepoint_is_expected_as_it_was_copied_and_all_else_is_kept() -> None:
     lease = CheckpointExpectation(
-        place_of(P1), ("q 40",), "op", (f"{place_of(P3)} x 2", f"{place_of(P2)} q 99")
+        place=place_of(P1),
+        queries=("q 40",),
+        accepted="op",
+        elsewhere=(f"{place_of(P3)} x 2", f"{place_of(P2)} q 99"),
     )
     moved = moved_to(P2, [SeenQuery("q", 12)], lease, None)
     assert moved == CheckpointExpectation(
-        place_of(P2), ("q 12",), "", (f"{place_of(P3)} x 2", f"{place_of(P1)} q 40")
+        place=place_of(P2),
+        queries=("q 12",),
+        accepted="",
+        elsewhere=(f"{place_of(P3)} x 2", f"{place_of(P1)} q 40"),
     )
     assert to_be_expected(P2, "", None, moved) == moved
     assert queries_of(to_be_expected(P1, "", None, moved)) == (SeenQuery("q", 40),)

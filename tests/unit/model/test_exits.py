@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.model.exits import REASON_MAX_BYTES, ExitEvidence, classify, how
+from supervisor.model.exits import ExitEvidence, classify, how
 from supervisor.model.out_of_memory import Oom
-from supervisor.model.records import Cause
+from supervisor.model.records import REASON_MAX_BYTES, Cause
 
 TRACEBACK = """\
 26/11/21 01:32:24 WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address

@@ -11,18 +11,20 @@ from hypothesis import strategies as st
 from supervisor.model.restart import RECENT_KEPT, Account, OnExhausted, RestartPolicy, Strategy, account
 
 EXACT = RestartPolicy(jitter=0.0)
-RATE = RestartPolicy(Strategy.FAILURE_RATE, initial_s=10.0, jitter=0.0, reset_after_s=600.0, attempts=2)
-NEW = Account(0, 0, (), 0.0, False)
+RATE = RestartPolicy(
+    strategy=Strategy.FAILURE_RATE, initial_s=10.0, jitter=0.0, reset_after_s=600.0, attempts=2
+)
+NEW = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False)
 
 policies = st.builds(
     RestartPolicy,
-    st.sampled_from(Strategy),
-    st.floats(0.1, 100),
-    st.floats(100, 1000),
-    st.floats(0, 1),
-    st.floats(1, 10_000),
-    st.none() | st.integers(0, RECENT_KEPT),
-    st.sampled_from(OnExhausted),
+    strategy=st.sampled_from(Strategy),
+    initial_s=st.floats(0.1, 100),
+    max_s=st.floats(100, 1000),
+    jitter=st.floats(0, 1),
+    reset_after_s=st.floats(1, 10_000),
+    attempts=st.none() | st.integers(0, RECENT_KEPT),
+    on_exhausted=st.sampled_from(OnExhausted),
 )
 exits = st.lists(st.tuples(st.floats(0, 20_000), st.booleans()), max_size=100)
 
@@ -96,7 +98,7 @@ def test_a_planned_exit_is_no_failure_and_no_reset() -> None:
             RATE, failures=5, charged=4, recent_s=(1.0,), ran_s=ran_s, failed=False, counts=True, seed="x"
         )
 
-    assert planned(20.0) == Account(5, 4, (31.0,), 0.0, exhausted=False)
+    assert planned(20.0) == Account(failures=5, charged=4, recent_s=(31.0,), delay_s=0.0, exhausted=False)
     assert planned(RATE.reset_after_s) == NEW
 
 

@@ -63,12 +63,12 @@ def slots(count: int, every: int = 3600, newest: int = NOW) -> list[int]:
 @pytest.mark.parametrize("keep", [1, 2, 8])
 def test_the_newest_so_many_stay(keep: int) -> None:
     there = slots(10)
-    assert surplus(made(*there), SavepointPolicy(HOUR, keep), NOW) == ids(*there[: 10 - keep])
-    assert surplus(made(*there[:keep]), SavepointPolicy(HOUR, keep), NOW) == ()
+    assert surplus(made(*there), SavepointPolicy(every_s=HOUR, keep=keep), NOW) == ids(*there[: 10 - keep])
+    assert surplus(made(*there[:keep]), SavepointPolicy(every_s=HOUR, keep=keep), NOW) == ()
 
 
 def test_older_than_max_age_goes_but_never_the_newest() -> None:
-    policy = SavepointPolicy(HOUR, 100, 3 * HOUR)
+    policy = SavepointPolicy(every_s=HOUR, keep=100, max_age_s=3 * HOUR)
     there = slots(10)
     assert surplus(made(*there), policy, NOW) == ids(*there[:6])
     assert surplus(made(*there), policy, NOW + 10 * YEAR) == ids(*there[:6]), (
@@ -79,7 +79,7 @@ def test_older_than_max_age_goes_but_never_the_newest() -> None:
 
 def test_what_is_from_the_future_is_neither_counted_nor_removed() -> None:
     """The store's clock was wrong, or is: nobody can tell which."""
-    policy = SavepointPolicy(HOUR, 1, HOUR)
+    policy = SavepointPolicy(every_s=HOUR, keep=1, max_age_s=HOUR)
     future = made(NOW + YEAR, NOW + 2 * YEAR)
     assert surplus(future, policy, NOW) == ()
     assert surplus([*future, *made(NOW)], policy, NOW) == ()
@@ -88,7 +88,7 @@ def test_what_is_from_the_future_is_neither_counted_nor_removed() -> None:
 
 
 def test_an_incomplete_one_goes_when_a_newer_is_complete() -> None:
-    policy = SavepointPolicy(HOUR, 8)
+    policy = SavepointPolicy(every_s=HOUR, keep=8)
     left = made(NOW - 7200, complete=False)
     assert surplus(left, policy, NOW) == ()
     assert surplus([*left, *made(NOW - 3600)], policy, NOW) == ids(NOW - 7200)
@@ -109,7 +109,7 @@ def test_whatever_is_there_and_whatever_the_clock_says_the_newest_complete_one_s
     clock: int,
 ) -> None:
     found = [Scheduled(id_of(NOW + 3600 * slot), "s", complete) for slot, complete in there]
-    policy = SavepointPolicy(HOUR, keep, None if max_age is None else max_age * HOUR)
+    policy = SavepointPolicy(every_s=HOUR, keep=keep, max_age_s=None if max_age is None else max_age * HOUR)
     gone = set(surplus(found, policy, NOW + clock * HOUR))
     complete = sorted(each.id for each in found if each.complete)
     assert not complete or complete[-1] not in gone

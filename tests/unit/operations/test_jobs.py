@@ -487,7 +487,9 @@ def test_a_submit_names_who_used_the_checkpoint_before(bench: Bench) -> None:
     for name, checkpoint in (("old", place), ("idle", "s3://bucket/idle")):
         bench.submit(name, checkpoint=checkpoint)
         words = ("q 7",) if name == "old" else ()
-        bench.set_own(name, OwnState.VACANT, remembered=CheckpointExpectation(place_of(checkpoint), words))
+        bench.set_own(
+            name, OwnState.VACANT, remembered=CheckpointExpectation(place=place_of(checkpoint), queries=words)
+        )
         bench.commands().cancel(name)
         bench.zoo.remove(bench.layout.checkpoint(digest(checkpoint)))
     bench.submit("new", checkpoint="s3://bucket/shared/")
@@ -506,7 +508,7 @@ def test_a_submit_names_who_used_the_checkpoint_before(bench: Bench) -> None:
 def stopped(bench: Bench, name: str = "j", **changes: Any) -> JobOperations:
     """``name`` ran at s3://bkt/old, committed batch 40 there, was suspended and has stopped. ``changes``: of its ownership."""
     bench.submit(name, checkpoint="s3://bkt/old")
-    bench.run(name, remembered=CheckpointExpectation(place_of("s3://bkt/old"), ("q 40",)))
+    bench.run(name, remembered=CheckpointExpectation(place=place_of("s3://bkt/old"), queries=("q 40",)))
     bench.commands().suspend(name)
     bench.set_own(name, changes.pop("state", OwnState.EXITED), cause=Cause.STOPPED, **changes)
     return bench.commands()
@@ -534,7 +536,12 @@ def test_what_is_remembered_fits_the_copy_and_keeps_what_it_knew_of_the_old_one(
     bench.submit("j", checkpoint="s3://bkt/old")
     ref = bench.ref("j")
     bench.put(bench.layout.job("j"), replace(ref.record, fresh_start="earlier", left_by="other"))
-    bench.run("j", remembered=CheckpointExpectation(place_of("s3://bkt/old"), ("q 40",), "earlier"))
+    bench.run(
+        "j",
+        remembered=CheckpointExpectation(
+            place=place_of("s3://bkt/old"), queries=("q 40",), accepted="earlier"
+        ),
+    )
     commands = bench.commands()
     commands.suspend("j")
     bench.set_own("j", OwnState.EXITED)
@@ -543,7 +550,10 @@ def test_what_is_remembered_fits_the_copy_and_keeps_what_it_knew_of_the_old_one(
     assert (job.fresh_start, job.left_by) == ("", "")
     expected = to_be_expected(job.terms.checkpoint, job.fresh_start, None, own.remembered)
     assert expected == CheckpointExpectation(
-        place_of("s3://bkt/new"), ("q 12",), "", (f"{place_of('s3://bkt/old')} q 40",)
+        place=place_of("s3://bkt/new"),
+        queries=("q 12",),
+        accepted="",
+        elsewhere=(f"{place_of('s3://bkt/old')} q 40",),
     )
     bench.submit("next", checkpoint="s3://bkt/old")
     assert bench.ref("next").record.left_by == "j", (

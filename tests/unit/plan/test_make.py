@@ -247,7 +247,7 @@ class TestAfterAnExit:
         assert action.why == "ended: user_error; restart budget is spent (3 restarts)"
 
     def test_no_restart_at_all(self) -> None:
-        policy = RestartPolicy(Strategy.NONE)
+        policy = RestartPolicy(strategy=Strategy.NONE)
         assert kinds(row(ref=job(restart=policy), own=exited())) == [Conclude]
         assert kinds(row(ref=job(restart=policy), own=exited(Cause.SHIM_DIED), own_seen_at_s=NOW_S - 9)) == [
             Assign

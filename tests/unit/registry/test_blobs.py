@@ -17,7 +17,7 @@ from supervisor.registry.blobs import BlobKey, Blobs, ClusterMark, parse_key
 GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 NAME, UID = "clicks", "0123456789ab-89abcdef"
 SPEC = b'{"name":"clicks"}'
-MARK = ClusterMark("5f0c2a7e", "prod", "/spark-supervisor/prod")
+MARK = ClusterMark(id="5f0c2a7e", name="prod", root="/spark-supervisor/prod")
 
 
 @pytest.fixture

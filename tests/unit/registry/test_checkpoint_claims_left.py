@@ -22,17 +22,19 @@ def node(remembered: CheckpointExpectation | None, **more: str) -> Node:
 
 
 NODES = {
-    "/own/here": node(CheckpointExpectation(HERE, ("q1 7",))),
+    "/own/here": node(CheckpointExpectation(place=HERE, queries=("q1 7",))),
     "/own/here-too": node(
-        CheckpointExpectation(HERE, ("q2 0",), extra={"a": {"place": [1]}}),
+        CheckpointExpectation(place=HERE, queries=("q2 0",), extra={"a": {"place": [1]}}),
         reason='"remembered":{"place":"00"}',
     ),
-    "/own/never-committed": node(CheckpointExpectation(HERE)),
-    "/own/elsewhere": node(CheckpointExpectation(ELSEWHERE, ("q3 1",), accepted=HERE)),
-    "/own/moved-on": node(CheckpointExpectation(ELSEWHERE, elsewhere=(f"{HERE} q5 3",))),
+    "/own/never-committed": node(CheckpointExpectation(place=HERE)),
+    "/own/elsewhere": node(CheckpointExpectation(place=ELSEWHERE, queries=("q3 1",), accepted=HERE)),
+    "/own/moved-on": node(CheckpointExpectation(place=ELSEWHERE, elsewhere=(f"{HERE} q5 3",))),
     "/own/nothing": node(None),
     "/own/gone": None,
-    "/own/torn": Node(node(CheckpointExpectation(HERE, ("q4 1",))).data[:-9], Stat(0, 0, 0, 0, 0, 0.0)),
+    "/own/torn": Node(
+        node(CheckpointExpectation(place=HERE, queries=("q4 1",))).data[:-9], Stat(0, 0, 0, 0, 0, 0.0)
+    ),
 }
 
 

@@ -163,7 +163,10 @@ def test_clean_up_beside_a_newer_uid_touches_neither_ownership_nor_lease() -> No
 
 def test_what_is_remembered_of_the_checkpoint_stays_with_the_name() -> None:
     """An assignment keeps it; when the lease goes, what that knew goes to the ownership."""
-    older, newer = CheckpointExpectation("p", ("q 5",)), CheckpointExpectation("p", ("q 9",))
+    older, newer = (
+        CheckpointExpectation(place="p", queries=("q 5",)),
+        CheckpointExpectation(place="p", queries=("q 9",)),
+    )
     kept = replace(own(S.VACANT), record=replace(own(S.VACANT).record, remembered=older))
     assert own_written(multi(actions.Assign("j", "w", job(), kept, HOST, FRESH))).remembered == older
     assert (

@@ -61,7 +61,10 @@ class Life:
         own = Ownership(state=OwnState.VACANT, op="op", newest_uid="u1", uid="u1")
         if wide:
             own = replace(
-                own, remembered=CheckpointExpectation("0" * 16, tuple(f"{n:036d} 123456" for n in range(8)))
+                own,
+                remembered=CheckpointExpectation(
+                    place="0" * 16, queries=tuple(f"{n:036d} 123456" for n in range(8))
+                ),
             )
         self.host = replace(HOST, id="s" * 60, host="h" * 200) if wide else HOST
         self.account = replace(FRESH, recent_s=tuple(n + 0.25 for n in range(65))) if wide else FRESH
@@ -253,7 +256,9 @@ def test_a_tombstone_gives_it_up_before_what_happened_last() -> None:
         history=with_entry(
             with_entry(with_entry((), "t", "assigned", 1), "t", "claimed", 1), "t", "user_error", 1, '"' * 120
         ),
-        remembered=CheckpointExpectation("0" * 16, tuple(f"{n:036d} 123456" for n in range(28))),
+        remembered=CheckpointExpectation(
+            place="0" * 16, queries=tuple(f"{n:036d} 123456" for n in range(28))
+        ),
     )
     kept = decode(Ownership, encode(own), "/x")
     assert kept.history == own.history and kept.earlier == ""

@@ -279,7 +279,7 @@ LAST = Found(
     9,
 )
 LEFT = ("/r/checkpoints/old", Found(CheckpointClaim(location="s3://bkt/old", name="j", uid="u1"), 3))
-MOVED = Move(CheckpointExpectation("p2", ("q 12",), elsewhere=("p1 q 40",)), LAST, LEFT)
+MOVED = Move(CheckpointExpectation(place="p2", queries=("q 12",), elsewhere=("p1 q 40",)), LAST, LEFT)
 
 
 def test_going_on_from_a_savepoint_moves_reference_claims_and_memory_in_one_step() -> None:

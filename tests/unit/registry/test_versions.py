@@ -109,7 +109,7 @@ WRITES: dict[str, Callable[[], Transaction | None]] = {
         newer(own(S.EXITED)),
         JOB.record,
         PLACE,
-        user_writes.Move(CheckpointExpectation("p"), None, None),
+        user_writes.Move(CheckpointExpectation(place="p"), None, None),
     ),
     "run again": lambda: user_writes.run_again(USER, JOB, newer(own(S.CLAIMED)), "nonce", "resumed"),
     "take leadership": lambda: take_leadership(

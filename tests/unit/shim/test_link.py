@@ -60,7 +60,23 @@ def test_an_unreadable_record_is_watched_once(monkeypatch: pytest.MonkeyPatch) -
         memory=1,
     )
     launch = Launch(
-        "t", "h:1", "/r", 6.0, "s", "h", entry, 12.0, 5.0, 60.0, 60.0, True, True, ("true",), {}, "/", "/log"
+        cluster="t",
+        hosts="h:1",
+        root="/r",
+        session_timeout_s=6.0,
+        supervisor="s",
+        host="h",
+        assignment=entry,
+        lease_s=12.0,
+        stop_grace_s=5.0,
+        start_timeout_s=60.0,
+        stall_timeout_s=60.0,
+        unbounded=True,
+        reports=True,
+        argv=("true",),
+        env={},
+        cwd="/",
+        log_path="/log",
     )
     told: list[shim.Event] = []
     link = RegistryLink(launch, Layout("/r"), told.append, lambda _line: None)
@@ -84,7 +100,23 @@ ENTRY = Assignment(
     memory=1,
 )
 LAUNCH = Launch(
-    "t", "h:1", "/r", 6.0, "s", "h", ENTRY, 12.0, 5.0, 60.0, 60.0, True, True, ("true",), {}, "/", "/log"
+    cluster="t",
+    hosts="h:1",
+    root="/r",
+    session_timeout_s=6.0,
+    supervisor="s",
+    host="h",
+    assignment=ENTRY,
+    lease_s=12.0,
+    stop_grace_s=5.0,
+    start_timeout_s=60.0,
+    stall_timeout_s=60.0,
+    unbounded=True,
+    reports=True,
+    argv=("true",),
+    env={},
+    cwd="/",
+    log_path="/log",
 )
 LAYOUT = Layout("/r")
 OWN = LAYOUT.own("j")

@@ -101,7 +101,9 @@ def test_a_lease_always_fits_and_gives_up_what_is_shown_before_what_is_remembere
     note: int, count: int, words: int
 ) -> None:
     known = CheckpointExpectation(
-        "p" * 16, tuple(f"q{number:035d} {number}" for number in range(words)), "o" * 32
+        place="p" * 16,
+        queries=tuple(f"q{number:035d} {number}" for number in range(words)),
+        accepted="o" * 32,
     )
     world = World(launch=replace(LAUNCH, not_fenced="x" * note, host="h" * 200, remembered=known))
     world.connect()

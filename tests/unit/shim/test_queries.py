@@ -158,7 +158,10 @@ def test_one_that_is_not_tracked_is_counted_once_however_much_it_says() -> None:
 TEXT = st.text(max_size=200)
 WORDS = tuple(f"{n:036} {2**63 - 1}" for n in range(QUERIES_MAX))
 FULLEST = CheckpointExpectation(
-    "p" * 16, WORDS[:1], "o" * 32, tuple(f"{'e' * 16} {word}" for word in WORDS[1:])
+    place="p" * 16,
+    queries=WORDS[:1],
+    accepted="o" * 32,
+    elsewhere=tuple(f"{'e' * 16} {word}" for word in WORDS[1:]),
 )
 EVENTS = st.builds(
     lambda event, query, error: parse(
@@ -228,7 +231,7 @@ def test_what_is_committed_in_the_checkpoint_of_the_job_is_remembered_in_the_lea
     launch = replace(
         LAUNCH,
         env={**LAUNCH.env, "SPARK_SUPERVISOR_CHECKPOINT": "s3a://bucket/ck"},
-        remembered=CheckpointExpectation("place", ("old 7",)),
+        remembered=CheckpointExpectation(place="place", queries=("old 7",)),
     )
     world = running(launch)
     assert queries.remembered(launch, world.state.life) == launch.remembered
@@ -240,19 +243,19 @@ def test_what_is_committed_in_the_checkpoint_of_the_job_is_remembered_in_the_lea
     world.wait(LAUNCH.lease_s / 3)
     world.run()
     lease = decode(Lease, world.nodes[LEASE].data, LEASE)
-    assert lease.remembered == CheckpointExpectation("place", ("old 7", "below 4", "here 9"))
+    assert lease.remembered == CheckpointExpectation(place="place", queries=("old 7", "below 4", "here 9"))
 
 
 def test_a_jvm_application_is_remembered_by_what_its_host_saw() -> None:
     launch = replace(
-        LAUNCH, env={"SPARK_SUPERVISOR_CHECKPOINT": "/ck"}, remembered=CheckpointExpectation("place")
+        LAUNCH, env={"SPARK_SUPERVISOR_CHECKPOINT": "/ck"}, remembered=CheckpointExpectation(place="place")
     )
     told = parse(
         json.dumps({"event": "idle", "committed": {"q1": 3, "q2": 8}, "checkpoint": "file:///ck"}).encode()
     )
     assert told is not None
     life = queries.after_report(Life(), told, 1.0)
-    assert queries.remembered(launch, life) == CheckpointExpectation("place", ("q1 3", "q2 8"))
+    assert queries.remembered(launch, life) == CheckpointExpectation(place="place", queries=("q1 3", "q2 8"))
     assert queries.remembered(replace(launch, remembered=None), life) is None
 
 

@@ -182,7 +182,7 @@ def test_each_event_is_judged_at_its_own_time(tmp_path: Path, monkeypatch: pytes
     def step(
         state: shim.ShimState, event: shim.Event, now: shim.Now
     ) -> tuple[shim.ShimState, tuple[shim.Effect, ...]]:
-        judged.append((type(event), now.boot_s))
+        judged.append((type(event), now.boottime_s))
         return state, (shim.Kill(),) if isinstance(event, shim.Tick) else ()
 
     with made(tmp_path) as (runner, _, _):

@@ -265,7 +265,15 @@ def test_terms_and_restart_policy() -> None:
         "restart: {strategy: failure-rate, initial: 2s, max: 1m, jitter: 0, reset_after: 1h, attempts: 4, "
         "on_exhausted: suspend}",
     )
-    policy = RestartPolicy(Strategy.FAILURE_RATE, 2.0, 60.0, 0.0, 3600.0, 4, OnExhausted.SUSPEND)
+    policy = RestartPolicy(
+        strategy=Strategy.FAILURE_RATE,
+        initial_s=2.0,
+        max_s=60.0,
+        jitter=0.0,
+        reset_after_s=3600.0,
+        attempts=4,
+        on_exhausted=OnExhausted.SUSPEND,
+    )
     assert spec.restart_policy() == policy
     assert asdict(spec.terms()) == {
         "memory": 2 << 30,
@@ -311,7 +319,7 @@ def test_a_spec_that_says_nothing_of_it_has_the_bytes_that_it_always_had() -> No
 
 def test_savepoints_that_are_made_by_themselves() -> None:
     spec = parsed("savepoints: {every: 6h, max_age: 30d}")
-    assert spec.terms().savepoints == SavepointPolicy(21_600.0, 8, 2_592_000.0)
+    assert spec.terms().savepoints == SavepointPolicy(every_s=21_600.0, keep=8, max_age_s=2_592_000.0)
     stored = json.loads(canonical_json(spec))["savepoints"]
     assert stored == {"every": "6h", "keep": 8, "max_age": "720h"}, "units that every version reads"
     assert from_canonical(canonical_json(spec), "x") == spec

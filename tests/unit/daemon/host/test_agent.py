@@ -297,7 +297,9 @@ def test_a_start_is_told_what_the_registry_remembers_of_the_checkpoint(tmp_path:
     bench, started = Bench(), Started()
     location = "s3://bucket/a"
     uid = bench.submit("a", checkpoint=location).uid
-    newest, older = (CheckpointExpectation(place_of(location), (f"q {batch}",)) for batch in (9, 5))
+    newest, older = (
+        CheckpointExpectation(place=place_of(location), queries=(f"q {batch}",)) for batch in (9, 5)
+    )
     bench.set_own("a", OwnState.ASSIGNED, remembered=older)
     own, ref = bench.zoo.client().read(bench.layout.own("a")), bench.ref("a")
     assert own is not None

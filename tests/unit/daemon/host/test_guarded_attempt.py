@@ -11,7 +11,6 @@ from supervisor.clients.run_dir import ShimRecord
 from supervisor.daemon.host import guarded_attempt as guarded_attempts
 from supervisor.daemon.host.guarded_attempt import (
     CLAIM_UNDER_WAY_S,
-    DOUBT_S,
     UNBORN_S,
     CommitTombstone,
     CommitUnanswered,
@@ -33,7 +32,7 @@ from supervisor.daemon.host.guarded_attempt import (
 )
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
-from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S
+from supervisor.model.lease_terms import DOUBT_S, KILL_TIME_S, SECOND_KILLER_PERIOD_S
 from supervisor.model.records import Assignment, BlobRef, Cause, Ownership, OwnState
 from supervisor.model.second_killer import Act, KillerProbe, ShimStruck, TreeStruck
 from supervisor.model.seen import Found, Seen, Unreadable
@@ -53,23 +52,23 @@ ENTRY = Assignment(
     memory=1,
 )
 LAUNCH = Launch(
-    "c",
-    "zk:2181",
-    "/c",
-    10.0,
-    "host-a",
-    "here",
-    ENTRY,
-    30.0,
-    20.0,
-    300.0,
-    600.0,
-    True,
-    True,
-    ("driver",),
-    {},
-    "/",
-    "/log",
+    cluster="c",
+    hosts="zk:2181",
+    root="/c",
+    session_timeout_s=10.0,
+    supervisor="host-a",
+    host="here",
+    assignment=ENTRY,
+    lease_s=30.0,
+    stop_grace_s=20.0,
+    start_timeout_s=300.0,
+    stall_timeout_s=600.0,
+    unbounded=True,
+    reports=True,
+    argv=("driver",),
+    env={},
+    cwd="/",
+    log_path="/log",
 )
 SHIM = ShimRecord(ProcessId(4711, 99, BOOT), CLAIM)
 CLAIMED = Ownership(

@@ -33,7 +33,7 @@ WORDS = ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",)
 
 def start(location: str | None, words: tuple[str, ...] = WORDS, conf: Mapping[str, str] | None = None) -> str:
     """What was prepared meanwhile."""
-    remembered = CheckpointExpectation(place_of(location), words) if location else None
+    remembered = CheckpointExpectation(place=place_of(location), queries=words) if location else None
     check_of(GIVEN, KnownCheckpoint(location, remembered), S3Access(), lambda: conf or {}).wait_for_answer()
     return "prepared"
 
@@ -84,7 +84,7 @@ def test_no_answer_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_first_start_where_another_job_was(tmp_path: Path) -> None:
     """Refused if anything is there: its rows would be counted on from the other job's state."""
     checkpoint = unpack("files", tmp_path)
-    known = KnownCheckpoint(str(checkpoint), CheckpointExpectation(place_of(str(checkpoint))), "old")
+    known = KnownCheckpoint(str(checkpoint), CheckpointExpectation(place=place_of(str(checkpoint))), "old")
     with pytest.raises(Refused, match="what job old left there.*--accept-fresh-start"):
         check_of(GIVEN, known, S3Access(), dict).wait_for_answer()
     shutil.rmtree(checkpoint)

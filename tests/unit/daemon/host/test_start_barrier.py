@@ -51,7 +51,9 @@ class Beside(Slow):
         self, location: str = "s3://bucket/a", attempt: int = 1, left_by: str = "", name: str = "a"
     ) -> Future[None]:
         known = KnownCheckpoint(
-            location, CheckpointExpectation(place_of(location), () if left_by else ("q1 7",)), left_by
+            location,
+            CheckpointExpectation(place=place_of(location), queries=() if left_by else ("q1 7",)),
+            left_by,
         )
         done: Future[None] = Future()
 

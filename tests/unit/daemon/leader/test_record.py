@@ -15,7 +15,12 @@ from supervisor.model.view import Row, View
 from tests.unit.plan.rows import HOST, job, own
 
 ASSIGN = Assign(
-    "j", "it shall run", job(), own(OwnState.VACANT), HOST, Account(0, 0, (), 0.0, exhausted=False)
+    "j",
+    "it shall run",
+    job(),
+    own(OwnState.VACANT),
+    HOST,
+    Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False),
 )
 VIEW = View(
     MappingProxyType({"j": Row("j", job(), own(OwnState.VACANT))}), MappingProxyType({HOST.id: HOST}), 7

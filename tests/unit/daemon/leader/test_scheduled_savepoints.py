@@ -39,7 +39,7 @@ from tests.unit.checkpoint.savepoints import area, begun, place, shelf
 from tests.waiting import wait_until
 
 HOUR = 3600.0
-HOURLY = SavepointPolicy(HOUR, 2)
+HOURLY = SavepointPolicy(every_s=HOUR, keep=2)
 
 
 class StoreClock:
@@ -233,7 +233,7 @@ def test_two_leaders_at_once_make_one(rig: Rig) -> None:
 def test_with_a_wrong_clock_of_the_store_one_is_made_each_period_and_the_newest_stays(
     rig: Rig, jump_s: float
 ) -> None:
-    rig.job("a", SavepointPolicy(HOUR, 2, 2 * HOUR))
+    rig.job("a", SavepointPolicy(every_s=HOUR, keep=2, max_age_s=2 * HOUR))
     newest = ""
     for change_s in (0.0, 0.0, jump_s, 0.0, -jump_s, 0.0, 0.0):
         rig.store_s += change_s
@@ -252,7 +252,7 @@ def test_the_clock_of_the_host_does_not_count(rig: Rig, monkeypatch: pytest.Monk
 
 
 def test_a_savepoint_of_the_users_is_neither_counted_nor_removed(rig: Rig) -> None:
-    rig.job("a", SavepointPolicy(HOUR, 1))
+    rig.job("a", SavepointPolicy(every_s=HOUR, keep=1))
     source = rig.directory / "a" / "files"
     for savepoint in ("mine", rig.slot("a")):  # also under a name that looks like ours
         what = begun(source, place(rig.store, savepoint, "a"), savepoint, "a")
@@ -266,7 +266,7 @@ def test_a_savepoint_of_the_users_is_neither_counted_nor_removed(rig: Rig) -> No
 
 
 def test_what_is_in_use_stays_until_it_is_not(rig: Rig) -> None:
-    rig.job("a", SavepointPolicy(HOUR, 1))
+    rig.job("a", SavepointPolicy(every_s=HOUR, keep=1))
     rig.look()
     claimed, restored = rig.slot("a"), ""
     rig.bench.submit("b", checkpoint=f"{area(place(rig.store, claimed, 'a')).location}/data")
