@@ -48,7 +48,7 @@ def restore_old_data(world: World, choice: random.Random) -> None:
             world.wait(1.0)
         on_supervisors.expel_leader(world, choice)
         put_back(world, saved)
-        world.restored_s.append(boottime_s())
+        world.restored_at_s.append(boottime_s())
         shutil.rmtree(saved)
         accept(world)
         wait_until(

@@ -50,12 +50,12 @@ def test_the_diary_knows_what_may_have_ended_an_attempt(tmp_path: Path) -> None:
     diary.close()
     (harm,) = diary.harms
     died = [
-        Note("start", "one", "u", 1, 7, harm.from_s - 5, host="s1"),
-        Note("beat", "one", "u", 1, 7, harm.from_s + 0.5),
+        Note("start", "one", "u", 1, 7, harm.begun_at_s - 5, host="s1"),
+        Note("beat", "one", "u", 1, 7, harm.begun_at_s + 0.5),
     ]
-    assert checker.disturbed(died, diary.harms, harm.to_s + 10) == []
-    elsewhere = [Note("start", "one", "u", 1, 7, harm.from_s - 5, host="s2"), died[1]]
-    assert checker.disturbed(elsewhere, diary.harms, harm.to_s + 10)
+    assert checker.disturbed(died, diary.harms, harm.ended_at_s + 10) == []
+    elsewhere = [Note("start", "one", "u", 1, 7, harm.begun_at_s - 5, host="s2"), died[1]]
+    assert checker.disturbed(elsewhere, diary.harms, harm.ended_at_s + 10)
     assert (diary.faults["cut"], diary.faults["other"]) == (1, 0)
 
 

@@ -98,7 +98,7 @@ class World:
     harmed: set[str] = field(default_factory=set)
     stopped: set[ProcessId] = field(default_factory=set)
     ended_servers: int = 0
-    restored_s: list[float] = field(default_factory=list)
+    restored_at_s: list[float] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     link_locks: dict[int, threading.Lock] = field(default_factory=dict)
 

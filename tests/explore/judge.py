@@ -111,7 +111,7 @@ def commit(before: World, after: World, shim: Shim, tx: Transaction, came: Answe
 
 def buried(world: World, shim: Shim) -> World:
     """§7: a tombstone only after the tree is empty, for nobody waits any more."""
-    if shim.tree in LIVING or shim.exec_before_s is not None:
+    if shim.tree in LIVING or shim.exec_before_at_s is not None:
         return world.breaks(f"a tombstone for {shim.title} commits while its driver is alive")
     return world
 

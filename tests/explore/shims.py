@@ -190,9 +190,9 @@ def perform(world: World, index: int, effect: Effect) -> tuple[World, tuple[Even
                 world, shim = new_session(world, shim)
                 more = (said.Connected(shim.sid),)
         case said.WriteDeadline(deadline_at_s):
-            shim = shim._replace(file_s=deadline_at_s)
+            shim = shim._replace(file_deadline_at_s=deadline_at_s)
         case said.Exec(before_at_s):
-            shim = shim._replace(exec_before_s=before_at_s)
+            shim = shim._replace(exec_before_at_s=before_at_s)
         case said.Order():
             more = (said.Unheard(effect),)
         case said.Terminate():
@@ -202,7 +202,7 @@ def perform(world: World, index: int, effect: Effect) -> tuple[World, tuple[Even
             more = (said.TreeSeen(True),) if shim.tree in (UNBORN, EMPTY) else ()
         case said.Finish():
             shim = shim._replace(
-                state=None, over=True, exec_before_s=None, sent=None, twin=None, guarded_attempt=None
+                state=None, over=True, exec_before_at_s=None, sent=None, twin=None, guarded_attempt=None
             )
             if shim.tree in (ALIVE, DYING):
                 world = world.breaks(f"the shim of {shim.title} ends while its driver lives")
@@ -217,7 +217,7 @@ def new_session(world: World, shim: Shim) -> tuple[World, Shim]:
 
 def kill_tree(world: World, shim: Shim) -> tuple[World, Shim]:
     """SIGKILL to the tree, the starter included. It is empty when the kernel has done it: within K."""
-    shim = shim._replace(exec_before_s=None)
+    shim = shim._replace(exec_before_at_s=None)
     if shim.tree != ALIVE:
         return world, shim
     world = judge.kill(world, shim)
@@ -245,7 +245,7 @@ def moves(world: World, index: int) -> Iterator[Move]:
 
 def own_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
     who = f"shim {shim.title}"
-    if shim.exec_before_s is not None:
+    if shim.exec_before_at_s is not None:
         label, after = execute(world, index, shim)
         yield Move(f"{who}: {label}", after, urgent=not shim.paused)
     if shim.sent is not None and shim.connected:
@@ -360,13 +360,13 @@ def heal_shim(world: World, index: int) -> World:
 
 def execute(world: World, index: int, shim: Shim) -> tuple[str, World]:
     """The starter, let go, looks at the clock once more, and becomes the driver."""
-    assert shim.exec_before_s is not None
-    late = world.now_s >= shim.exec_before_s
+    assert shim.exec_before_at_s is not None
+    late = world.now_s >= shim.exec_before_at_s
     if late:
-        after = world.with_shim(index, shim._replace(exec_before_s=None))
+        after = world.with_shim(index, shim._replace(exec_before_at_s=None))
         return "its starter is too late", tell(after, index, said.ExecLate())
     after = judge.execute(world, shim)
-    after = after.with_shim(index, shim._replace(exec_before_s=None, tree=ALIVE))
+    after = after.with_shim(index, shim._replace(exec_before_at_s=None, tree=ALIVE))
     return "executes its driver", tell(after, index, said.Executed(), said.Reported("idle"))
 
 
@@ -402,7 +402,7 @@ def twin_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
     assert twin is not None
     dead = shim.state is None
     if twin.act is Act.PROBE:
-        twin = strike(twin, KillerProbe(dead, shim.file_s), world.now_s)
+        twin = strike(twin, KillerProbe(dead, shim.file_deadline_at_s), world.now_s)
         if twin.act is Act.PROBE:
             return
     if twin.act is Act.KILL_TREE and shim.tree == DYING:
@@ -446,7 +446,7 @@ def crash(world: World, index: int) -> World:
             sent=None,
             orphan=orphan,
             inbox=(),
-            exec_before_s=None,
+            exec_before_at_s=None,
             paused=False,
             tick_due=False,
             terminated=False,

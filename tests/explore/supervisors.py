@@ -359,8 +359,8 @@ class Still:
 class Split(Still):
     """Names are read from ``first``, at the time of sending; what follows the listing of /live from ``tree``, now."""
 
-    def __init__(self, first: Snapshot, first_s: float, tree: Snapshot, now_s: float) -> None:
-        super().__init__(first, first_s)
+    def __init__(self, first: Snapshot, first_at_s: float, tree: Snapshot, now_s: float) -> None:
+        super().__init__(first, first_at_s)
         self._then = (tree, now_s)
 
     def children(self, path: str) -> tuple[str, ...] | None:
@@ -373,10 +373,10 @@ class Split(Still):
 def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     tree, epoch = world.tree if me.lag is None else me.lag, me.term[0] if me.term else 0
     if me.reading is not None:
-        first, first_s = me.reading
-        outcome = take_pass(me, Split(first, first_s, tree, world.now_s), world.now_s)
+        first, first_at_s = me.reading
+        outcome = take_pass(me, Split(first, first_at_s, tree, world.now_s), world.now_s)
         after = after_pass(world, index, me._replace(reading=None), outcome)
-        late = world.now_s - first_s >= READ_TICKS * TICK_S
+        late = world.now_s - first_at_s >= READ_TICKS * TICK_S
         yield Move(
             f"{me.id} (epoch {epoch}) reads the leases and plans{decided(outcome)}", after, urgent=late
         )

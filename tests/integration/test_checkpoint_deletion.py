@@ -486,8 +486,8 @@ def test_a_request_that_was_held_up_is_not_sent(
     found = open_removal(world.place, world.access)
 
     def stopped() -> None:
-        late_s = boottime_s() + removal_module.SEND_WITHIN_S + 1
-        monkeypatch.setattr(s3_objects, "boottime_s", lambda: late_s)
+        late_at_s = boottime_s() + removal_module.SEND_WITHIN_S + 1
+        monkeypatch.setattr(s3_objects, "boottime_s", lambda: late_at_s)
 
     with pytest.raises(Conflict, match="stopped before it could send"):
         found.remove_batch(stopped)

@@ -174,7 +174,7 @@ class Leader:
         )
         self.remover._boundary = quiet(say=_raised)
         self.process: Process | None = None
-        self.stopped_s = 0.0
+        self.stopped_at_s = 0.0
 
 
 def _raised(_item: str, error: Exception) -> None:
@@ -577,16 +577,16 @@ class World:
         """A session does not outlive its time; a process that was stopped for longer than an hour is taken for dead."""
         process = leader.process
         assert process is not None
-        stood_s = self.now_s - leader.stopped_s if process.deletes_at or leader.stopped_s else 0.0
+        stood_s = self.now_s - leader.stopped_at_s if process.deletes_at or leader.stopped_at_s else 0.0
         if stood_s > KEPT_LATE_S and process.deletes_at:
             self.leave(leader)
             return
         if stood_s > SESSION_S and leader.client.session is not None:
             self.bench.zoo.expire(leader.client)
-        leader.stopped_s = self.now_s
+        leader.stopped_at_s = self.now_s
         process.go_on(stop)
         if process.over:
-            leader.process, leader.stopped_s = None, 0.0
+            leader.process, leader.stopped_at_s = None, 0.0
 
     def comes_to_rest(self, leader: Leader) -> None:
         """Its remover, with time for what it waits for."""
@@ -734,7 +734,7 @@ class World:
             each.process.deletes_at
             for each in self.leaders
             if each.process is not None
-            and self.now_s - each.stopped_s <= (KEPT_LATE_S if self.scheme == "file" else SEND_WITHIN_S)
+            and self.now_s - each.stopped_at_s <= (KEPT_LATE_S if self.scheme == "file" else SEND_WITHIN_S)
         ]
         valid_s = SIGNATURE_VALID_S + CLOCKS_APART_S
         return [

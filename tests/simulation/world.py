@@ -70,14 +70,14 @@ def terms(place: str, attempts: int | None = None, then: OnExhausted = OnExhaust
 
 @dataclass
 class Tree:
-    """A driver as the judge sees it: ``dead_s`` is when the tree was empty."""
+    """A driver as the judge sees it: ``dead_at_s`` is when the tree was empty."""
 
     name: str
     uid: str
     attempt: int
     place: str
     exec_at_s: float
-    dead_s: float | None = None
+    dead_at_s: float | None = None
 
 
 @dataclass
@@ -92,8 +92,8 @@ class ShimModel:
     tree: Tree | None = None
     fence: int = 0
     deadline_at_s: float = 0.0
-    claiming_s: float | None = None
-    stopping_since_s: float | None = None
+    claiming_at_s: float | None = None
+    stopping_at_s: float | None = None
     cut: bool = False
     frozen: bool = False
     done: bool = False
@@ -355,7 +355,7 @@ class World:
         own = self._own(shim)
         if not isinstance(own, Found):
             return
-        if shim.claiming_s is not None:
+        if shim.claiming_at_s is not None:
             self._read_claim_back(shim, own)
             return
         lease = shim.client.read(self.layout.lease(shim.assignment.name))
@@ -374,7 +374,7 @@ class World:
         try:
             versions = shim.client.commit(tx).versions
         except OutcomeUnknown:
-            shim.claiming_s = sent_at_s
+            shim.claiming_at_s = sent_at_s
         except GuardFailed:
             shim.done = True
         else:
@@ -382,14 +382,14 @@ class World:
 
     def _read_claim_back(self, shim: ShimModel, own: Found[Ownership]) -> None:
         """On the session of the claim, or after that was lost: the reply was lost, what it did is there."""
-        assert shim.claiming_s is not None
+        assert shim.claiming_at_s is not None
         if self._is_mine(shim, own.record) and own.record.state is OwnState.CLAIMED:
-            if self.now_s < deadline_at_s(shim.claiming_s, LEASE_S):
-                self.execute(shim, own.version, shim.claiming_s)
+            if self.now_s < deadline_at_s(shim.claiming_at_s, LEASE_S):
+                self.execute(shim, own.version, shim.claiming_at_s)
                 return
             shim.tree = Tree(shim.assignment.name, shim.assignment.uid, shim.assignment.attempt, "", 0.0, 0.0)
         elif own.version == shim.assignment.own_version:
-            shim.claiming_s = None
+            shim.claiming_at_s = None
         elif self._is_mine(shim, own.record):
             shim.tree = Tree(shim.assignment.name, shim.assignment.uid, shim.assignment.attempt, "", 0.0, 0.0)
         else:
@@ -407,7 +407,7 @@ class World:
         self.executed.add((a.uid, a.attempt))
         place = self.places[a.uid]
         for tree in self.trees:
-            if tree.dead_s is None and (tree.name == a.name or tree.place == place):
+            if tree.dead_at_s is None and (tree.name == a.name or tree.place == place):
                 self.broken.append(
                     f"I1: {a.name} {a.uid}.{a.attempt} starts while {tree.uid}.{tree.attempt} is alive"
                 )
@@ -438,16 +438,16 @@ class World:
                 return
             if self._is_mine(shim, own.record) and own.record.state in (OwnState.DRAINING, OwnState.CLAIMED):
                 shim.fence = own.version
-                if own.record.state is OwnState.DRAINING and shim.stopping_since_s is None:
-                    shim.stopping_since_s = self.now_s
+                if own.record.state is OwnState.DRAINING and shim.stopping_at_s is None:
+                    shim.stopping_at_s = self.now_s
                     shim.cause = Cause.STOPPED
             else:
                 self.kill(shim)
                 self.bury(shim)
 
     def kill(self, shim: ShimModel) -> None:
-        if shim.tree is not None and shim.tree.dead_s is None:
-            shim.tree.dead_s = self.now_s
+        if shim.tree is not None and shim.tree.dead_at_s is None:
+            shim.tree.dead_at_s = self.now_s
             self.log.append(f"{self.now_s:.1f} dead {shim.tree.name} {shim.tree.uid[:4]}.{shim.tree.attempt}")
 
     def bury(self, shim: ShimModel) -> None:
@@ -473,21 +473,21 @@ class World:
             if not shim.frozen and not shim.cut:
                 self.claim(shim)
             return
-        if shim.tree.dead_s is not None:
+        if shim.tree.dead_at_s is not None:
             self.bury(shim)
             return
         if not shim.cut and not shim.frozen:
             self.renew(shim)
-        if shim.stopping_since_s is not None and shim.tree.dead_s is None and self.random.random() < 0.3:
+        if shim.stopping_at_s is not None and shim.tree.dead_at_s is None and self.random.random() < 0.3:
             self.kill(shim)
             self.bury(shim)
 
     def _deadlines(self) -> None:
         """The first of three killers that can act does so by deadline + K; here it is as late as it may be."""
         for shim in self.shims:
-            if shim.tree is None or shim.tree.dead_s is not None:
+            if shim.tree is None or shim.tree.dead_at_s is not None:
                 continue
-            grace_over = shim.stopping_since_s is not None and self.now_s >= shim.stopping_since_s + GRACE_S
+            grace_over = shim.stopping_at_s is not None and self.now_s >= shim.stopping_at_s + GRACE_S
             if self.now_s >= shim.deadline_at_s + KILL_TIME_S or (grace_over and not shim.frozen):
                 self.kill(shim)
 
@@ -600,7 +600,7 @@ class World:
         elif what == "expire":
             self.zoo.expire(shim.client)
             shim.client = self._client()
-        elif shim.tree is not None and shim.tree.dead_s is None:
+        elif shim.tree is not None and shim.tree.dead_at_s is None:
             self.kill(shim)
 
     def resolve_outcome(self) -> None:
@@ -635,7 +635,7 @@ class World:
         view = leader.observer.take_view(None)
         for name in [name for name in self.names if name not in self.spoilt]:
             row = view.rows.get(name)
-            alive = [tree for tree in self.trees if tree.name == name and tree.dead_s is None]
+            alive = [tree for tree in self.trees if tree.name == name and tree.dead_at_s is None]
             wanted = (
                 row is not None and isinstance(row.ref, Found) and row.ref.record.desired.value == "running"
             )

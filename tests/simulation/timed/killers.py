@@ -37,7 +37,7 @@ class Twin:
         self._world = attempt.world
         self.process = self._world.process(f"twin {attempt.key}", attempt.host)
         self._killer = SecondKiller()
-        self._planned_s = 0.0
+        self._planned_at_s = 0.0
 
     def look_soon(self) -> None:
         self._world.loop.after(0.001 + 0.01 * self._world.random.random(), self._look, self.process)
@@ -45,12 +45,12 @@ class Twin:
     def read_later(self) -> None:
         """In time for the deadline that was written, unless a look before it is planned: that one sees the new deadline."""
         deadline_at_s, loop = self._attempt.deadline_at_s, self._world.loop
-        if deadline_at_s is None or self._planned_s > loop.now_s:
+        if deadline_at_s is None or self._planned_at_s > loop.now_s:
             return
         clock = self.process.clock
         at_s = deadline_at_s - SECOND_KILLER_PERIOD_S - clock.boottime_s(loop.now_s)
         wait_s = max(0.0, at_s / clock.rate) + 0.05 * self._world.random.random()
-        self._planned_s = loop.now_s + wait_s
+        self._planned_at_s = loop.now_s + wait_s
         loop.after(wait_s, self._look, self.process)
 
     def _look(self) -> None:
@@ -61,7 +61,7 @@ class Twin:
             self._killer, KillerProbe(attempt.shim_dead, attempt.deadline_at_s), now_s
         )
         if self._killer.act is Act.PROBE:
-            self._planned_s = 0.0
+            self._planned_at_s = 0.0
             self.read_later()
         else:
             self._strike()
@@ -97,7 +97,7 @@ class Post:
     attempt: Attempt
     guarded_attempt: GuardedAttempt
     striking: bool = False
-    planned_s: float = 0.0
+    planned_at_s: float = 0.0
 
 
 class Guardian:
@@ -142,7 +142,7 @@ class Guardian:
         if (
             post is None
             or attempt.deadline_at_s is None
-            or post.planned_s > loop.now_s
+            or post.planned_at_s > loop.now_s
             or post.attempt is not attempt
         ):
             return
@@ -151,7 +151,7 @@ class Guardian:
             / self._process.clock.rate
         )
         wait_s += 0.05 * self._world.random.random()
-        post.planned_s = loop.now_s + wait_s
+        post.planned_at_s = loop.now_s + wait_s
         loop.after(wait_s, lambda: self._attend(post), self._process)
 
     def _attend(self, post: Post) -> None:
