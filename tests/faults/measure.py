@@ -176,8 +176,8 @@ def kill_leader(fleet: Fleet) -> tuple[float, float, float, dict[str, object]]:
     said: dict[str, object] = wait_until(
         lambda: _first_pass(other, epoch), 120, "its first pass", period_s=0.02
     )
-    wall_s = time.time() - boottime_s()
-    return killed_at_s, led_at_s, datetime.fromisoformat(str(said["timestamp"])).timestamp() - wall_s, said
+    ahead_s = time.time() - boottime_s()
+    return killed_at_s, led_at_s, datetime.fromisoformat(str(said["timestamp"])).timestamp() - ahead_s, said
 
 
 def _first_pass(member: Member, after_epoch: int) -> dict[str, object] | None:

@@ -48,8 +48,8 @@ class Twin:
         if deadline_at_s is None or self._planned_at_s > loop.now_s:
             return
         clock = self.process.clock
-        at_s = deadline_at_s - SECOND_KILLER_PERIOD_S - clock.boottime_s(loop.now_s)
-        wait_s = max(0.0, at_s / clock.rate) + 0.05 * self._world.random.random()
+        left_s = deadline_at_s - SECOND_KILLER_PERIOD_S - clock.boottime_s(loop.now_s)
+        wait_s = max(0.0, left_s / clock.rate) + 0.05 * self._world.random.random()
         self._planned_at_s = loop.now_s + wait_s
         loop.after(wait_s, self._look, self.process)
 
