@@ -59,7 +59,7 @@ from supervisor.model.records import (
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
-from supervisor.operations import jobs as commands_module
+from supervisor.operations import jobs as jobs_module
 from supervisor.operations.cluster import ClusterOperations
 from supervisor.operations.jobs import Did, Done, JobOperations, Submission
 from supervisor.operations.savepoint_resume import Revision, savepoint_detail
@@ -338,7 +338,7 @@ class MemoryWorld:
                 fake,
                 controller_module,
                 term_module,
-                commands_module,
+                jobs_module,
                 sessions_module,
                 sweeper_module,
             ):

@@ -18,7 +18,7 @@ from typing import Any
 from supervisor.coord.leadership import Stand, State
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, Delete, Node, SetData, Transaction
-from supervisor.shim import state as said
+from supervisor.shim import state as shim_state
 from supervisor.shim.state import ShimState, Stage
 from tests.explore import removing, sweeping
 from tests.explore.judge import OBEYED_TICKS
@@ -392,7 +392,7 @@ def request_key(sent: tuple[Any, int], world: World) -> tuple[Any, ...]:
 def event_key(event: Any, shim: Shim, world: World) -> tuple[Any, ...]:
     """Of what a stopped shim has yet to hear. Ids of requests do not matter: it has one under way at most."""
     match event:
-        case said.OwnRead(_, own, lease_version, live):
+        case shim_state.OwnRead(_, own, lease_version, live):
             record = (id(own.record), own.version) if isinstance(own, Found) else own
             node = world.tree.nodes.get(LAYOUT.lease(shim.name))
             behind = (
@@ -401,13 +401,13 @@ def event_key(event: Any, shim: Shim, world: World) -> tuple[Any, ...]:
                 else min(node.version - lease_version, BEHIND_MAX)
             )
             return "own", record, lease_version is None, behind, live
-        case said.WriteCommitted(_, sent_at_s, own_version):
+        case shim_state.WriteCommitted(_, sent_at_s, own_version):
             return "committed", _age(sent_at_s, world.now_s), own_version
-        case said.WriteRejected(_, path, kind):
+        case shim_state.WriteRejected(_, path, kind):
             return "rejected", path, kind
-        case said.Connected(session):
+        case shim_state.Connected(session):
             return "connected", session
-        case said.Exited(status):
+        case shim_state.Exited(status):
             return "exited", status
     return (type(event).__name__,)
 

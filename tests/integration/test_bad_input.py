@@ -23,7 +23,7 @@ from supervisor.clients.sessions import KeptSession
 from supervisor.clients.zookeeper import Session, ZooClient, close_session
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import Unreachable
-from supervisor.operations import context as commands
+from supervisor.operations import context as operations_context
 from tests.faults.checker import Acknowledged
 from tests.testbed import requirements
 from tests.testbed.fleet_commands import FleetCommands, Said
@@ -128,8 +128,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
             resolve_s=3.0,
         )
 
-    monkeypatch.setattr(commands, "keep_session", keep)
-    monkeypatch.setattr(commands, "COMMAND_STORE_DEADLINE_S", 3.0)
+    monkeypatch.setattr(operations_context, "keep_session", keep)
+    monkeypatch.setattr(operations_context, "COMMAND_STORE_DEADLINE_S", 3.0)
 
 
 @contextmanager

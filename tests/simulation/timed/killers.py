@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from supervisor.clients.zookeeper import Committed, Reads
-from supervisor.daemon.host import guarded_attempt as warding
+from supervisor.daemon.host import guarded_attempt as guard
 from supervisor.daemon.host.guarded_attempt import GuardedAttempt, GuardStage
 from supervisor.model import second_killer
 from supervisor.model.emptiness import Emptiness
@@ -160,17 +160,17 @@ class Guardian:
             stage = post.guarded_attempt.stage
             self._feed(post, self._perceive(post))
 
-    def _perceive(self, post: Post) -> warding.Event:
+    def _perceive(self, post: Post) -> guard.Event:
         attempt = post.attempt
         if post.guarded_attempt.stage is GuardStage.UNBORN:
-            return warding.DirectoryRead(attempt.launch, attempt.record)
+            return guard.DirectoryRead(attempt.launch, attempt.record)
         if post.guarded_attempt.stage is GuardStage.WATCHED:
             return KillerProbe(attempt.shim_dead, attempt.deadline_at_s)
-        return warding.GuardTick(self._client() is not None)
+        return guard.GuardTick(self._client() is not None)
 
-    def _feed(self, post: Post, event: warding.Event) -> None:
+    def _feed(self, post: Post, event: guard.Event) -> None:
         before = post.guarded_attempt.stage
-        post.guarded_attempt, effects = warding.step(post.guarded_attempt, event, self._now_s())
+        post.guarded_attempt, effects = guard.step(post.guarded_attempt, event, self._now_s())
         if post.guarded_attempt.stage is not before:
             self._world.loop.note(
                 f"guardian of {self._host.name}: {post.guarded_attempt.key} {post.guarded_attempt.stage.value}"
@@ -178,16 +178,16 @@ class Guardian:
         for effect in effects:
             self._carry_out(post, effect)
 
-    def _carry_out(self, post: Post, effect: warding.Effect) -> None:
+    def _carry_out(self, post: Post, effect: guard.Effect) -> None:
         match effect:
-            case warding.Strike(act):
+            case guard.Strike(act):
                 self._strike(post, act)
-            case warding.ReadOwn():
+            case guard.ReadOwn():
                 path = self._world.layout.own(post.attempt.launch.assignment.name)
                 self._client().read_many_async((path,), partial(self._answered, post))
-            case warding.CommitTombstone(transaction):
+            case guard.CommitTombstone(transaction):
                 self._client().commit_async(transaction, partial(self._answered, post))
-            case warding.Remove():
+            case guard.Remove():
                 if post.attempt.nobody_lives:
                     self._host.attempts.pop(post.attempt.key, None)
 
@@ -217,9 +217,9 @@ class Guardian:
         if not post.guarded_attempt.asking:
             return
         if isinstance(answer, Committed):
-            self._feed(post, warding.TombstoneWritten())
+            self._feed(post, guard.TombstoneWritten())
         elif isinstance(answer, Reads):
             path = self._world.layout.own(post.attempt.launch.assignment.name)
-            self._feed(post, warding.OwnershipRead(seen(Ownership, answer.nodes[0], path), None, "t"))
+            self._feed(post, guard.OwnershipRead(seen(Ownership, answer.nodes[0], path), None, "t"))
         else:
-            self._feed(post, warding.CommitUnanswered())
+            self._feed(post, guard.CommitUnanswered())
