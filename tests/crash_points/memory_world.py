@@ -1,4 +1,4 @@
-"""Leader and commands at the points they pass, in memory: the real controller, crew, sweeper and commands, virtual time.
+"""Leader and commands at the points they pass, in memory: the real controller, executor, sweeper and commands, virtual time.
 
 Around them an ensemble in memory, a store in memory, and shims reduced to protocol §7 (``MemoryShim``). A point strikes as in
 a process: ``kill`` ends the process there (nothing of it goes on; its session ends), ``raise`` fails the call as such calls
@@ -258,7 +258,7 @@ class MemoryShim:
 
 
 class _AtOnce(Executor):
-    """The crew's pool, without threads: what happens has one order."""
+    """The executor's pool, without threads: what happens has one order."""
 
     def __init__(self, *_: object, **__: object) -> None:
         """Nothing is needed."""

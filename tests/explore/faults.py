@@ -301,7 +301,7 @@ def stop(world: World, index: int) -> World:
             suspended=False,
             sightings=(),
             sweep=None,
-            dusts=(),
+            known_deletions=(),
         ),
     )
 

@@ -238,7 +238,7 @@ JOBS, OWNS, RESULTS, CLAIMS = (
 # -- I8: what a user is told ----------------------------------------------------------------------------------------------
 
 
-def answered(world: World, user: User, came: Done | operators.Told | Exception) -> World:
+def answered(world: World, user: User, came: Done | operators.OperatorResult | Exception) -> World:
     """A command is over, and says what came of it."""
     what = f"{user.wishes[user.done].what} {user.wishes[user.done].name}"
     if isinstance(came, OutcomeUnknown):

@@ -102,7 +102,7 @@ class Sent(NamedTuple):
     number: int = 0
 
 
-class Dust(NamedTuple):
+class KnownDeletion(NamedTuple):
     """What a remover remembers of a doomed claim (``daemon.leader.remover.LocationDeletion``). Times: BOOTTIME. ``now``: what it has just read of it."""
 
     path: str
@@ -137,7 +137,7 @@ class Supervisor(NamedTuple):
     Where it sweeps: ``sightings``: the objects that its latest scan saw unreferenced; ``sweep``: what the scan under way was
     answered so far; ``erasing``: the key whose deletion it has sent.
 
-    Where it removes checkpoints: ``dusts``: the doomed claims that its remover knows; ``wipe``: the deletion that it has sent.
+    Where it removes checkpoints: ``known_deletions``: the doomed claims that its remover knows; ``wipe``: the deletion that it has sent.
     """
 
     id: str
@@ -170,7 +170,7 @@ class Supervisor(NamedTuple):
     sightings: tuple[tuple[str, Sighting], ...] = ()
     sweep: tuple[Any, ...] | None = None
     erasing: str | None = None
-    dusts: tuple[Dust, ...] = ()
+    known_deletions: tuple[KnownDeletion, ...] = ()
     wipe: Wipe | None = None
 
 

@@ -114,7 +114,7 @@ class LeaderModel:
     begun: bool = False
     reading: bool = False
     listing: RecordListing | None = None
-    brooms: list[Deletion] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
 
 
 class Torn:
@@ -292,8 +292,8 @@ class World:
         """The broom, one step at a time: list, then look and judge, then delete one by one, whatever happens meanwhile."""
         if leader.reading:
             return
-        if leader.brooms:
-            one = leader.brooms.pop(0)
+        if leader.deletions:
+            one = leader.deletions.pop(0)
             try:
                 leader.client.commit(
                     one.transaction(
@@ -311,7 +311,7 @@ class World:
             view = Observer(
                 Torn(leader.client, self._meanwhile), self.layout, lambda: self.now_s, 0
             ).take_view(None)
-            leader.brooms = list(to_sweep(leader.listing, view.rows))
+            leader.deletions = list(to_sweep(leader.listing, view.rows))
             leader.listing = None
         leader.reading = False
 

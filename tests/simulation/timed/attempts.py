@@ -70,7 +70,7 @@ class Attempt:
         if self.driver is None and self.runner is not None and not self.runner.release:
             self.starter_alive = False  # the end of its pipe
         if self.twin is not None:
-            self.twin.look_soon()
+            self.twin.read_soon()
         self.host.shim_died(self)
 
     @property

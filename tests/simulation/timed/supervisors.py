@@ -1,6 +1,6 @@
 """Supervisors: the daemon's own parts, put together as ``daemon.process.assemble`` does, on simulated time.
 
-Real are contender, leader, controller, crew, sweeper and agent, trust and start doubt, with their threads. Replaced are what
+Real are contender, leader, controller, executor, sweeper and agent, trust and start doubt, with their threads. Replaced are what
 touches files and processes: run directories, the starting of a shim, the session closer's process, metrics.
 """
 
