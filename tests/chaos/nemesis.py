@@ -54,7 +54,7 @@ class Lane(threading.Thread):
                 burst_at_s = boottime_s()
             fault = choice.choices(self._faults, self._weights)[0]
             seed = choice.random()  # so that what one fault draws does not change the faults to come
-            with world.gate.shared():
+            with world.shared_lock.shared():
                 self._do(fault, random.Random(seed))
 
     def _do(self, fault: Fault, choice: random.Random) -> None:

@@ -218,12 +218,12 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
             )
 
 
-def went_on(world: World, index: int, duster: ExploredRemover, path: str) -> World:
+def went_on(world: World, index: int, explored: ExploredRemover, path: str) -> World:
     me = world.supervisors[index]
     assert me.term is not None
-    assert isinstance(duster, Later)
+    assert isinstance(explored, Later)
     try:
-        request = duster.go_on(path)
+        request = explored.go_on(path)
     except NotLeader:  # its loop ends; the contender hears of it
         from tests.explore.supervisors import tell  # supervisors take the moves of this module
 
@@ -232,7 +232,7 @@ def went_on(world: World, index: int, duster: ExploredRemover, path: str) -> Wor
             index,
             lead.Deposed("a write failed on the epoch"),
         )
-    me = me._replace(known_deletions=duster.known_deletions, wipe=None)
+    me = me._replace(known_deletions=explored.known_deletions, wipe=None)
     if request is None:
         return world.with_supervisor(index, me)
     if request[0] == "commit":
@@ -240,7 +240,7 @@ def went_on(world: World, index: int, duster: ExploredRemover, path: str) -> Wor
         return world.with_supervisor(
             index, me._replace(queue=(Sent(f"/{tx.what}", tx, me.sid, me.term[1], ""),))
         )
-    now = duster._read(path)
+    now = explored._read(path)
     wipe = Wipe(path, now.claim.record.location, now.doom.uid, now, me.term[0], world.tick)
     world = judge.wipes(world.with_supervisor(index, me._replace(wipe=wipe)), wipe)
     return arrived(world, index) if is_local(wipe.location) else world

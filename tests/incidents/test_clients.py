@@ -36,7 +36,7 @@ def test_curator_460_leadership_is_over_a_session_time_after_the_last_answered_r
     )
 
 
-def test_curator_644_645_contenders_that_all_come_back_at_once_settle_on_one_leader(tmp_path: Path) -> None:
+def test_curator_644_645_contenders_that_all_come_back_at_once_elect_one_leader(tmp_path: Path) -> None:
     zoo, epochs = founded(), MemoryEpochs()
     rigs = [Rig(zoo, epochs, tmp_path / name, name) for name in "abc"]
     with running(*rigs):

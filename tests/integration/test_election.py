@@ -182,7 +182,7 @@ def test_f52_flapping_has_growing_epochs_and_old_tasks_are_over(world: World) ->
 
 
 @pytest.mark.parametrize("action", [Action.CUT_AFTER, Action.CUT_BEFORE])
-def test_f18_f19_lost_reply_of_the_election_is_settled(world: World, action: Action) -> None:
+def test_f18_f19_lost_reply_of_the_election_is_resolved(world: World, action: Action) -> None:
     with Proxy(world.hosts.split(",")[0]) as proxy:
         trap = proxy.on_request(zookeeper_request('"supervisor":"a"'), action)
         contender = world.start("a", hosts=proxy.address)

@@ -1,4 +1,4 @@
-"""A small world around the real protocol: the real observer, bell, planner, builders, broom and commands on an in-memory
+"""A small world around the real protocol: the real observer, bell, planner, builders, sweeper and commands on an in-memory
 ZooKeeper, with shims reduced to what protocol §7 says of them, leaders that may be stale or stop between any two reads,
 two hosts that come and go, lost replies, lost sessions, corrupt records, a virtual clock and a seeded schedule.
 
@@ -289,7 +289,7 @@ class World:
             self.random.choice([client.lose_next_reply, client.fail_next_commit_before])()
 
     def sweep(self, leader: LeaderModel) -> None:
-        """The broom, one step at a time: list, then look and judge, then delete one by one, whatever happens meanwhile."""
+        """The sweeper, one step at a time: list, then look and judge, then delete one by one, whatever happens meanwhile."""
         if leader.reading:
             return
         if leader.deletions:

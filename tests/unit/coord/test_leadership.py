@@ -217,7 +217,7 @@ def test_lost_reply_of_an_election_that_was_not_applied_is_followed_by_another()
     assert (machine_state.state, effects) == (State.FOLLOWING, [])
 
 
-def test_settling_in_vain_gives_the_session_up() -> None:
+def test_resolving_in_vain_gives_the_session_up() -> None:
     assert run(SETTLING, leadership.ElectionTick(19.0, 10.0))[1] == [leadership.ResolveOutcome()]
     machine_state, effects = run(SETTLING, leadership.ElectionTick(20.0, 10.0))
     assert (machine_state.state, effects) == (

@@ -226,7 +226,7 @@ def test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed()
     assert world.finished and not world.executed() and world.own().state is OwnState.ASSIGNED
 
 
-def test_a_session_that_cannot_be_closed_settles_nothing() -> None:
+def test_a_session_that_cannot_be_closed_resolves_nothing() -> None:
     world = World()
     world.connect()
     world.settle()

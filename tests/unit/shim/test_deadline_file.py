@@ -1,4 +1,4 @@
-"""The halves that tell the pure ones: what runner and twin make of a deadline file that can't be written, or was torn."""
+"""What the runner and the twin make of a deadline file that cannot be written, or was torn."""
 
 from __future__ import annotations
 
