@@ -141,10 +141,10 @@ def takeover(fleet: Fleet, sizes: Sizes) -> None:
 
 
 def _acted_s(fleet: Fleet) -> tuple[float, int]:
-    killed_s, _, first_s, said = kill_leader(fleet)
+    killed_at_s, _, first_at_s, said = kill_leader(fleet)
     actions = said["actions"]
     assert isinstance(actions, dict)
-    return first_s - killed_s, sum(actions.values())
+    return first_at_s - killed_at_s, sum(actions.values())
 
 
 # -- submit, cancel ----------------------------------------------------------------------------------------------------
@@ -160,11 +160,11 @@ def latency(fleet: Fleet, sizes: Sizes) -> None:
         uid, data = new_uid(name), canonical_json(spec)
         begun_at_s = boottime_s()
         ref = blobs.put_spec(name, uid, 1, data)
-        stored_s = boottime_s()
+        stored_at_s = boottime_s()
         commands.check_submit(name, ref.sha256, spec.checkpoint)
         commands.submit(Submission(name, uid, ref, spec.terms(), Desired.SUSPENDED))
-        stored.append(stored_s - begun_at_s)
-        submitted.append(boottime_s() - stored_s)
+        stored.append(stored_at_s - begun_at_s)
+        submitted.append(boottime_s() - stored_at_s)
         cancelled.append(timed(lambda name=name: commands.cancel(name)))  # type: ignore[misc]
     store_ms, submit_ms, cancel_ms = (
         statistics.median(values) * 1000 for values in (stored, submitted, cancelled)

@@ -77,17 +77,17 @@ class Diary:
             yield widen
         finally:
             with self._lock:
-                over_s = boottime_s()
+                over_at_s = boottime_s()
                 done = self._harms[number] = replace(
-                    self._harms[number], to_s=over_s + aftermath_s, over_s=over_s
+                    self._harms[number], ended_at_s=over_at_s + aftermath_s, over_at_s=over_at_s
                 )
             jobs = None if done.jobs is None else sorted(done.jobs)
             if jobs != []:
                 self.write(
                     "harm",
                     kind=done.kind,
-                    since=round(done.from_s, 3),
-                    until=round(done.to_s, 3),
+                    since=round(done.begun_at_s, 3),
+                    until=round(done.ended_at_s, 3),
                     jobs=jobs,
                     host=done.host,
                 )

@@ -47,14 +47,14 @@ class Lane(threading.Thread):
         self._choice = world.random(f"lane {name}")
 
     def run(self) -> None:
-        world, choice, burst_s = self._world, self._choice, boottime_s()
+        world, choice, burst_at_s = self._world, self._choice, boottime_s()
         while not world.done.wait(choice.expovariate(1 / self._pause_s)):
-            if self._lull_s and boottime_s() > burst_s + self._burst_s:
+            if self._lull_s and boottime_s() > burst_at_s + self._burst_s:
                 world.wait(self._lull_s)
-                burst_s = boottime_s()
+                burst_at_s = boottime_s()
             fault = choice.choices(self._faults, self._weights)[0]
             seed = choice.random()  # so that what one fault draws does not change the faults to come
-            with world.gate.shared():
+            with world.shared_lock.shared():
                 self._do(fault, random.Random(seed))
 
     def _do(self, fault: Fault, choice: random.Random) -> None:

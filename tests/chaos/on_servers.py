@@ -38,10 +38,10 @@ def outage(world: World, kind: str, node: int | str, lasts_s: float) -> Iterator
         try:
             yield
         finally:
-            late_s = boottime_s() + lasts_s
+            late_at_s = boottime_s() + lasts_s
             deadline_at_s = boottime_s() + SERVE_S
             while None in world.ensemble.modes() and boottime_s() < deadline_at_s:
-                if revive(world) or boottime_s() > late_s:
+                if revive(world) or boottime_s() > late_at_s:
                     widen()
                 time.sleep(0.2)
 

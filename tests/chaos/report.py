@@ -71,7 +71,7 @@ def _seen_by_attempts(world: World, verdict: Verdict) -> Iterator[str]:
     through = clean = 0
     for term in world.terms.found[1:]:
         for span in spans:
-            if span.first_s < term.seen_at_s < span.last_at_s:
+            if span.first_at_s < term.seen_at_s < span.last_at_s:
                 through += 1
                 here = replace(span, last_at_s=term.seen_at_s)
                 clean += not any(harm.kind and harm.meets(here, term.seen_at_s) for harm in verdict.harms)
@@ -102,7 +102,7 @@ def cause_of(span: Span, verdict: Verdict) -> str:
     found = checker.causes(span, verdict.harms)
     if not found:
         return UNKNOWN_CAUSE
-    return max(found, key=lambda harm: (harm.jobs is not None and len(harm.jobs) == 1, harm.from_s)).kind
+    return max(found, key=lambda harm: (harm.jobs is not None and len(harm.jobs) == 1, harm.begun_at_s)).kind
 
 
 def _unavailability(users: Sequence[User], verdict: Verdict) -> Iterator[str]:
@@ -111,16 +111,20 @@ def _unavailability(users: Sequence[User], verdict: Verdict) -> Iterator[str]:
         spans[span.uid].append(span)
     starts, gaps, by_cause, wanted_s, away_s = [], [], defaultdict(list), 0.0, 0.0
     for job in (job for user in users for job in user.jobs):
-        for from_s, to_s, uid in wanted_times(job, verdict.until_at_s):
-            wanted_s += to_s - from_s
-            mine = [span for span in spans[uid] if span.first_s < to_s and span.last_at_s > from_s]
+        for begun_at_s, ended_at_s, uid in wanted_times(job, verdict.until_at_s):
+            wanted_s += ended_at_s - begun_at_s
+            mine = [
+                span for span in spans[uid] if span.first_at_s < ended_at_s and span.last_at_s > begun_at_s
+            ]
             away_s += (
-                to_s - from_s - sum(min(span.last_at_s, to_s) - max(span.first_s, from_s) for span in mine)
+                ended_at_s
+                - begun_at_s
+                - sum(min(span.last_at_s, ended_at_s) - max(span.first_at_s, begun_at_s) for span in mine)
             )
-            if mine and mine[0].first_s > from_s:
-                starts.append(mine[0].first_s - from_s)
+            if mine and mine[0].first_at_s > begun_at_s:
+                starts.append(mine[0].first_at_s - begun_at_s)
             for old, new in zip(mine, mine[1:], strict=False):
-                gap_s = new.first_s - old.last_at_s
+                gap_s = new.first_at_s - old.last_at_s
                 gaps.append(gap_s)
                 by_cause[cause_of(old, verdict)].append(gap_s)
     yield (

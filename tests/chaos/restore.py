@@ -36,7 +36,7 @@ def data_of(world: World, node: int) -> Path:
 def restore_old_data(world: World, choice: random.Random) -> None:
     """Back when the registry is trusted again. Raises AssertionError."""
     saved = world.directory / f"saved-{boottime_s():.0f}"
-    with world.gate.alone(), world.diary.harm("old ZooKeeper data restored", aftermath_s=30.0):
+    with world.shared_lock.exclusive(), world.diary.harm("old ZooKeeper data restored", aftermath_s=30.0):
         world.diary.fault("old ZooKeeper data restored")
         revive(world)
         world.ensemble.wait_serving(60)
@@ -48,7 +48,7 @@ def restore_old_data(world: World, choice: random.Random) -> None:
             world.wait(1.0)
         on_supervisors.expel_leader(world, choice)
         put_back(world, saved)
-        world.restored_s.append(boottime_s())
+        world.restored_at_s.append(boottime_s())
         shutil.rmtree(saved)
         accept(world)
         wait_until(

@@ -138,6 +138,6 @@ def look(world: World, users: list[User], tail: Tail) -> list[str]:
     notes = tail.notes()
     acknowledged = [ack for user in users for ack in user.acknowledged]
     return [
-        *checker.violations(notes, acknowledged, grace_s=GRACE_S, restored_s=world.restored_s),
+        *checker.violations(notes, acknowledged, grace_s=GRACE_S, restored_at_s=world.restored_at_s),
         *checker.disturbed(notes, world.diary.harms, boottime_s() - 10.0),
     ]

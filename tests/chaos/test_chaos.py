@@ -8,10 +8,10 @@ from pathlib import Path
 from supervisor.clients.zookeeper import Link, ZooClient
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.chaos.diary import Diary
-from tests.chaos.gate import Gate
 from tests.chaos.report import distribution
 from tests.chaos.run import run
 from tests.chaos.sessions import expel, password_of
+from tests.chaos.shared_lock import SharedLock
 from tests.chaos.users import GONE, RUNNING, Job, Stage
 from tests.chaos.world import Options
 from tests.faults import checker
@@ -50,30 +50,30 @@ def test_the_diary_knows_what_may_have_ended_an_attempt(tmp_path: Path) -> None:
     diary.close()
     (harm,) = diary.harms
     died = [
-        Note("start", "one", "u", 1, 7, harm.from_s - 5, host="s1"),
-        Note("beat", "one", "u", 1, 7, harm.from_s + 0.5),
+        Note("start", "one", "u", 1, 7, harm.begun_at_s - 5, host="s1"),
+        Note("beat", "one", "u", 1, 7, harm.begun_at_s + 0.5),
     ]
-    assert checker.disturbed(died, diary.harms, harm.to_s + 10) == []
-    elsewhere = [Note("start", "one", "u", 1, 7, harm.from_s - 5, host="s2"), died[1]]
-    assert checker.disturbed(elsewhere, diary.harms, harm.to_s + 10)
+    assert checker.disturbed(died, diary.harms, harm.ended_at_s + 10) == []
+    elsewhere = [Note("start", "one", "u", 1, 7, harm.begun_at_s - 5, host="s2"), died[1]]
+    assert checker.disturbed(elsewhere, diary.harms, harm.ended_at_s + 10)
     assert (diary.faults["cut"], diary.faults["other"]) == (1, 0)
 
 
-def test_one_alone_waits_for_all_others_and_keeps_them_out() -> None:
-    gate, inside, order = Gate(), threading.Event(), []
+def test_one_that_is_exclusive_waits_for_all_others_and_keeps_them_out() -> None:
+    shared_lock, inside, order = SharedLock(), threading.Event(), []
 
     def shared() -> None:
-        with gate.shared():
+        with shared_lock.shared():
             inside.set()
             order.append("shared")
 
-    with gate.alone():
+    with shared_lock.exclusive():
         thread = threading.Thread(target=shared)
         thread.start()
         assert not inside.wait(0.1)
-        order.append("alone")
+        order.append("exclusive")
     thread.join(10)
-    assert order == ["alone", "shared"]
+    assert order == ["exclusive", "shared"]
 
 
 def test_the_times_at_which_a_job_is_wanted() -> None:

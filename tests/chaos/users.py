@@ -106,11 +106,11 @@ class User(threading.Thread):
 
     def run(self) -> None:
         for job in self.jobs:
-            with self._world.gate.shared():
+            with self._world.shared_lock.shared():
                 self._give(job, "submit")
         while not self._world.done.wait(self._choice.expovariate(1 / self._pause_s)):
             job = self._choice.choice(self.jobs)
-            with self._world.gate.shared():
+            with self._world.shared_lock.shared():
                 self._give(job, job.pending or self._next(job))
 
     def finish(self) -> None:

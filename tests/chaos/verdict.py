@@ -74,14 +74,14 @@ def _unpaused(world: World) -> bool:
 def judge(world: World, users: Sequence[User]) -> Verdict:
     """Settle, look, cancel everything, look again. Never raises for what the product did wrong."""
     violations: list[str] = []
-    mended_s = boottime_s()
+    mended_at_s = boottime_s()
     settled_s: float | None = None
     try:
         for user in users:
             user.finish()
         wanted = wanted_now(users)
         _wait_running(world, wanted)
-        settled_s = boottime_s() - mended_s
+        settled_s = boottime_s() - mended_at_s
     except (AssertionError, SupervisorError) as error:
         violations.append(f"did not settle: {error}")
         wanted = wanted_now(users)
@@ -95,7 +95,7 @@ def judge(world: World, users: Sequence[User]) -> Verdict:
     violations += leftovers(world, users)
     notes = checker.read(world.fleet.witness_file)
     acknowledged = [ack for user in users for ack in user.acknowledged]
-    violations += checker.violations(notes, acknowledged, grace_s=GRACE_S, restored_s=world.restored_s)
+    violations += checker.violations(notes, acknowledged, grace_s=GRACE_S, restored_at_s=world.restored_at_s)
     harms = world.diary.harms
     violations += checker.disturbed(notes, harms, until_at_s)
     violations += [wrong for wrong in world.violations if wrong not in violations]

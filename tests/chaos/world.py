@@ -17,7 +17,7 @@ from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.lease_terms import outage_survived_s
 from tests.chaos.diary import Diary
 from tests.chaos.fleet import Attempt, ChaosFleet
-from tests.chaos.gate import Gate
+from tests.chaos.shared_lock import SharedLock
 from tests.chaos.terms import TermWatcher
 from tests.fakes.faulty_s3 import FaultyS3
 from tests.testbed.ensembles import Ensemble
@@ -92,13 +92,13 @@ class World:
     diary: Diary
     terms: TermWatcher
     stalls: Stalls
-    gate: Gate = field(default_factory=Gate)
+    shared_lock: SharedLock = field(default_factory=SharedLock)
     done: threading.Event = field(default_factory=threading.Event)
     leases_s: dict[str, float] = field(default_factory=dict)
     harmed: set[str] = field(default_factory=set)
     stopped: set[ProcessId] = field(default_factory=set)
     ended_servers: int = 0
-    restored_s: list[float] = field(default_factory=list)
+    restored_at_s: list[float] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     link_locks: dict[int, threading.Lock] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""Leader and commands at the points they pass, in memory: the real controller, crew, sweeper and commands, virtual time.
+"""Leader and commands at the points they pass, in memory: the real controller, executor, sweeper and commands, virtual time.
 
 Around them an ensemble in memory, a store in memory, and shims reduced to protocol §7 (``MemoryShim``). A point strikes as in
 a process: ``kill`` ends the process there (nothing of it goes on; its session ends), ``raise`` fails the call as such calls
@@ -59,7 +59,7 @@ from supervisor.model.records import (
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
-from supervisor.operations import jobs as commands_module
+from supervisor.operations import jobs as jobs_module
 from supervisor.operations.cluster import ClusterOperations
 from supervisor.operations.jobs import Did, Done, JobOperations, Submission
 from supervisor.operations.savepoint_resume import Revision, savepoint_detail
@@ -238,7 +238,7 @@ class Execution:
     uid: str
     attempt: int
     exec_at_s: float
-    dead_s: float | None = None
+    dead_at_s: float | None = None
 
 
 @dataclass
@@ -258,7 +258,7 @@ class MemoryShim:
 
 
 class _AtOnce(Executor):
-    """The crew's pool, without threads: what happens has one order."""
+    """The executor's pool, without threads: what happens has one order."""
 
     def __init__(self, *_: object, **__: object) -> None:
         """Nothing is needed."""
@@ -338,7 +338,7 @@ class MemoryWorld:
                 fake,
                 controller_module,
                 term_module,
-                commands_module,
+                jobs_module,
                 sessions_module,
                 sweeper_module,
             ):
@@ -470,12 +470,12 @@ class MemoryWorld:
             return
         if shim.driver is None:
             self._claim(shim)
-        elif self.exit is not None and shim.driver.dead_s is None:
+        elif self.exit is not None and shim.driver.dead_at_s is None:
             cause, code = self.exit
             self._end(shim, cause, code)
         elif shim.stop_at_s is not None and self.now_s >= shim.stop_at_s:
             self._end(shim, Cause.STOPPED, 0)
-        elif shim.driver.dead_s is None:
+        elif shim.driver.dead_at_s is None:
             self._renew(shim)
 
     def _lease(self, shim: MemoryShim) -> Lease:
@@ -542,7 +542,7 @@ class MemoryWorld:
 
     def _end(self, shim: MemoryShim, cause: Cause, code: int) -> None:
         assert shim.driver is not None
-        shim.driver.dead_s, shim.over = self.now_s, True
+        shim.driver.dead_at_s, shim.over = self.now_s, True
         own, a = self._own(shim), shim.assignment
         if own is not None:
             mine = attempt_writes.AttemptIdentity(a.name, a.uid, a.attempt, shim.claim)
@@ -559,8 +559,8 @@ class MemoryWorld:
 
     def _kill_late(self) -> None:
         for shim in self.shims:
-            if shim.driver is not None and shim.driver.dead_s is None and self.now_s >= shim.deadline_at_s:
-                shim.driver.dead_s = self.now_s
+            if shim.driver is not None and shim.driver.dead_at_s is None and self.now_s >= shim.deadline_at_s:
+                shim.driver.dead_at_s = self.now_s
                 shim.over = True
 
     def vanish(self) -> None:
@@ -577,7 +577,7 @@ class MemoryWorld:
                 f"I2: {driver.uid}.{driver.attempt} was claimed after its cancel was acknowledged"
             )
         for other in self.executions:
-            if other.dead_s is None:
+            if other.dead_at_s is None:
                 self.broken.append(
                     f"I1: {driver.uid}.{driver.attempt} starts while {other.uid}.{other.attempt} lives"
                 )
@@ -586,7 +586,7 @@ class MemoryWorld:
         self.executions.append(driver)
 
     def alive(self) -> int:
-        return sum(driver.dead_s is None for driver in self.executions)
+        return sum(driver.dead_at_s is None for driver in self.executions)
 
     def unrest(self) -> list[str]:
         """What is not yet as the user was told."""

@@ -85,9 +85,9 @@ def kill_leader(fleet: SparkFleet) -> None:
 
 
 def kill(fleet: SparkFleet, process: ProcessId) -> float:
-    killed_s = boottime_s()
+    killed_at_s = boottime_s()
     fleet.signal(process, signal.SIGKILL)
-    return killed_s
+    return killed_at_s
 
 
 def process_of(pid: int) -> ProcessId:
@@ -107,9 +107,9 @@ def identity(row: dict[str, Any]) -> tuple[Any, ...]:
 def test_batches_go_on_over_the_death_of_leader_jvm_and_python(fleet: SparkFleet, steady: str) -> None:
     """Neither a hole nor a row twice; the same aggregates as the run that nothing happened to."""
     job = "clicks"
-    submitted_s = boottime_s()
+    submitted_at_s = boottime_s()
     fleet.submit(job)
-    figure("submit → first batch", fleet.wait_batch_of(job, 1).at_s - submitted_s)
+    figure("submit → first batch", fleet.wait_batch_of(job, 1).at_s - submitted_at_s)
     fleet.wait_batches(job)
     before = fleet.wait_state(job, "running")
 
@@ -121,13 +121,13 @@ def test_batches_go_on_over_the_death_of_leader_jvm_and_python(fleet: SparkFleet
 
     jvm = fleet.root_of(job)
     assert jvm.pid == before["driver_pid"] == fleet.lines(job, "session")[-1]["jvm"]
-    killed_s = kill(fleet, jvm)
+    killed_at_s = kill(fleet, jvm)
     second = fleet.wait_batch_of(job, 2)
-    figure("JVM killed → next batch", second.at_s - killed_s)
+    figure("JVM killed → next batch", second.at_s - killed_at_s)
     fleet.wait_batches(job, 2)
 
-    killed_s = kill(fleet, process_of(second.pid))
-    figure("Python killed → next batch", fleet.wait_batch_of(job, 3).at_s - killed_s)
+    killed_at_s = kill(fleet, process_of(second.pid))
+    figure("Python killed → next batch", fleet.wait_batch_of(job, 3).at_s - killed_at_s)
     last = fleet.wait_batches(job, 2)
 
     row = fleet.wait_state(job, "running")
@@ -210,8 +210,8 @@ def test_a_jvm_application_is_judged_by_its_commit_log(fleet: SparkFleet, jar: P
 
     for member in fleet.members:
         fleet.kill(member)
-    alone_s = boottime_s()
-    wait_until(lambda: boottime_s() > alone_s + stall_s + 5, 60, "more than the stall time-out")
+    alone_at_s = boottime_s()
+    wait_until(lambda: boottime_s() > alone_at_s + stall_s + 5, 60, "more than the stall time-out")
     fleet.wait_batches(job)
     fleet.restore()
     wait_progress(fleet, job, progress)

@@ -18,7 +18,7 @@ from typing import Any
 from supervisor.coord.leadership import Stand, State
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, Delete, Node, SetData, Transaction
-from supervisor.shim import state as said
+from supervisor.shim import state as shim_state
 from supervisor.shim.state import ShimState, Stage
 from tests.explore import removing, sweeping
 from tests.explore.judge import OBEYED_TICKS
@@ -346,8 +346,8 @@ def shim_key(shim: Shim, world: World) -> tuple[Any, ...]:
         None if shim.sent is None else request_key(shim.sent, world),
         None if shim.orphan is None else (tx_key(shim.orphan[0], world.tree), shim.orphan[1]),
         tuple([event_key(event, shim, world) for event in shim.inbox]),
-        None if shim.exec_before_s is None else _due(shim.exec_before_s, now),
-        None if shim.file_s is None else _until(shim.file_s, now),
+        None if shim.exec_before_at_s is None else _due(shim.exec_before_at_s, now),
+        None if shim.file_deadline_at_s is None else _until(shim.file_deadline_at_s, now),
         None if shim.twin is None else (shim.twin.act, shim.twin.shim_dead, shim.twin.due),
         None if shim.guarded_attempt is None else guarded_attempt_key(shim, now),
         None if shim.asked_by_guardian is None else tx_key(shim.asked_by_guardian, world.tree),
@@ -392,7 +392,7 @@ def request_key(sent: tuple[Any, int], world: World) -> tuple[Any, ...]:
 def event_key(event: Any, shim: Shim, world: World) -> tuple[Any, ...]:
     """Of what a stopped shim has yet to hear. Ids of requests do not matter: it has one under way at most."""
     match event:
-        case said.OwnRead(_, own, lease_version, live):
+        case shim_state.OwnRead(_, own, lease_version, live):
             record = (id(own.record), own.version) if isinstance(own, Found) else own
             node = world.tree.nodes.get(LAYOUT.lease(shim.name))
             behind = (
@@ -401,13 +401,13 @@ def event_key(event: Any, shim: Shim, world: World) -> tuple[Any, ...]:
                 else min(node.version - lease_version, BEHIND_MAX)
             )
             return "own", record, lease_version is None, behind, live
-        case said.WriteCommitted(_, sent_at_s, own_version):
+        case shim_state.WriteCommitted(_, sent_at_s, own_version):
             return "committed", _age(sent_at_s, world.now_s), own_version
-        case said.WriteRejected(_, path, kind):
+        case shim_state.WriteRejected(_, path, kind):
             return "rejected", path, kind
-        case said.Connected(session):
+        case shim_state.Connected(session):
             return "connected", session
-        case said.Exited(status):
+        case shim_state.Exited(status):
             return "exited", status
     return (type(event).__name__,)
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from tests.explore.caught_tellers import TOLD
+from tests.explore.caught_adapters import CAUGHT_ADAPTERS
 from tests.fakes.registry_bench import Bench
 from tests.unit.registry import test_fixed_znodes
 
-MACHINE, WARD, KILLER = (
+MACHINE, GUARDED_ATTEMPT, KILLER = (
     "unit.shim.test_machine",
     "unit.daemon.host.test_guarded_attempt",
     "unit.model.test_second_killer",
@@ -30,9 +30,9 @@ MACHINE, WARD, KILLER = (
 PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.operations.test_jobs"
 ENDS, WHOLE = "unit.shim.test_machine_properties", "unit.registry.test_fixed_znodes"
 KEPT = "unit.daemon.leader.test_sweeper_references"
-TELLERS = "unit.shim.test_tellers"
+DEADLINE_FILE = "unit.shim.test_deadline_file"
 GUARDS, WRITES = "explore.test_defects", "unit.registry.test_leader_writes"
-SIGHTS, TRUST, USERS = (
+FIRST_SEEN, TRUST, USERS = (
     "unit.observe.test_first_seen",
     "unit.coord.test_trust",
     "unit.registry.test_user_writes",
@@ -56,10 +56,10 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         "test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there",
     ),
     "exec-although-no-deadline-is-written": (
-        TELLERS,
+        DEADLINE_FILE,
         "test_nothing_is_executed_whose_deadline_the_second_killers_can_not_know",
     ),
-    "torn-deadline-read-as-none": (TELLERS, "test_a_torn_deadline_file_is_not_one_without_a_deadline"),
+    "torn-deadline-read-as-none": (DEADLINE_FILE, "test_a_torn_deadline_file_is_not_one_without_a_deadline"),
     "renewal-counts-from-its-answer": (MACHINE, "test_the_deadline_counts_from_sending_the_renewal"),
     "claim-counts-from-its-answer": (MACHINE, "test_the_deadline_counts_from_sending_the_claim"),
     "settled-claim-counts-from-the-reading": (
@@ -84,7 +84,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         "test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed",
     ),
     "closed-session-is-forgotten": (ENDS, "test_no_stage_is_without_an_end"),
-    "settling-has-no-end": (ENDS, "test_an_unknown_claim_that_nobody_can_settle_ends_the_shim"),
+    "settling-has-no-end": (ENDS, "test_an_unknown_claim_that_nobody_can_resolve_ends_the_shim"),
     "leases-without-a-parent-are-asked-for-at-once": (
         MACHINE,
         "test_a_missing_parent_of_all_leases_is_no_reason_to_hurry",
@@ -108,7 +108,10 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         "test_an_unknown_claim_that_was_drained_meanwhile_is_buried_without_exec",
     ),
     "clock-jump-is-not-noticed": (MACHINE, "test_a_clock_jump_reads_before_anything_else"),
-    "back-off-is-skipped": (PLAN, "TestAfterAnExit.test_the_back_off_counts_from_the_leaders_first_sight"),
+    "back-off-is-skipped": (
+        PLAN,
+        "TestAfterAnExit.test_the_back_off_counts_from_when_the_leader_first_saw_it",
+    ),
     "names-without-a-reference-take-no-place": (
         PLAN,
         "TestPlacement.test_what_has_no_reference_still_occupies_its_host",
@@ -167,12 +170,15 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         "test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be",
     ),
     "first-sight-before-the-response": (
-        SIGHTS,
+        FIRST_SEEN,
         "test_a_lease_was_first_seen_when_the_answer_that_showed_it_had_arrived",
     ),
-    "wait-counts-up-to-the-answer": (SIGHTS, "test_its_silence_counts_up_to_the_sending_of_the_latest_read"),
+    "wait-counts-up-to-the-answer": (
+        FIRST_SEEN,
+        "test_its_silence_counts_up_to_the_sending_of_the_latest_read",
+    ),
     "absence-of-a-lease-outlives-its-attempt": (
-        SIGHTS,
+        FIRST_SEEN,
         "test_the_absence_of_a_lease_is_not_waited_out_on_behalf_of_a_later_attempt",
     ),
     "plans-are-not-checked": (PLAN, "test_the_check_stops_what_the_table_would_never_say"),
@@ -191,11 +197,20 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         KILLER,
         "test_it_is_not_over_while_the_shim_or_anything_of_the_tree_lives",
     ),
-    "tombstone-over-any-state": (WARD, "test_over_anything_but_this_very_claim_nothing_is_written"),
-    "guardian-buries-without-proof": (WARD, "test_without_proof_that_the_tree_is_empty_nothing_is_written"),
-    "guardian-believes-an-older-reading": (WARD, "test_unknown_is_not_absent_and_is_asked_again_for_long"),
+    "tombstone-over-any-state": (
+        GUARDED_ATTEMPT,
+        "test_over_anything_but_this_very_claim_nothing_is_written",
+    ),
+    "guardian-buries-without-proof": (
+        GUARDED_ATTEMPT,
+        "test_without_proof_that_the_tree_is_empty_nothing_is_written",
+    ),
+    "guardian-believes-an-older-reading": (
+        GUARDED_ATTEMPT,
+        "test_unknown_is_not_absent_and_is_asked_again_for_long",
+    ),
     "guardian-does-not-wait-for-a-claim-under-way": (
-        WARD,
+        GUARDED_ATTEMPT,
         "test_a_claim_that_the_dead_shim_had_sent_is_waited_for",
     ),
     "suspended-taken-as-lost": (LEADS, "test_flink_10011_suspended_is_not_loss"),
@@ -237,7 +252,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "cancel-unguarded-by-result": (GUARDS, "test_the_guards_that_are_dropped_are_all_that_the_multis_have"),
     "acknowledged-before-the-commit": (COMMANDS, "test_the_same_spec_again_is_the_same_job"),
     "unknown-outcome-acknowledged": (COMMANDS, "test_a_write_that_never_arrived_is_sent_again"),
-    "unknown-outcome-tried-again-blindly": (COMMANDS, "test_a_lost_reply_is_settled_as_done_once"),
+    "unknown-outcome-tried-again-blindly": (COMMANDS, "test_a_lost_reply_is_resolved_as_done_once"),
     "cancelled-uid-registered-again": (COMMANDS, "test_cancel_is_final_and_may_be_said_twice"),
     "older-uid-registered-again": (COMMANDS, "test_only_the_newest_uid_is_registered_again"),
     "cancel-leaves-the-attempt-claimed": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
@@ -287,7 +302,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         KEPT,
         "test_only_a_term_that_is_recorded_and_trusts_its_registry_sweeps",
     ),
-    **TOLD,
+    **CAUGHT_ADAPTERS,
 }
 """By the name of the defect: module below ``tests`` and the test. That each fails while it is planted is a test itself."""
 

@@ -10,7 +10,7 @@ well be stopped before the time comes. One that was stopped sees the clock and w
 
 from __future__ import annotations
 
-from supervisor.shim import state as said
+from supervisor.shim import state as shim_state
 from tests.explore import judge, removing
 from tests.explore.setting import SESSION_TICKS
 from tests.explore.shims import DYING, due, empty, tell
@@ -45,7 +45,7 @@ def shim_ages(world: World, index: int) -> World:
     shim = world.shims[index]
     if shim.paused:
         return world.with_shim(index, shim._replace(paused_ticks=shim.paused_ticks + 1))
-    return tell(world, index, said.Tick()) if due(world, shim) else world
+    return tell(world, index, shim_state.Tick()) if due(world, shim) else world
 
 
 def supervisor_ages(world: World, index: int) -> World:

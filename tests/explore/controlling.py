@@ -12,8 +12,8 @@ from supervisor.model.view import View
 from supervisor.registry.leader_write_context import LeaderWriteContext
 
 
-class Hand:
-    """Stands in for a ``Controller``, its term and its crew. ``made``: what it would commit. ``nudged``: it has told its
+class StubController:
+    """Stands in for a ``Controller``, its term and its executor. ``made``: what it would commit. ``nudged``: it has told its
     contender that a hand-over is wanted."""
 
     def __init__(self, context: LeaderWriteContext, distrust: str | None) -> None:
@@ -35,7 +35,7 @@ class Hand:
     def _conclude_switchover(self, wish: Any) -> None:
         Controller._conclude_switchover(self, wish)  # type: ignore[arg-type]
 
-    def look_after(self, view: View, plan: Plan, broken: tuple[str, ...]) -> Hand:
+    def look_after(self, view: View, plan: Plan, broken: tuple[str, ...]) -> StubController:
         """As at the end of ``Controller.reconcile_once``, and in ``run``."""
         if plan.waited_out is not None and not broken:
             Controller._set_waited(self, plan.waited_out)  # type: ignore[arg-type]

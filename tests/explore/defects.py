@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tests.explore import (
+    defects_of_adapters,
     defects_of_guards,
     defects_of_lease,
     defects_of_operation,
     defects_of_removal,
     defects_of_rule,
     defects_of_sweep,
-    defects_of_tellers,
 )
 from tests.explore.defect import Defect
 
@@ -20,5 +20,5 @@ DEFECTS: tuple[Defect, ...] = (
     *defects_of_operation.DEFECTS,
     *defects_of_sweep.DEFECTS,
     *defects_of_removal.DEFECTS,
-    *defects_of_tellers.DEFECTS,
+    *defects_of_adapters.DEFECTS,
 )

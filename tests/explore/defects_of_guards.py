@@ -72,7 +72,7 @@ UNWRITTEN: tuple[tuple[Any, str, str], ...] = (
 
 
 def named(builder: Any) -> str:
-    """``clean_up`` → ``clean-up``; a deletion of the broom is a ``sweep``."""
+    """``clean_up`` → ``clean-up``; a deletion of the sweeper is a ``sweep``."""
     return "sweep" if builder is Deletion.transaction else builder.__name__.replace("_", "-")
 
 

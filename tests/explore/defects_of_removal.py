@@ -122,7 +122,7 @@ COMMANDS = (
     ),
 )
 
-TOLD = (
+STEPS = (
     text(
         "restore-reads-before-its-mark",
         "§4: a delete looks for marks of restores before it removes the manifest",
@@ -171,6 +171,6 @@ TOLD = (
         (twin._probe, ", readable=False", ""),
     ),
 )
-"""The halves that tell the pure ones, and an order of two steps that only a store sees: an ordinary test each."""
+"""What the adapters of the pure state machines do, and an order of two steps that only a store sees: an ordinary test each."""
 
-DEFECTS = (*PLACES, *REMOVER, *COMMANDS, *TOLD)
+DEFECTS = (*PLACES, *REMOVER, *COMMANDS, *STEPS)

@@ -13,7 +13,7 @@ from supervisor.model.records import Assignment
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, SetData, Transaction
 from supervisor.records.reading import seen
-from supervisor.shim import state as said
+from supervisor.shim import state as shim_state
 from tests.explore import replacing, users
 from tests.explore.setting import LAYOUT, SESSION_S
 from tests.explore.shims import (
@@ -121,11 +121,11 @@ def cut_shim(world: World) -> Iterator[Move]:
 
 def cut(world: World, index: int) -> World:
     shim = world.shims[index]
-    events: tuple[said.Event, ...] = (said.Disconnected(),)
+    events: tuple[shim_state.Event, ...] = (shim_state.Disconnected(),)
     orphan = None
     if shim.sent is not None:
         events = (unanswered(shim.sent[0]), *events)
-        if isinstance(shim.sent[0], said.Commit):
+        if isinstance(shim.sent[0], shim_state.Commit):
             orphan = (shim.sent[0].transaction, shim.sid, shim.sent[1])
     world = world.with_shim(index, shim._replace(connected=False, sent=None, orphan=orphan, recut=True))
     return tell(world, index, *events)
@@ -138,7 +138,7 @@ def lose_reply(world: World) -> Iterator[Move]:
             shim.sent is not None
             and shim.connected
             and not shim.paused
-            and isinstance(shim.sent[0], said.Commit)
+            and isinstance(shim.sent[0], shim_state.Commit)
         ):
             after = cut(world, index)
             orphan = after.shims[index].orphan
@@ -301,7 +301,7 @@ def stop(world: World, index: int) -> World:
             suspended=False,
             sightings=(),
             sweep=None,
-            dusts=(),
+            known_deletions=(),
         ),
     )
 

@@ -94,7 +94,7 @@ def guardian_moves(world: World, number: int, shim: Shim, me: Supervisor) -> Ite
     who = f"{me.id}'s guardian"
     if guarded_attempt is None:
         guarded_attempt, _ = guard.step(
-            new_guarded_attempt(shim, me), KillerProbe(dead, shim.file_s), world.now_s
+            new_guarded_attempt(shim, me), KillerProbe(dead, shim.file_deadline_at_s), world.now_s
         )
         if guarded_attempt.stage is guard.GuardStage.WATCHED:
             return

@@ -111,7 +111,7 @@ def commit(before: World, after: World, shim: Shim, tx: Transaction, came: Answe
 
 def buried(world: World, shim: Shim) -> World:
     """§7: a tombstone only after the tree is empty, for nobody waits any more."""
-    if shim.tree in LIVING or shim.exec_before_s is not None:
+    if shim.tree in LIVING or shim.exec_before_at_s is not None:
         return world.breaks(f"a tombstone for {shim.title} commits while its driver is alive")
     return world
 
@@ -238,7 +238,7 @@ JOBS, OWNS, RESULTS, CLAIMS = (
 # -- I8: what a user is told ----------------------------------------------------------------------------------------------
 
 
-def answered(world: World, user: User, came: Done | operators.Told | Exception) -> World:
+def answered(world: World, user: User, came: Done | operators.OperatorResult | Exception) -> World:
     """A command is over, and says what came of it."""
     what = f"{user.wishes[user.done].what} {user.wishes[user.done].name}"
     if isinstance(came, OutcomeUnknown):

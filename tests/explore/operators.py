@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tests.explore.world import Late, User, Wish, World
 
 OPERATED = ("pause", "unpause", "switchover", "accept")
-TOLD = (Paused, Asked, Acceptance)
-Told = Paused | Asked | Acceptance
+OPERATOR_RESULTS = (Paused, Asked, Acceptance)
+OperatorResult = Paused | Asked | Acceptance
 READ_BACK = (LAYOUT.pause, LAYOUT.switchover)
 """Where a command asks whether a znode is still the very one that it read before, by its mzxid."""
 
@@ -62,7 +62,7 @@ class CommandContext:
         self._replay._answer("record epoch", (epoch, supervisor, op))
 
 
-def run(replay: Replay, wish: Wish) -> Told:
+def run(replay: Replay, wish: Wish) -> OperatorResult:
     """``wish.uid`` of a switchover: to whom, "" for anybody."""
     operator = ClusterOperations(replay, LAYOUT, "operator")
     match wish.what:
@@ -107,7 +107,7 @@ def pause_read(user: User) -> bytes:
 # -- what is judged -----------------------------------------------------------------------------------------------------
 
 
-def told(world: World, user: User, came: Told | SupervisorError) -> World:
+def told(world: World, user: User, came: OperatorResult | SupervisorError) -> World:
     """I8: a command of an operator is over, and says what came of it."""
     wish = user.wishes[user.done]
     if (

@@ -29,7 +29,7 @@ from tests.explore.replay import Pending
 from tests.explore.setting import LAYOUT, TICK_S, location_of
 from tests.explore.shims import Move
 from tests.explore.sweeping import Reader, TermNow
-from tests.explore.world import Dust, Sent, Supervisor, Wipe, World
+from tests.explore.world import KnownDeletion, Sent, Supervisor, Wipe, World
 
 LATE_TICKS = 2
 LATE_S = (LATE_TICKS + 1) * TICK_S
@@ -83,8 +83,8 @@ class RemoverTerm(TermNow):
         return NotLeader("a write failed on the epoch")
 
 
-class Duster(Remover):
-    """A ``Remover`` of one moment, which remembers ``me.dusts``; it is its own crew. ``due``: what it would go on with."""
+class ExploredRemover(Remover):
+    """A ``Remover`` of one moment, which remembers ``me.known_deletions``; it is its own executor. ``due``: what it would go on with."""
 
     def __init__(self, world: World, me: Supervisor, came: Removed | None = None) -> None:
         term: Any = RemoverTerm(me, Reader(me.lag or world.tree, world.tree))
@@ -104,8 +104,8 @@ class Duster(Remover):
             open_at=lambda location, _: Removal(location, came),
         )
         self._jobs = {
-            dust.path: LocationDeletion(dust.path, dust.unsure_at_s, next_at_s=dust.next_at_s)
-            for dust in me.dusts
+            known.path: LocationDeletion(known.path, known.unsure_at_s, next_at_s=known.next_at_s)
+            for known in me.known_deletions
         }
         self._context = LeaderWriteContext(LAYOUT, *(me.term or (0, 0)), "remove", "")
         self.due: list[str] = []
@@ -126,16 +126,16 @@ class Duster(Remover):
         return None
 
     @property
-    def dusts(self) -> tuple[Dust, ...]:
+    def known_deletions(self) -> tuple[KnownDeletion, ...]:
         return tuple(
             sorted(
-                (Dust(job.path, job.unsure_at_s, job.next_at_s) for job in self._jobs.values()),
-                key=lambda dust: dust.path,
+                (KnownDeletion(job.path, job.unsure_at_s, job.next_at_s) for job in self._jobs.values()),
+                key=lambda known: known.path,
             )
         )
 
 
-class Later(Duster):
+class Later(ExploredRemover):
     """It goes on with what it has read before."""
 
     def __init__(
@@ -195,44 +195,44 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
             after = went_on(world, index, Answered(world, me, me.wipe), me.wipe.path)
             yield Move(f"{who} hears that {titled(me.wipe)} is deleted", after)
         return
-    reading = next((dust for dust in me.dusts if dust.now is not None), None)
+    reading = next((known for known in me.known_deletions if known.now is not None), None)
     if reading is not None:
         after = went_on(world, index, Later(world, me, reading.now), reading.path)
         yield Move(f"{who} goes on with {reading.now.claim.record.location}{did(after, index)}", after)
         return
-    looking = Duster(world, me)
+    looking = ExploredRemover(world, me)
     if looking._term.over.is_set():
         return
     looking.step()
     for path in looking.due:
         now = looking._read(path)
-        dusts = tuple(
-            dust._replace(now=now) if dust.path == path else dust
-            for dust in looking.dusts
-            if now is not None or dust.path != path
+        known_deletions = tuple(
+            known._replace(now=now) if known.path == path else known
+            for known in looking.known_deletions
+            if now is not None or known.path != path
         )
-        if dusts != me.dusts:
+        if known_deletions != me.known_deletions:
             yield Move(
                 f"{who} reads what there is of {path.rpartition('/')[2][:6]}",
-                world.with_supervisor(index, me._replace(dusts=dusts)),
+                world.with_supervisor(index, me._replace(known_deletions=known_deletions)),
             )
 
 
-def went_on(world: World, index: int, duster: Duster, path: str) -> World:
+def went_on(world: World, index: int, explored: ExploredRemover, path: str) -> World:
     me = world.supervisors[index]
     assert me.term is not None
-    assert isinstance(duster, Later)
+    assert isinstance(explored, Later)
     try:
-        request = duster.go_on(path)
+        request = explored.go_on(path)
     except NotLeader:  # its loop ends; the contender hears of it
         from tests.explore.supervisors import tell  # supervisors take the moves of this module
 
         return tell(
-            world.with_supervisor(index, me._replace(dusts=(), wipe=None)),
+            world.with_supervisor(index, me._replace(known_deletions=(), wipe=None)),
             index,
             lead.Deposed("a write failed on the epoch"),
         )
-    me = me._replace(dusts=duster.dusts, wipe=None)
+    me = me._replace(known_deletions=explored.known_deletions, wipe=None)
     if request is None:
         return world.with_supervisor(index, me)
     if request[0] == "commit":
@@ -240,7 +240,7 @@ def went_on(world: World, index: int, duster: Duster, path: str) -> World:
         return world.with_supervisor(
             index, me._replace(queue=(Sent(f"/{tx.what}", tx, me.sid, me.term[1], ""),))
         )
-    now = duster._read(path)
+    now = explored._read(path)
     wipe = Wipe(path, now.claim.record.location, now.doom.uid, now, me.term[0], world.tick)
     world = judge.wipes(world.with_supervisor(index, me._replace(wipe=wipe)), wipe)
     return arrived(world, index) if is_local(wipe.location) else world
@@ -311,12 +311,12 @@ def _remover_key(one: Supervisor, world: World) -> tuple[Any, ...]:
     return wipe, tuple(
         [
             (
-                dust.path,
-                min(now - dust.unsure_at_s, LATE_S),
-                max(0.0, dust.next_at_s - now),
-                None if dust.now is None else versions_of(dust.now),
+                known.path,
+                min(now - known.unsure_at_s, LATE_S),
+                max(0.0, known.next_at_s - now),
+                None if known.now is None else versions_of(known.now),
             )
-            for dust in one.dusts
+            for known in one.known_deletions
         ]
     )
 

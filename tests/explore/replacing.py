@@ -13,7 +13,7 @@ from supervisor.model.records import Ownership, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
 from supervisor.records.reading import seen
-from supervisor.shim import state as said
+from supervisor.shim import state as shim_state
 from tests.explore import judge, users
 from tests.explore.setting import LAYOUT
 from tests.explore.shims import Move, heal_shim, tell, unanswered
@@ -118,7 +118,7 @@ def break_shim(world: World, index: int) -> World:
     )
     if shim.state is None or not shim.connected:
         return world
-    events: tuple[said.Event, ...] = (said.Disconnected(),)
+    events: tuple[shim_state.Event, ...] = (shim_state.Disconnected(),)
     if shim.sent is not None:
         events = (unanswered(shim.sent[0]), *events)
     world = tell(world, index, *events)

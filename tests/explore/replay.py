@@ -44,14 +44,14 @@ class Replay:
         """BOOTTIME. What was committed, or may have been, was in time, whatever the time is by now."""
         if not self.stores:
             return 0.0
-        stored_s: float = next(
+        stored_at_s: float = next(
             (reply.at_s for reply in self._replies if isinstance(reply, Stored)), self._now_s
         )
         sent = any(
             isinstance(reply, OutcomeUnknown) or _has_committed(reply)
             for reply in self._replies[self._next :]
         )
-        return stored_s if sent or not self._next else self._now_s
+        return stored_at_s if sent or not self._next else self._now_s
 
     def sync(self) -> None:
         """The explorer's users read from the leader: what they read is the newest state anyway."""

@@ -25,7 +25,7 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import SetData, Transaction
 from supervisor.records.reading import seen
 from supervisor.shim import machine
-from supervisor.shim import state as said
+from supervisor.shim import state as shim_state
 from supervisor.shim.state import Effect, Event, Now, ShimState
 from tests.explore import judge
 from tests.explore.setting import (
@@ -126,7 +126,7 @@ STEPS: dict[Any, tuple[ShimState, tuple[Effect, ...]]] = {}
 
 def step(state: ShimState, event: Event, now_s: float) -> tuple[ShimState, tuple[Effect, ...]]:
     heard: Any = event
-    if isinstance(event, said.OwnRead):  # a record is decoded once, so its identity will do
+    if isinstance(event, shim_state.OwnRead):  # a record is decoded once, so its identity will do
         own = event.own
         record = (id(own.record), own.version) if isinstance(own, Found) else type(own)
         heard = (event.token, record, event.lease_version, event.live)
@@ -157,7 +157,7 @@ def spawn(world: World, host: int, supervisor: str, entry: Assignment) -> World:
         twin=NO_KILLER,
     )
     world = open_session(world._replace(shims=(*world.shims, shim)), sid)
-    return tell(world, len(world.shims) - 1, said.Connected(sid))
+    return tell(world, len(world.shims) - 1, shim_state.Connected(sid))
 
 
 def tell(world: World, index: int, *events: Event) -> World:
@@ -184,29 +184,29 @@ def perform(world: World, index: int, effect: Effect) -> tuple[World, tuple[Even
     shim = world.shims[index]
     more: tuple[Event, ...] = ()
     match effect:
-        case said.Read() | said.Commit() | said.CloseSession():
+        case shim_state.Read() | shim_state.Commit() | shim_state.CloseSession():
             if shim.sent is not None:
                 world = world.breaks(f"I11: the shim of {shim.title} has two requests under way")
             shim = shim._replace(sent=(effect, world.tick))
-        case said.NewClient():
+        case shim_state.NewClient():
             shim = shim._replace(sid=0)
             if shim.connected:
                 world, shim = new_session(world, shim)
-                more = (said.Connected(shim.sid),)
-        case said.WriteDeadline(deadline_at_s):
-            shim = shim._replace(file_s=deadline_at_s)
-        case said.Exec(before_at_s):
-            shim = shim._replace(exec_before_s=before_at_s)
-        case said.Order():
-            more = (said.Unheard(effect),)
-        case said.Terminate():
+                more = (shim_state.Connected(shim.sid),)
+        case shim_state.WriteDeadline(deadline_at_s):
+            shim = shim._replace(file_deadline_at_s=deadline_at_s)
+        case shim_state.Exec(before_at_s):
+            shim = shim._replace(exec_before_at_s=before_at_s)
+        case shim_state.Order():
+            more = (shim_state.Unheard(effect),)
+        case shim_state.Terminate():
             shim = shim._replace(terminated=True)
-        case said.Kill():
+        case shim_state.Kill():
             world, shim = kill_tree(world, shim)
-            more = (said.TreeSeen(True),) if shim.tree in (UNBORN, EMPTY) else ()
-        case said.Finish():
+            more = (shim_state.TreeSeen(True),) if shim.tree in (UNBORN, EMPTY) else ()
+        case shim_state.Finish():
             shim = shim._replace(
-                state=None, over=True, exec_before_s=None, sent=None, twin=None, guarded_attempt=None
+                state=None, over=True, exec_before_at_s=None, sent=None, twin=None, guarded_attempt=None
             )
             if shim.tree in (ALIVE, DYING):
                 world = world.breaks(f"the shim of {shim.title} ends while its driver lives")
@@ -221,7 +221,7 @@ def new_session(world: World, shim: Shim) -> tuple[World, Shim]:
 
 def kill_tree(world: World, shim: Shim) -> tuple[World, Shim]:
     """SIGKILL to the tree, the starter included. It is empty when the kernel has done it: within K."""
-    shim = shim._replace(exec_before_s=None)
+    shim = shim._replace(exec_before_at_s=None)
     if shim.tree != ALIVE:
         return world, shim
     world = judge.kill(world, shim)
@@ -249,7 +249,7 @@ def moves(world: World, index: int) -> Iterator[Move]:
 
 def own_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
     who = f"shim {shim.title}"
-    if shim.exec_before_s is not None:
+    if shim.exec_before_at_s is not None:
         label, after = execute(world, index, shim)
         yield Move(f"{who}: {label}", after, urgent=not shim.paused)
     if shim.sent is not None and shim.connected:
@@ -262,7 +262,7 @@ def own_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
         after = tell(world.with_shim(index, shim._replace(inbox=rest)), index, first)
         yield Move(f"{who} hears {type(first).__name__}", after)
     if shim.tick_due:
-        after = tell(world.with_shim(index, shim._replace(tick_due=False)), index, said.Tick())
+        after = tell(world.with_shim(index, shim._replace(tick_due=False)), index, shim_state.Tick())
         yield Move(f"{who} looks at the clock", after)
     if (
         shim.connected
@@ -277,12 +277,12 @@ def due(world: World, shim: Shim) -> bool:
     """Would a look at the clock change anything?"""
     if shim.state is None or shim.paused:
         return False
-    state, effects = step(shim.state, said.Tick(), world.now_s)
+    state, effects = step(shim.state, shim_state.Tick(), world.now_s)
     return bool(effects) or state != shim.state
 
 
 def lose_session(world: World, index: int, shim: Shim) -> World:
-    events: tuple[Event, ...] = (said.SessionLost(),)
+    events: tuple[Event, ...] = (shim_state.SessionLost(),)
     if shim.sent is not None:
         events = (unanswered(shim.sent[0]), *events)
     return tell(world.with_shim(index, shim._replace(sent=None)), index, *events)
@@ -291,11 +291,11 @@ def lose_session(world: World, index: int, shim: Shim) -> World:
 def unanswered(effect: Effect) -> Event:
     """What the shim hears when the answer to its request was lost."""
     match effect:
-        case said.Read(token):
-            return said.ReadFailed(token)
-        case said.Commit(tx):
-            return said.WriteOutcomeUnknown(tx.id)
-    return said.CloseFailed()
+        case shim_state.Read(token):
+            return shim_state.ReadFailed(token)
+        case shim_state.Commit(tx):
+            return shim_state.WriteOutcomeUnknown(tx.id)
+    return shim_state.CloseFailed()
 
 
 def carry_out(world: World, index: int, shim: Shim) -> tuple[str, World]:
@@ -304,43 +304,43 @@ def carry_out(world: World, index: int, shim: Shim) -> tuple[str, World]:
     effect, sent_tick = shim.sent
     after = world.with_shim(index, shim._replace(sent=None))
     match effect:
-        case said.Read(token):
+        case shim_state.Read(token):
             if not world.has_session(shim.sid):
-                return "its read fails", tell(after, index, said.ReadFailed(token))
+                return "its read fails", tell(after, index, shim_state.ReadFailed(token))
             own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
             lease, live = (
                 world.tree.read(LAYOUT.lease(shim.name)),
                 world.tree.read(LAYOUT.live(shim.uid, shim.attempt)),
             )
-            answer = said.OwnRead(
+            answer = shim_state.OwnRead(
                 token,
                 own,
                 lease.stat.version if lease else None,
                 live.stat.ephemeral_owner if live else None,
             )
             return f"reads {judge.shown_own(own)}", tell(after, index, answer)
-        case said.CloseSession(session):
+        case shim_state.CloseSession(session):
             return "has its old session closed", tell(
-                end_session(after, session), index, said.SessionClosed()
+                end_session(after, session), index, shim_state.SessionClosed()
             )
-    assert isinstance(effect, said.Commit)
+    assert isinstance(effect, shim_state.Commit)
     tx = effect.transaction
     if effect.first and shim.recut:
         return f"its {tx.what} is not sent, for its connection is gone", tell(
-            after, index, said.WriteNotSent(tx.id)
+            after, index, shim_state.WriteNotSent(tx.id)
         )
     after, came = apply(after, tx, shim.sid)
     after = judge.commit(world, after, shim, tx, came)
     if came is None:
-        events: tuple[Event, ...] = (said.WriteOutcomeUnknown(tx.id),)
+        events: tuple[Event, ...] = (shim_state.WriteOutcomeUnknown(tx.id),)
     elif isinstance(came, GuardFailed):
-        events = (said.WriteRejected(tx.id, came.path, came.kind),)
+        events = (shim_state.WriteRejected(tx.id, came.path, came.kind),)
     else:
         own_path = LAYOUT.own(shim.name)
         set_own = [
             v for op, v in zip(tx.ops, came, strict=True) if isinstance(op, SetData) and op.path == own_path
         ]
-        events = (said.WriteCommitted(tx.id, now_s(sent_tick), set_own[0] if set_own else None),)
+        events = (shim_state.WriteCommitted(tx.id, now_s(sent_tick), set_own[0] if set_own else None),)
     return f"{tx.what}: {described(came)}", tell(after, index, *events)
 
 
@@ -354,24 +354,26 @@ def heal_shim(world: World, index: int) -> World:
     shim = world.shims[index]
     if world.has_session(shim.sid):
         world = world.with_shim(index, shim._replace(connected=True, orphan=None))
-        return tell(world, index, said.Connected(shim.sid))
+        return tell(world, index, shim_state.Connected(shim.sid))
     if shim.sid == 0:  # its new client had found nobody yet
         world, shim = new_session(world, shim)
-        return tell(world.with_shim(index, shim._replace(connected=True)), index, said.Connected(shim.sid))
+        return tell(
+            world.with_shim(index, shim._replace(connected=True)), index, shim_state.Connected(shim.sid)
+        )
     world = world.with_shim(index, shim._replace(connected=True))
-    return tell(world, index, said.SessionLost())
+    return tell(world, index, shim_state.SessionLost())
 
 
 def execute(world: World, index: int, shim: Shim) -> tuple[str, World]:
     """The starter, let go, looks at the clock once more, and becomes the driver."""
-    assert shim.exec_before_s is not None
-    late = world.now_s >= shim.exec_before_s
+    assert shim.exec_before_at_s is not None
+    late = world.now_s >= shim.exec_before_at_s
     if late:
-        after = world.with_shim(index, shim._replace(exec_before_s=None))
-        return "its starter is too late", tell(after, index, said.ExecLate())
+        after = world.with_shim(index, shim._replace(exec_before_at_s=None))
+        return "its starter is too late", tell(after, index, shim_state.ExecLate())
     after = judge.execute(world, shim)
-    after = after.with_shim(index, shim._replace(exec_before_s=None, tree=ALIVE))
-    return "executes its driver", tell(after, index, said.Executed(), said.Reported("idle"))
+    after = after.with_shim(index, shim._replace(exec_before_at_s=None, tree=ALIVE))
+    return "executes its driver", tell(after, index, shim_state.Executed(), shim_state.Reported("idle"))
 
 
 def driver_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
@@ -384,14 +386,14 @@ def driver_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
 def exit_root(world: World, index: int, status: int) -> World:
     """The driver's root process ends; its children may live on, so the tree is not empty."""
     shim = world.shims[index]
-    return tell(world.with_shim(index, shim._replace(status=status)), index, said.Exited(status))
+    return tell(world.with_shim(index, shim._replace(status=status)), index, shim_state.Exited(status))
 
 
 def empty(world: World, index: int) -> World:
     shim = world.shims[index]
-    events: tuple[Event, ...] = (said.TreeSeen(True),)
+    events: tuple[Event, ...] = (shim_state.TreeSeen(True),)
     if shim.status is None:
-        events = (said.Exited(-9), *events)
+        events = (shim_state.Exited(-9), *events)
     world = world.with_shim(
         index, shim._replace(tree=EMPTY, status=-9 if shim.status is None else shim.status)
     )
@@ -406,7 +408,7 @@ def twin_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
     assert twin is not None
     dead = shim.state is None
     if twin.act is Act.PROBE:
-        twin = strike(twin, KillerProbe(dead, shim.file_s), world.now_s)
+        twin = strike(twin, KillerProbe(dead, shim.file_deadline_at_s), world.now_s)
         if twin.act is Act.PROBE:
             return
     if twin.act is Act.KILL_TREE and shim.tree == DYING:
@@ -441,7 +443,7 @@ def crash(world: World, index: int) -> World:
     if shim.state is None:
         return world
     orphan = shim.orphan
-    if shim.sent is not None and isinstance(shim.sent[0], said.Commit):
+    if shim.sent is not None and isinstance(shim.sent[0], shim_state.Commit):
         orphan = (shim.sent[0].transaction, shim.sid, shim.sent[1])
     return world.with_shim(
         index,
@@ -450,7 +452,7 @@ def crash(world: World, index: int) -> World:
             sent=None,
             orphan=orphan,
             inbox=(),
-            exec_before_s=None,
+            exec_before_at_s=None,
             paused=False,
             tick_due=False,
             terminated=False,

@@ -31,7 +31,7 @@ from supervisor.plan.make import make_plan
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.leader_writes import unassign
 from tests.explore import judge, operators, removing, sweeping, trust
-from tests.explore.controlling import Hand
+from tests.explore.controlling import StubController
 from tests.explore.hosts import host
 from tests.explore.setting import LAYOUT, PATHS, POLICY, SESSION_S, TICK_S
 from tests.explore.shims import Move
@@ -237,7 +237,7 @@ def perform(world: World, index: int, me: Supervisor) -> Done | None:
                 suspended=False,
                 sightings=(),
                 sweep=None,
-                dusts=(),
+                known_deletions=(),
             )
             term = trust.begun(term, epoch) if world.replaceable else term
             after = operators.changes_too_often(after, epoch)
@@ -279,7 +279,8 @@ def end_term(world: World, after: World, index: int, me: Supervisor, why: str) -
             return None
         return "gives up what was under way", after.with_supervisor(index, gone._replace(queue=()))
     after = after.with_supervisor(
-        index, me._replace(term=None, reading=None, distrust=None, sightings=(), sweep=None, dusts=())
+        index,
+        me._replace(term=None, reading=None, distrust=None, sightings=(), sweep=None, known_deletions=()),
     )
     return f"ends its term: {why}", tell(after, index, lead.TermDrained())
 
@@ -359,8 +360,8 @@ class Still:
 class Split(Still):
     """Names are read from ``first``, at the time of sending; what follows the listing of /live from ``tree``, now."""
 
-    def __init__(self, first: Snapshot, first_s: float, tree: Snapshot, now_s: float) -> None:
-        super().__init__(first, first_s)
+    def __init__(self, first: Snapshot, first_at_s: float, tree: Snapshot, now_s: float) -> None:
+        super().__init__(first, first_at_s)
         self._then = (tree, now_s)
 
     def children(self, path: str) -> tuple[str, ...] | None:
@@ -373,10 +374,10 @@ class Split(Still):
 def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     tree, epoch = world.tree if me.lag is None else me.lag, me.term[0] if me.term else 0
     if me.reading is not None:
-        first, first_s = me.reading
-        outcome = take_pass(me, Split(first, first_s, tree, world.now_s), world.now_s)
+        first, first_at_s = me.reading
+        outcome = take_pass(me, Split(first, first_at_s, tree, world.now_s), world.now_s)
         after = after_pass(world, index, me._replace(reading=None), outcome)
-        late = world.now_s - first_s >= READ_TICKS * TICK_S
+        late = world.now_s - first_at_s >= READ_TICKS * TICK_S
         yield Move(
             f"{me.id} (epoch {epoch}) reads the leases and plans{decided(outcome)}", after, urgent=late
         )
@@ -445,7 +446,7 @@ def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
         Sent(a.name, transaction_for(a, context), me.sid, fence, a.why, without_entry(a, context))
         for a in plan.actions
     )
-    hand = Hand(context, me.distrust).look_after(view, plan, broken)
+    hand = StubController(context, me.distrust).look_after(view, plan, broken)
     sents += tuple(Sent(f"/{tx.what}", tx, me.sid, fence, "", number=epoch) for tx in hand.made)
     return first_seen, sents if not broken else (), broken, hand.nudged
 

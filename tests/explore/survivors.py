@@ -6,8 +6,8 @@ what is explored; then an ordinary test sees it (``caught_by_tests``), and that 
 
 from __future__ import annotations
 
+from tests.explore.caught_adapters import CAUGHT_ADAPTERS
 from tests.explore.caught_by_tests import CAUGHT_BY
-from tests.explore.caught_tellers import TOLD
 
 _STARTER = "the starter, which alone can become the driver, is in the tree from its birth and dies with it"
 _OWN_FAILS = "a renewal checks /own at the version of the fence, and fails on whatever was written since"
@@ -159,7 +159,7 @@ UNSEEN: dict[str, str] = {
     "register-again-unguarded-by-checkpoints": "no place lies inside another one",
     "suspend-exhausted-unguarded-by-job": "a restart that is overruled breaks no invariant",
     "cancel-unguarded-by-result": "no result is corrupted",
-    **dict.fromkeys(TOLD, "the explorer plays this half itself"),
+    **dict.fromkeys(CAUGHT_ADAPTERS, "the explorer takes the place of this adapter"),
 }
 
 UNEXPLORED = {

@@ -81,8 +81,8 @@ class TermNow:
         return next(self._waits, True)
 
 
-class Broom(Sweeper):
-    """A ``Sweeper`` of one moment; it is its own crew, and what it would scan. ``made``: what it would commit."""
+class ExploredSweeper(Sweeper):
+    """A ``Sweeper`` of one moment; it is its own executor, and what it would scan. ``made``: what it would commit."""
 
     def __init__(self, world: World, me: Supervisor) -> None:
         term: Any = TermNow(me, Reader(me.lag or world.tree, world.tree))
@@ -128,7 +128,7 @@ def beginning(world: World, me: Supervisor) -> Begun:
     key = ("sweep", me.term)
     found = world.tree.memo.get(key) if me.lag is None else None
     if found is None:
-        blob_sweeper = Broom(world, me)
+        blob_sweeper = ExploredSweeper(world, me)
         blob_sweeper.sweep_once()
         found = Begun(tuple(blob_sweeper.made), blob_sweeper.scans, references(world, me))
         if me.lag is None:
@@ -138,7 +138,7 @@ def beginning(world: World, me: Supervisor) -> Begun:
 
 def references(world: World, me: Supervisor) -> References | None:
     try:
-        return Broom(world, me)._references()
+        return ExploredSweeper(world, me)._references()
     except Corrupt:
         return None
 
@@ -161,7 +161,7 @@ class Scan:
         self._answers = me.sweep or ()
         self._next = 0
         self._now_s = world.now_s
-        self._may_go_on = Broom(world, me)._may_go_on
+        self._may_go_on = ExploredSweeper(world, me)._may_go_on
         self.sightings = dict(me.sightings)
 
     def request(self) -> tuple[str, Any] | None:
@@ -277,7 +277,7 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
                 f"{who} sweeps: {DOES[request[0] if request else ''].format(request and titled(request[1]))}",
                 go_on(world, index),
             )
-    elif asks and not me.queue and Broom(world, me).is_due():
+    elif asks and not me.queue and ExploredSweeper(world, me).is_due():
         begun = beginning(world, me)
         scans = comes_to(world, index, begun)
         sents = tuple(Sent(name, tx, me.sid, me.term[1], "") for name, tx in begun.made)

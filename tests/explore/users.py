@@ -21,14 +21,14 @@ from supervisor.records.reading import seen
 from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.blobs import Blobs
 from tests.explore import judge, operators, sweeping
-from tests.explore.operators import TOLD, Told
+from tests.explore.operators import OPERATOR_RESULTS, OperatorResult
 from tests.explore.replay import Pending, Replay, Stored
 from tests.explore.setting import LAYOUT, Hour, Ids, desired_of, encode, prepared, spec, spec_bytes, terms_of
 from tests.explore.shims import Move
 from tests.explore.world import Late, User, Wish, World, apply, described
 
 
-def run(user: User, wish: Wish, replay: Replay) -> Done | Told | Exception | tuple[Any, ...]:
+def run(user: User, wish: Wish, replay: Replay) -> Done | OperatorResult | Exception | tuple[Any, ...]:
     """What came of the command, or the request that it waits for."""
     Ids.begin(f"user{user.number}.{user.done}")
     Hour.read = replay.time
@@ -152,7 +152,7 @@ def go_on(world: World, index: int, answer: Any) -> World:
         replies = (*replies, None)  # settled: the old session is closed for certain
     while True:
         came = run(user, wish, Replay(replies, world.now_s, stores=world.sweeps))
-        if isinstance(came, (Done, Exception, *TOLD)):
+        if isinstance(came, (Done, Exception, *OPERATOR_RESULTS)):
             world = judge.answered(world, user, came).with_user(index, over(user))
             return acknowledge(world, wish, came) if isinstance(came, Done) else world
         kind, *arguments = came

@@ -35,7 +35,7 @@ class Shim(NamedTuple):
 
     ``state`` None: the process is over. ``sent``: the request under way and the tick of its sending. ``orphan``: a request
     in the pipe of a lost connection, which may still reach the server. ``inbox``: what it will hear once it runs again.
-    ``exec_before_s``: it is about to let the starter go. ``tree``: unborn, alive, dying (killed, not yet empty) or empty.
+    ``exec_before_at_s``: it is about to let the starter go. ``tree``: unborn, alive, dying (killed, not yet empty) or empty.
     ``disturbed``: a fault hit it or its driver, or a user asked for its end (for I6). ``twin`` None: it is gone as well.
     ``recut``: its first connection is gone. ``of_the_past``: it was started before the registry was replaced.
     """
@@ -56,12 +56,12 @@ class Shim(NamedTuple):
     sent: tuple[Effect, int] | None = None
     orphan: tuple[Transaction, int, int] | None = None
     inbox: tuple[Event, ...] = ()
-    exec_before_s: float | None = None
+    exec_before_at_s: float | None = None
     tree: str = "unborn"
     dying_tick: int = 0
     terminated: bool = False
     status: int | None = None
-    file_s: float | None = None
+    file_deadline_at_s: float | None = None
     twin: SecondKiller | None = None
     guarded_attempt: GuardedAttempt | None = None
     asked_by_guardian: Any = None
@@ -102,7 +102,7 @@ class Sent(NamedTuple):
     number: int = 0
 
 
-class Dust(NamedTuple):
+class KnownDeletion(NamedTuple):
     """What a remover remembers of a doomed claim (``daemon.leader.remover.LocationDeletion``). Times: BOOTTIME. ``now``: what it has just read of it."""
 
     path: str
@@ -137,7 +137,7 @@ class Supervisor(NamedTuple):
     Where it sweeps: ``sightings``: the objects that its latest scan saw unreferenced; ``sweep``: what the scan under way was
     answered so far; ``erasing``: the key whose deletion it has sent.
 
-    Where it removes checkpoints: ``dusts``: the doomed claims that its remover knows; ``wipe``: the deletion that it has sent.
+    Where it removes checkpoints: ``known_deletions``: the doomed claims that its remover knows; ``wipe``: the deletion that it has sent.
     """
 
     id: str
@@ -170,7 +170,7 @@ class Supervisor(NamedTuple):
     sightings: tuple[tuple[str, Sighting], ...] = ()
     sweep: tuple[Any, ...] | None = None
     erasing: str | None = None
-    dusts: tuple[Dust, ...] = ()
+    known_deletions: tuple[KnownDeletion, ...] = ()
     wipe: Wipe | None = None
 
 

@@ -1,5 +1,5 @@
 """Leaders and hosts that a test moves by hand, one step at a time, on a real ensemble: for interleavings that no real
-process can be held at. The code is the product's own (observer, planner, builders, crew); only the loops are missing.
+process can be held at. The code is the product's own (observer, planner, builders, executor); only the loops are missing.
 
 ``Stage`` is a founded root; ``LeaderByHand`` a term of leadership on a session of its own, which takes a view, plans, and
 carries out its plan whenever the test says so; ``HostByHand`` an agent with its shims. What a driver would have noted in

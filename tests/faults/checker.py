@@ -56,11 +56,11 @@ class Acknowledged:
     """Of the job, to judge a deaf shim by its deadline. None: that is not judged."""
 
     @property
-    def starts_until_s(self) -> float:
+    def starts_until_at_s(self) -> float:
         """A driver claimed before the cancel may note its start until then. A deaf shim executes it until its deadline."""
         return self.at_s + (STARTING_S if self.heard or self.lease_s is None else self.lease_s)
 
-    def ends_until_s(self, grace_s: float) -> float | None:
+    def ends_until_at_s(self, grace_s: float) -> float | None:
         """A driver claimed before the cancel is gone by then; None: no bound is known. A shim that hears of the cancel at
         the last moment before its deadline has the whole grace from there."""
         allowed_s = grace_s + STOPPED_S + LATE_S
@@ -73,26 +73,26 @@ class Acknowledged:
 class Harm:
     """Something that the test did, and that may end attempts: those of ``jobs`` (None: of all) on ``host`` ("": on any).
 
-    ``from_s`` … ``to_s``: when such an end may come, aftermath included. BOOTTIME. ``over_s``: what began clearly after that
+    ``begun_at_s`` … ``ended_at_s``: when such an end may come, aftermath included. BOOTTIME. ``over_at_s``: what began clearly after that
     was never hit. ``kind`` "": it ends nothing, but a driver may be silent meanwhile, so that its last line tells less about
     when it died.
     """
 
     kind: str
-    from_s: float
-    to_s: float
+    begun_at_s: float
+    ended_at_s: float
     jobs: frozenset[str] | None = None
     host: str = ""
-    over_s: float = float("inf")
+    over_at_s: float = float("inf")
 
     def meets(self, span: Span, until_at_s: float) -> bool:
         """Whether it came upon ``span`` between its last line and ``until_at_s``."""
         return (
             (self.jobs is None or span.job in self.jobs)
             and self.host in ("", span.host)
-            and span.first_s <= self.over_s + STARTING_S
-            and self.from_s <= until_at_s
-            and span.last_at_s - BEAT_S <= self.to_s
+            and span.first_at_s <= self.over_at_s + STARTING_S
+            and self.begun_at_s <= until_at_s
+            and span.last_at_s - BEAT_S <= self.ended_at_s
         )
 
 
@@ -112,7 +112,7 @@ class Span:
     job: str
     uid: str
     attempt: int
-    first_s: float
+    first_at_s: float
     last_at_s: float
     host: str = ""
 
@@ -167,12 +167,12 @@ def spans(notes: Iterable[Note]) -> list[Span]:
         turn = belongs.setdefault(process, max(1, drivers[number]))
         key = (note.job, note.uid, note.attempt, turn)
         old = found.get(key)
-        first_s = note.at_s if old is None else min(old.first_s, note.at_s)
+        first_at_s = note.at_s if old is None else min(old.first_at_s, note.at_s)
         last_at_s = note.at_s if old is None else max(old.last_at_s, note.at_s)
         found[key] = Span(
-            note.job, note.uid, note.attempt, first_s, last_at_s, note.host or (old.host if old else "")
+            note.job, note.uid, note.attempt, first_at_s, last_at_s, note.host or (old.host if old else "")
         )
-    return sorted(found.values(), key=lambda span: span.first_s)
+    return sorted(found.values(), key=lambda span: span.first_at_s)
 
 
 def violations(
@@ -180,14 +180,14 @@ def violations(
     acknowledged: Sequence[Acknowledged],
     *,
     grace_s: float,
-    restored_s: Sequence[float] = (),
+    restored_at_s: Sequence[float] = (),
 ) -> list[str]:
-    """Everything that is wrong, one sentence each; empty: nothing. ``restored_s``: when ZooKeeper got older data back."""
+    """Everything that is wrong, one sentence each; empty: nothing. ``restored_at_s``: when ZooKeeper got older data back."""
     return [
         *overlaps(notes),
         *revived(notes, acknowledged),
         *outlived(notes, acknowledged, grace_s),
-        *misnumbered(notes, restored_s),
+        *misnumbered(notes, restored_at_s),
         *batch_faults(notes),
     ]
 
@@ -198,9 +198,9 @@ def overlaps(notes: Iterable[Note]) -> list[str]:
     latest: dict[str, Span] = {}
     for span in spans(notes):
         old = latest.get(span.job)
-        if old is not None and span.first_s < old.last_at_s:
+        if old is not None and span.first_at_s < old.last_at_s:
             wrong.append(
-                f"I1: {span.title} ran together with {old.title} for {old.last_at_s - span.first_s:.3f} s"
+                f"I1: {span.title} ran together with {old.title} for {old.last_at_s - span.first_at_s:.3f} s"
             )
         if old is None or span.last_at_s > old.last_at_s:
             latest[span.job] = span
@@ -216,18 +216,18 @@ def revived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged]) -> list
         ack = cancelled.get(span.uid)
         if ack is None:
             continue
-        if span.first_s > ack.starts_until_s or (span.uid in alive and span.first_s > ack.at_s):
+        if span.first_at_s > ack.starts_until_at_s or (span.uid in alive and span.first_at_s > ack.at_s):
             wrong.append(
-                f"I2: {span.title} started {span.first_s - ack.at_s:.3f} s after its cancel was acknowledged"
+                f"I2: {span.title} started {span.first_at_s - ack.at_s:.3f} s after its cancel was acknowledged"
             )
-        if span.first_s <= ack.at_s < span.last_at_s or span.first_s > ack.at_s:
+        if span.first_at_s <= ack.at_s < span.last_at_s or span.first_at_s > ack.at_s:
             alive.add(span.uid)
     return wrong
 
 
 def outlived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged], grace_s: float) -> list[str]:
     """I2: an attempt claimed before is gone within its stop grace."""
-    until_at_s = {ack.uid: (ack.at_s, ack.ends_until_s(grace_s)) for ack in acknowledged}
+    until_at_s = {ack.uid: (ack.at_s, ack.ends_until_at_s(grace_s)) for ack in acknowledged}
     wrong = []
     for span in spans(notes):
         at_s, end_at_s = until_at_s.get(span.uid, (0.0, None))
@@ -236,20 +236,22 @@ def outlived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged], grace_
     return wrong
 
 
-def disturbed(notes: Iterable[Note], harms: Sequence[Harm], alive_s: float) -> list[str]:
+def disturbed(notes: Iterable[Note], harms: Sequence[Harm], alive_at_s: float) -> list[str]:
     """I6: an attempt ends only if something was done that may end it. Faults of supervisors and of single servers are no
-    harm, so an attempt that ends with nothing else around it was disturbed by them. ``alive_s``: who spoke after that had
+    harm, so an attempt that ends with nothing else around it was disturbed by them. ``alive_at_s``: who spoke after that had
     not ended when the record did."""
     return [
         f"I6: {span.title} on {span.host or 'its host'} ended at {span.last_at_s:.3f}, and nothing was done to it"
         for span in spans(notes)
-        if span.last_at_s < alive_s and not causes(span, harms)
+        if span.last_at_s < alive_at_s and not causes(span, harms)
     ]
 
 
 def causes(span: Span, harms: Sequence[Harm]) -> list[Harm]:
     """What may have ended ``span``."""
-    silent = [harm.to_s for harm in harms if not harm.kind and harm.meets(span, span.last_at_s + BEAT_S)]
+    silent = [
+        harm.ended_at_s for harm in harms if not harm.kind and harm.meets(span, span.last_at_s + BEAT_S)
+    ]
     until_at_s = max(silent, default=span.last_at_s) + BEAT_S
     return [harm for harm in harms if harm.kind and harm.meets(span, until_at_s)]
 
@@ -284,7 +286,7 @@ def unwanted(notes: Iterable[Note], wanted: Iterable[Wanted], since_at_s: float)
     ]
 
 
-def misnumbered(notes: Iterable[Note], restored_s: Sequence[float] = ()) -> list[str]:
+def misnumbered(notes: Iterable[Note], restored_at_s: Sequence[float] = ()) -> list[str]:
     """Attempts of a uid are numbered upwards, and no number is used for two drivers; but an older registry that was restored
     in between does not know the numbers that were used since."""
     wrong = []
@@ -293,7 +295,7 @@ def misnumbered(notes: Iterable[Note], restored_s: Sequence[float] = ()) -> list
         if note.event != "start" or note.role != "driver":
             continue
         old = last.get(note.uid)
-        lost = old is not None and any(old.at_s < at_s < note.at_s for at_s in restored_s)
+        lost = old is not None and any(old.at_s < at_s < note.at_s for at_s in restored_at_s)
         if old is not None and note.attempt <= old.attempt and not lost:
             wrong.append(
                 f"{note.job} {note.uid}: attempt {note.attempt} (pid {note.pid}) after {old.attempt} (pid {old.pid})"

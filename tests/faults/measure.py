@@ -105,23 +105,23 @@ def attempts(fleet: Fleet, rounds: int) -> None:
 
 
 def kill_driver(fleet: Fleet, name: str, figures: dict[str, list[float]]) -> None:
-    killed_s = boottime_s()
+    killed_at_s = boottime_s()
     fleet.signal(fleet.process(name, DRIVER), signal.SIGKILL)
     started_at_s = fleet.wait_attempt(name, 2).at_s
     figures[f"driver killed -> next driver runs, beyond the delay of {DELAY_S} s"].append(
-        started_at_s - killed_s - DELAY_S
+        started_at_s - killed_at_s - DELAY_S
     )
     fleet.wait_state(name, "running")
 
 
 def kill_shim(fleet: Fleet, name: str, figures: dict[str, list[float]]) -> None:
     tree = fleet.process(name, DRIVER), fleet.child(name)
-    killed_s = boottime_s()
+    killed_at_s = boottime_s()
     fleet.signal(fleet.process(name, SHIM), signal.SIGKILL)
     fleet.wait_gone(*tree, period_s=0.005)
-    figures["shim killed -> driver tree gone"].append(boottime_s() - killed_s)
+    figures["shim killed -> driver tree gone"].append(boottime_s() - killed_at_s)
     figures[f"shim killed -> next driver runs, the delay of {DELAY_S} s included"].append(
-        fleet.wait_attempt(name, 3).at_s - killed_s
+        fleet.wait_attempt(name, 3).at_s - killed_at_s
     )
     fleet.wait_state(name, "running")
 
@@ -130,17 +130,17 @@ def cancel(fleet: Fleet, name: str, figures: dict[str, list[float]], *, by_comma
     tree = fleet.process(name, DRIVER), fleet.child(name)
     commands = fleet.commands()
     commands.job_records(name)  # connected
-    asked_s = boottime_s()
+    asked_at_s = boottime_s()
     if by_command:
         argv = [sys.executable, "-c", "from supervisor.cli.main import main; main()", "cancel", name]
         subprocess.run([*argv, "--config", str(fleet.user_config())], check=True, stdout=subprocess.DEVNULL)
-        figures["cancel acknowledged, the whole command"].append(boottime_s() - asked_s)
+        figures["cancel acknowledged, the whole command"].append(boottime_s() - asked_at_s)
     else:
         commands.cancel(name)
-        figures["cancel acknowledged, on an open session"].append(boottime_s() - asked_s)
-    acknowledged_s = boottime_s()
+        figures["cancel acknowledged, on an open session"].append(boottime_s() - asked_at_s)
+    acknowledged_at_s = boottime_s()
     fleet.wait_gone(*tree, period_s=0.005)
-    figures["cancel acknowledged -> driver tree gone"].append(boottime_s() - acknowledged_s)
+    figures["cancel acknowledged -> driver tree gone"].append(boottime_s() - acknowledged_at_s)
 
 
 # -- takeover ----------------------------------------------------------------------------------------------------------
@@ -154,9 +154,9 @@ def takeover(fleet: Fleet, rounds: int) -> None:
         fleet.wait_state(name, "running", timeout_s=120)
     elected, acted = [], []
     for _ in range(rounds):
-        killed_s, led_s, first_s, _ = kill_leader(fleet)
-        elected.append(led_s - killed_s)
-        acted.append(first_s - killed_s)
+        killed_at_s, led_at_s, first_at_s, _ = kill_leader(fleet)
+        elected.append(led_at_s - killed_at_s)
+        acted.append(first_at_s - killed_at_s)
         fleet.restart_all()
     told("leader kill -9 -> another is elected", elected)
     told("leader kill -9 -> the new one has finished its first pass, 10 jobs", acted)
@@ -170,14 +170,14 @@ def kill_leader(fleet: Fleet) -> tuple[float, float, float, dict[str, object]]:
     """(killed, another elected, its first pass was recorded) in BOOTTIME, and what it said of that pass."""
     leader, epoch = fleet.leader(), fleet.epoch()
     other = fleet.standby()
-    killed_s = fleet.kill(leader)
+    killed_at_s = fleet.kill(leader)
     wait_until(lambda: fleet.epoch() > epoch, 60, "another leader", period_s=0.005)
-    led_s = boottime_s()
+    led_at_s = boottime_s()
     said: dict[str, object] = wait_until(
         lambda: _first_pass(other, epoch), 120, "its first pass", period_s=0.02
     )
-    wall_s = time.time() - boottime_s()
-    return killed_s, led_s, datetime.fromisoformat(str(said["timestamp"])).timestamp() - wall_s, said
+    ahead_s = time.time() - boottime_s()
+    return killed_at_s, led_at_s, datetime.fromisoformat(str(said["timestamp"])).timestamp() - ahead_s, said
 
 
 def _first_pass(member: Member, after_epoch: int) -> dict[str, object] | None:
@@ -204,12 +204,12 @@ def many(fleet: Fleet, jobs: int) -> None:
     nodes = [node for number in range(jobs) for node in claimed(fleet, f"job-{number:05}")]
     create(fleet, nodes)
     before, spent_s = dict(sessions(fleet)), _cpu_s(fleet.standby())
-    killed_s, led_s, first_s, said = kill_leader(fleet)
+    killed_at_s, led_at_s, first_at_s, said = kill_leader(fleet)
     session, spent_s = fleet.leader_session(), _cpu_s(fleet.leader()) - spent_s
     asked = dict(sessions(fleet))[session] - before.get(session, 0)
     leader = fleet.leader()
     print(
-        f"takeover with {jobs} jobs: elected after {led_s - killed_s:.3f} s, first pass after {first_s - killed_s:.3f} s "
+        f"takeover with {jobs} jobs: elected after {led_at_s - killed_at_s:.3f} s, first pass after {first_at_s - killed_at_s:.3f} s "
         f"(the pass itself {float(str(said['ms'])) / 1000:.3f} s; {spent_s:.2f} s of CPU), {asked} requests = {asked / jobs:.3f} per job, "
         f"actions {said['actions']}, load {os.getloadavg()[0]:.1f}",
         flush=True,

@@ -76,15 +76,15 @@ class Renewer:
 def stop_leader(ensemble: EmbeddedEnsemble) -> tuple[float, float]:
     """BOOTTIME of the stop, and of the first moment at which another leads. The leader runs again afterwards."""
     leader = ensemble.leader()
-    stopped_s = boottime_s()
+    stopped_at_s = boottime_s()
     ensemble.pause(leader)
     others = [ensemble.address(number) for number in range(3) if number != leader]
     while newest_leader(others) is None:
         time.sleep(0.02)
-    again_s = boottime_s()
-    time.sleep(max(0.0, stopped_s + STOPPED_S - boottime_s()))
+    again_at_s = boottime_s()
+    time.sleep(max(0.0, stopped_at_s + STOPPED_S - boottime_s()))
     ensemble.resume(leader)
-    return stopped_s, again_s
+    return stopped_at_s, again_at_s
 
 
 def main() -> None:
@@ -100,17 +100,17 @@ def main() -> None:
         renewers = [Renewer(ensemble.hosts, number, asked.lease, asked.session) for number in range(SESSIONS)]
         for number in range(asked.rounds):
             time.sleep(3.0)
-            stopped_s, again_s = stop_leader(ensemble)
+            stopped_at_s, again_at_s = stop_leader(ensemble)
             after = [
-                min((at for at in each.sent_at_s if at > stopped_s + 0.05), default=float("inf"))
+                min((at for at in each.sent_at_s if at > stopped_at_s + 0.05), default=float("inf"))
                 for each in renewers
             ]
-            before = [max(at for at in each.sent_at_s if at <= stopped_s + 0.05) for each in renewers]
+            before = [max(at for at in each.sent_at_s if at <= stopped_at_s + 0.05) for each in renewers]
             gaps += [end_at_s - begin_s for begin_s, end_at_s in zip(before, after, strict=True)]
-            late += [max(0.0, at - again_s) for at in after]
+            late += [max(0.0, at - again_at_s) for at in after]
             told = " ".join(f"{each:.2f}" for each in sorted(late[-SESSIONS:]))
             print(
-                f"round {number + 1}: another led {again_s - stopped_s:.2f} s after the stop, renewals later by (s) {told}",
+                f"round {number + 1}: another led {again_at_s - stopped_at_s:.2f} s after the stop, renewals later by (s) {told}",
                 flush=True,
             )
             ensemble.wait_serving()

@@ -21,18 +21,18 @@ from tests.waiting import wait_until
 
 
 def attempt(
-    number: int, first_s: float, last_at_s: float, uid: str = "u1", batches: range = range(0), **more: str
+    number: int, first_at_s: float, last_at_s: float, uid: str = "u1", batches: range = range(0), **more: str
 ) -> list[Note]:
     role = more.get("role", "driver")
-    count = round((last_at_s - first_s) / 0.1)
+    count = round((last_at_s - first_at_s) / 0.1)
     beats = [
-        Note("beat", "job", uid, number, 100 + number, first_s + (i + 1) * 0.1, role) for i in range(count)
+        Note("beat", "job", uid, number, 100 + number, first_at_s + (i + 1) * 0.1, role) for i in range(count)
     ]
     made = [
-        Note("batch", "job", uid, number, 100 + number, first_s + 0.001 * (i + 1), role, b)
+        Note("batch", "job", uid, number, 100 + number, first_at_s + 0.001 * (i + 1), role, b)
         for i, b in enumerate(batches)
     ]
-    notes = [Note("start", "job", uid, number, 100 + number, first_s, role), *beats, *made]
+    notes = [Note("start", "job", uid, number, 100 + number, first_at_s, role), *beats, *made]
     return sorted(notes, key=lambda note: note.at_s)
 
 
@@ -106,7 +106,7 @@ HARM = Harm("kill", 12.0, 13.0, frozenset({"job"}))
         (Harm("kill", 12.0, 13.0, host="s1"),),
         (Harm("kill", 13.5, 20.0),),
         (Harm("kill", 5.0, 11.0),),
-        (Harm("kill", 5.0, 13.0, over_s=7.5),),
+        (Harm("kill", 5.0, 13.0, over_at_s=7.5),),
     ],
     ids=["nothing", "another job", "another host", "later", "earlier", "over before it began"],
 )
@@ -145,10 +145,10 @@ def test_a_restored_registry_may_use_a_number_again_but_not_at_the_same_time() -
     first, again, beside = attempt(2, 10.0, 11.0), attempt(2, 12.0, 13.0), attempt(2, 10.5, 13.0)
     for note_list in (again, beside):
         note_list[:] = [replace(note, pid=note.pid + 50) for note in note_list]
-    assert checker.violations([*first, *again], (), grace_s=5.0, restored_s=[11.5]) == []
-    assert checker.violations([*first, *again], (), grace_s=5.0, restored_s=[9.5])
+    assert checker.violations([*first, *again], (), grace_s=5.0, restored_at_s=[11.5]) == []
+    assert checker.violations([*first, *again], (), grace_s=5.0, restored_at_s=[9.5])
     together = sorted([*first, *beside], key=lambda note: note.at_s)
-    assert "I1" in checker.violations(together, (), grace_s=5.0, restored_s=[10.4])[0]
+    assert "I1" in checker.violations(together, (), grace_s=5.0, restored_at_s=[10.4])[0]
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,9 @@ def test_f15_shims_are_cut_from_zookeeper(ensemble: Ensemble, make_fleet: MakeFl
         new = fleet.submit(other)
         assert new != first
         fleet.wait_gone(driver)
-        died_s = boottime_s()
+        died_at_s = boottime_s()
         assert [note.attempt for note in fleet.starts(job)] == [1]
-        assert fleet.wait_attempt(job, 2).at_s > died_s
+        assert fleet.wait_attempt(job, 2).at_s > died_at_s
         assert any(entry["event"] == "revoked" for entry in fleet.show(job)["history"])
         assert fleet.wait_attempt(other, 1, uid=new).at_s > max(note.at_s for note in fleet.notes(uid=first))
         cut.heal()

@@ -87,18 +87,18 @@ def test_f35_shim_and_driver_frozen_beyond_the_full_wait(
     ):
         fleet.signal_member(host, signal.SIGSTOP)
         freeze(*groups.values(), first, second)
-        frozen_s = boottime_s()
+        frozen_at_s = boottime_s()
         for name in names.values():
-            assert fleet.wait_attempt(name, 2).at_s > frozen_s
-        assert all(note.at_s < frozen_s for name in names.values() for note in of_attempt(fleet, name, 1))
+            assert fleet.wait_attempt(name, 2).at_s > frozen_at_s
+        assert all(note.at_s < frozen_at_s for name in names.values() for note in of_attempt(fleet, name, 1))
 
         thaw(first)
         fleet.wait_gone(*trees[names["killers"]])
-        assert all(note.at_s < frozen_s for note in of_attempt(fleet, names["killers"], 1)), (
+        assert all(note.at_s < frozen_at_s for note in of_attempt(fleet, names["killers"], 1)), (
             "it went on before it died"
         )
 
-        thawed_s = boottime_s()
+        thawed_at_s = boottime_s()
         thaw(groups[names["driver"]])
         thaw(second)
         fleet.wait_gone(*trees[names["driver"]])
@@ -108,8 +108,8 @@ def test_f35_shim_and_driver_frozen_beyond_the_full_wait(
         fleet.wait_batches(name)
         assert [note.attempt for note in fleet.starts(name)] == [1, 2]
         assert not {note.pid for note in of_attempt(fleet, name, 1)} & set(fleet.alive_pids(name))
-    late = [note.at_s for note in of_attempt(fleet, names["driver"], 1) if note.at_s > thawed_s]
-    overlap_s = max(late) - thawed_s if late else 0.0
+    late = [note.at_s for note in of_attempt(fleet, names["driver"], 1) if note.at_s > thawed_at_s]
+    overlap_s = max(late) - thawed_at_s if late else 0.0
     print(
         f"F35: the driver that woke first went on for {overlap_s * 1000:.0f} ms beside the next attempt ({len(late)} notes)"
     )

@@ -58,8 +58,8 @@ def test_f6_kill_9_of_all_supervisors(fleet: Fleet, job: str) -> None:
     epoch = fleet.epoch()
     for member in fleet.members:
         fleet.kill(member)
-    alone_s = boottime_s()
-    wait_until(lambda: boottime_s() > alone_s + full_wait_s(6.0), 20, "the full wait")
+    alone_at_s = boottime_s()
+    wait_until(lambda: boottime_s() > alone_at_s + full_wait_s(6.0), 20, "the full wait")
     fleet.assert_undisturbed(job)
     for i in range(len(fleet.members)):
         fleet.start_member(i)
@@ -94,9 +94,9 @@ def test_f33_kill_9_of_the_shim_while_its_supervisor_is_down(fleet: Fleet, job: 
     fleet.signal(shim, signal.SIGKILL)
     fleet.wait_gone(shim, twin)
     wait_until(lambda: not fleet.alive_pids(job), 30, "the driver tree to be gone")
-    died_s = checker.spans(fleet.notes(job))[-1].last_at_s
+    died_at_s = checker.spans(fleet.notes(job))[-1].last_at_s
     second = fleet.wait_attempt(job, 2)
-    assert second.at_s > died_s
+    assert second.at_s > died_at_s
     assert fleet.host_of(job) is not host
     assert fleet.uid(job) == uid
     assert any(entry["event"] == "revoked" for entry in fleet.show(job)["history"])

@@ -17,7 +17,7 @@ CRASH = {"exit_after_s": 0.1, "exit_code": 1, "child": True}
 def pauses(fleet: Fleet, job: str) -> list[float]:
     """From the last word of each attempt to the first of the next, in seconds."""
     spans = checker.spans(fleet.notes(job))
-    return [new.first_s - old.last_at_s for old, new in zip(spans, spans[1:], strict=False)]
+    return [new.first_at_s - old.last_at_s for old, new in zip(spans, spans[1:], strict=False)]
 
 
 def test_f55_a_crash_loop_over_failovers(fleet: Fleet, job: str) -> None:

@@ -27,7 +27,7 @@ class Backups:
     def __init__(self, ensemble: EmbeddedEnsemble, directory: Path) -> None:
         self.ensemble = ensemble
         self.directory = directory
-        self.restored_s: list[float] = []
+        self.restored_at_s: list[float] = []
 
     def _data(self, node: int) -> Path:
         return self.ensemble.directory / f"node{node}" / "data"
@@ -40,7 +40,7 @@ class Backups:
         """Servers down, old data in place, servers up. Their new ZooKeeper epoch is higher than the one that is lost."""
         for node in range(NODES):
             self.ensemble.stop(node)
-        self.restored_s.append(boottime_s())
+        self.restored_at_s.append(boottime_s())
         for node in range(NODES):
             shutil.rmtree(self._data(node))
             shutil.copytree(self.directory / name / str(node), self._data(node))
@@ -73,7 +73,7 @@ def accept(fleet: Fleet) -> None:
 @pytest.fixture
 def fleet(make_fleet: MakeFleet, backups: Backups, request: pytest.FixtureRequest) -> Iterator[Fleet]:
     fleet = make_fleet(backups.ensemble, lease_s=6.0)
-    fleet.restored_s = backups.restored_s
+    fleet.restored_at_s = backups.restored_at_s
     yield fleet
     if request.node.stash.get(FAILED, False):
         fleet.tell_logs()

@@ -73,9 +73,9 @@ def test_f8_f11_the_zookeeper_leader_is_lost(fragile: Fragile, job: str, how: st
 def test_f10_quorum_lost_for_less_than_the_lease(fragile: Fragile, job: str) -> None:
     """No command is acknowledged meanwhile; afterwards 0 restarts."""
     fleet, names = fragile.fleet, running_jobs(fragile.fleet, job)
-    lost_s = boottime_s()
+    lost_at_s = boottime_s()
     fragile.pause(0, 1)
-    wait_until(lambda: boottime_s() > lost_s + 2.5, 10, "a while")  # D - K - r is 10.5 s
+    wait_until(lambda: boottime_s() > lost_at_s + 2.5, 10, "a while")  # D - K - r is 10.5 s
     fragile.repair()
     wait_renewed(fleet, names[0])
     fleet.assert_undisturbed(*names)
@@ -97,13 +97,13 @@ def test_f9_quorum_lost_for_longer_than_the_lease(fragile: Fragile, job: str) ->
     said = fleet.cli("cancel", names[1])
     assert said.code in (5, 6) and said.err
     wait_until(lambda: not any(fleet.alive_pids(name) for name in names), 60, "all drivers to be stopped")
-    healed_s = boottime_s()
+    healed_at_s = boottime_s()
     fragile.repair()
     for name in names:
         if name == names[0] or said.code == 5:  # an unknown outcome may have been committed after all
             fleet.wait_attempt(name, 2)
             fleet.wait_state(name, "running")
             fleet.wait_batches(name)
-            assert fleet.starts(name)[1].at_s > healed_s
+            assert fleet.starts(name)[1].at_s > healed_at_s
     assert {note.attempt for note in fleet.starts(gone)} == cancelled
     fleet.judge()

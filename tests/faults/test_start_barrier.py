@@ -30,7 +30,7 @@ OBJECTS = {"metadata": json.dumps({"id": QUERY}), "offsets/900": "v1\n{}\n", "co
 
 
 @dataclass
-class Place:
+class HeldCheckpoint:
     """A checkpoint on S3 that answers while ``answers`` is set."""
 
     bucket: str
@@ -52,9 +52,9 @@ class Place:
 
 
 @pytest.fixture
-def place(moto_server: MotoServer, aws_env: dict[str, str]) -> Iterator[Place]:
+def checkpoint(moto_server: MotoServer, aws_env: dict[str, str]) -> Iterator[HeldCheckpoint]:
     faulty = FaultyS3(moto_server.port)
-    made = Place(moto_server.new_bucket(), moto_server.client(), faulty.endpoint_url)
+    made = HeldCheckpoint(moto_server.new_bucket(), moto_server.client(), faulty.endpoint_url)
     faulty.always = made.hold
     made.answers.set()
     made.fill()
@@ -64,25 +64,25 @@ def place(moto_server: MotoServer, aws_env: dict[str, str]) -> Iterator[Place]:
 
 
 @pytest.fixture
-def fleet(make_fleet: MakeFleet, embedded_ensemble: EmbeddedEnsemble, place: Place) -> Fleet:
+def fleet(make_fleet: MakeFleet, embedded_ensemble: EmbeddedEnsemble, checkpoint: HeldCheckpoint) -> Fleet:
     """The job runs there, and it is remembered."""
-    policy = {"endpoints": [place.endpoint_url]}
+    policy = {"endpoints": [checkpoint.endpoint_url]}
     fleet = make_fleet(
         embedded_ensemble, supervisors=1, capacity={"drivers": 2, "memory": "2g"}, policy=policy
     )
-    fleet.submit(JOB, **spec(place))
+    fleet.submit(JOB, **spec(checkpoint))
     wait_until(lambda: remembered(fleet, JOB) is not None, PATIENCE_S, "the memory of its checkpoint")
     return fleet
 
 
-def spec(place: Place, **more: Any) -> dict[str, Any]:
+def spec(checkpoint: HeldCheckpoint, **more: Any) -> dict[str, Any]:
     s3a = {
-        "spark.hadoop.fs.s3a.endpoint": place.endpoint_url,
+        "spark.hadoop.fs.s3a.endpoint": checkpoint.endpoint_url,
         "spark.hadoop.fs.s3a.path.style.access": "true",
     }
     restart = {"strategy": "exponential", "initial": "500ms", "attempts": 1}
     return {
-        "checkpoint": f"s3a://{place.bucket}/ck",
+        "checkpoint": f"s3a://{checkpoint.bucket}/ck",
         "conf": s3a,
         "knobs": {"query_id": QUERY},
         "restart": restart,
@@ -90,10 +90,10 @@ def spec(place: Place, **more: Any) -> dict[str, Any]:
     }
 
 
-def started_while_s3_is_silent(fleet: Fleet, place: Place) -> int:
+def started_while_s3_is_silent(fleet: Fleet, checkpoint: HeldCheckpoint) -> int:
     """Its driver was killed; the number of the next attempt, which is up."""
     before = len(fleet.starts(JOB))
-    place.answers.clear()
+    checkpoint.answers.clear()
     fleet.signal(fleet.process(JOB, DRIVER), signal.SIGKILL)
     wait_until(
         lambda: len(fleet.starts(JOB)) > before,
@@ -107,8 +107,10 @@ def batches(fleet: Fleet, attempt: int) -> int:
     return sum(note.event == "batch" and note.attempt == attempt for note in fleet.notes(JOB))
 
 
-def test_a_driver_starts_beside_the_look_and_begins_after_it(fleet: Fleet, place: Place) -> None:
-    attempt = started_while_s3_is_silent(fleet, place)
+def test_a_driver_starts_beside_the_look_and_begins_after_it(
+    fleet: Fleet, checkpoint: HeldCheckpoint
+) -> None:
+    attempt = started_while_s3_is_silent(fleet, checkpoint)
     assert batches(fleet, attempt) == 0
     wait_until(
         lambda: "waits until its checkpoint" in fleet.show(JOB)["reason"],
@@ -117,15 +119,17 @@ def test_a_driver_starts_beside_the_look_and_begins_after_it(fleet: Fleet, place
     )
     shown = fleet.show(JOB)
     assert (shown["state"], shown["attempt"]) == ("starting", attempt)
-    place.answers.set()
+    checkpoint.answers.set()
     wait_until(lambda: batches(fleet, attempt), PATIENCE_S, "its first batch")
     fleet.wait_state(JOB, "running")
 
 
-def test_a_checkpoint_that_is_gone_is_found_while_the_driver_starts(fleet: Fleet, place: Place) -> None:
-    attempt = started_while_s3_is_silent(fleet, place)
-    place.empty()
-    place.answers.set()
+def test_a_checkpoint_that_is_gone_is_found_while_the_driver_starts(
+    fleet: Fleet, checkpoint: HeldCheckpoint
+) -> None:
+    attempt = started_while_s3_is_silent(fleet, checkpoint)
+    checkpoint.empty()
+    checkpoint.answers.set()
     shown = fleet.wait_state(JOB, "quarantined")
     assert "missing or empty" in shown["reason"] and "--accept-fresh-start" in shown["reason"]
     assert shown["attempt"] == attempt and batches(fleet, attempt) == 0
@@ -135,25 +139,25 @@ def test_a_checkpoint_that_is_gone_is_found_while_the_driver_starts(fleet: Fleet
     fleet.ok("resume", JOB)  # it is still gone, and still remembered
     fleet.wait_state(JOB, "quarantined")
     assert all(batches(fleet, note.attempt) == 0 for note in fleet.starts(JOB) if note.attempt >= attempt)
-    place.fill()
+    checkpoint.fill()
     fleet.ok("resume", JOB)
     fleet.wait_state(JOB, "running")
 
 
-def test_a_driver_that_waits_is_cancelled_like_any_other(fleet: Fleet, place: Place) -> None:
-    attempt = started_while_s3_is_silent(fleet, place)
+def test_a_driver_that_waits_is_cancelled_like_any_other(fleet: Fleet, checkpoint: HeldCheckpoint) -> None:
+    attempt = started_while_s3_is_silent(fleet, checkpoint)
     fleet.cancel(JOB)
     wait_until(lambda: not fleet.alive_pids(JOB), PATIENCE_S, "its driver to be gone")
     assert batches(fleet, attempt) == 0
-    place.answers.set()
+    checkpoint.answers.set()
     assert fleet.wait_state(JOB, "cancelled")["attempt"] == attempt
 
 
-def test_a_cancelled_one_gives_its_place_to_another_at_once(fleet: Fleet, place: Place) -> None:
+def test_a_cancelled_one_gives_its_place_to_another_at_once(fleet: Fleet, checkpoint: HeldCheckpoint) -> None:
     """Its look goes on for as long as S3 is silent."""
     for name in ("second", "third"):
         fleet.submit(name, suspended=True, resources={"memory": "900m"})
-    started_while_s3_is_silent(fleet, place)
+    started_while_s3_is_silent(fleet, checkpoint)
     fleet.cancel(JOB)
     for name in ("second", "third"):
         fleet.ok("resume", name)
@@ -161,24 +165,26 @@ def test_a_cancelled_one_gives_its_place_to_another_at_once(fleet: Fleet, place:
     assert "no_room" not in fleet.members[0].log and "start_refused" not in fleet.members[0].log
 
 
-def test_a_wait_that_is_too_long_is_not_charged_to_the_job(fleet: Fleet, place: Place) -> None:
+def test_a_wait_that_is_too_long_is_not_charged_to_the_job(fleet: Fleet, checkpoint: HeldCheckpoint) -> None:
     """S3 is silent for longer than the job may take to start; one restart is all that its budget has left."""
     fleet.cancel(JOB)
-    fleet.submit(JOB, **spec(place, health={"start_timeout": "3s"}))
+    fleet.submit(JOB, **spec(checkpoint, health={"start_timeout": "3s"}))
     wait_until(lambda: remembered(fleet, JOB) is not None, PATIENCE_S, "the memory of its checkpoint")
     fleet.wait_state(JOB, "running")
-    held = started_while_s3_is_silent(fleet, place)
+    held = started_while_s3_is_silent(fleet, checkpoint)
     given_up = re.compile(rf"no_access +{held} ")
     wait_until(lambda: given_up.search(fleet.ok("history", JOB).out), PATIENCE_S, "the driver to be given up")
-    place.answers.set()
+    checkpoint.answers.set()
     fleet.wait_state(JOB, "running", timeout_s=2 * PATIENCE_S)
     assert batches(fleet, held) == 0 and fleet.show(JOB)["attempt"] > held
 
 
-def test_who_waits_when_the_supervisor_dies_is_told_by_the_next_one(fleet: Fleet, place: Place) -> None:
-    attempt = started_while_s3_is_silent(fleet, place)
+def test_who_waits_when_the_supervisor_dies_is_told_by_the_next_one(
+    fleet: Fleet, checkpoint: HeldCheckpoint
+) -> None:
+    attempt = started_while_s3_is_silent(fleet, checkpoint)
     fleet.kill(fleet.members[0])
-    place.answers.set()
+    checkpoint.answers.set()
     assert batches(fleet, attempt) == 0
     fleet.start_member(0)
     fleet.wait_complete()
@@ -188,19 +194,19 @@ def test_who_waits_when_the_supervisor_dies_is_told_by_the_next_one(fleet: Fleet
 
 
 def test_s3_that_does_not_answer_costs_one_driver_and_no_restart_of_the_budget(
-    fleet: Fleet, place: Place
+    fleet: Fleet, checkpoint: HeldCheckpoint
 ) -> None:
     """One driver is given up; the next start waits until S3 answers, before anything of it is there (F26)."""
-    held = started_while_s3_is_silent(fleet, place)
+    held = started_while_s3_is_silent(fleet, checkpoint)
 
     def told() -> str:
         reason = str(fleet.show(JOB)["reason"])
         return reason if "can't start it yet" in reason else ""
 
     reason = wait_until(told, 3 * PATIENCE_S, "the host to say why", period_s=0.3)
-    assert place.bucket in reason
+    assert checkpoint.bucket in reason
     assert [note.attempt for note in fleet.starts(JOB)][-1] == held and batches(fleet, held) == 0
     assert re.search(rf"no_access +{held} ", fleet.ok("history", JOB).out)
-    place.answers.set()
+    checkpoint.answers.set()
     fleet.wait_state(JOB, "running", timeout_s=2 * PATIENCE_S)
     assert fleet.starts(JOB)[-1].attempt == held + 1

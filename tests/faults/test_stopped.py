@@ -127,10 +127,10 @@ def test_f32_sigstop_of_shims_past_their_deadlines(fleet: Fleet, job: str) -> No
     trees = {name: [fleet.process(name, file) for file in (SHIM, DRIVER)] for name in names}
     victims = [fleet.process(name, file) for name, files in names.items() for file in files]
     woken = fleet.process(brief, SHIM)
-    stopped_s = boottime_s()
+    stopped_at_s = boottime_s()
     for victim in (woken, *victims):
         fleet.signal(victim, signal.SIGSTOP)
-    wait_until(lambda: boottime_s() > stopped_s + 0.5, 5, "half a second")
+    wait_until(lambda: boottime_s() > stopped_at_s + 0.5, 5, "half a second")
     fleet.signal(woken, signal.SIGCONT)
     fleet.wait_gone(*(process for tree in trees.values() for process in tree))
     for victim in victims:
@@ -141,7 +141,7 @@ def test_f32_sigstop_of_shims_past_their_deadlines(fleet: Fleet, job: str) -> No
         fleet.wait_batches(name)
         assert not {n.pid for n in fleet.notes(name) if n.attempt == 1} & set(fleet.alive_pids(name))
         assert [note.attempt for note in fleet.starts(name)] == [1, 2]
-    wait_until(lambda: boottime_s() > stopped_s + fleet.lease_s, 2 * fleet.lease_s, "more than a lease")
+    wait_until(lambda: boottime_s() > stopped_at_s + fleet.lease_s, 2 * fleet.lease_s, "more than a lease")
     fleet.assert_undisturbed(brief)
     fleet.judge()
 

@@ -123,15 +123,15 @@ def test_f22_the_disks_of_zookeeper_are_full(
     wait_until(lambda: len(submits.codes) >= 2, 30, "commands that are acknowledged")
     small_disks.fill()
     small_disks.wait_no_quorum()
-    deadline_s = read_deadline(str(directory))
-    assert deadline_s is not None
+    deadline_at_s = read_deadline(str(directory))
+    assert deadline_at_s is not None
     assert all("No space left on device" in small_disks.log(node) for node in small_disks.down())
     small_disks.start_again()  # as systemd does: they elect, can't write that down, and end again
     small_disks.wait_no_quorum()
     fleet.wait_gone(short_driver)
-    assert processes.alive(driver) or boottime_s() >= shim_acts_at_s(deadline_s)
+    assert processes.alive(driver) or boottime_s() >= shim_acts_at_s(deadline_at_s)
 
-    room_s = boottime_s()
+    room_at_s = boottime_s()
     small_disks.make_room()
     small_disks.wait_serving()
     submits.enough()
@@ -139,13 +139,13 @@ def test_f22_the_disks_of_zookeeper_are_full(
     fleet.wait_complete()
     fleet.wait_state(job, "running")
     fleet.wait_batches(job)
-    assert fleet.wait_attempt(short, 2).at_s > room_s
+    assert fleet.wait_attempt(short, 2).at_s > room_at_s
     fleet.wait_state(short, "running")
     fleet.wait_batches(short)
     assert fleet.epoch() >= epoch
     starts = fleet.starts(job)
     assert [note.attempt for note in starts] in ([1], [1, 2])
-    assert all(note.at_s > shim_acts_at_s(deadline_s) for note in starts[1:])
+    assert all(note.at_s > shim_acts_at_s(deadline_at_s) for note in starts[1:])
     registered = {row["name"] for row in fleet.rows()}
     assert submits.acknowledged() <= registered
     assert not registered & {name for name, code in submits.codes.items() if code == 5}

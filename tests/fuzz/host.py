@@ -1,4 +1,4 @@
-"""The run directories of a host in which one is odd, beside good ones: guardian, housekeeping, hosting, agent, and the judge.
+"""The run directories of a host in which one is odd, beside good ones: guardian, housekeeping, attempt reporter, agent, and the judge.
 
 ``calm`` runs: its shim and its driver are sleeping processes, its lock is held. ``spent``'s shim has died. A third process, the
 witness, is nobody's: odd files name it. What stands beside the run directories (``outside``) is named by odd links.
@@ -399,7 +399,7 @@ class OddHost:
         metrics = Metrics(boottime_s)
         hosted = HostedAttempts(self.runtime, self.log_dir)
         self._try("agent", lambda: self._agent(hosted, metrics))
-        self._try("hosting", lambda: self._reporter(hosted, metrics))
+        self._try("attempt reporter", lambda: self._reporter(hosted, metrics))
         guardian = Guardian(self.attempts, "host-a", self.bench.layout, lambda: self.client, self._killed)
         for at_s in TICKS_S:
             self._try("guardian", lambda at_s=at_s: guardian.tick(NOW_S + at_s))  # type: ignore[misc]

@@ -217,7 +217,7 @@ class Odd:
         self._try("places", lambda: CheckpointClaims.load(self.rig.client, self.layout))
         self._judge()
         self._try("agent", self._agent)
-        self._try("hosting", self._host)
+        self._try("attempt reporter", self._host)
         self.rig.controller.executor.close()
         return self.broken
 

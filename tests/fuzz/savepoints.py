@@ -19,7 +19,7 @@ from typing import Any
 
 from supervisor.cli.main import run_command
 from supervisor.errors import SupervisorError
-from supervisor.savepoints import operations as wiring
+from supervisor.savepoints import operations as savepoint_operations
 from supervisor.savepoints.create import Creation
 from supervisor.savepoints.restore import restore
 from supervisor.savepoints.shelf import Shelf
@@ -282,7 +282,7 @@ class OddShelf:
         policy = self.rig.bench.ref("odd").record.terms.savepoints
         assert policy is not None
         checkpoint = f"file://{self.shelves.checkpoint('odd')}"
-        self._try("status", lambda: wiring.schedule_of(settings, "odd", checkpoint, policy))
+        self._try("status", lambda: savepoint_operations.schedule_of(settings, "odd", checkpoint, policy))
         target = self.outside / "target"
         self._try("restore", lambda: restore(area(self.odd / some[0]), area(target), AT))
         shutil.rmtree(target, ignore_errors=True)

@@ -17,14 +17,14 @@ from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded, running
 from tests.waiting import wait_until
 
 
-@pytest.mark.parametrize("noticed_s", [101.0, 109.0])
+@pytest.mark.parametrize("noticed_at_s", [101.0, 109.0])
 def test_curator_460_leadership_is_over_a_session_time_after_the_last_answered_request(
-    noticed_s: float,
+    noticed_at_s: float,
 ) -> None:
     """However late the loss of the connection was noticed."""
     sent_at_s = 100.0
     leads = LeadershipState(State.LEADING, session=1, timeout_s=10.0, epoch=7, fence=7, highest=7, owner=1)
-    machine_state, _ = leadership.step(leads, leadership.ElectionTick(noticed_s, sent_at_s))
+    machine_state, _ = leadership.step(leads, leadership.ElectionTick(noticed_at_s, sent_at_s))
     machine_state, _ = leadership.step(machine_state, leadership.SessionDisconnected())
     assert machine_state.state is State.SUSPENDED
     assert (
@@ -36,7 +36,7 @@ def test_curator_460_leadership_is_over_a_session_time_after_the_last_answered_r
     )
 
 
-def test_curator_644_645_contenders_that_all_come_back_at_once_settle_on_one_leader(tmp_path: Path) -> None:
+def test_curator_644_645_contenders_that_all_come_back_at_once_elect_one_leader(tmp_path: Path) -> None:
     zoo, epochs = founded(), MemoryEpochs()
     rigs = [Rig(zoo, epochs, tmp_path / name, name) for name in "abc"]
     with running(*rigs):

@@ -23,7 +23,7 @@ from supervisor.clients.sessions import KeptSession
 from supervisor.clients.zookeeper import Session, ZooClient, close_session
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import Unreachable
-from supervisor.operations import context as commands
+from supervisor.operations import context as operations_context
 from tests.faults.checker import Acknowledged
 from tests.testbed import requirements
 from tests.testbed.fleet_commands import FleetCommands, Said
@@ -34,8 +34,8 @@ from tests.waiting import wait_until
 CALL = [sys.executable, "-c", "from supervisor.cli.main import main; main()"]
 
 
-class Desk(FleetCommands):
-    """A user's desk: a configuration, specs, and the command line in this process (``cli``) or as one of its own (``call``)."""
+class CommandLine(FleetCommands):
+    """What a user has: a configuration, specs, and the command line in this process (``cli``) or as one of its own (``call``)."""
 
     def __init__(self, directory: Path, hosts: str, root: str) -> None:
         self.directory = directory
@@ -95,8 +95,8 @@ def refused(said: Said, code: int, *says: str) -> None:
 
 
 @pytest.fixture
-def context(tmp_path: Path, embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> Desk:
-    return Desk(tmp_path, embedded_ensemble.hosts, zk_root)
+def context(tmp_path: Path, embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> CommandLine:
+    return CommandLine(tmp_path, embedded_ensemble.hosts, zk_root)
 
 
 @pytest.fixture
@@ -106,8 +106,8 @@ def proxies(embedded_ensemble: EmbeddedEnsemble) -> Iterator[Proxies]:
 
 
 @pytest.fixture
-def s3(context: Desk, moto_server: MotoServer, s3_bucket: str) -> Iterator[Proxy]:
-    """The desk's store is behind this."""
+def s3(context: CommandLine, moto_server: MotoServer, s3_bucket: str) -> Iterator[Proxy]:
+    """The user's store is behind this."""
     with Proxy(f"127.0.0.1:{moto_server.port}") as proxy:
         context.settings["store"] = {"url": f"s3://{s3_bucket}/p", "endpoint_url": f"http://{proxy.address}"}
         yield proxy
@@ -128,8 +128,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
             resolve_s=3.0,
         )
 
-    monkeypatch.setattr(commands, "keep_session", keep)
-    monkeypatch.setattr(commands, "COMMAND_STORE_DEADLINE_S", 3.0)
+    monkeypatch.setattr(operations_context, "keep_session", keep)
+    monkeypatch.setattr(operations_context, "COMMAND_STORE_DEADLINE_S", 3.0)
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def meanwhile(do: Callable[[], None]) -> Iterator[None]:
 # -- two at once --------------------------------------------------------------------------------------------------
 
 
-def test_two_different_specs_of_one_name_at_once(context: Desk) -> None:
+def test_two_different_specs_of_one_name_at_once(context: CommandLine) -> None:
     """One is registered, the other is told so; what is registered is whole."""
     one = context.spec_file("a", args=["one"]).rename(context.directory / "one.yaml")
     (context.directory / "a.py").write_bytes((context.directory / "specs" / "a.py").read_bytes())
@@ -163,7 +163,7 @@ def test_two_different_specs_of_one_name_at_once(context: Desk) -> None:
 
 
 def test_an_unknown_outcome_is_6_and_says_how_to_find_out(
-    context: Desk, proxies: Proxies, impatient: None
+    context: CommandLine, proxies: Proxies, impatient: None
 ) -> None:
     """The multi is on its way when all connections break for good: it may have been applied, and nobody can ask."""
     assert context.put("other").code == 0
@@ -189,7 +189,7 @@ def test_an_unknown_outcome_is_6_and_says_how_to_find_out(
 
 @pytest.mark.parametrize("action", [Action.CUT_BEFORE, Action.CUT_AFTER])
 def test_a_put_whose_connection_breaks_is_one_blob_and_one_job(
-    context: Desk, s3: Proxy, moto_server: MotoServer, action: Action
+    context: CommandLine, s3: Proxy, moto_server: MotoServer, action: Action
 ) -> None:
     """botocore's own retry would take its own object for somebody else's."""
     assert context.put("other").code == 0
@@ -201,7 +201,9 @@ def test_a_put_whose_connection_breaks_is_one_blob_and_one_job(
     assert len(blobs) == 1
 
 
-def test_a_store_that_goes_away_at_the_put_leaves_no_job(context: Desk, s3: Proxy, impatient: None) -> None:
+def test_a_store_that_goes_away_at_the_put_leaves_no_job(
+    context: CommandLine, s3: Proxy, impatient: None
+) -> None:
     assert context.put("other").code == 0
     trap = s3.on_request(http_request("PUT", "/specs/a/"), Action.CUT_BEFORE)
 
@@ -223,7 +225,7 @@ def test_a_store_that_goes_away_at_the_put_leaves_no_job(context: Desk, s3: Prox
 
 
 def test_zookeeper_goes_away_after_the_blobs_were_stored(
-    context: Desk,
+    context: CommandLine,
     s3: Proxy,
     proxies: Proxies,
     impatient: None,
@@ -261,7 +263,7 @@ def read_only(place: Path) -> Iterator[None]:
 
 
 @pytest.mark.netns
-def test_a_read_only_store_and_read_only_directories_of_a_daemon(context: Desk) -> None:
+def test_a_read_only_store_and_read_only_directories_of_a_daemon(context: CommandLine) -> None:
     place = context.directory / "mounted"
     with read_only(place):
         context.settings["store"]["url"] = f"file://{place}/store"
@@ -277,14 +279,14 @@ def test_a_read_only_store_and_read_only_directories_of_a_daemon(context: Desk) 
 
 @pytest.mark.parametrize("key", ["runtime_dir", "log_dir"])
 @pytest.mark.parametrize("below", ["", "/below"])
-def test_a_file_where_a_directory_of_the_daemon_should_be(context: Desk, key: str, below: str) -> None:
+def test_a_file_where_a_directory_of_the_daemon_should_be(context: CommandLine, key: str, below: str) -> None:
     (context.directory / "file").write_text("x")
     context.settings["supervisor"][key] = f"{context.directory}/file{below}"
     refused(context.cli("run"), 2, f"supervisor.{key} {context.directory}/file{below} cannot be used")
 
 
 def test_a_session_that_can_not_be_closed_spoils_no_answer(
-    context: Desk, monkeypatch: pytest.MonkeyPatch
+    context: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is registered is registered: exit code 5 would say that nothing was."""
     closed = KeptSession.close
@@ -298,7 +300,7 @@ def test_a_session_that_can_not_be_closed_spoils_no_answer(
     assert context.jobs() == ["a"]
 
 
-def test_f61_a_daemon_says_that_zookeeper_grants_another_session_time(context: Desk) -> None:
+def test_f61_a_daemon_says_that_zookeeper_grants_another_session_time(context: CommandLine) -> None:
     """The servers grant up to a minute. It goes on with what it got: the port that is taken ends this one."""
     context.settings["zookeeper"]["session_timeout"] = "90s"
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -309,7 +311,7 @@ def test_f61_a_daemon_says_that_zookeeper_grants_another_session_time(context: D
     assert (warned["asked_s"], warned["granted_s"], warned["level"]) == (90.0, 60.0, "warning")
 
 
-def test_a_daemon_on_another_clusters_root_or_store_or_port(context: Desk) -> None:
+def test_a_daemon_on_another_clusters_root_or_store_or_port(context: CommandLine) -> None:
     """It ends; it never waits for what will not come about by itself."""
     assert context.put("a").code == 0
     context.settings["cluster"] = "another"

@@ -246,7 +246,7 @@ def test_nobody_can_claim_it_from_the_cancel_to_the_last_object(world: World) ->
     assert world.claim() == CheckpointClaim(location=world.claim().location, name="b", uid=world.claim().uid)  # type: ignore[union-attr]
 
 
-def test_a_command_and_a_broom_of_an_older_version_leave_the_claim_alone(world: World) -> None:
+def test_a_command_and_a_sweeper_of_an_older_version_leave_the_claim_alone(world: World) -> None:
     """They know nothing of ``doom``: no job can have the name in the claim, so they take it for another job's."""
     world.cancel()
     world.bury()
@@ -400,7 +400,7 @@ def test_no_batch_goes_out_once_the_registry_is_not_trusted(world: World) -> Non
     assert world.claim() is not None
 
 
-def test_a_claim_from_before_a_restore_is_not_doomed_at_all(world: World) -> None:
+def test_a_claim_from_before_a_restore_is_no_pending_deletion(world: World) -> None:
     uid = world.cancel()
     world.bury()
     world.bench.put(
@@ -486,8 +486,8 @@ def test_a_request_that_was_held_up_is_not_sent(
     found = open_removal(world.place, world.access)
 
     def stopped() -> None:
-        late_s = boottime_s() + removal_module.SEND_WITHIN_S + 1
-        monkeypatch.setattr(s3_objects, "boottime_s", lambda: late_s)
+        late_at_s = boottime_s() + removal_module.SEND_WITHIN_S + 1
+        monkeypatch.setattr(s3_objects, "boottime_s", lambda: late_at_s)
 
     with pytest.raises(Conflict, match="stopped before it could send"):
         found.remove_batch(stopped)
@@ -578,7 +578,7 @@ def test_what_an_earlier_submission_of_the_name_wrote_proves_nothing_for_one_tha
     assert "no attempt of this submission" in kept_because(world, uid)
 
 
-def test_a_forged_doomed_claim_deletes_nothing(world: World) -> None:
+def test_a_forged_pending_deletion_deletes_nothing(world: World) -> None:
     """Also beside the genuine result of a job that was deleted elsewhere."""
     uid = world.cancel()
     world.bury()

@@ -313,7 +313,7 @@ def proxies(embedded_ensemble: EmbeddedEnsemble) -> Iterator[Proxies]:
         ("restart", "restarted"),
     ],
 )
-def test_a_cut_connection_is_settled_on_the_same_session(
+def test_the_outcome_of_a_cut_connection_is_resolved_on_the_same_session(
     site: Site,
     proxies: Proxies,
     command: str,
@@ -338,7 +338,7 @@ def test_a_cut_connection_is_settled_on_the_same_session(
     assert events.count(did) == 1
 
 
-def test_an_outcome_that_cannot_be_settled_is_6_and_says_so(site: Site, proxies: Proxies) -> None:
+def test_an_outcome_that_cannot_be_resolved_is_6_and_says_so(site: Site, proxies: Proxies) -> None:
     assert site.run("submit", site.spec("a")).returncode == 0
     behind = Site(site.home, proxies.hosts, site.root)
     traps = proxies.each(

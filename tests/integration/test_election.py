@@ -88,9 +88,9 @@ def test_f1_kill_9_of_the_leader_with_a_session_closer(
     world: World, record_property: Callable[[str, object], None]
 ) -> None:
     leader, standby = world.leader_and_standby(session_closer=True, timeout_s=30.0)
-    killed_s = leader.send_signal(signal.SIGKILL)
+    killed_at_s = leader.send_signal(signal.SIGKILL)
     term = standby.wait("term", timeout_s=15)  # half the session time: nobody waited for that
-    told("takeover_with_sentinel_s", term["at"] - killed_s, record_property)
+    told("takeover_with_sentinel_s", term["at"] - killed_at_s, record_property)
     assert_growing(leader, standby)
     assert standby.wait("wrote")["epoch"] == 2
 
@@ -99,22 +99,22 @@ def test_f1_kill_9_of_leader_and_session_closer_is_the_loss_of_a_host(
     world: World, record_property: Callable[[str, object], None]
 ) -> None:
     leader, standby = world.leader_and_standby()
-    killed_s = leader.send_signal(signal.SIGKILL)
+    killed_at_s = leader.send_signal(signal.SIGKILL)
     term = standby.wait("term")
-    told("takeover_without_sentinel_s", term["at"] - killed_s, record_property)
+    told("takeover_without_sentinel_s", term["at"] - killed_at_s, record_property)
     assert_growing(leader, standby)
 
 
 def test_planned_hand_over(world: World, record_property: Callable[[str, object], None]) -> None:
     leader, standby = world.leader_and_standby()
-    asked_s = boottime_s()
+    asked_at_s = boottime_s()
     world.ask_switchover(leader.name)
     leader.command("nudge")
-    told("switchover_s", standby.wait("term")["at"] - asked_s, record_property)
+    told("switchover_s", standby.wait("term")["at"] - asked_at_s, record_property)
     assert leader.wait("stepped_down")["at"] < standby.all("term")[0]["at"]
-    asked_s = boottime_s()
+    asked_at_s = boottime_s()
     standby.command("stop")
-    told("handover_at_stop_s", leader.wait("term", 2)["at"] - asked_s, record_property)
+    told("handover_at_stop_s", leader.wait("term", 2)["at"] - asked_at_s, record_property)
     assert standby.wait("stopped")["in_time"]
     assert leader.epochs == [1, 3]
     assert_growing(leader, standby)
@@ -125,8 +125,8 @@ def test_f2_sigstop_beyond_the_session_then_cont(world: World) -> None:
     leader, standby = world.leader_and_standby()
     leader.send_signal(signal.SIGSTOP)
     standby.wait("wrote")
-    stopped_s = boottime_s()
-    wait_until(lambda: boottime_s() > stopped_s + T, 2 * T)  # 2 T altogether
+    stopped_at_s = boottime_s()
+    wait_until(lambda: boottime_s() > stopped_at_s + T, 2 * T)  # 2 T altogether
     woken_s = leader.send_signal(signal.SIGCONT)
     leader.wait("stepped_down")
     assert [each for each in leader.all("wrote") if each["at"] > woken_s] == []
@@ -182,7 +182,7 @@ def test_f52_flapping_has_growing_epochs_and_old_tasks_are_over(world: World) ->
 
 
 @pytest.mark.parametrize("action", [Action.CUT_AFTER, Action.CUT_BEFORE])
-def test_f18_f19_lost_reply_of_the_election_is_settled(world: World, action: Action) -> None:
+def test_f18_f19_lost_reply_of_the_election_is_resolved(world: World, action: Action) -> None:
     with Proxy(world.hosts.split(",")[0]) as proxy:
         trap = proxy.on_request(zookeeper_request('"supervisor":"a"'), action)
         contender = world.start("a", hosts=proxy.address)
@@ -344,10 +344,10 @@ def test_f9_an_outage_of_zookeeper_longer_than_the_session(
     for i in range(3):
         repaired_ensemble.restart(i)
     repaired_ensemble.wait_serving()
-    healed_s = boottime_s()
+    healed_at_s = boottime_s()
     wait_until(lambda: sum(len(c.epochs) for c in contenders) >= 2, 60)
     newest = max((each for c in contenders for each in c.all("term")), key=lambda each: each["at"])
-    told("leader_after_heal_s", newest["at"] - healed_s, record_property)
+    told("leader_after_heal_s", newest["at"] - healed_at_s, record_property)
     assert_growing(*contenders)
 
 

@@ -35,7 +35,7 @@ POLICY = SavepointPolicy(every_s=3600.0, keep=2)
 YES = lambda: True  # noqa: E731
 
 
-class Place:
+class StoredJob:
     """A store with the spec of ``clicks`` in it, and its checkpoint."""
 
     def __init__(self, directory: Path, url: str, checkpoint: str, endpoint: str | None) -> None:
@@ -66,40 +66,45 @@ class Place:
 
 
 @pytest.fixture(params=["file", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def stored_job(request: pytest.FixtureRequest, tmp_path: Path) -> StoredJob:
     if request.param == "file":
-        return Place(tmp_path, f"file://{tmp_path}/store", f"file://{tmp_path}/ck", None)
+        return StoredJob(tmp_path, f"file://{tmp_path}/store", f"file://{tmp_path}/ck", None)
     moto: MotoServer = request.getfixturevalue("moto_server")
     bucket = request.getfixturevalue("s3_bucket")
     prefix = uuid.uuid4().hex
-    return Place(tmp_path, f"s3://{bucket}/{prefix}/store", f"s3a://{bucket}/{prefix}/ck", moto.endpoint_url)
+    return StoredJob(
+        tmp_path, f"s3://{bucket}/{prefix}/store", f"s3a://{bucket}/{prefix}/ck", moto.endpoint_url
+    )
 
 
-def test_made_shown_and_removed_by_a_process_of_its_own(place: Place, tmp_path: Path) -> None:
-    shelf, slot_at_s = place.means.shelf, slot_of("clicks", POLICY.every_s, place.means.shelf.now_s())
+def test_made_shown_and_removed_by_a_process_of_its_own(stored_job: StoredJob, tmp_path: Path) -> None:
+    shelf, slot_at_s = (
+        stored_job.means.shelf,
+        slot_of("clicks", POLICY.every_s, stored_job.means.shelf.now_s()),
+    )
     savepoint = id_of(slot_at_s)
     with pytest.raises(NotYet, match="no checkpoint of Spark's"):
-        place.means.create(place.wanted, savepoint, 60, YES)
-    place.fill(tmp_path)
-    made = place.means.create(place.wanted, savepoint, 60, YES)
+        stored_job.means.create(stored_job.wanted, savepoint, 60, YES)
+    stored_job.fill(tmp_path)
+    made = stored_job.means.create(stored_job.wanted, savepoint, 60, YES)
     entry = shelf.find("clicks", savepoint)
     assert (entry.stage, made.batches, made.objects) == (SavepointStage.COMPLETE, (2,), 17)
-    assert entry.scheduled is not None and entry.scheduled.source == place.wanted.source
-    newest, due_at = schedule_of(place.settings, "clicks", place.wanted.checkpoint, POLICY)
+    assert entry.scheduled is not None and entry.scheduled.source == stored_job.wanted.source
+    newest, due_at = schedule_of(stored_job.settings, "clicks", stored_job.wanted.checkpoint, POLICY)
     assert newest == savepoint and due_at is not None
-    assert entry.begun is not None and place.means.in_use()(entry.begun.location) is None
+    assert entry.begun is not None and stored_job.means.in_use()(entry.begun.location) is None
     shelf.area_of(entry.begun).write("restores/x.json", b'{"target": "s3://b/x", "at": "now"}')
     with pytest.raises(Conflict, match="being restored"):
-        place.means.delete("clicks", savepoint, 60, YES)
+        stored_job.means.delete("clicks", savepoint, 60, YES)
     shelf.area_of(entry.begun).remove("restores/x.json")
-    place.means.delete("clicks", savepoint, 60, YES)
+    stored_job.means.delete("clicks", savepoint, 60, YES)
     assert shelf.ids("clicks") == ()
 
 
-def test_before_the_first_commit_nothing_is_begun(place: Place, tmp_path: Path) -> None:
-    place.fill(tmp_path)
-    for item in [*place.checkpoint.items("commits")]:
-        place.checkpoint.remove(item.key)
+def test_before_the_first_commit_nothing_is_begun(stored_job: StoredJob, tmp_path: Path) -> None:
+    stored_job.fill(tmp_path)
+    for item in [*stored_job.checkpoint.items("commits")]:
+        stored_job.checkpoint.remove(item.key)
     with pytest.raises(NotYet):
-        place.means.create(place.wanted, "scheduled-20261122-060000", 60, YES)
-    assert place.means.shelf.ids("clicks") == ()
+        stored_job.means.create(stored_job.wanted, "scheduled-20261122-060000", 60, YES)
+    assert stored_job.means.shelf.ids("clicks") == ()

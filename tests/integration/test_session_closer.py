@@ -54,10 +54,10 @@ def test_kill_9_closes_the_sessions_at_once(
 ) -> None:
     leader, session_closer = lead(world)
     leader.wait("wrote", 20)  # a second or two: it has loaded everything by now
-    killed_s = leader.send_signal(signal.SIGKILL)
-    gone_s = wait_gone(world) - killed_s
-    record_property("ephemeral_gone_s", round(gone_s, 3))
-    print(f"ephemeral gone {gone_s * 1000:.0f} ms after kill -9")
+    killed_at_s = leader.send_signal(signal.SIGKILL)
+    gone_after_s = wait_gone(world) - killed_at_s
+    record_property("ephemeral_gone_s", round(gone_after_s, 3))
+    print(f"ephemeral gone {gone_after_s * 1000:.0f} ms after kill -9")
     gone(session_closer)
 
 

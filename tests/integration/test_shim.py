@@ -254,9 +254,9 @@ def test_an_unreadable_ownership_ends_the_driver_at_its_deadline_only(attempts: 
     attempts.wait_running(attempt)
     good, _ = attempts.own(attempt)
     attempts.spoil(attempt, b"{nonsense")
-    spoilt_s = boottime_s()
+    spoilt_at_s = boottime_s()
     wait_dead(attempt)
-    assert attempt.last_sign_s() > spoilt_s + 1.0, "it was not killed at once"
+    assert attempt.last_sign_at_s() > spoilt_at_s + 1.0, "it was not killed at once"
     assert attempt.shim_alive(), "it waits for a record that it can believe"
     attempts.spoil(attempt, encode(good))
     assert attempts.wait_state(attempt, OwnState.EXITED).cause is Cause.LEASE_EXPIRED
@@ -352,10 +352,10 @@ def test_shim_and_twin_killed_the_guardian_kills(attempts: Attempts) -> None:
 def test_a_stopped_shim_is_killed_by_its_twin_before_the_lease_is_over(attempts: Attempts) -> None:
     attempt = attempts.assign(lease_s=6.0)
     attempts.wait_running(attempt)
-    lease_known_s = boottime_s()
+    lease_known_at_s = boottime_s()
     attempt.send(signal.SIGSTOP)
     wait_dead(attempt)
-    assert attempt.last_sign_s() <= lease_known_s + attempt.launch.lease_s
+    assert attempt.last_sign_at_s() <= lease_known_at_s + attempt.launch.lease_s
     attempt.send(signal.SIGCONT)  # nobody there any more
     assert not attempt.shim_alive()
     assert not attempt.living()
@@ -364,12 +364,12 @@ def test_a_stopped_shim_is_killed_by_its_twin_before_the_lease_is_over(attempts:
 def test_shim_and_twin_stopped_the_guardian_acts_before_the_lease_is_over(attempts: Attempts) -> None:
     attempt = attempts.assign(lease_s=6.0)
     attempts.wait_running(attempt)
-    stopped_s = boottime_s()
+    stopped_at_s = boottime_s()
     attempt.send(signal.SIGSTOP, run_dir.TWIN)
     attempt.send(signal.SIGSTOP)
     with guardian_of(attempts, attempt):
         wait_dead(attempt)
-        assert attempt.last_sign_s() <= stopped_s + attempt.launch.lease_s
+        assert attempt.last_sign_at_s() <= stopped_at_s + attempt.launch.lease_s
         attempt.send(signal.SIGKILL, run_dir.TWIN)
         wait_until(lambda: not os.path.exists(attempt.directory), 20, "the run directory to go")
     own, _ = attempts.own(attempt)
@@ -391,9 +391,9 @@ def test_a_shim_stopped_between_claim_and_exec_executes_nothing_afterwards(attem
         "the shim to have heard of its claim",
     )
     attempt.send(signal.SIGSTOP)
-    claimed_s = boottime_s()
+    claimed_at_s = boottime_s()
     wait_until(lambda: not attempt.shim_alive(), 20, "the twin to kill the shim")
-    assert boottime_s() <= claimed_s + attempt.launch.lease_s + KILL_TIME_S
+    assert boottime_s() <= claimed_at_s + attempt.launch.lease_s + KILL_TIME_S
     attempt.send(signal.SIGCONT, run_dir.DRIVER)
     wait_until(lambda: not attempt.alive(run_dir.DRIVER), 10, "the end of the starter")
     assert not attempt.notes()
@@ -423,9 +423,9 @@ def test_cut_from_zookeeper_the_driver_is_dead_when_the_lease_is_over(
     attempts.wait_running(attempt)
     for node in range(3):
         ensemble.pause(node)
-    paused_s = boottime_s()
+    paused_at_s = boottime_s()
     wait_dead(attempt)
-    assert attempt.last_sign_s() <= paused_s + attempt.launch.lease_s
+    assert attempt.last_sign_at_s() <= paused_at_s + attempt.launch.lease_s
     for node in range(3):
         ensemble.resume(node)
     assert attempts_again(attempts).wait_state(attempt, OwnState.EXITED, 40).cause is Cause.LEASE_EXPIRED

@@ -383,7 +383,7 @@ class TestNodes:
         with pytest.raises(NotSent):
             client.sync()
 
-    def test_close_settles_what_is_under_way(self, proxies: Proxies, connect: Connect) -> None:
+    def test_close_resolves_what_is_under_way(self, proxies: Proxies, connect: Connect) -> None:
         client, node = connect(proxies.hosts, request_timeout_s=60), path()
         results: list[object] = []
         proxies.each(Proxy.drop)

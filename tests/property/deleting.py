@@ -99,7 +99,7 @@ class Shared(AssertionError):
     """A place was given to somebody which, or part of which, or what is around it, is somebody's."""
 
 
-class Told(AssertionError):
+class WrongReport(AssertionError):
     """What was said is not so."""
 
 
@@ -134,7 +134,7 @@ class Late(NamedTuple):
     sent_at_s: float
 
 
-class Sight(NamedTuple):
+class Reading(NamedTuple):
     """All that is judged, at one moment. ``claims``: None for one that can't be read."""
 
     files: frozenset[str]
@@ -168,13 +168,13 @@ class Leader:
             lambda _location, _doom: S3Access(),
             site=SitePolicy(deletable=("*",)),
             wanted=self.controller.deletions_wanted,
-            paused=lambda: world.sight.paused,
+            paused=lambda: world.reading.paused,
             clock=world.clock,
             open_at=world.opened,
         )
         self.remover._boundary = quiet(say=_raised)
         self.process: Process | None = None
-        self.stopped_s = 0.0
+        self.stopped_at_s = 0.0
 
 
 def _raised(_item: str, error: Exception) -> None:
@@ -209,7 +209,7 @@ class World:
             *((module, {"log": silent}) for module in (carry_out, controller, record, remover)),
         ):
             self._undo.enter_context(mock.patch.multiple(module, **changed))
-        self.sight = self.look()
+        self.reading = self.read()
         self.lead()
 
     def close(self) -> None:
@@ -265,10 +265,10 @@ class World:
 
     # -- what there is ---------------------------------------------------------------------------------------------
 
-    def look(self) -> Sight:
+    def read(self) -> Reading:
         layout, zxid = self.bench.layout, self.bench.zoo.zxid
         if zxid == self._seen_at:
-            return self.sight._replace(files=self.files())
+            return self.reading._replace(files=self.files())
         self._seen_at = zxid
 
         def all_of(cls: type[Any], parent: str) -> Iterator[tuple[str, Any]]:
@@ -283,7 +283,7 @@ class World:
             if own is not None and own.state in LIVING
             for place in (self.jobs[own.uid].places if own.uid in self.jobs else ())
         }
-        return Sight(
+        return Reading(
             self.files(),
             dict(all_of(CheckpointClaim, layout.checkpoints)),
             dict(all_of(JobRef, layout.jobs)),
@@ -311,7 +311,7 @@ class World:
     def runnable(self) -> list[str]:
         """An attempt of that name may be claimed now."""
         found = []
-        for name, job in self.sight.jobs.items():
+        for name, job in self.reading.jobs.items():
             own = self.own(name)
             idle = own is not None and (
                 own.state is OwnState.VACANT or (own.state is OwnState.EXITED and own.uid == job.uid)
@@ -327,7 +327,7 @@ class World:
 
     def run(self, name: str) -> None:
         """It is claimed, its driver writes, and renews with what it wrote."""
-        job, own, layout = self.sight.jobs[name], self.own(name), self.bench.layout
+        job, own, layout = self.reading.jobs[name], self.own(name), self.bench.layout
         assert own is not None and job.terms.checkpoint is not None
         claims = own.claims + 1 if own.uid == job.uid else 1
         attempt, claim = next_attempt(job, own), f"c{self.number()}"
@@ -383,7 +383,7 @@ class World:
         assert own is not None
         job = self.jobs[own.uid]
         cause = Cause.EXITED_ZERO if cause is Cause.FINISHED and not job.bounded else cause
-        registered = self.sight.jobs.get(name)
+        registered = self.reading.jobs.get(name)
         if cause is Cause.FINISHED and registered is not None and registered.uid == job.uid:
             job.ends = True
             job.goes_on = False
@@ -402,7 +402,9 @@ class World:
         if isinstance(place, str):
             return place
         claims = sorted(
-            (claim.doom is None, claim.location) for claim in self.sight.claims.values() if claim is not None
+            (claim.doom is None, claim.location)
+            for claim in self.reading.claims.values()
+            if claim is not None
         )
         claimed = [location.removeprefix(self.root) for _, location in claims]
         found = [each for one in claimed for each in PLACES if near(one, each) and each not in claimed]
@@ -412,8 +414,8 @@ class World:
         """``first``, or the next one that is near nothing."""
         index = PLACES.index(first)
         taken = [
-            *self.sight.files,
-            *(claim.location for claim in self.sight.claims.values() if claim is not None),
+            *self.reading.files,
+            *(claim.location for claim in self.reading.claims.values() if claim is not None),
         ]
         order = PLACES[index:] + PLACES[:index]
         return next(
@@ -501,8 +503,8 @@ class World:
             job, before = self.jobs[basis.uid], set(self.jobs[basis.uid].places)
             job.places = {*before, target}
             self.write(target)
-            ref = self.sight.jobs.get(name)
-            ended = self.sight.results.get(basis.uid)
+            ref = self.reading.jobs.get(name)
+            ended = self.reading.results.get(basis.uid)
             old: SchedulingSpec | None = (
                 ref.terms if ref is not None else ended.terms if ended is not None else None
             )
@@ -577,16 +579,16 @@ class World:
         """A session does not outlive its time; a process that was stopped for longer than an hour is taken for dead."""
         process = leader.process
         assert process is not None
-        stood_s = self.now_s - leader.stopped_s if process.deletes_at or leader.stopped_s else 0.0
+        stood_s = self.now_s - leader.stopped_at_s if process.deletes_at or leader.stopped_at_s else 0.0
         if stood_s > KEPT_LATE_S and process.deletes_at:
             self.leave(leader)
             return
         if stood_s > SESSION_S and leader.client.session is not None:
             self.bench.zoo.expire(leader.client)
-        leader.stopped_s = self.now_s
+        leader.stopped_at_s = self.now_s
         process.go_on(stop)
         if process.over:
-            leader.process, leader.stopped_s = None, 0.0
+            leader.process, leader.stopped_at_s = None, 0.0
 
     def comes_to_rest(self, leader: Leader) -> None:
         """Its remover, with time for what it waits for."""
@@ -624,13 +626,13 @@ class World:
     def planted(self) -> list[str]:
         """Names of znodes."""
         return sorted(
-            key for key, claim in self.sight.claims.items() if claim is None or self.is_foreign(claim)
+            key for key, claim in self.reading.claims.items() if claim is None or self.is_foreign(claim)
         )
 
     def undo_strange(self) -> None:
         for key in self.planted():
             self.bench.zoo.remove(self.bench.layout.checkpoint(key))
-        if self.sight.paused:
+        if self.reading.paused:
             self.bench.zoo.remove(self.bench.layout.pause)
 
     def is_foreign(self, claim: CheckpointClaim) -> bool:
@@ -663,9 +665,9 @@ class World:
         for _, name, _ in self.commands:
             if name.startswith("cancel "):
                 self.may_end(name.partition(" ")[2])
-        before, after = self.sight, self.look()
-        self.sight = after
-        for judged in (self._judge_files, self._judge_claims, self._judge_words):
+        before, after = self.reading, self.read()
+        self.reading = after
+        for judged in (self._judge_files, self._judge_claims, self._judge_reports):
             try:
                 judged(before, after)
             except self.forgiven:
@@ -674,32 +676,32 @@ class World:
                 self.failed = True
                 raise
 
-    def _judge_files(self, before: Sight, after: Sight) -> None:
+    def _judge_files(self, before: Reading, after: Reading) -> None:
         for file in sorted(before.files - after.files):
-            doomed = [each for each in before.claims.values() if each is not None and self.is_genuine(each)]
-            around = [each for each in doomed if file.startswith(f"{each.location}/")]
+            pending = [each for each in before.claims.values() if each is not None and self.is_genuine(each)]
+            around = [each for each in pending if file.startswith(f"{each.location}/")]
             if not around:
                 raise Lost(f"{file} is deleted, and nobody has asked for that")
             whys = [self._why_not(before, each) for each in around]
             if all(whys):
                 raise Lost(f"{file} is deleted although {'; '.join(map(str, whys))}")
 
-    def _why_not(self, sight: Sight, doomed: CheckpointClaim) -> str:
-        place = doomed.location
-        for key, claim in sight.claims.items():
+    def _why_not(self, reading: Reading, pending: CheckpointClaim) -> str:
+        place = pending.location
+        for key, claim in reading.claims.items():
             if claim is None:
                 return f"the claim {key} can't be read"
             if claim.doom is None and near(claim.location, place):
                 return f"{claim.name} ({claim.uid}) claims {claim.location}"
-        for job in sight.jobs.values():
+        for job in reading.jobs.values():
             if near(job.terms.checkpoint or "", place):
                 return f"{job.name} is registered with {job.terms.checkpoint}"
-        driven = next((each for each in sight.driven if near(each, place)), None)
+        driven = next((each for each in reading.driven if near(each, place)), None)
         if driven is not None:
             return f"a driver writes at {driven}"
-        return "the cluster is paused" if sight.paused and not self.deleting_at() else ""
+        return "the cluster is paused" if reading.paused and not self.deleting_at() else ""
 
-    def _judge_claims(self, before: Sight, after: Sight) -> None:
+    def _judge_claims(self, before: Reading, after: Reading) -> None:
         claims = {key: claim for key, claim in after.claims.items() if claim is not None}
         for key, claim in claims.items():
             for other_key, other in claims.items():
@@ -718,7 +720,7 @@ class World:
             if claim is not None and self.is_genuine(claim) and (now is None or now.doom is None):
                 self._judge_freed(claim, after)
 
-    def _judge_freed(self, claim: CheckpointClaim, after: Sight) -> None:
+    def _judge_freed(self, claim: CheckpointClaim, after: Reading) -> None:
         """No request may arrive any more that could hit who comes next. Descriptors of a directory that was removed lead nowhere."""
         result = after.results.get(claim.uid)
         gone = (
@@ -734,7 +736,7 @@ class World:
             each.process.deletes_at
             for each in self.leaders
             if each.process is not None
-            and self.now_s - each.stopped_s <= (KEPT_LATE_S if self.scheme == "file" else SEND_WITHIN_S)
+            and self.now_s - each.stopped_at_s <= (KEPT_LATE_S if self.scheme == "file" else SEND_WITHIN_S)
         ]
         valid_s = SIGNATURE_VALID_S + CLOCKS_APART_S
         return [
@@ -746,7 +748,7 @@ class World:
             if each
         ]
 
-    def _judge_words(self, before: Sight, after: Sight) -> None:
+    def _judge_reports(self, before: Reading, after: Reading) -> None:
         for uid, result in after.results.items():
             was = before.results.get(uid)
             if result is None or (
@@ -759,13 +761,13 @@ class World:
             if result.checkpoint_state is CheckpointState.DELETED and any(
                 near(file, place or "") for file in after.files
             ):
-                raise Told(f"{place} is said to be deleted, and is not empty")
+                raise WrongReport(f"{place} is said to be deleted, and is not empty")
             if result.outcome is Outcome.FINISHED and self.jobs[uid].goes_on:
-                raise Told(f"{uid} is said to have finished, although it was resumed since")
+                raise WrongReport(f"{uid} is said to have finished, although it was resumed since")
             if result.checkpoint_state is CheckpointState.DELETING and any(
                 near(each, place or "") for each in after.driven
             ):
-                raise Told(f"{place} is doomed while a driver writes there")
+                raise WrongReport(f"{place} is pending deletion while a driver writes there")
 
     # -- at rest ---------------------------------------------------------------------------------------------------
 
@@ -782,8 +784,10 @@ class World:
         for name in self.driven():
             self.exit(name, Cause.STOPPED)
         self.judge()
-        doomed = [
-            each.location for each in self.sight.claims.values() if each is not None and self.is_genuine(each)
+        pending = [
+            each.location
+            for each in self.reading.claims.values()
+            if each is not None and self.is_genuine(each)
         ]
         self.lead()
         leader = self.leaders[0]
@@ -794,22 +798,26 @@ class World:
             more = self.removes(leader)
             self.judge()
             if not more:
-                if not any(each is not None and each.doom is not None for each in self.sight.claims.values()):
+                if not any(
+                    each is not None and each.doom is not None for each in self.reading.claims.values()
+                ):
                     break
                 self.now_s += READ_EVERY_S
-        self._judge_rest(doomed)
+        self._judge_rest(pending)
 
-    def _judge_rest(self, doomed: list[str]) -> None:
-        for claim in self.sight.claims.values():
+    def _judge_rest(self, pending: list[str]) -> None:
+        for claim in self.reading.claims.values():
             if claim is None or claim.doom is not None:
-                raise Hangs(f"{claim and claim.location} stays doomed")
-        for uid, result in self.sight.results.items():
+                raise Hangs(f"{claim and claim.location} stays pending")
+        for uid, result in self.reading.results.items():
             if result.checkpoint_state is CheckpointState.DELETING:
                 raise Hangs(f"the checkpoint of {uid} is said to be under deletion for ever")
-        for place in doomed:
-            if any(file.startswith(f"{place}/") for file in self.sight.files):
-                said = [result.history[-1].detail for result in self.sight.results.values() if result.history]
-                raise Hangs(f"{place} was doomed, nobody is near, and it is not deleted: {said}")
+        for place in pending:
+            if any(file.startswith(f"{place}/") for file in self.reading.files):
+                said = [
+                    result.history[-1].detail for result in self.reading.results.values() if result.history
+                ]
+                raise Hangs(f"{place} was pending, nobody is near, and it is not deleted: {said}")
 
 
 class _Requests:

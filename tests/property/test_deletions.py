@@ -146,11 +146,11 @@ class Deletions(RuleBasedStateMachine):
         else:
             self.world.exit(name, cause)
 
-    @precondition(lambda self: self.world.sight.jobs)
+    @precondition(lambda self: self.world.reading.jobs)
     @rule(pick=picks, fault=faults, stop=stops(6), ends=st.booleans())
     def cancel(self, pick: int, fault: str, stop: Stop | None, ends: bool) -> None:
         """``ends``: its driver as well, and a leader cleans up."""
-        found = sorted(self.world.sight.jobs)
+        found = sorted(self.world.reading.jobs)
         name = found[pick % len(found)]
         if ends:
             self.world.ends(name)
@@ -164,7 +164,7 @@ class Deletions(RuleBasedStateMachine):
         if suspended:
             world.suspend(name, fault)
             world.judge()
-            if name in world.sight.jobs and name in world.driven():
+            if name in world.reading.jobs and name in world.driven():
                 world.exit(name, Cause.STOPPED)
                 world.judge()
         elif not place:
@@ -238,7 +238,7 @@ class Deletions(RuleBasedStateMachine):
         """A claim of an older version; one that says of an ended submission that its checkpoint was elsewhere; what is none; a pause.
         The second time it is undone. ``rests``: then a remover comes to rest."""
         world = self.world
-        if world.planted() or world.sight.paused:
+        if world.planted() or world.reading.paused:
             world.undo_strange()
         elif what == "claim":
             world.plant(world.where(place), name)
@@ -320,7 +320,7 @@ UNSEEN: dict[str, str] = {
     "savepoint-is-complete-before-it-is-wanted": "no savepoint is made, copied or deleted here",
     "directory-of-another-host-is-deleted": "all hosts see the same directories here",
     "claims-listed-before-their-version": "seldom: one submit within another, at the one request that matters (then Shared); unit.registry.test_checkpoint_claims_overlapping",
-    "finished-job-is-changed": "seldom: a resume just between the end of a bounded job and a pass (then Told); unit.operations.test_jobs_finished_before",
+    "finished-job-is-changed": "seldom: a resume just between the end of a bounded job and a pass (then WrongReport); unit.operations.test_jobs_finished_before",
     "deletes-as-it-was-once-read": "seldom: a remover stops, and another job lives a whole life meanwhile; the explorer sees it",
     "deletes-before-it-says-so": "another guard covers it: survivors.COVERED",
     "deletes-under-any-epoch": "another guard covers it: survivors.COVERED",

@@ -32,7 +32,7 @@ scans = st.lists(
 
 
 @given(scans, st.integers(0, 4))
-def test_doomed_is_what_every_scan_of_a_grace_time_saw_unnamed_and_unchanged(
+def test_deleted_is_what_every_scan_of_a_grace_time_saw_unnamed_and_unchanged(
     history: list[tuple[list[StoreEntry], References, float]], max_deletes: int
 ) -> None:
     now_s, sightings = 0.0, dict[str, Sighting]()

@@ -1,6 +1,6 @@
 """Airwallex's incident, replayed: 300 registered jobs, some stuck at every stage of a start, some poisoned, and a takeover.
 
-There, one start that hung held up the queue behind it, and a failover left healthy jobs waiting. Here leader, plan, crew
+There, one start that hung held up the queue behind it, and a failover left healthy jobs waiting. Here leader, plan, executor
 and agents are the product's, on an ensemble in memory and in virtual time; starters and shims are models that hang where
 their job's kind says. No time is asserted, only order and outcome: every healthy job runs while each stuck one is still in
 its first attempt, so nothing waited for a ``start_timeout``.

@@ -164,11 +164,13 @@ def test_how_long_it_was_without_a_leader_is_known_whatever_took_it(rig: Rig) ->
     assert rig.ensemble.leaderless == []
     rig.ensemble.take_down(first)
     rig.run(10.0)
-    assert [(begun_at_s, to_s) for begun_at_s, to_s in rig.ensemble.leaderless] == [(5.0, float("inf"))]
+    assert [(begun_at_s, ended_at_s) for begun_at_s, ended_at_s in rig.ensemble.leaderless] == [
+        (5.0, float("inf"))
+    ]
     rig.ensemble.bring_up(second)
     rig.run(20.0)
-    ((begun_at_s, to_s),) = rig.ensemble.leaderless
-    assert begun_at_s == 5.0 and 15.0 <= to_s < 35.0
+    ((begun_at_s, ended_at_s),) = rig.ensemble.leaderless
+    assert begun_at_s == 5.0 and 15.0 <= ended_at_s < 35.0
 
 
 def test_the_ephemerals_of_a_session_go_with_it(rig: Rig) -> None:

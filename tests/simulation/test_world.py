@@ -69,7 +69,7 @@ def claim_unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def bury_before_the_tree_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(self: World, shim: simulated.ShimModel) -> None:
-        if shim.stopping_since_s is not None and not shim.done:
+        if shim.stopping_at_s is not None and not shim.done:
             self.bury(shim)
 
     real = World.step_shim

@@ -1,4 +1,4 @@
-"""A small world around the real protocol: the real observer, bell, planner, builders, broom and commands on an in-memory
+"""A small world around the real protocol: the real observer, bell, planner, builders, sweeper and commands on an in-memory
 ZooKeeper, with shims reduced to what protocol §7 says of them, leaders that may be stale or stop between any two reads,
 two hosts that come and go, lost replies, lost sessions, corrupt records, a virtual clock and a seeded schedule.
 
@@ -78,14 +78,14 @@ def terms(place: str, attempts: int | None = None, then: OnExhausted = OnExhaust
 
 @dataclass
 class Tree:
-    """A driver as the judge sees it: ``dead_s`` is when the tree was empty."""
+    """A driver as the judge sees it: ``dead_at_s`` is when the tree was empty."""
 
     name: str
     uid: str
     attempt: int
     place: str
     exec_at_s: float
-    dead_s: float | None = None
+    dead_at_s: float | None = None
 
 
 @dataclass
@@ -100,8 +100,8 @@ class ShimModel:
     tree: Tree | None = None
     fence: int = 0
     deadline_at_s: float = 0.0
-    claiming_s: float | None = None
-    stopping_since_s: float | None = None
+    claiming_at_s: float | None = None
+    stopping_at_s: float | None = None
     cut: bool = False
     frozen: bool = False
     done: bool = False
@@ -122,7 +122,7 @@ class LeaderModel:
     begun: bool = False
     reading: bool = False
     listing: RecordListing | None = None
-    brooms: list[Deletion] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
 
 
 class Torn:
@@ -297,11 +297,11 @@ class World:
             self.random.choice([client.lose_next_reply, client.fail_next_commit_before])()
 
     def sweep(self, leader: LeaderModel) -> None:
-        """The broom, one step at a time: list, then look and judge, then delete one by one, whatever happens meanwhile."""
+        """The sweeper, one step at a time: list, then look and judge, then delete one by one, whatever happens meanwhile."""
         if leader.reading:
             return
-        if leader.brooms:
-            one = leader.brooms.pop(0)
+        if leader.deletions:
+            one = leader.deletions.pop(0)
             try:
                 leader.client.commit(
                     one.transaction(
@@ -319,7 +319,7 @@ class World:
             view = Observer(
                 Torn(leader.client, self._meanwhile), self.layout, lambda: self.now_s, 0
             ).take_view(None)
-            leader.brooms = list(to_sweep(leader.listing, view.rows))
+            leader.deletions = list(to_sweep(leader.listing, view.rows))
             leader.listing = None
         leader.reading = False
 
@@ -363,7 +363,7 @@ class World:
         own = self._own(shim)
         if not isinstance(own, Found):
             return
-        if shim.claiming_s is not None:
+        if shim.claiming_at_s is not None:
             self._read_claim_back(shim, own)
             return
         lease = shim.client.read(self.layout.lease(shim.assignment.name))
@@ -382,7 +382,7 @@ class World:
         try:
             versions = shim.client.commit(tx).versions
         except OutcomeUnknown:
-            shim.claiming_s = sent_at_s
+            shim.claiming_at_s = sent_at_s
         except GuardFailed:
             shim.done = True
         else:
@@ -390,14 +390,14 @@ class World:
 
     def _read_claim_back(self, shim: ShimModel, own: Found[Ownership]) -> None:
         """On the session of the claim, or after that was lost: the reply was lost, what it did is there."""
-        assert shim.claiming_s is not None
+        assert shim.claiming_at_s is not None
         if self._is_mine(shim, own.record) and own.record.state is OwnState.CLAIMED:
-            if self.now_s < deadline_at_s(shim.claiming_s, LEASE_S):
-                self.execute(shim, own.version, shim.claiming_s)
+            if self.now_s < deadline_at_s(shim.claiming_at_s, LEASE_S):
+                self.execute(shim, own.version, shim.claiming_at_s)
                 return
             shim.tree = Tree(shim.assignment.name, shim.assignment.uid, shim.assignment.attempt, "", 0.0, 0.0)
         elif own.version == shim.assignment.own_version:
-            shim.claiming_s = None
+            shim.claiming_at_s = None
         elif self._is_mine(shim, own.record):
             shim.tree = Tree(shim.assignment.name, shim.assignment.uid, shim.assignment.attempt, "", 0.0, 0.0)
         else:
@@ -415,7 +415,7 @@ class World:
         self.executed.add((a.uid, a.attempt))
         place = self.places[a.uid]
         for tree in self.trees:
-            if tree.dead_s is None and (tree.name == a.name or tree.place == place):
+            if tree.dead_at_s is None and (tree.name == a.name or tree.place == place):
                 self.broken.append(
                     f"I1: {a.name} {a.uid}.{a.attempt} starts while {tree.uid}.{tree.attempt} is alive"
                 )
@@ -446,16 +446,16 @@ class World:
                 return
             if self._is_mine(shim, own.record) and own.record.state in (OwnState.DRAINING, OwnState.CLAIMED):
                 shim.fence = own.version
-                if own.record.state is OwnState.DRAINING and shim.stopping_since_s is None:
-                    shim.stopping_since_s = self.now_s
+                if own.record.state is OwnState.DRAINING and shim.stopping_at_s is None:
+                    shim.stopping_at_s = self.now_s
                     shim.cause = Cause.STOPPED
             else:
                 self.kill(shim)
                 self.bury(shim)
 
     def kill(self, shim: ShimModel) -> None:
-        if shim.tree is not None and shim.tree.dead_s is None:
-            shim.tree.dead_s = self.now_s
+        if shim.tree is not None and shim.tree.dead_at_s is None:
+            shim.tree.dead_at_s = self.now_s
             self.log.append(f"{self.now_s:.1f} dead {shim.tree.name} {shim.tree.uid[:4]}.{shim.tree.attempt}")
 
     def bury(self, shim: ShimModel) -> None:
@@ -481,21 +481,21 @@ class World:
             if not shim.frozen and not shim.cut:
                 self.claim(shim)
             return
-        if shim.tree.dead_s is not None:
+        if shim.tree.dead_at_s is not None:
             self.bury(shim)
             return
         if not shim.cut and not shim.frozen:
             self.renew(shim)
-        if shim.stopping_since_s is not None and shim.tree.dead_s is None and self.random.random() < 0.3:
+        if shim.stopping_at_s is not None and shim.tree.dead_at_s is None and self.random.random() < 0.3:
             self.kill(shim)
             self.bury(shim)
 
     def _deadlines(self) -> None:
         """The first of three killers that can act does so by deadline + K; here it is as late as it may be."""
         for shim in self.shims:
-            if shim.tree is None or shim.tree.dead_s is not None:
+            if shim.tree is None or shim.tree.dead_at_s is not None:
                 continue
-            grace_over = shim.stopping_since_s is not None and self.now_s >= shim.stopping_since_s + GRACE_S
+            grace_over = shim.stopping_at_s is not None and self.now_s >= shim.stopping_at_s + GRACE_S
             if self.now_s >= shim.deadline_at_s + KILL_TIME_S or (grace_over and not shim.frozen):
                 self.kill(shim)
 
@@ -608,7 +608,7 @@ class World:
         elif what == "expire":
             self.zoo.expire(shim.client)
             shim.client = self._client()
-        elif shim.tree is not None and shim.tree.dead_s is None:
+        elif shim.tree is not None and shim.tree.dead_at_s is None:
             self.kill(shim)
 
     def resolve_outcome(self) -> None:
@@ -643,7 +643,7 @@ class World:
         view = leader.observer.take_view(None)
         for name in [name for name in self.names if name not in self.spoilt]:
             row = view.rows.get(name)
-            alive = [tree for tree in self.trees if tree.name == name and tree.dead_s is None]
+            alive = [tree for tree in self.trees if tree.name == name and tree.dead_at_s is None]
             wanted = (
                 row is not None and isinstance(row.ref, Found) and row.ref.record.desired.value == "running"
             )

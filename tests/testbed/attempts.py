@@ -58,7 +58,7 @@ class Attempt:
     def driver_pids(self) -> set[int]:
         return {note["pid"] for note in self.notes()}
 
-    def last_sign_s(self) -> float:
+    def last_sign_at_s(self) -> float:
         """BOOTTIME of the newest line of any process of the driver."""
         return max((note["boottime"] for note in self.notes()), default=0.0)
 

@@ -159,12 +159,12 @@ class DockerEnsemble:
 
     def leader(self, timeout_s: float = 30.0) -> int:
         """A leader that was just cut from its peers is still named for some seconds, until there is another."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline_at_s = time.monotonic() + timeout_s
         while True:
             index = newest_leader([self.address(i) for i in range(self._count)])
             if index is not None:
                 return index
-            assert time.monotonic() < deadline_s, f"no leader within {timeout_s:g} s"
+            assert time.monotonic() < deadline_at_s, f"no leader within {timeout_s:g} s"
             time.sleep(0.05)
 
     def wait_serving(self, timeout_s: float = 30.0) -> None:

@@ -61,7 +61,7 @@ class Fleet(FleetCommands, FleetWitness):
     ``behind``: member number → what is done to it before its first start (``Cut.apply``).
     ``capacity``, ``defaults``, ``spark``, ``policy``: of each member, as in supervisor.yaml; deleting is allowed in its own
     directory if nothing is said. ``without_cgroup``: they see no cgroup v2 (root only).
-    ``restored_s``: when (BOOTTIME) a test gave the ensemble older data back: numbers of attempts may recur after that.
+    ``restored_at_s``: when (BOOTTIME) a test gave the ensemble older data back: numbers of attempts may recur after that.
     """
 
     ensemble: Ensemble
@@ -80,7 +80,7 @@ class Fleet(FleetCommands, FleetWitness):
     policy: dict[str, Any] = field(default_factory=dict)
     members: list[Member] = field(default_factory=list)
     acknowledged: list[Acknowledged] = field(default_factory=list)
-    restored_s: list[float] = field(default_factory=list)
+    restored_at_s: list[float] = field(default_factory=list)
     judged: bool = True
     without_cgroup: bool = False
 
@@ -221,7 +221,7 @@ class Fleet(FleetCommands, FleetWitness):
     def judge(self) -> None:
         """The independent judge: everything that the drivers wrote down, against what the user was told."""
         found = checker.violations(
-            self.notes(), self.acknowledged, grace_s=self.grace_s, restored_s=self.restored_s
+            self.notes(), self.acknowledged, grace_s=self.grace_s, restored_at_s=self.restored_at_s
         )
         assert not found, "\n".join(found)
 

@@ -34,9 +34,11 @@ def started(spark: SparkSession, order: dict[str, Any]) -> Any:
         with open(order["sink"], "a") as file:
             file.write(f"{batch_id}\n")
         frame.collect()
-        given_up_s = time.monotonic() + IN_STEP_MAX_S
+        give_up_at_s = time.monotonic() + IN_STEP_MAX_S
         while (
-            order["other"] and time.monotonic() < given_up_s and str(batch_id) not in lines_of(order["other"])
+            order["other"]
+            and time.monotonic() < give_up_at_s
+            and str(batch_id) not in lines_of(order["other"])
         ):
             time.sleep(0.005)
 

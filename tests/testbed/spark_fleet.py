@@ -314,7 +314,7 @@ class _Watcher:
     def __init__(self, witness: Path) -> None:
         self._witness = Growing(witness)
         self._watched: dict[ProcessId, dict[str, Any]] = {}
-        self._alive_s: dict[ProcessId, float] = {}
+        self._alive_at_s: dict[ProcessId, float] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -337,7 +337,7 @@ class _Watcher:
                 jvm.pid,
                 at_s,
             )
-            for jvm, at_s in list(self._alive_s.items())
+            for jvm, at_s in list(self._alive_at_s.items())
         ]
 
     def _run(self) -> None:
@@ -349,8 +349,8 @@ class _Watcher:
                         self._watched[jvm] = line
             for jvm in list(self._watched):
                 now_s = boottime_s()
-                if self._alive_s.get(jvm, now_s) > now_s - 5 and processes.alive(jvm):
-                    self._alive_s[jvm] = now_s
+                if self._alive_at_s.get(jvm, now_s) > now_s - 5 and processes.alive(jvm):
+                    self._alive_at_s[jvm] = now_s
 
 
 def _whole_lines(path: Path) -> list[bytes]:

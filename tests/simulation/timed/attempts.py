@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Attempt:
     """A run directory and who lives there. ``deadline_at_s``: what the deadline file says, by the host's clock.
 
-    ``decided_s``: true time when the agent had found nothing against starting it.
+    ``decided_at_s``: true time when the agent had found nothing against starting it.
     """
 
     world: World
@@ -36,7 +36,7 @@ class Attempt:
     key: str
     launch: Launch
     boot_id: str
-    decided_s: float
+    decided_at_s: float
     claim: str = ""
     record: ShimRecord | None = None
     shim: Process | None = None
@@ -70,7 +70,7 @@ class Attempt:
         if self.driver is None and self.runner is not None and not self.runner.release:
             self.starter_alive = False  # the end of its pipe
         if self.twin is not None:
-            self.twin.look_soon()
+            self.twin.read_soon()
         self.host.shim_died(self)
 
     @property

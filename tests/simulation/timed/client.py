@@ -48,7 +48,7 @@ class SimClient:
         self._trying: Conn | None = None
         self._order: list[Server] = []
         self._started = self._closing = self._closed_in_order = False
-        self._asked_at_s = self._sent_s = 0.0
+        self._asked_at_s = self._sent_at_s = 0.0
         self._pending: dict[Request, None] = {}
         self._watches: dict[tuple[str, str], dict[Callable[[], None], None]] = {}
         self._waiting: list[tuple[Fiber, int]] = []
@@ -241,7 +241,7 @@ class SimClient:
             return
         request = Request(what, lost, done, self.boot_s(), tx, read, is_sync)
         self._pending[request] = None
-        self._sent_s = request.sent_at_s
+        self._sent_at_s = request.sent_at_s
         conn.up(lambda: conn.serve(request))
         self.loop.after(self._request_timeout_s, lambda: self._overdue(request), self.process)
 
@@ -328,7 +328,7 @@ class SimClient:
             return
         self._conn = conn
         self.session = session
-        self.last_success_at_s, self._sent_s = self._asked_at_s, self.boot_s()
+        self.last_success_at_s, self._sent_at_s = self._asked_at_s, self.boot_s()
         self.link = Link.CONNECTED
         self.connections += 1
         if self._closing:
@@ -344,8 +344,8 @@ class SimClient:
         if now_s - self.heard_at_s >= 2 * third_s - 1e-6:
             self._drop()
             return
-        if now_s - self._sent_s >= third_s - 1e-6:
-            self._sent_s = now_s
+        if now_s - self._sent_at_s >= third_s - 1e-6:
+            self._sent_at_s = now_s
 
             def ping() -> None:
                 granted = conn.session
@@ -354,7 +354,7 @@ class SimClient:
                     conn.down(lambda: None)
 
             conn.up(ping)
-        due_at_s = min(self._sent_s + third_s, self.heard_at_s + 2 * third_s)
+        due_at_s = min(self._sent_at_s + third_s, self.heard_at_s + 2 * third_s)
         self.loop.after(max(0.01, due_at_s - now_s), lambda: self._look_after(conn), self.process)
 
     def dropped(self, conn: Conn) -> None:

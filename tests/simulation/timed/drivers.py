@@ -22,7 +22,7 @@ class Driver:
         self.random = self.world.lots("driver", self.name, attempt.key)
         self.alive = True
         self.ended = ""
-        self._dies_s: float | None = None
+        self._dies_at_s: float | None = None
         self._root_alive = True
         self._begun = False
         self._stopping = False
@@ -113,12 +113,12 @@ class Driver:
         if not self.alive:
             return 0.0
         loop = self.world.loop
-        if self._dies_s is None:
+        if self._dies_at_s is None:
             self.ended = self.ended or why
             took_s = self.random.choice([0.005, 0.02, 0.1, self.random.uniform(0.1, 1.8)])
-            self._dies_s = loop.now_s + took_s
+            self._dies_at_s = loop.now_s + took_s
             loop.after(took_s, self._killed)
-        return self._dies_s - loop.now_s
+        return self._dies_at_s - loop.now_s
 
     def _killed(self) -> None:
         self.exit(-9, "killed")

@@ -36,7 +36,7 @@ class Granted:
     """A session. ``early``: it may end so much before its time (zookeeper.md M2: 8.3 s after a write, of 10)."""
 
     session: Session
-    touched_s: float
+    touched_at_s: float
     early: float
     connection: Connection | None = None
     over: bool = False
@@ -53,7 +53,7 @@ class Server:
     lag_s: float = 0.002
     applied: int = 0
     applies: list[tuple[float, int]] = field(default_factory=list)
-    last_apply_s: float = 0.0
+    last_apply_at_s: float = 0.0
     held: list[Callable[[], object]] = field(default_factory=list)
     data: dict[str, dict[Connection, None]] = field(default_factory=dict)
     kids: dict[str, dict[Connection, None]] = field(default_factory=dict)
@@ -185,13 +185,13 @@ class Ensemble:
                 continue
             if server is self.leader:
                 self._apply_due(server)
-                server.applied, server.last_apply_s = number, now_s
+                server.applied, server.last_apply_at_s = number, now_s
             else:
-                at_s = LOST_S if server.cut else max(server.last_apply_s, now_s + server.lag_s)
+                at_s = LOST_S if server.cut else max(server.last_apply_at_s, now_s + server.lag_s)
                 if not server.cut:
-                    server.last_apply_s = at_s
+                    server.last_apply_at_s = at_s
                 server.applies.append((at_s, number))
-            self._fire(server, touched, 0.0 if server is self.leader else server.last_apply_s - now_s)
+            self._fire(server, touched, 0.0 if server is self.leader else server.last_apply_at_s - now_s)
 
     def _apply_due(self, server: Server) -> None:
         now_s, applies = self.loop.now_s, server.applies
@@ -249,7 +249,7 @@ class Ensemble:
         before, granted.connection = granted.connection, connection
         if before is not None and before is not connection:
             before.closed_by_server()
-        granted.touched_s = self.loop.now_s
+        granted.touched_at_s = self.loop.now_s
         return granted
 
     def end_session(self, granted: Granted) -> None:
@@ -264,10 +264,10 @@ class Ensemble:
     def touch(self, server: Server, granted: Granted) -> None:
         """A follower tells the leader of its sessions once a tick, which ``early`` stands for."""
         if not server.cut:
-            granted.touched_s = self.loop.now_s
+            granted.touched_at_s = self.loop.now_s
 
     def _expect(self, granted: Granted) -> None:
-        due_at_s = granted.touched_s + granted.session.timeout_s * (1 - granted.early)
+        due_at_s = granted.touched_at_s + granted.session.timeout_s * (1 - granted.early)
         if due_at_s > self.loop.now_s:
             self.loop.after(due_at_s - self.loop.now_s + 1e-6, lambda: self._check(granted))
         else:
@@ -277,12 +277,12 @@ class Ensemble:
         if granted.over:
             return
         if not self.quorum:
-            granted.touched_s = self.loop.now_s
+            granted.touched_at_s = self.loop.now_s
         self._expect(granted)
 
     def _give_everybody_time(self) -> None:
         for granted in self.sessions.values():
-            granted.touched_s = self.loop.now_s
+            granted.touched_at_s = self.loop.now_s
 
     # -- faults ----------------------------------------------------------------------------------------------------
 
@@ -328,7 +328,7 @@ class Ensemble:
 
     def _catch_up(self, server: Server) -> None:
         server.applies = [(self.loop.now_s + 0.001, self.number)]
-        server.last_apply_s = self.loop.now_s + 0.001
+        server.last_apply_at_s = self.loop.now_s + 0.001
         if not self.serves(self.leader) or server is not self.leader and not self.leader.up:
             self._reelect(self.leader)
 
@@ -372,7 +372,7 @@ class Ensemble:
         self.leaderless[-1][1] = self.loop.now_s
         for server in able:
             self._drop_connections(server)
-            server.applied, server.applies, server.last_apply_s = self.number, [], self.loop.now_s
+            server.applied, server.applies, server.last_apply_at_s = self.number, [], self.loop.now_s
         self.leader = self.loop.random.choice(able)
         self._give_everybody_time()
         self.loop.note(f"ZooKeeper server {self.leader.number} leads")

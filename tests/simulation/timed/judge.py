@@ -90,7 +90,7 @@ class Life:
     host: str
     lease_s: float
     exec_at_s: float
-    claimed_s: float
+    claimed_at_s: float
     empty_at_s: float | None = None
     ended: str = ""
 
@@ -115,7 +115,7 @@ class Judge:
         self.heard: dict[tuple[str, int], float] = {}
         self.claims: dict[tuple[str, int], float] = {}
         self.trouble: dict[str, list[tuple[float, float]]] = {}
-        self.restored_s: float | None = None  # an unaccepted restore that lost something
+        self.restored_at_s: float | None = None  # an unaccepted restore that lost something
         # hosts that had seen, before it, what it lost, until they look again …
         self.knew: dict[str, ChangeNotifier] = {}
         self.knows: set[str] = set()  # … and then saw that it is lost
@@ -137,7 +137,7 @@ class Judge:
     def executed(self, driver: Driver) -> None:
         now_s, attempt = self.world.loop.now_s, driver.attempt
         job = self.world.job_of(driver.name)
-        claimed_s = self.claims.get((driver.uid, driver.number), 0.0)
+        claimed_at_s = self.claims.get((driver.uid, driver.number), 0.0)
         life = Life(
             driver.name,
             driver.uid,
@@ -146,7 +146,7 @@ class Judge:
             attempt.host.name,
             job.lease_s,
             now_s,
-            claimed_s,
+            claimed_at_s,
         )
         self.world.loop.note(f"exec {driver.name} {driver.uid}.{driver.number} on {attempt.host.name}")
         for other in self._alive.values():
@@ -159,12 +159,12 @@ class Judge:
         recent = [one for one in self.lives if one.name == life.name and one.exec_at_s > now_s - WITHIN_S]
         if len(recent) >= RESTARTS_MAX:
             self.broke(f"I11: {life.name} was started {len(recent) + 1} times within {WITHIN_S:g} s")
-        if self.restored_s is not None and claimed_s > self.restored_s and life.host in self.knows:
-            if attempt.decided_s > self.restored_s:
+        if self.restored_at_s is not None and claimed_at_s > self.restored_at_s and life.host in self.knows:
+            if attempt.decided_at_s > self.restored_at_s:
                 self.broke(
                     f"I10: {life.name} {life.uid}.{life.number} is started in a restored registry that nobody accepted"
                 )
-            elif claimed_s > attempt.decided_s + CONNECT_PATIENCE_S + STARTED_S:
+            elif claimed_at_s > attempt.decided_at_s + CONNECT_PATIENCE_S + STARTED_S:
                 self.broke(
                     f"I10: {life.name} {life.uid}.{life.number} is claimed after a restore by a shim from long before it"
                 )
@@ -176,7 +176,11 @@ class Judge:
     def _overlap(self, new: Life, old: Life) -> None:
         """Two drivers of a name. Nobody could tell when the old one is of a state that was lost, and of those who have
         noticed that none has led since (SAFETY.md: not covered; ``coord.trust``: what nobody can tell)."""
-        if self.restored_s is not None and not self.told and old.claimed_s < self.restored_s < new.claimed_s:
+        if (
+            self.restored_at_s is not None
+            and not self.told
+            and old.claimed_at_s < self.restored_at_s < new.claimed_at_s
+        ):
             self.answers[UNTOLD] += 1
         else:
             self.broke(
@@ -222,13 +226,13 @@ class Judge:
             return
         brief = ("follower cut",) if life.lease_s * 5 / 6 - 3.0 < FOLLOWER_CUT_S else ()
         for victim in (life.host, driver.attempt.key, "all", *brief):
-            for from_s, to_s in self.trouble.get(victim, ()):
-                if from_s <= now_s and to_s >= since_at_s:
+            for begun_at_s, ended_at_s in self.trouble.get(victim, ()):
+                if begun_at_s <= now_s and ended_at_s >= since_at_s:
                     return
         silent_s = sum(
-            min(to_s, now_s) - max(from_s, since_at_s)
-            for from_s, to_s in self.world.ensemble.leaderless
-            if to_s > since_at_s
+            min(ended_at_s, now_s) - max(begun_at_s, since_at_s)
+            for begun_at_s, ended_at_s in self.world.ensemble.leaderless
+            if ended_at_s > since_at_s
         )
         if silent_s > (life.lease_s * 5 / 6 - 3.0) / 3 or not self.world.plan.survives_minority:
             return
@@ -262,7 +266,7 @@ class Judge:
             now = ChangeNotifier(node.stat.version, node.stat.mzxid, self.world.loop.now_s, process)
             before = self.knew.pop(host, None)
             kept = before is not None and (
-                before.process is process or before.since_at_s < (self.restored_s or 0.0) - KEPT_AFTER_S
+                before.process is process or before.since_at_s < (self.restored_at_s or 0.0) - KEPT_AFTER_S
             )
             if before is not None and kept and not now.may_follow(before):
                 self.knows.add(host)
@@ -271,20 +275,20 @@ class Judge:
             if last is None or last.process is not process or not last.is_like(now):
                 self._notifier[host] = now
 
-    def restored(self, to_s: float, rings: int, lost: bool) -> None:
-        """ZooKeeper comes up with the state of ``to_s``. What was acknowledged since is forgotten, as it must be.
+    def restored(self, state_at_s: float, rings: int, lost: bool) -> None:
+        """ZooKeeper comes up with the state of ``state_at_s``. What was acknowledged since is forgotten, as it must be.
 
         A supervisor that had not yet seen any of what was lost can't know of the loss, unless by the store; nor can one
         that looks again only after as much was written anew (``coord.trust``: what nobody can tell).
         """
         self.restores += 1
-        self.cancelled = {uid: at_s for uid, at_s in self.cancelled.items() if at_s <= to_s}
+        self.cancelled = {uid: at_s for uid, at_s in self.cancelled.items() if at_s <= state_at_s}
         self.knew = {host: seen for host, seen in self._notifier.items() if seen.rings > rings}
         self.knows.clear()
         self.told = False
         self._notifier.clear()
         if lost:
-            self.restored_s = self.world.loop.now_s
+            self.restored_at_s = self.world.loop.now_s
 
     # -- the registry's writes -------------------------------------------------------------------------------------
 
@@ -309,7 +313,7 @@ class Judge:
             first = tx.ops[0]
             if not isinstance(first, Check) or first.path != world.layout.epoch:
                 self.broke(f"I4: {what} does not check the epoch")
-            if self.restored_s is not None and self._author(session) in self.knows:
+            if self.restored_at_s is not None and self._author(session) in self.knows:
                 self.broke(f"I10: {what} in a restored registry that nobody accepted")
 
     def _author(self, session: int) -> str:

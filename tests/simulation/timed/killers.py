@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from supervisor.clients.zookeeper import Committed, Reads
-from supervisor.daemon.host import guarded_attempt as warding
+from supervisor.daemon.host import guarded_attempt as guard
 from supervisor.daemon.host.guarded_attempt import GuardedAttempt, GuardStage
 from supervisor.model import second_killer
 from supervisor.model.emptiness import Emptiness
@@ -37,20 +37,20 @@ class Twin:
         self._world = attempt.world
         self.process = self._world.process(f"twin {attempt.key}", attempt.host)
         self._killer = SecondKiller()
-        self._planned_s = 0.0
+        self._planned_at_s = 0.0
 
-    def look_soon(self) -> None:
+    def read_soon(self) -> None:
         self._world.loop.after(0.001 + 0.01 * self._world.random.random(), self._look, self.process)
 
     def read_later(self) -> None:
         """In time for the deadline that was written, unless a look before it is planned: that one sees the new deadline."""
         deadline_at_s, loop = self._attempt.deadline_at_s, self._world.loop
-        if deadline_at_s is None or self._planned_s > loop.now_s:
+        if deadline_at_s is None or self._planned_at_s > loop.now_s:
             return
         clock = self.process.clock
-        at_s = deadline_at_s - SECOND_KILLER_PERIOD_S - clock.boottime_s(loop.now_s)
-        wait_s = max(0.0, at_s / clock.rate) + 0.05 * self._world.random.random()
-        self._planned_s = loop.now_s + wait_s
+        left_s = deadline_at_s - SECOND_KILLER_PERIOD_S - clock.boottime_s(loop.now_s)
+        wait_s = max(0.0, left_s / clock.rate) + 0.05 * self._world.random.random()
+        self._planned_at_s = loop.now_s + wait_s
         loop.after(wait_s, self._look, self.process)
 
     def _look(self) -> None:
@@ -61,7 +61,7 @@ class Twin:
             self._killer, KillerProbe(attempt.shim_dead, attempt.deadline_at_s), now_s
         )
         if self._killer.act is Act.PROBE:
-            self._planned_s = 0.0
+            self._planned_at_s = 0.0
             self.read_later()
         else:
             self._strike()
@@ -93,11 +93,11 @@ class Twin:
 
 
 @dataclass
-class Post:
+class GuardedProcesses:
     attempt: Attempt
     guarded_attempt: GuardedAttempt
     striking: bool = False
-    planned_s: float = 0.0
+    planned_at_s: float = 0.0
 
 
 class Guardian:
@@ -108,42 +108,44 @@ class Guardian:
         self._host = host
         self._process = process
         self._client = client
-        self._posts: dict[str, Post] = {}
+        self._guarded: dict[str, GuardedProcesses] = {}
         self._tick()
 
     def _tick(self) -> None:
         """Every p, for all but the plainly watched, who are looked at when their time comes or their shim dies."""
         attempts = self._host.attempts
-        for key in [key for key, post in self._posts.items() if attempts.get(key) is not post.attempt]:
-            del self._posts[key]
+        for key in [
+            key for key, guarded in self._guarded.items() if attempts.get(key) is not guarded.attempt
+        ]:
+            del self._guarded[key]
         for key, attempt in list(attempts.items()):
-            if key not in self._posts:
+            if key not in self._guarded:
                 guarded_attempt = GuardedAttempt(
                     key, self._host.name, self._host.boot_id, self._world.layout, self._now_s()
                 )
-                self._posts[key] = Post(attempt, guarded_attempt)
-        for post in list(self._posts.values()):
-            if post.guarded_attempt.stage is not GuardStage.WATCHED or post.attempt.shim_dead:
-                self._attend(post)
+                self._guarded[key] = GuardedProcesses(attempt, guarded_attempt)
+        for guarded in list(self._guarded.values()):
+            if guarded.guarded_attempt.stage is not GuardStage.WATCHED or guarded.attempt.shim_dead:
+                self._attend(guarded)
             else:
-                self.deadline_written(post.attempt)
+                self.deadline_written(guarded.attempt)
         self._world.loop.after(SECOND_KILLER_PERIOD_S, self._tick, self._process)
 
     def _now_s(self) -> float:
         return self._process.clock.boottime_s(self._world.loop.now_s)
 
     def shim_died(self, attempt: Attempt) -> None:
-        post = self._posts.get(attempt.key)
-        if post is not None and post.attempt is attempt:
-            self._world.loop.after(0.005, lambda: self._attend(post), self._process)
+        guarded = self._guarded.get(attempt.key)
+        if guarded is not None and guarded.attempt is attempt:
+            self._world.loop.after(0.005, lambda: self._attend(guarded), self._process)
 
     def deadline_written(self, attempt: Attempt) -> None:
-        post, loop = self._posts.get(attempt.key), self._world.loop
+        guarded, loop = self._guarded.get(attempt.key), self._world.loop
         if (
-            post is None
+            guarded is None
             or attempt.deadline_at_s is None
-            or post.planned_s > loop.now_s
-            or post.attempt is not attempt
+            or guarded.planned_at_s > loop.now_s
+            or guarded.attempt is not attempt
         ):
             return
         wait_s = (
@@ -151,49 +153,49 @@ class Guardian:
             / self._process.clock.rate
         )
         wait_s += 0.05 * self._world.random.random()
-        post.planned_s = loop.now_s + wait_s
-        loop.after(wait_s, lambda: self._attend(post), self._process)
+        guarded.planned_at_s = loop.now_s + wait_s
+        loop.after(wait_s, lambda: self._attend(guarded), self._process)
 
-    def _attend(self, post: Post) -> None:
+    def _attend(self, guarded: GuardedProcesses) -> None:
         stage = None
-        while stage is not post.guarded_attempt.stage and not post.striking:
-            stage = post.guarded_attempt.stage
-            self._feed(post, self._perceive(post))
+        while stage is not guarded.guarded_attempt.stage and not guarded.striking:
+            stage = guarded.guarded_attempt.stage
+            self._feed(guarded, self._perceive(guarded))
 
-    def _perceive(self, post: Post) -> warding.Event:
-        attempt = post.attempt
-        if post.guarded_attempt.stage is GuardStage.UNBORN:
-            return warding.DirectoryRead(attempt.launch, attempt.record)
-        if post.guarded_attempt.stage is GuardStage.WATCHED:
+    def _perceive(self, guarded: GuardedProcesses) -> guard.Event:
+        attempt = guarded.attempt
+        if guarded.guarded_attempt.stage is GuardStage.UNBORN:
+            return guard.DirectoryRead(attempt.launch, attempt.record)
+        if guarded.guarded_attempt.stage is GuardStage.WATCHED:
             return KillerProbe(attempt.shim_dead, attempt.deadline_at_s)
-        return warding.GuardTick(self._client() is not None)
+        return guard.GuardTick(self._client() is not None)
 
-    def _feed(self, post: Post, event: warding.Event) -> None:
-        before = post.guarded_attempt.stage
-        post.guarded_attempt, effects = warding.step(post.guarded_attempt, event, self._now_s())
-        if post.guarded_attempt.stage is not before:
+    def _feed(self, guarded: GuardedProcesses, event: guard.Event) -> None:
+        before = guarded.guarded_attempt.stage
+        guarded.guarded_attempt, effects = guard.step(guarded.guarded_attempt, event, self._now_s())
+        if guarded.guarded_attempt.stage is not before:
             self._world.loop.note(
-                f"guardian of {self._host.name}: {post.guarded_attempt.key} {post.guarded_attempt.stage.value}"
+                f"guardian of {self._host.name}: {guarded.guarded_attempt.key} {guarded.guarded_attempt.stage.value}"
             )
         for effect in effects:
-            self._carry_out(post, effect)
+            self._carry_out(guarded, effect)
 
-    def _carry_out(self, post: Post, effect: warding.Effect) -> None:
+    def _carry_out(self, guarded: GuardedProcesses, effect: guard.Effect) -> None:
         match effect:
-            case warding.Strike(act):
-                self._strike(post, act)
-            case warding.ReadOwn():
-                path = self._world.layout.own(post.attempt.launch.assignment.name)
-                self._client().read_many_async((path,), partial(self._answered, post))
-            case warding.CommitTombstone(transaction):
-                self._client().commit_async(transaction, partial(self._answered, post))
-            case warding.Remove():
-                if post.attempt.nobody_lives:
-                    self._host.attempts.pop(post.attempt.key, None)
+            case guard.Strike(act):
+                self._strike(guarded, act)
+            case guard.ReadOwn():
+                path = self._world.layout.own(guarded.attempt.launch.assignment.name)
+                self._client().read_many_async((path,), partial(self._answered, guarded))
+            case guard.CommitTombstone(transaction):
+                self._client().commit_async(transaction, partial(self._answered, guarded))
+            case guard.Remove():
+                if guarded.attempt.nobody_lives:
+                    self._host.attempts.pop(guarded.attempt.key, None)
 
-    def _strike(self, post: Post, act: Act) -> None:
-        attempt, loop = post.attempt, self._world.loop
-        post.striking = True
+    def _strike(self, guarded: GuardedProcesses, act: Act) -> None:
+        attempt, loop = guarded.attempt, self._world.loop
+        guarded.striking = True
         if act is Act.KILL_SHIM:
             if attempt.shim is not None and not attempt.shim.dead:
                 loop.note(f"guardian of {self._host.name} kills {attempt.shim.name}")
@@ -205,21 +207,21 @@ class Guardian:
             blow = TreeStruck(took_s, Emptiness.POPULATED)
 
         def struck() -> None:
-            post.striking = False
+            guarded.striking = False
             told = (
                 blow if isinstance(blow, ShimStruck) else TreeStruck(took_s, attempt.emptiness(by_shim=False))
             )
-            self._feed(post, told)
+            self._feed(guarded, told)
 
         loop.after(took_s + 0.001, struck, self._process)
 
-    def _answered(self, post: Post, answer: Any) -> None:
-        if not post.guarded_attempt.asking:
+    def _answered(self, guarded: GuardedProcesses, answer: Any) -> None:
+        if not guarded.guarded_attempt.asking:
             return
         if isinstance(answer, Committed):
-            self._feed(post, warding.TombstoneWritten())
+            self._feed(guarded, guard.TombstoneWritten())
         elif isinstance(answer, Reads):
-            path = self._world.layout.own(post.attempt.launch.assignment.name)
-            self._feed(post, warding.OwnershipRead(seen(Ownership, answer.nodes[0], path), None, "t"))
+            path = self._world.layout.own(guarded.attempt.launch.assignment.name)
+            self._feed(guarded, guard.OwnershipRead(seen(Ownership, answer.nodes[0], path), None, "t"))
         else:
-            self._feed(post, warding.CommitUnanswered())
+            self._feed(guarded, guard.CommitUnanswered())

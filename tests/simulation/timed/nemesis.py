@@ -338,7 +338,7 @@ class Nemesis:
     def _restore(self, trouble: Trouble) -> Callable[[], None] | None:
         """Some time later the operator looks, and accepts what he got if anybody distrusts it."""
         world = self._world
-        if not self._snapshots or world.judge.restored_s is not None:
+        if not self._snapshots or world.judge.restored_at_s is not None:
             return None
         at_s, snapshot = self._snapshots[trouble.who % len(self._snapshots)]
         node = world.ensemble.tree.read(world.layout.doorbell)

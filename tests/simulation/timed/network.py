@@ -101,10 +101,10 @@ class Conn:
         self.session: Granted | None = None
         self.open_client = True
         self.open_server = False
-        self.busy_until_s = 0.0
+        self.busy_until_at_s = 0.0
         self.held_up: list[Callable[[], object]] = []
         self.held_down: list[Callable[[], object]] = []
-        self._last_up_s = self._last_down_s = 0.0
+        self._last_up_at_s = self._last_down_at_s = 0.0
 
     # -- messages --------------------------------------------------------------------------------------------------
 
@@ -114,14 +114,14 @@ class Conn:
             self.held_up.append(what)
             net.hold(self)
             return
-        self._last_up_s = max(self._last_up_s, loop.now_s + net.delay_s(self.client.process))
-        loop.after(self._last_up_s - loop.now_s, lambda: self._arrive(what))
+        self._last_up_at_s = max(self._last_up_at_s, loop.now_s + net.delay_s(self.client.process))
+        loop.after(self._last_up_at_s - loop.now_s, lambda: self._arrive(what))
 
     def _arrive(self, what: Callable[[], object]) -> None:
         """At the server; what its session asked before is done first."""
         loop = self.net.loop
-        if loop.now_s < self.busy_until_s:
-            loop.after(self.busy_until_s - loop.now_s, lambda: self._arrive(what))
+        if loop.now_s < self.busy_until_at_s:
+            loop.after(self.busy_until_at_s - loop.now_s, lambda: self._arrive(what))
         else:
             what()
 
@@ -131,8 +131,8 @@ class Conn:
             self.held_down.append(what)
             net.hold(self)
             return
-        self._last_down_s = max(self._last_down_s, loop.now_s + net.delay_s(self.client.process))
-        loop.after(self._last_down_s - loop.now_s, lambda: self._receive(what), self.client.process)
+        self._last_down_at_s = max(self._last_down_at_s, loop.now_s + net.delay_s(self.client.process))
+        loop.after(self._last_down_at_s - loop.now_s, lambda: self._receive(what), self.client.process)
 
     def _receive(self, what: Callable[[], object]) -> None:
         if self.open_client:
@@ -193,11 +193,11 @@ class Conn:
     def _when_applied(self, then: Callable[[], object]) -> None:
         """Once this server has applied all that was committed up to now."""
         loop, server = self.net.loop, self.server
-        at_s = loop.now_s if server is self.net.ensemble.leader else server.last_apply_s
+        at_s = loop.now_s if server is self.net.ensemble.leader else server.last_apply_at_s
         if at_s <= loop.now_s:
             then()
         else:
-            self.busy_until_s = at_s + 1e-9
+            self.busy_until_at_s = at_s + 1e-9
             loop.after(at_s - loop.now_s, then)
 
     def _answer(self, request: Request, result: Any) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.model.records import Cause
-from supervisor.shim import link as links
-from supervisor.shim import machine
+from supervisor.shim import link, machine
 from supervisor.shim import state as shim
 from supervisor.shim.driver import STOP
 from supervisor.shim.state import Now, ShimState, Stage
@@ -43,7 +42,7 @@ class Runner:
         self._ended: deque[shim.Event] = deque()
         self._turn_due = False
         self._ticks = 0
-        self._link = links.RegistryLink(attempt.launch, layout, self.post, lambda *_args, **_more: None)
+        self._link = link.RegistryLink(attempt.launch, layout, self.post, lambda *_args, **_more: None)
         self._link.start()
         self._turn()
 

@@ -45,10 +45,10 @@ class Figures:
             self.failed[plan.seed] = world.judge.broken
 
     def told(self) -> str:
-        wall_s, cpu_s = time.monotonic() - self.began_at_s, time.process_time() - self.cpu_s
+        took_s, cpu_s = time.monotonic() - self.began_at_s, time.process_time() - self.cpu_s
         counts = self.counts
         lines = [
-            f"{self.seeds} seeds in {wall_s:.0f} s ({cpu_s:.0f} s of CPU): {self.seeds / wall_s:.1f} seeds/s, "
+            f"{self.seeds} seeds in {took_s:.0f} s ({cpu_s:.0f} s of CPU): {self.seeds / took_s:.1f} seeds/s, "
             f"{self.seeds / max(cpu_s, 0.01):.1f} per CPU second; {self.events} events, "
             f"{self.simulated_s / 3600:.1f} simulated hours; slowest seed {self.slowest[1]}: {self.slowest[0]:.1f} s",
             f"{counts['jobs']} jobs, {counts['drivers']} drivers executed, {counts['terms']} terms of leadership, "

@@ -1,6 +1,6 @@
 """Supervisors: the daemon's own parts, put together as ``daemon.process.assemble`` does, on simulated time.
 
-Real are contender, leader, controller, crew, sweeper and agent, trust and start doubt, with their threads. Replaced are what
+Real are contender, leader, controller, executor, sweeper and agent, trust and start doubt, with their threads. Replaced are what
 touches files and processes: run directories, the starting of a shim, the session closer's process, metrics.
 """
 
@@ -123,7 +123,7 @@ class SimStarter:
         others = [a for other, a in host.attempts.items() if other != key and not a.shim_dead]
         if len(others) >= host.drivers:
             raise Refused(Cause.NO_ROOM, f"{host.name} has all its {host.drivers} drivers")
-        begun_at_s, decided_s = host.clock.boottime_s(world.loop.now_s), world.loop.now_s
+        begun_at_s, decided_at_s = host.clock.boottime_s(world.loop.now_s), world.loop.now_s
         try:
             spec = json.loads(self._blobs.read_spec(given.spec))
         except (NotFound, Corrupt) as error:
@@ -158,7 +158,7 @@ class SimStarter:
         held = job.reports and world.lots("held", host.name, key).random() < HELD
         if held:
             launch = replace(launch, env={GATE: "gate"})
-        attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id, decided_s)
+        attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id, decided_at_s)
         attempt.start_shim()
         if held:
             self._look(key, attempt)

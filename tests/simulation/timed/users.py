@@ -159,7 +159,7 @@ class Users:
                 return "nothing to accept"
             quiet[0] = 0
             accept_registry(context, finding.wait_s, no_driver_runs=False)
-            world.judge.restored_s = None
+            world.judge.restored_at_s = None
             return "accepted"
 
         def again() -> None:

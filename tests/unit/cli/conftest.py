@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from supervisor.cli.main import run_command
-from supervisor.operations import context as wiring
+from supervisor.operations import context as operations_context
 from tests.fakes.registry_bench import ROOT, Bench
 
 
@@ -68,7 +68,7 @@ def terminal(
 ) -> Terminal:
     bench = Bench(founded=False)
     keep: Callable[..., Any] = lambda *_: bench.sessions()  # noqa: E731
-    monkeypatch.setattr(wiring, "keep_session", keep)
+    monkeypatch.setattr(operations_context, "keep_session", keep)
     terminal = Terminal(bench, tmp_path, capsys)
     terminal.config.write_text(
         f"cluster: test\nzookeeper: {{hosts: 'zk:2181', root: {ROOT}}}\nstore: {{url: 'file://{tmp_path}/store'}}\n"

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from supervisor.cli import completion
-from supervisor.operations import context as wiring
+from supervisor.operations import context as operations_context
 from tests.unit.cli.conftest import Terminal
 
 CALL = [sys.executable, "-c", "from supervisor.cli.main import main; main()"]
@@ -76,7 +76,7 @@ def test_names_are_those_that_are_registered_else_those_that_were(terminal: Term
 
 def test_nobody_waits_for_a_slow_answer(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completion, "LIMIT_S", 0.05)
-    monkeypatch.setattr(wiring, "keep_session", lambda *_: time.sleep(3600))
+    monkeypatch.setattr(operations_context, "keep_session", lambda *_: time.sleep(3600))
     assert (
         completion.job_names(SimpleNamespace(params={"config": str(terminal.config)}, parent=None), "") == []
     )

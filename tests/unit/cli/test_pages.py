@@ -21,7 +21,7 @@ NOT_HERE = {
     "logs": "reads what a driver wrote: tests/unit/cli/test_logs.py",
     "accept-registry": "asks for a yes, and needs a registry that is distrusted: tests/unit/cli/test_accept_registry.py",
     "resume": "needs a savepoint and a job that is suspended: tests/unit/cli/test_with_savepoint.py",
-    "stop-drivers": "signals the shims of a host: tests/integration/test_departing.py",
+    "stop-drivers": "signals the shims of a host: tests/integration/test_drain_host.py",
     "submit": "names files of the reader: tests/unit/cli/test_submit.py",
     "suspend rate-counts --savepoint": "needs a driver that stops: tests/unit/cli/test_with_savepoint.py",
     "switchover": "needs a leader: tests/unit/cli/test_operate.py",

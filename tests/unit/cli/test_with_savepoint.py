@@ -13,7 +13,7 @@ from supervisor.model.checkpoint_expectation import SeenQuery, queries_of, to_be
 from supervisor.model.location import digest
 from supervisor.model.records import Cause, CheckpointClaim, Desired, OwnState
 from supervisor.model.seen import Found
-from supervisor.operations import context as commands
+from supervisor.operations import context as operations_context
 from supervisor.registry.blobs import Blobs
 from supervisor.savepoints import create, operations
 from supervisor.spec.job import from_canonical
@@ -443,7 +443,7 @@ def test_on_s3_from_bucket_to_bucket_and_not_while_it_cannot_be_reached(
     assert terminal.run("suspend", "clicks", "--savepoint", "one").code == 0
     at("http://127.0.0.1:9")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "COMMAND_STORE_DEADLINE_S", 0.5)
+        patch.setattr(operations_context, "COMMAND_STORE_DEADLINE_S", 0.5)
         for arguments in (
             ["resume", "clicks", "--from-savepoint", "one"],
             ["suspend", "clicks", "--savepoint", "two"],

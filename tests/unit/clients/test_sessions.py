@@ -52,7 +52,7 @@ def test_a_lost_session_is_replaced(rig: Rig) -> None:
     assert rig.kept.zoo().link is Link.CONNECTED
 
 
-def test_settling_on_a_session_that_lives_keeps_it(rig: Rig) -> None:
+def test_resolving_on_a_session_that_lives_keeps_it(rig: Rig) -> None:
     client = rig.kept.zoo()
     client.lose_next_reply()
     with pytest.raises(OutcomeUnknown):
@@ -61,7 +61,7 @@ def test_settling_on_a_session_that_lives_keeps_it(rig: Rig) -> None:
     assert rig.ended == []
 
 
-def test_settling_closes_a_lost_session_before_it_goes_on_with_another(rig: Rig) -> None:
+def test_resolving_closes_a_lost_session_before_it_goes_on_with_another(rig: Rig) -> None:
     client = rig.kept.zoo()
     client.lose_next_reply(reconnect=False)
     with pytest.raises(OutcomeUnknown):
@@ -74,14 +74,14 @@ def test_settling_closes_a_lost_session_before_it_goes_on_with_another(rig: Rig)
     assert rig.ended == [client.session.id]
 
 
-def test_settling_gives_up_while_the_session_may_live(rig: Rig) -> None:
+def test_resolving_gives_up_while_the_session_may_live(rig: Rig) -> None:
     rig.zoo.disconnect(rig.kept.zoo())
     with pytest.raises(Unreachable):
         rig.kept.resolve_outcome()
     assert rig.ended == []
 
 
-def test_settling_gives_up_if_the_old_session_cannot_be_closed(rig: Rig) -> None:
+def test_resolving_gives_up_if_the_old_session_cannot_be_closed(rig: Rig) -> None:
     client = rig.kept.zoo()
     rig.zoo.expire(client)
     rig.cannot_end = True
@@ -110,7 +110,7 @@ def test_who_may_try_for_how_long() -> None:
     assert connect_within_s(600.0) == CONNECT_S, "a command that has worked for long was not slow to load"
 
 
-def test_settling_reads_nothing_that_a_lagging_server_would_show() -> None:
+def test_resolving_reads_nothing_that_a_lagging_server_would_show() -> None:
     """A sync on the session that wrote: what comes after it shows every earlier write."""
     rig, synced = Rig(), list[bool]()
     client = rig.kept.zoo()

@@ -44,12 +44,12 @@ def test_a_worker_that_hangs_is_left_and_told() -> None:
 
 def test_only_progress_earns_time_and_never_beyond_the_maximum() -> None:
     budget = Budget("it", 5.0, 60.0)
-    before_at_s = budget.remaining_s()
+    before_s = budget.remaining_s()
     budget.moved("read", 0)
-    assert budget.remaining_s() <= before_at_s
+    assert budget.remaining_s() <= before_s
     budget.moved("read", 10)
     renewed_s = budget.remaining_s()
-    assert renewed_s > before_at_s - 1
+    assert renewed_s > before_s - 1
     budget.moved("read", 10)
     assert budget.remaining_s() <= renewed_s
     short = Budget("it", 5.0, 5.0)

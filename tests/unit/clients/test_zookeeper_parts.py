@@ -176,7 +176,7 @@ def test_what_an_error_says_of_a_read(error: Exception, kind: type[Exception]) -
     assert type(raised.value) is kind
 
 
-def test_a_reply_is_settled_once() -> None:
+def test_a_reply_is_set_once() -> None:
     calls: list[Reply] = []
     made = Reply(calls.append)
     made.set(1)

@@ -104,7 +104,7 @@ def test_a_standby_that_goes_changes_nothing(rig: Rig, other: Rig, zoo: MemoryZo
         term.check()
 
 
-def test_lost_reply_of_the_election_is_settled_as_own(rig: Rig, zoo: MemoryZoo) -> None:
+def test_lost_reply_of_the_election_is_resolved_as_own(rig: Rig, zoo: MemoryZoo) -> None:
     rig.before_start = lambda client: client.lose_next_reply()
     with running(rig):
         term = rig.leads()
@@ -112,7 +112,7 @@ def test_lost_reply_of_the_election_is_settled_as_own(rig: Rig, zoo: MemoryZoo) 
         assert [tx.what for _, tx in zoo.log].count("take_leadership") == 1
 
 
-def test_an_election_that_never_arrived_is_settled_as_not_own(rig: Rig, zoo: MemoryZoo) -> None:
+def test_an_election_that_never_arrived_is_resolved_as_not_own(rig: Rig, zoo: MemoryZoo) -> None:
     rig.before_start = lambda client: client.fail_next_commit_before()
     with running(rig):
         term = rig.leads()
@@ -120,7 +120,9 @@ def test_an_election_that_never_arrived_is_settled_as_not_own(rig: Rig, zoo: Mem
         assert [tx.what for _, tx in zoo.log].count("take_leadership") == 1
 
 
-def test_an_unsettled_session_is_closed_before_the_next_look(rig: Rig, zoo: MemoryZoo) -> None:
+def test_a_session_with_an_unresolved_outcome_is_closed_before_the_next_look(
+    rig: Rig, zoo: MemoryZoo
+) -> None:
     """The reply is lost, and the connection with it for good: the multi was applied, and nobody may count on it."""
 
     def lose(client: MemoryClient) -> None:
@@ -334,7 +336,7 @@ def test_many_terms_of_one_lineage_stay_trusted(zoo: MemoryZoo, epochs: MemoryEp
     assert len(zoo.tree()[PATHS.epoch]) < codec.MAX_RECORD_BYTES
 
 
-def test_a_distrust_that_arises_while_an_election_is_settled_is_said(rig: Rig, zoo: MemoryZoo) -> None:
+def test_a_distrust_that_arises_while_an_election_is_resolved_is_logged(rig: Rig, zoo: MemoryZoo) -> None:
     """/leader was created without it."""
 
     def spoil(client: MemoryClient) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.coord import leadership as m
+from supervisor.coord import leadership
 from supervisor.coord.leadership import LeadershipState, State
 
 OURS, THEIRS = 101, 202
@@ -20,60 +20,64 @@ CONTENDING = replace(FOLLOWING, state=State.CONTENDING, epoch=7, fence=7, highes
 SETTLING = replace(CONTENDING, state=State.SETTLING)
 STEPPING_DOWN = replace(LEADING, state=State.STEPPING_DOWN)
 
-SAMPLES: dict[type, m.Event] = {
-    m.Start: m.Start(),
-    m.Stop: m.Stop(),
-    m.Nudged: m.Nudged(),
-    m.SessionConnected: m.SessionConnected(OURS, T),
-    m.SessionDisconnected: m.SessionDisconnected(),
-    m.Lost: m.Lost(),
-    m.ElectionTick: m.ElectionTick(50.0, 49.0),
-    m.LeaderChanged: m.LeaderChanged(),
-    m.ElectionRead: m.ElectionRead(50.0, THEIRS, 7, 7),
-    m.ElectionReadFailed: m.ElectionReadFailed(50.0, "x"),
-    m.Elected: m.Elected(7),
-    m.Rejected: m.Rejected(50.0, "/leader"),
-    m.NotStood: m.NotStood(50.0, "x"),
-    m.StoodUnknown: m.StoodUnknown("x"),
-    m.ResolveFailed: m.ResolveFailed(50.0),
-    m.Probed: m.Probed(7, OURS),
-    m.Deposed: m.Deposed("x"),
-    m.TermDrained: m.TermDrained(),
+SAMPLES: dict[type, leadership.Event] = {
+    leadership.Start: leadership.Start(),
+    leadership.Stop: leadership.Stop(),
+    leadership.Nudged: leadership.Nudged(),
+    leadership.SessionConnected: leadership.SessionConnected(OURS, T),
+    leadership.SessionDisconnected: leadership.SessionDisconnected(),
+    leadership.Lost: leadership.Lost(),
+    leadership.ElectionTick: leadership.ElectionTick(50.0, 49.0),
+    leadership.LeaderChanged: leadership.LeaderChanged(),
+    leadership.ElectionRead: leadership.ElectionRead(50.0, THEIRS, 7, 7),
+    leadership.ElectionReadFailed: leadership.ElectionReadFailed(50.0, "x"),
+    leadership.Elected: leadership.Elected(7),
+    leadership.Rejected: leadership.Rejected(50.0, "/leader"),
+    leadership.NotStood: leadership.NotStood(50.0, "x"),
+    leadership.StoodUnknown: leadership.StoodUnknown("x"),
+    leadership.ResolveFailed: leadership.ResolveFailed(50.0),
+    leadership.Probed: leadership.Probed(7, OURS),
+    leadership.Deposed: leadership.Deposed("x"),
+    leadership.TermDrained: leadership.TermDrained(),
 }
 
 
-def run(machine_state: LeadershipState, *events: m.Event) -> tuple[LeadershipState, list[m.Effect]]:
-    effects: list[m.Effect] = []
+def run(
+    machine_state: LeadershipState, *events: leadership.Event
+) -> tuple[LeadershipState, list[leadership.Effect]]:
+    effects: list[leadership.Effect] = []
     for event in events:
-        machine_state, more = m.step(machine_state, event)
+        machine_state, more = leadership.step(machine_state, event)
         effects.extend(more)
     return machine_state, effects
 
 
 def test_every_event_has_a_cell_in_every_state() -> None:
-    assert set(m.TABLE) == set(typing.get_args(m.Event)) == set(SAMPLES)
-    assert set(m.COLUMNS) == set(State)
-    assert all(len(row) == len(m.COLUMNS) for row in m.TABLE.values())
+    assert set(leadership.TABLE) == set(typing.get_args(leadership.Event)) == set(SAMPLES)
+    assert set(leadership.COLUMNS) == set(State)
+    assert all(len(row) == len(leadership.COLUMNS) for row in leadership.TABLE.values())
 
 
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("event", SAMPLES.values(), ids=lambda event: type(event).__name__)
-def test_step_is_total(state: State, event: m.Event) -> None:
-    after, effects = m.step(replace(LEADING, state=state), event)
+def test_step_is_total(state: State, event: leadership.Event) -> None:
+    after, effects = leadership.step(replace(LEADING, state=state), event)
     assert isinstance(after.state, State)
-    assert all(isinstance(effect, typing.get_args(m.Effect)) for effect in effects)
+    assert all(isinstance(effect, typing.get_args(leadership.Effect)) for effect in effects)
 
 
-@pytest.mark.parametrize("event", [e for e in SAMPLES.values() if not isinstance(e, m.TermDrained)], ids=repr)
-def test_flink_9494_nothing_happens_before_the_tasks_of_the_term_are_over(event: m.Event) -> None:
-    after, effects = m.step(STEPPING_DOWN, event)
+@pytest.mark.parametrize(
+    "event", [e for e in SAMPLES.values() if not isinstance(e, leadership.TermDrained)], ids=repr
+)
+def test_flink_9494_nothing_happens_before_the_tasks_of_the_term_are_over(event: leadership.Event) -> None:
+    after, effects = leadership.step(STEPPING_DOWN, event)
     assert after.state is State.STEPPING_DOWN
     assert effects == ()
 
 
 @pytest.mark.parametrize("event", SAMPLES.values(), ids=repr)
-def test_stopped_is_the_end(event: m.Event) -> None:
-    after, effects = m.step(LeadershipState(State.STOPPED), event)
+def test_stopped_is_the_end(event: leadership.Event) -> None:
+    after, effects = leadership.step(LeadershipState(State.STOPPED), event)
     assert after.state is State.STOPPED
     assert effects == ()
 
@@ -81,33 +85,46 @@ def test_stopped_is_the_end(event: m.Event) -> None:
 def test_first_candidacy() -> None:
     machine_state, effects = run(
         LeadershipState(),
-        m.Start(),
-        m.SessionConnected(OURS, T),
-        m.ElectionRead(1.0, None, 6, 6),
-        m.Elected(7),
+        leadership.Start(),
+        leadership.SessionConnected(OURS, T),
+        leadership.ElectionRead(1.0, None, 6, 6),
+        leadership.Elected(7),
     )
-    assert effects == [m.Connect(), m.ReadElection(), m.Stand(7, 6), m.BeginTerm(7, 7), m.Probe()]
+    assert effects == [
+        leadership.Connect(),
+        leadership.ReadElection(),
+        leadership.Stand(7, 6),
+        leadership.BeginTerm(7, 7),
+        leadership.Probe(),
+    ]
     assert (machine_state.state, machine_state.epoch, machine_state.fence) == (State.LEADING, 7, 7)
 
 
 def test_follows_whoever_leads_and_stands_when_they_go() -> None:
-    machine_state, effects = run(FOLLOWING, m.ElectionRead(1.0, THEIRS, 6, 6))
+    machine_state, effects = run(FOLLOWING, leadership.ElectionRead(1.0, THEIRS, 6, 6))
     assert (machine_state.state, effects) == (State.FOLLOWING, [])
-    machine_state, effects = run(machine_state, m.LeaderChanged(), m.ElectionRead(2.0, None, 6, 6))
-    assert (machine_state.state, effects) == (State.CONTENDING, [m.ReadElection(), m.Stand(7, 6)])
+    machine_state, effects = run(
+        machine_state, leadership.LeaderChanged(), leadership.ElectionRead(2.0, None, 6, 6)
+    )
+    assert (machine_state.state, effects) == (
+        State.CONTENDING,
+        [leadership.ReadElection(), leadership.Stand(7, 6)],
+    )
 
 
 def test_a_follower_looks_again_without_any_watch() -> None:
-    machine_state, _ = run(FOLLOWING, m.ElectionRead(10.0, THEIRS, 6, 6))
-    assert run(machine_state, m.ElectionTick(10.1, 10.0))[1] == []
-    assert run(machine_state, m.ElectionTick(10.0 + T * m.POLL_FRACTION, 10.0))[1] == [m.ReadElection()]
+    machine_state, _ = run(FOLLOWING, leadership.ElectionRead(10.0, THEIRS, 6, 6))
+    assert run(machine_state, leadership.ElectionTick(10.1, 10.0))[1] == []
+    assert run(machine_state, leadership.ElectionTick(10.0 + T * leadership.POLL_FRACTION, 10.0))[1] == [
+        leadership.ReadElection()
+    ]
 
 
 def test_flink_10011_suspended_is_not_loss() -> None:
-    suspended, effects = run(LEADING, m.SessionDisconnected())
-    assert (suspended.state, effects) == (State.SUSPENDED, [m.PauseTerm()])
-    resumed, effects = run(suspended, m.SessionConnected(OURS, T))
-    assert (resumed.state, effects) == (State.LEADING, [m.ResumeTerm(), m.Probe()])
+    suspended, effects = run(LEADING, leadership.SessionDisconnected())
+    assert (suspended.state, effects) == (State.SUSPENDED, [leadership.PauseTerm()])
+    resumed, effects = run(suspended, leadership.SessionConnected(OURS, T))
+    assert (resumed.state, effects) == (State.LEADING, [leadership.ResumeTerm(), leadership.Probe()])
     assert (resumed.epoch, resumed.fence) == (LEADING.epoch, LEADING.fence)
 
 
@@ -115,178 +132,210 @@ def test_flink_10011_suspended_is_not_loss() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        m.Lost(),
-        m.SessionConnected(THEIRS, T),
-        m.ElectionTick(20.0, 10.0),
-        m.Probed(8, OURS),
-        m.Probed(7, None),
-        m.Probed(7, THEIRS),
-        m.Probed(None, OURS),
-        m.Deposed("the fence failed"),
-        m.Probed(7, OURS, give_way=True),
-        m.Stop(),
+        leadership.Lost(),
+        leadership.SessionConnected(THEIRS, T),
+        leadership.ElectionTick(20.0, 10.0),
+        leadership.Probed(8, OURS),
+        leadership.Probed(7, None),
+        leadership.Probed(7, THEIRS),
+        leadership.Probed(None, OURS),
+        leadership.Deposed("the fence failed"),
+        leadership.Probed(7, OURS, give_way=True),
+        leadership.Stop(),
     ],
     ids=repr,
 )
-def test_what_ends_a_term(machine_state: LeadershipState, event: m.Event) -> None:
-    after, effects = m.step(machine_state, event)
+def test_what_ends_a_term(machine_state: LeadershipState, event: leadership.Event) -> None:
+    after, effects = leadership.step(machine_state, event)
     assert after.state is State.STEPPING_DOWN
-    assert [type(effect) for effect in effects] == [m.EndTerm]
+    assert [type(effect) for effect in effects] == [leadership.EndTerm]
 
 
 def test_kazoo_m7_the_own_deadline_needs_no_word_from_kazoo() -> None:
-    assert run(SUSPENDED, m.ElectionTick(19.9, 10.0))[0].state is State.SUSPENDED
-    assert run(SUSPENDED, m.ElectionTick(20.0, 10.0))[0].state is State.STEPPING_DOWN
+    assert run(SUSPENDED, leadership.ElectionTick(19.9, 10.0))[0].state is State.SUSPENDED
+    assert run(SUSPENDED, leadership.ElectionTick(20.0, 10.0))[0].state is State.STEPPING_DOWN
 
 
 def test_a_leader_proves_itself_at_each_tick() -> None:
-    machine_state, effects = run(LEADING, m.ElectionTick(11.0, 10.0), m.Probed(7, OURS))
-    assert (machine_state.state, effects) == (State.LEADING, [m.Probe()])
+    machine_state, effects = run(LEADING, leadership.ElectionTick(11.0, 10.0), leadership.Probed(7, OURS))
+    assert (machine_state.state, effects) == (State.LEADING, [leadership.Probe()])
 
 
 def test_kazoo_m3_a_new_session_is_a_new_candidacy() -> None:
-    machine_state, effects = run(LEADING, m.SessionConnected(THEIRS, T), m.TermDrained())
-    assert effects[1:] == [m.Disconnect(), m.Connect()]
+    machine_state, effects = run(LEADING, leadership.SessionConnected(THEIRS, T), leadership.TermDrained())
+    assert effects[1:] == [leadership.Disconnect(), leadership.Connect()]
     assert (machine_state.state, machine_state.session) == (State.CONNECTING, None)
 
 
 @pytest.mark.parametrize("machine_state", [FOLLOWING, CONTENDING, SETTLING], ids=lambda s: s.state)
-@pytest.mark.parametrize("event", [m.Lost(), m.SessionConnected(THEIRS, T)], ids=repr)
-def test_a_lost_session_takes_its_candidacy_with_it(machine_state: LeadershipState, event: m.Event) -> None:
-    after, effects = m.step(machine_state, event)
+@pytest.mark.parametrize("event", [leadership.Lost(), leadership.SessionConnected(THEIRS, T)], ids=repr)
+def test_a_lost_session_takes_its_candidacy_with_it(
+    machine_state: LeadershipState, event: leadership.Event
+) -> None:
+    after, effects = leadership.step(machine_state, event)
     assert (after.state, after.session) == (State.CONNECTING, None)
-    assert effects == (m.Disconnect(), m.Connect())
+    assert effects == (leadership.Disconnect(), leadership.Connect())
 
 
 def test_flink_9573_a_leads_then_b_then_a_again_with_a_higher_epoch() -> None:
     machine_state, effects = run(
-        LEADING, m.Lost(), m.TermDrained(), m.SessionConnected(303, T), m.ElectionRead(1.0, THEIRS, 8, 8)
+        LEADING,
+        leadership.Lost(),
+        leadership.TermDrained(),
+        leadership.SessionConnected(303, T),
+        leadership.ElectionRead(1.0, THEIRS, 8, 8),
     )
     assert machine_state.state is State.FOLLOWING
     machine_state, effects = run(
-        machine_state, m.LeaderChanged(), m.ElectionRead(2.0, None, 8, 8), m.Elected(9)
+        machine_state,
+        leadership.LeaderChanged(),
+        leadership.ElectionRead(2.0, None, 8, 8),
+        leadership.Elected(9),
     )
-    assert m.BeginTerm(9, 9) in effects
+    assert leadership.BeginTerm(9, 9) in effects
 
 
 def test_lost_reply_of_the_election_is_read_back_on_the_same_session() -> None:
     machine_state, effects = run(
-        CONTENDING, m.StoodUnknown("cut"), m.ResolveFailed(1.0), m.SessionConnected(OURS, T)
+        CONTENDING,
+        leadership.StoodUnknown("cut"),
+        leadership.ResolveFailed(1.0),
+        leadership.SessionConnected(OURS, T),
     )
-    assert (machine_state.state, effects) == (State.SETTLING, [m.ResolveOutcome(), m.ResolveOutcome()])
-    machine_state, effects = run(machine_state, m.Elected(7))
-    assert (machine_state.state, effects[0]) == (State.LEADING, m.BeginTerm(7, 7))
+    assert (machine_state.state, effects) == (
+        State.SETTLING,
+        [leadership.ResolveOutcome(), leadership.ResolveOutcome()],
+    )
+    machine_state, effects = run(machine_state, leadership.Elected(7))
+    assert (machine_state.state, effects[0]) == (State.LEADING, leadership.BeginTerm(7, 7))
 
 
 def test_lost_reply_of_an_election_that_was_not_applied_is_followed_by_another() -> None:
-    machine_state, effects = run(SETTLING, m.ElectionRead(1.0, None, 6, 6))
-    assert (machine_state.state, effects) == (State.CONTENDING, [m.Stand(8, 6)])
-    machine_state, effects = run(SETTLING, m.ElectionRead(1.0, THEIRS, 7, 7))
+    machine_state, effects = run(SETTLING, leadership.ElectionRead(1.0, None, 6, 6))
+    assert (machine_state.state, effects) == (State.CONTENDING, [leadership.Stand(8, 6)])
+    machine_state, effects = run(SETTLING, leadership.ElectionRead(1.0, THEIRS, 7, 7))
     assert (machine_state.state, effects) == (State.FOLLOWING, [])
 
 
-def test_settling_in_vain_gives_the_session_up() -> None:
-    assert run(SETTLING, m.ElectionTick(19.0, 10.0))[1] == [m.ResolveOutcome()]
-    machine_state, effects = run(SETTLING, m.ElectionTick(20.0, 10.0))
-    assert (machine_state.state, effects) == (State.CONNECTING, [m.Disconnect(), m.Connect()])
+def test_resolving_in_vain_gives_the_session_up() -> None:
+    assert run(SETTLING, leadership.ElectionTick(19.0, 10.0))[1] == [leadership.ResolveOutcome()]
+    machine_state, effects = run(SETTLING, leadership.ElectionTick(20.0, 10.0))
+    assert (machine_state.state, effects) == (
+        State.CONNECTING,
+        [leadership.Disconnect(), leadership.Connect()],
+    )
 
 
 def test_a_leader_node_of_our_own_that_is_no_term_is_given_up() -> None:
-    machine_state, effects = run(FOLLOWING, m.ElectionRead(1.0, OURS, 7, 7))
-    assert (machine_state.state, effects) == (State.CONNECTING, [m.Disconnect(), m.Connect()])
+    machine_state, effects = run(FOLLOWING, leadership.ElectionRead(1.0, OURS, 7, 7))
+    assert (machine_state.state, effects) == (
+        State.CONNECTING,
+        [leadership.Disconnect(), leadership.Connect()],
+    )
 
 
 def test_a_lost_race_is_looked_at_again_but_not_for_ever_at_once() -> None:
     machine_state = CONTENDING
-    for _ in range(m.REJECTIONS_AT_ONCE):
-        machine_state, effects = run(machine_state, m.Rejected(1.0, "/epoch"))
-        assert effects == [m.ReadElection()]
+    for _ in range(leadership.REJECTIONS_AT_ONCE):
+        machine_state, effects = run(machine_state, leadership.Rejected(1.0, "/epoch"))
+        assert effects == [leadership.ReadElection()]
         machine_state, _ = run(
-            machine_state, m.ElectionRead(1.0, None, machine_state.highest, machine_state.highest)
+            machine_state, leadership.ElectionRead(1.0, None, machine_state.highest, machine_state.highest)
         )
-    machine_state, effects = run(machine_state, m.Rejected(1.0, "/epoch"))
+    machine_state, effects = run(machine_state, leadership.Rejected(1.0, "/epoch"))
     assert (machine_state.state, effects) == (State.FOLLOWING, [])
-    assert run(machine_state, m.ElectionTick(1.0 + m.RETRY_S, 1.0))[1] == [m.ReadElection()]
+    assert run(machine_state, leadership.ElectionTick(1.0 + leadership.RETRY_S, 1.0))[1] == [
+        leadership.ReadElection()
+    ]
 
 
 def test_flink_10255_a_registry_without_an_epoch_is_nothing_to_stand_for() -> None:
-    machine_state, effects = run(FOLLOWING, m.ElectionRead(1.0, None, flaw="/epoch is missing"))
+    machine_state, effects = run(FOLLOWING, leadership.ElectionRead(1.0, None, flaw="/epoch is missing"))
     assert (machine_state.state, effects, machine_state.why) == (State.FOLLOWING, [], "/epoch is missing")
 
 
 def test_an_epoch_that_went_back_is_stood_above() -> None:
-    _, effects = run(replace(FOLLOWING, highest=40), m.ElectionRead(1.0, None, 5, 3))
-    assert effects == [m.Stand(41, 3)]
+    _, effects = run(replace(FOLLOWING, highest=40), leadership.ElectionRead(1.0, None, 5, 3))
+    assert effects == [leadership.Stand(41, 3)]
 
 
-def free(now_s: float, epoch: int, *, give_way: bool = False) -> m.ElectionRead:
+def free(now_s: float, epoch: int, *, give_way: bool = False) -> leadership.ElectionRead:
     """Nobody leads; ``give_way``: a planned hand-over of term ``epoch`` wants another one."""
-    return m.ElectionRead(now_s, None, epoch, epoch, give_way=give_way)
+    return leadership.ElectionRead(now_s, None, epoch, epoch, give_way=give_way)
 
 
 def test_a_leader_that_is_nudged_looks_at_once() -> None:
-    assert run(LEADING, m.Nudged()) == (LEADING, [m.Probe()])
+    assert run(LEADING, leadership.Nudged()) == (LEADING, [leadership.Probe()])
 
 
 def test_planned_hand_over_lets_others_lead_first() -> None:
     machine_state, effects = run(
         LEADING,
-        m.Probed(7, OURS, give_way=True),
-        m.TermDrained(),
-        m.SessionConnected(303, T),
+        leadership.Probed(7, OURS, give_way=True),
+        leadership.TermDrained(),
+        leadership.SessionConnected(303, T),
         free(20.0, 7, give_way=True),
     )
-    assert effects == [m.EndTerm("handing over as planned"), m.Disconnect(), m.Connect(), m.ReadElection()]
-    assert machine_state.state is State.FOLLOWING
-    taken, _ = run(machine_state, m.LeaderChanged(), m.ElectionRead(20.1, THEIRS, 8, 8))
-    assert run(taken, m.LeaderChanged(), free(20.2, 8))[1][-1] == m.Stand(9, 8)
-    assert run(machine_state, m.ElectionTick(21.0, 20.0), free(21.0, 7, give_way=True))[1] == [
-        m.ReadElection()
+    assert effects == [
+        leadership.EndTerm("handing over as planned"),
+        leadership.Disconnect(),
+        leadership.Connect(),
+        leadership.ReadElection(),
     ]
-    assert run(machine_state, m.ElectionTick(30.0, 29.0), free(20.0 + T, 7, give_way=True))[1][-1] == m.Stand(
-        8, 7
-    )
+    assert machine_state.state is State.FOLLOWING
+    taken, _ = run(machine_state, leadership.LeaderChanged(), leadership.ElectionRead(20.1, THEIRS, 8, 8))
+    assert run(taken, leadership.LeaderChanged(), free(20.2, 8))[1][-1] == leadership.Stand(9, 8)
+    assert run(machine_state, leadership.ElectionTick(21.0, 20.0), free(21.0, 7, give_way=True))[1] == [
+        leadership.ReadElection()
+    ]
+    assert run(machine_state, leadership.ElectionTick(30.0, 29.0), free(20.0 + T, 7, give_way=True))[1][
+        -1
+    ] == leadership.Stand(8, 7)
 
 
 def test_whoever_is_not_named_waits_for_the_session_time_from_when_nobody_leads() -> None:
     machine_state, effects = run(
-        FOLLOWING, m.ElectionRead(10.0, THEIRS, 6, 6, give_way=True), free(100.0, 6, give_way=True)
+        FOLLOWING, leadership.ElectionRead(10.0, THEIRS, 6, 6, give_way=True), free(100.0, 6, give_way=True)
     )
     assert (machine_state.state, effects) == (State.FOLLOWING, [])
-    assert run(machine_state, free(100.0 + T, 6, give_way=True))[1] == [m.Stand(7, 6)]
-    assert run(machine_state, free(101.0, 6))[1] == [m.Stand(7, 6)], "the wish was taken back"
+    assert run(machine_state, free(100.0 + T, 6, give_way=True))[1] == [leadership.Stand(7, 6)]
+    assert run(machine_state, free(101.0, 6))[1] == [leadership.Stand(7, 6)], "the wish was taken back"
 
 
 def test_whoever_is_named_stands_at_once() -> None:
-    assert run(FOLLOWING, free(10.0, 6))[1] == [m.Stand(7, 6)]
+    assert run(FOLLOWING, free(10.0, 6))[1] == [leadership.Stand(7, 6)]
 
 
 def test_giving_way_in_one_epoch_is_no_wait_in_another() -> None:
     waited, _ = run(FOLLOWING, free(10.0, 6, give_way=True))
-    assert run(waited, m.ElectionRead(11.0, THEIRS, 7, 7), free(12.0, 7))[1] == [m.Stand(8, 7)]
+    assert run(waited, leadership.ElectionRead(11.0, THEIRS, 7, 7), free(12.0, 7))[1] == [
+        leadership.Stand(8, 7)
+    ]
     again, effects = run(waited, free(19.0, 7, give_way=True), free(21.0, 7, give_way=True))
     assert effects == [], "a wish about another epoch has a time of its own"
-    assert run(again, free(19.0 + T, 7, give_way=True))[1] == [m.Stand(8, 7)]
+    assert run(again, free(19.0 + T, 7, give_way=True))[1] == [leadership.Stand(8, 7)]
 
 
 def test_a_leader_that_lost_its_fence_says_so_rather_than_that_it_hands_over() -> None:
-    assert "another supervisor was elected" in run(LEADING, m.Probed(8, OURS, give_way=True))[0].why
+    assert "another supervisor was elected" in run(LEADING, leadership.Probed(8, OURS, give_way=True))[0].why
 
 
 def test_graceful_stop_closes_the_session_only_after_the_tasks() -> None:
-    machine_state, effects = run(LEADING, m.Stop())
-    assert effects == [m.EndTerm("stopping")]
-    machine_state, effects = run(machine_state, m.Lost(), m.ElectionTick(99.0, 0.0), m.TermDrained())
-    assert (machine_state.state, effects) == (State.STOPPED, [m.Disconnect()])
+    machine_state, effects = run(LEADING, leadership.Stop())
+    assert effects == [leadership.EndTerm("stopping")]
+    machine_state, effects = run(
+        machine_state, leadership.Lost(), leadership.ElectionTick(99.0, 0.0), leadership.TermDrained()
+    )
+    assert (machine_state.state, effects) == (State.STOPPED, [leadership.Disconnect()])
 
 
 def test_stop_while_stepping_down_does_not_stand_again() -> None:
-    machine_state, effects = run(STEPPING_DOWN, m.Stop(), m.TermDrained())
-    assert (machine_state.state, effects) == (State.STOPPED, [m.Disconnect()])
+    machine_state, effects = run(STEPPING_DOWN, leadership.Stop(), leadership.TermDrained())
+    assert (machine_state.state, effects) == (State.STOPPED, [leadership.Disconnect()])
 
 
 def test_stop_before_the_start() -> None:
-    assert run(LeadershipState(), m.Stop(), m.Start()) == (
-        replace(m.step(LeadershipState(), m.Stop())[0]),
+    assert run(LeadershipState(), leadership.Stop(), leadership.Start()) == (
+        replace(leadership.step(LeadershipState(), leadership.Stop())[0]),
         [],
     )

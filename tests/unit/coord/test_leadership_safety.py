@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supervisor.coord import leadership as m
+from supervisor.coord import leadership
 from supervisor.coord.leadership import LeadershipState, State
 
 T = 10.0
@@ -69,13 +69,13 @@ class Supervisor:
     lose_reply: bool = False
     apply_late: bool = False
 
-    def feed(self, event: m.Event) -> None:
+    def feed(self, event: leadership.Event) -> None:
         pending = [event]
         while pending:
             event = pending.pop(0)
             was = self.machine_state
-            self.machine_state, effects = m.step(was, event)
-            if was.state is State.STEPPING_DOWN and not isinstance(event, m.TermDrained):
+            self.machine_state, effects = leadership.step(was, event)
+            if was.state is State.STEPPING_DOWN and not isinstance(event, leadership.TermDrained):
                 assert effects == (), "something was done while the old tasks may still run"
             for effect in effects:
                 outcome = self.carry_out(effect)
@@ -93,69 +93,73 @@ class Supervisor:
     def connected(self) -> bool:
         return not self.cut and self.session is not None and self.session in self.zoo.sessions
 
-    def carry_out(self, effect: m.Effect) -> m.Event | None:
-        if not isinstance(effect, m.EndTerm | m.PauseTerm | m.ResumeTerm | m.Probe):
+    def carry_out(self, effect: leadership.Effect) -> leadership.Event | None:
+        if not isinstance(
+            effect, leadership.EndTerm | leadership.PauseTerm | leadership.ResumeTerm | leadership.Probe
+        ):
             assert self.term is None, f"{effect} before the tasks of the term were over"
         match effect:
-            case m.Connect():
+            case leadership.Connect():
                 assert self.session is None, "two sessions at once"
-            case m.Disconnect():
+            case leadership.Disconnect():
                 self.zoo.end(self.session)  # by the client, or by its id and password before the next look
                 self.session = None
-            case m.ReadElection() | m.ResolveOutcome():
+            case leadership.ReadElection() | leadership.ResolveOutcome():
                 return self.look(effect)
-            case m.Stand(epoch, version):
+            case leadership.Stand(epoch, version):
                 return self.stand(epoch, version)
-            case m.Probe() if self.connected:
+            case leadership.Probe() if self.connected:
                 self.answered_at_s = self.zoo.now_s
-                return m.Probed(self.zoo.version, self.zoo.owner, self.gives_way)
+                return leadership.Probed(self.zoo.version, self.zoo.owner, self.gives_way)
             case _:
                 self.lead(effect)
         return None
 
-    def lead(self, effect: m.Effect) -> None:
-        if isinstance(effect, m.BeginTerm):
+    def lead(self, effect: leadership.Effect) -> None:
+        if isinstance(effect, leadership.BeginTerm):
             assert self.begun == [] or effect.epoch > self.begun[-1], "an epoch did not grow"
             self.begun.append(effect.epoch)
             self.term, self.paused, self.draining = (effect.epoch, effect.fence), False, False
             return
-        if isinstance(effect, m.Probe):
+        if isinstance(effect, leadership.Probe):
             return
         assert self.term is not None and not self.draining, f"{effect} without a term"
-        if isinstance(effect, m.EndTerm):
+        if isinstance(effect, leadership.EndTerm):
             self.draining = True
         else:
-            assert self.paused is isinstance(effect, m.ResumeTerm)
-            self.paused = isinstance(effect, m.PauseTerm)
+            assert self.paused is isinstance(effect, leadership.ResumeTerm)
+            self.paused = isinstance(effect, leadership.PauseTerm)
 
-    def look(self, effect: m.ReadElection | m.ResolveOutcome) -> m.Event:
+    def look(self, effect: leadership.ReadElection | leadership.ResolveOutcome) -> leadership.Event:
         zoo = self.zoo
         if not self.connected:
             return (
-                m.ElectionReadFailed(zoo.now_s, "down")
-                if isinstance(effect, m.ReadElection)
-                else m.ResolveFailed(zoo.now_s)
+                leadership.ElectionReadFailed(zoo.now_s, "down")
+                if isinstance(effect, leadership.ReadElection)
+                else leadership.ResolveFailed(zoo.now_s)
             )
         self.answered_at_s = zoo.now_s
         while zoo.late:  # first in, first out, and the sync
             zoo.late.pop(0)()
         ours = zoo.op == (self.session, self.machine_state.epoch) and zoo.owner == self.session
-        if isinstance(effect, m.ResolveOutcome) and ours:
-            return m.Elected(zoo.version)
-        return m.ElectionRead(zoo.now_s, zoo.owner, zoo.epoch, zoo.version, give_way=self.gives_way)
+        if isinstance(effect, leadership.ResolveOutcome) and ours:
+            return leadership.Elected(zoo.version)
+        return leadership.ElectionRead(zoo.now_s, zoo.owner, zoo.epoch, zoo.version, give_way=self.gives_way)
 
-    def stand(self, epoch: int, version: int) -> m.Event:
+    def stand(self, epoch: int, version: int) -> leadership.Event:
         session = self.session
         if not self.connected or session is None:
-            return m.NotStood(self.zoo.now_s, "down")
+            return leadership.NotStood(self.zoo.now_s, "down")
         self.answered_at_s = self.zoo.now_s
         if self.apply_late:
             self.zoo.late.append(lambda: (self.zoo.elect(session, epoch, version), None)[1])
-            return m.StoodUnknown("late")
+            return leadership.StoodUnknown("late")
         fence = self.zoo.elect(session, epoch, version)
         if self.lose_reply:
-            return m.StoodUnknown("the reply was lost")
-        return m.Elected(fence) if fence is not None else m.Rejected(self.zoo.now_s, "/epoch")
+            return leadership.StoodUnknown("the reply was lost")
+        return (
+            leadership.Elected(fence) if fence is not None else leadership.Rejected(self.zoo.now_s, "/epoch")
+        )
 
     # -- what the world does --
 
@@ -167,23 +171,27 @@ class Supervisor:
         if self.session is None:
             return
         self.answered_at_s = self.zoo.now_s
-        self.feed(m.SessionConnected(self.session, T) if self.session in self.zoo.sessions else m.Lost())
+        self.feed(
+            leadership.SessionConnected(self.session, T)
+            if self.session in self.zoo.sessions
+            else leadership.Lost()
+        )
 
     def disconnect(self) -> None:
         self.cut = True
-        self.feed(m.SessionDisconnected())
+        self.feed(leadership.SessionDisconnected())
 
     def expire(self) -> None:
         """The server ends the session; this end hears nothing of it yet."""
         self.zoo.end(self.session)
 
     def tick(self) -> None:
-        self.feed(m.ElectionTick(self.zoo.now_s, self.answered_at_s))
+        self.feed(leadership.ElectionTick(self.zoo.now_s, self.answered_at_s))
 
     def drain(self) -> None:
         if self.draining:
             self.term, self.draining = None, False
-            self.feed(m.TermDrained())
+            self.feed(leadership.TermDrained())
 
     def write(self) -> int | None:
         """A task of the term, however old its belief, tries a write guarded by the fence; its epoch if it commits."""
@@ -192,11 +200,11 @@ class Supervisor:
         return self.term[0]
 
 
-EVENTS: dict[str, Callable[[Zoo], m.Event]] = {
-    "start": lambda _: m.Start(),
-    "stop": lambda _: m.Stop(),
-    "changed": lambda _: m.LeaderChanged(),
-    "nudge": lambda _: m.Nudged(),
+EVENTS: dict[str, Callable[[Zoo], leadership.Event]] = {
+    "start": lambda _: leadership.Start(),
+    "stop": lambda _: leadership.Stop(),
+    "changed": lambda _: leadership.LeaderChanged(),
+    "nudge": lambda _: leadership.Nudged(),
 }
 PAUSES_S = {"time": T / 3, "moment": T / 20}
 MOVES = (

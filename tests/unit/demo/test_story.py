@@ -33,8 +33,8 @@ class FakeWorld:
     attempt: int = 0
     submitted: bool = False
     cancelled: bool = False
-    dead_until_s: float = 0.0
-    next_batch_s: float = 0.0
+    dead_until_at_s: float = 0.0
+    next_batch_at_s: float = 0.0
     lines: list[BatchLine] = field(default_factory=list)
     kills: int = 0
     called: list[str] = field(default_factory=list)
@@ -44,9 +44,9 @@ class FakeWorld:
 
     def pause(self, seconds: float) -> None:
         self.time_s += seconds
-        while self._alive() and self.time_s >= self.next_batch_s:
+        while self._alive() and self.time_s >= self.next_batch_at_s:
             self._write()
-            self.next_batch_s += 1.0
+            self.next_batch_at_s += 1.0
 
     def _write(self) -> None:
         batch = self.lines[-1].batch_id + 1 if self.lines else 0
@@ -57,7 +57,7 @@ class FakeWorld:
 
     def _alive(self) -> bool:
         revived = "revived" in self.faults and self.cancelled and self.epoch == 3
-        return self.submitted and (not self.cancelled or revived) and self.time_s >= self.dead_until_s
+        return self.submitted and (not self.cancelled or revived) and self.time_s >= self.dead_until_at_s
 
     def start_ensemble(self) -> str:
         return "127.0.0.1:1"
@@ -80,7 +80,7 @@ class FakeWorld:
         if "job restarted" in self.faults and self.kills == 1:
             self.attempt += 1
         if "job stopped" in self.faults and self.kills == 1:
-            self.dead_until_s = self.time_s + 1e6
+            self.dead_until_at_s = self.time_s + 1e6
 
     def leader(self) -> LeaderHint | None:
         if not self.up or ("no successor" in self.faults and self.kills):
@@ -96,7 +96,7 @@ class FakeWorld:
     def submit(self) -> str:
         if "submit fails" in self.faults:
             raise SupervisorError("submit exited with 5: no store")
-        self.submitted, self.attempt, self.next_batch_s = True, 1, self.time_s + 5
+        self.submitted, self.attempt, self.next_batch_at_s = True, 1, self.time_s + 5
         return "clicks: submitted"
 
     def cancel(self) -> str:
@@ -111,7 +111,7 @@ class FakeWorld:
             return None
         state = "running" if self.lines else "starting"
         if (
-            self.time_s < self.dead_until_s
+            self.time_s < self.dead_until_at_s
             and "unnoticed" not in self.faults
             and "job stopped" not in self.faults
         ):
@@ -145,7 +145,7 @@ class FakeWorld:
         if "unnoticed" not in self.faults:
             self.attempt += 1
         wait_s = 1e6 if "no recovery" in self.faults else 3.0
-        self.dead_until_s = self.next_batch_s = self.time_s + wait_s
+        self.dead_until_at_s = self.next_batch_at_s = self.time_s + wait_s
 
     def commands(self) -> tuple[str, str]:
         return "/d/alpha/supervisor.yaml", "/d/jobs/clicks.yaml"

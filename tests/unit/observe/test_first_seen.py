@@ -27,7 +27,7 @@ def test_its_silence_counts_up_to_the_sending_of_the_latest_read() -> None:
     assert first_seen.lease("j", FIRST, sent_at_s=20.0, received_at_s=29.0).silent_s == 10.0
 
 
-def test_a_renewal_begins_a_new_sight_and_so_does_its_disappearance() -> None:
+def test_a_renewal_is_first_seen_anew_and_so_is_its_disappearance() -> None:
     first_seen = FirstSeen()
     first_seen.lease("j", FIRST, 10.0, 10.0)
     assert first_seen.lease("j", RENEWED, 20.0, 20.0).silent_s == 0.0

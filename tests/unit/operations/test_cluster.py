@@ -48,7 +48,7 @@ def wish_of(bench: Bench) -> Handover | None:
 
 
 @pytest.mark.parametrize("spoil", LOST.values(), ids=LOST)
-def test_a_lost_reply_is_settled(bench: Bench, spoil: Spoil) -> None:
+def test_a_lost_reply_is_resolved(bench: Bench, spoil: Spoil) -> None:
     sessions = bench.sessions()
     operator = ClusterOperations(sessions, bench.layout, "ops@here")
     spoil(sessions.zoo())

@@ -296,7 +296,7 @@ def committed(bench: Bench) -> list[str]:
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_a_lost_reply_is_settled_as_done_once(bench: Bench, act: str) -> None:
+def test_a_lost_reply_is_resolved_as_done_once(bench: Bench, act: str) -> None:
     commands = prepared(bench)
     bench.clients[-1].lose_next_reply()
     ACTS[act](commands)

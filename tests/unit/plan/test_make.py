@@ -211,7 +211,7 @@ def test_the_wait_counts_up_to_the_sending_of_the_last_read_not_up_to_now() -> N
 
 
 class TestAfterAnExit:
-    def test_the_back_off_counts_from_the_leaders_first_sight(self) -> None:
+    def test_the_back_off_counts_from_when_the_leader_first_saw_it(self) -> None:
         parts = {"ref": job(), "own": exited(failures=2)}  # the third failure waits 4 s
         assert kinds(row(**parts, own_seen_at_s=NOW_S - 3.9)) == []
         assert kinds(row(**parts, own_seen_at_s=NOW_S - 4.0)) == [Assign]

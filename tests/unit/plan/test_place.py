@@ -105,13 +105,13 @@ def fresh(name: str, **changes: Any) -> Row:
     )
 
 
-def stuck(name: str, since_at_s: float, ran_s: float | None = None, **changes: Any) -> Row:
-    """A start that has been under way for ``since_at_s``; ``ran_s``: claimed, and its shim counts so long."""
+def stuck(name: str, waited_s: float, ran_s: float | None = None, **changes: Any) -> Row:
+    """A start that has been under way for ``waited_s``; ``ran_s``: claimed, and its shim counts so long."""
     ref = job(name, start_timeout_s=300.0, **changes)
     if ran_s is None:
-        return row(name=name, ref=ref, own=own(OwnState.ASSIGNED), own_seen_at_s=NOW_S - since_at_s)
+        return row(name=name, ref=ref, own=own(OwnState.ASSIGNED), own_seen_at_s=NOW_S - waited_s)
     claimed = lease(phase=Phase.SESSION, ran_s=ran_s)
-    return row(name=name, ref=ref, own=own(OwnState.CLAIMED), own_seen_at_s=NOW_S - since_at_s, lease=claimed)
+    return row(name=name, ref=ref, own=own(OwnState.CLAIMED), own_seen_at_s=NOW_S - waited_s, lease=claimed)
 
 
 def placed(*rows: Row) -> list[str]:
@@ -122,7 +122,7 @@ def placed(*rows: Row) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("since_at_s", "ran_s", "holds"),
+    ("waited_s", "ran_s", "holds"),
     [
         (14.0, None, True),
         (16.0, None, False),
@@ -133,12 +133,12 @@ def placed(*rows: Row) -> list[str]:
     ids=["assigned", "never claimed", "starting", "no batch", "no batch, and a new leader"],
 )
 def test_a_stuck_start_gives_its_slot_back_and_keeps_its_place(
-    since_at_s: float, ran_s: float | None, holds: bool
+    waited_s: float, ran_s: float | None, holds: bool
 ) -> None:
     """HOST starts two at once."""
-    both = [stuck("s1", since_at_s, ran_s), stuck("s2", since_at_s, ran_s)]
+    both = [stuck("s1", waited_s, ran_s), stuck("s2", waited_s, ran_s)]
     assert placed(*both, fresh("a"), fresh("b"), fresh("c")) == ([] if holds else ["a", "b"])
-    full = [stuck(f"s{i}", since_at_s, ran_s) for i in range(10)]
+    full = [stuck(f"s{i}", waited_s, ran_s) for i in range(10)]
     assert placed(*full, fresh("a")) == [], "all places for drivers are taken"
 
 

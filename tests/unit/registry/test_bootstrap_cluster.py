@@ -36,7 +36,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path / "store")
 
 
-def test_founding_creates_the_fixed_znodes_once(site: Site) -> None:
+def test_bootstrap_creates_the_fixed_znodes_once(site: Site) -> None:
     first = site.found()
     writes = len(site.zoo.log)
     assert site.found() == first

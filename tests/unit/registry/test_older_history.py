@@ -203,7 +203,7 @@ def test_the_last_word_of_a_user_is_noted_once() -> None:
     ]
 
 
-def test_three_failures_stay_in_plain_sight_when_the_next_attempt_is_assigned() -> None:
+def test_three_failures_stay_visible_when_the_next_attempt_is_assigned() -> None:
     """A wait, which may see only then that it was assigned again, ends by them."""
     life = Life()
     for number in range(1, 9):

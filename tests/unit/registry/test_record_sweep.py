@@ -1,4 +1,4 @@
-"""What the broom takes, and above all what it leaves (protocol §5, F25)."""
+"""What the sweeper takes, and above all what it leaves (protocol §5, F25)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_the_deadline_counts_from_sending_the_claim() -> None:
     sent_at_s = world.now_s
     world.wait(3.0)
     world.settle()
-    assert world.state.deadline_at_s == lease_terms.deadline_at_s(sent_at_s, 30.0) == world.deadline_file_s
+    assert world.state.deadline_at_s == lease_terms.deadline_at_s(sent_at_s, 30.0) == world.file_deadline_at_s
 
 
 def test_a_claim_confirmed_too_late_executes_nothing_and_says_so() -> None:
@@ -203,8 +203,8 @@ def test_an_unknown_claim_is_read_back_in_its_session_before_exec(outcome: str) 
     assert world.executed() == 1
     if outcome == "applied":
         assert committed(world, "claim") == 1
-        assert world.deadline_file_s is not None
-        assert lease_terms.deadline_at_s(sent_at_s, 30.0) <= world.deadline_file_s
+        assert world.file_deadline_at_s is not None
+        assert lease_terms.deadline_at_s(sent_at_s, 30.0) <= world.file_deadline_at_s
 
 
 def test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed() -> None:
@@ -226,7 +226,7 @@ def test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed()
     assert world.finished and not world.executed() and world.own().state is OwnState.ASSIGNED
 
 
-def test_a_session_that_cannot_be_closed_settles_nothing() -> None:
+def test_a_session_that_cannot_be_closed_resolves_nothing() -> None:
     world = World()
     world.connect()
     world.settle()
@@ -262,7 +262,7 @@ def test_it_renews_every_sixth_of_the_lease() -> None:
     world.run(50)
     assert 9 <= committed(world, "renew") - before <= 11
     assert world.stage() is Stage.RUNNING
-    assert world.deadline_file_s == world.state.deadline_at_s == world.true_deadline_s()
+    assert world.file_deadline_at_s == world.state.deadline_at_s == world.true_deadline_at_s()
 
 
 def test_the_deadline_counts_from_sending_the_renewal() -> None:
@@ -275,7 +275,7 @@ def test_the_deadline_counts_from_sending_the_renewal() -> None:
     world.wait(2.5)
     world.settle()
     assert committed(world, "renew") == renewals + 1
-    assert world.state.deadline_at_s == lease_terms.deadline_at_s(sent_at_s, 30.0) == world.deadline_file_s
+    assert world.state.deadline_at_s == lease_terms.deadline_at_s(sent_at_s, 30.0) == world.file_deadline_at_s
 
 
 def test_an_unknown_renewal_moves_no_deadline() -> None:
@@ -284,7 +284,7 @@ def test_an_unknown_renewal_moves_no_deadline() -> None:
     deadline_at_s = world.state.deadline_at_s
     world.wait(2)
     world.settle("applied")
-    assert world.state.deadline_at_s == deadline_at_s == world.deadline_file_s
+    assert world.state.deadline_at_s == deadline_at_s == world.file_deadline_at_s
 
 
 def test_without_renewals_the_tree_is_killed_before_the_second_killers_act() -> None:
@@ -577,9 +577,9 @@ def test_the_second_killers_are_called_off_once_the_tree_is_empty() -> None:
     world.disconnect()
     world.driver = False
     world.tell(shim.Exited(1))
-    assert world.deadline_file_s is not None
+    assert world.file_deadline_at_s is not None
     kill_tree(world)
-    assert world.deadline_file_s is None
+    assert world.file_deadline_at_s is None
 
 
 def test_a_tombstone_of_unknown_outcome_is_read_back() -> None:

@@ -238,7 +238,7 @@ def why_endless(world: World) -> str | None:
 @pytest.mark.parametrize(
     "begin", [unsure, lambda: closing("applied"), lambda: closing("lost")], ids=["unsure", "applied", "lost"]
 )
-def test_an_unknown_claim_that_nobody_can_settle_ends_the_shim(
+def test_an_unknown_claim_that_nobody_can_resolve_ends_the_shim(
     begin: Callable[[], World], asked: bool
 ) -> None:
     """ZooKeeper stays away for good. Nothing was executed, so nothing but the wait for its lease depends on it."""

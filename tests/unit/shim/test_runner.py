@@ -21,7 +21,7 @@ from supervisor.model.launch import GATE
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.model.records import Cause
 from supervisor.shim import reports
-from supervisor.shim import runner as running
+from supervisor.shim import runner as runner_module
 from supervisor.shim import state as shim
 from supervisor.shim.runner import Runner, RunnerParts
 from supervisor.shim.starter import Starter
@@ -73,7 +73,7 @@ def made(directory: Path, tree: Tree | None = None, **launch: Any) -> Iterator[t
     """A runner before ``run``; its link to ZooKeeper does nothing."""
     (go, release), (said, say), (output, written) = os.pipe(), os.pipe(), os.pipe()
     starter, children, ends = Starter(ROOT, -1, release, said, output), Reaped(), Ends(go, say)
-    before, running.RegistryLink = running.RegistryLink, lambda *_parts: SimpleNamespace()  # type: ignore[assignment,misc]
+    before, runner_module.RegistryLink = runner_module.RegistryLink, lambda *_parts: SimpleNamespace()  # type: ignore[assignment,misc]
     try:
         given = replace(LAUNCH, log_path=str(directory / "log"), **launch)
         parts: Any = RunnerParts(
@@ -95,7 +95,7 @@ def made(directory: Path, tree: Tree | None = None, **launch: Any) -> Iterator[t
         finally:  # a test that fails too: the pump may be about to make the log in a directory that is removed next
             runner._pump.join(10)
     finally:
-        running.RegistryLink = before  # type: ignore[misc]
+        runner_module.RegistryLink = before  # type: ignore[misc]
         for descriptor in (ends.go, release, said, ends.say):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -106,7 +106,7 @@ def test_it_looks_at_the_clock_again_in_time_whatever_it_waits_for(
 ) -> None:
     """A wait is measured on a clock that stands still while the host sleeps."""
     waits_ms: list[float] = []
-    monkeypatch.setattr(running, "next_wake_at_s", lambda _state: boottime_s() + 1000.0)
+    monkeypatch.setattr(runner_module, "next_wake_at_s", lambda _state: boottime_s() + 1000.0)
     with made(tmp_path) as (runner, _, _):
         runner._poll = SimpleNamespace(poll=lambda ms: waits_ms.append(ms) or [])  # type: ignore[assignment]
         runner._wait()
@@ -187,8 +187,8 @@ def test_each_event_is_judged_at_its_own_time(tmp_path: Path, monkeypatch: pytes
 
     with made(tmp_path) as (runner, _, _):
         clock = itertools.count(100.0)
-        monkeypatch.setattr(running, "boottime_s", lambda: next(clock))
-        monkeypatch.setattr(running, "step", step)
+        monkeypatch.setattr(runner_module, "boottime_s", lambda: next(clock))
+        monkeypatch.setattr(runner_module, "step", step)
         runner._feed(shim.Tick())
     (first, at_s), (second, later_s) = judged
     assert (first, second) == (shim.Tick, shim.TreeSeen) and later_s > at_s

@@ -154,7 +154,7 @@ def test_of_a_tree_that_was_struck_is_told_what_is_seen_of_it_afterwards(after: 
     assert second_killer.strike(Act.KILL_TREE, None, tree, 1.0) == TreeStruck(0.25, after)
 
 
-class Told:
+class ReportingTree:
     """A tree in another process: says on a pipe that it was killed."""
 
     def __init__(self, say: int) -> None:
@@ -175,7 +175,7 @@ def test_neither_signals_of_a_stop_nor_the_death_of_its_group_end_it(tmp_path: P
         try:
             os.close(said)
             os.setsid()
-            tree: Any = Told(say)
+            tree: Any = ReportingTree(say)
             os.write(say, b"%d\n" % twin.fork_twin(tree, DeadlineFile.create(str(tmp_path)), str(tmp_path)))
             signal.pause()
         finally:
@@ -202,7 +202,7 @@ def test_without_a_twin_nothing_begins(tmp_path: Path, monkeypatch: pytest.Monke
 
     with monkeypatch.context() as scarce:
         scarce.setattr(os, "fork", fork)
-        tree: Any = Told(-1)
+        tree: Any = ReportingTree(-1)
         try:
             with pytest.raises(OSError, match="twin could not be forked"):
                 twin.fork_twin(tree, DeadlineFile.create(str(tmp_path)), str(tmp_path))

@@ -105,13 +105,13 @@ class World:
     sent: list[tuple[int, float, Effect]] = field(default_factory=list)
     zombies: list[tuple[int, float, Transaction]] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
-    renewed_s: float | None = None  # sending of the newest claim or renewal that the registry has applied
+    renewed_at_s: float | None = None  # sending of the newest claim or renewal that the registry has applied
     driver: bool = False
     tree: bool = False  # something of the driver may be alive
     executions: int = 0
     finished: bool = False
     buried: bool = False
-    deadline_file_s: float | None = None
+    file_deadline_at_s: float | None = None
     resumable: bool = False  # the client can have its session back
     good: bytes | None = None  # what /own was before it was wrecked
     takes_orders: bool = False  # the driver has a bootstrap that listens; what it answers is the test's
@@ -256,7 +256,7 @@ class World:
                 self.resumable = False
             case shim.WriteDeadline(deadline_at_s):
                 self._check_deadline(deadline_at_s)
-                self.deadline_file_s = deadline_at_s
+                self.file_deadline_at_s = deadline_at_s
             case shim.Order():
                 if not self.takes_orders:
                     self.tell(shim.Unheard(effect))
@@ -306,7 +306,7 @@ class World:
         self._check_write(transaction)
         self.nodes = after
         if transaction.what in ("claim", "renew"):
-            self.renewed_s = max(self.renewed_s or 0.0, sent_at_s)
+            self.renewed_at_s = max(self.renewed_at_s or 0.0, sent_at_s)
         return None
 
     def _read(self, token: int) -> shim.OwnRead:
@@ -326,18 +326,18 @@ class World:
 
     # -- what must never happen ----------------------------------------------------------------------------------------
 
-    def true_deadline_s(self) -> float:
+    def true_deadline_at_s(self) -> float:
         """By the registry's own account."""
-        if self.renewed_s is None:
+        if self.renewed_at_s is None:
             raise Broken("there is no committed claim")
-        return lease_terms.deadline_at_s(self.renewed_s, self.launch.lease_s)
+        return lease_terms.deadline_at_s(self.renewed_at_s, self.launch.lease_s)
 
     def _execute(self, before_at_s: float) -> None:
         if self.executions:
             raise Broken("executed twice")
-        if self.now_s >= before_at_s or before_at_s > self.true_deadline_s():
+        if self.now_s >= before_at_s or before_at_s > self.true_deadline_at_s():
             raise Broken("executed after its deadline, or with a later one than the registry knows of")
-        if self.deadline_file_s is None:
+        if self.file_deadline_at_s is None:
             raise Broken("executed while the second killers know of no deadline")
         self.executions += 1
         self.driver = self.tree = True
@@ -346,14 +346,14 @@ class World:
         if deadline_at_s is None:
             if self.tree:
                 raise Broken("the second killers were called off before the tree was empty")
-        elif deadline_at_s > self.true_deadline_s() + 1e-9:
+        elif deadline_at_s > self.true_deadline_at_s() + 1e-9:
             raise Broken("the deadline is later than the last committed renewal allows")
 
     def _check_kill(self) -> None:
         if not self.tree:
             return
         allowed = self.state.stage in (Stage.STARTING, Stage.RUNNING, Stage.STOPPING)
-        if allowed and self.now_s >= lease_terms.shim_acts_at_s(self.true_deadline_s()):
+        if allowed and self.now_s >= lease_terms.shim_acts_at_s(self.true_deadline_at_s()):
             raise Broken("it is past the deadline and nobody is killing")
 
     def _check_write(self, transaction: Transaction) -> None:

@@ -13,7 +13,7 @@ from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, 
 from supervisor.model.records import Assignment, Cause
 from supervisor.settings.file import Settings
 from supervisor.settings.policy import PolicySettings
-from supervisor.spark import prepare as preparing
+from supervisor.spark import prepare as prepare_module
 from supervisor.spark.prepare import AttemptPlace, make_fence_ahead, prepare
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
@@ -196,5 +196,5 @@ def test_a_host_that_cannot_be_read_just_now_ends_no_thread_of_the_supervisor(
     def unreadable(**_given: object) -> None:
         raise Unreachable("spark-defaults.conf cannot be read: too many open files")
 
-    monkeypatch.setattr(preparing, "find_toolchain", unreadable)
+    monkeypatch.setattr(prepare_module, "find_toolchain", unreadable)
     assert make_fence_ahead(settings, environ) is None

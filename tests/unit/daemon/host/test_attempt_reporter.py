@@ -50,7 +50,7 @@ class Home(HostedAttempts):
         return {KEY: replace(LAUNCH, reports=False)}
 
 
-class Told:
+class ReporterRig:
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log = Log()
         self.beats = 0
@@ -72,7 +72,7 @@ class Told:
             lambda _launch: cast(CommitLog, self.log),
         )
 
-    def forget_looks(self) -> None:
+    def forget_readings(self) -> None:
         """As if the attempt had only now appeared beside others that were looked at a moment ago."""
         self._reporter._logs.clear()
         self._reporter._looked_for.clear()
@@ -89,44 +89,44 @@ class Told:
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    made = Told(tmp_path, monkeypatch)
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReporterRig]:
+    made = ReporterRig(tmp_path, monkeypatch)
     with made.socket:
         yield made
 
 
-def test_progress_idle_and_a_look_in_vain_are_told_apart(told: Told) -> None:
-    assert told.look(None) == [{"event": "looked", "batch_id": None}]
-    assert told.look(0) == [{"event": "progress", "batch_id": 0}]
-    assert told.look(0) == [{"event": "looked", "batch_id": 0}]
-    assert told.look(0, waits=True) == [{"event": "idle"}]
-    assert told.look(7, waits=True) == [{"event": "progress", "batch_id": 7}]
-    assert told.beats == 5
+def test_progress_idle_and_a_look_in_vain_are_told_apart(rig: ReporterRig) -> None:
+    assert rig.look(None) == [{"event": "looked", "batch_id": None}]
+    assert rig.look(0) == [{"event": "progress", "batch_id": 0}]
+    assert rig.look(0) == [{"event": "looked", "batch_id": 0}]
+    assert rig.look(0, waits=True) == [{"event": "idle"}]
+    assert rig.look(7, waits=True) == [{"event": "progress", "batch_id": 7}]
+    assert rig.beats == 5
 
 
-def test_what_can_not_be_read_is_no_look_at_all(told: Told) -> None:
+def test_what_can_not_be_read_is_no_look_at_all(rig: ReporterRig) -> None:
     """Nor does the first look that succeeds take what was there before for progress."""
     away = Unreachable("the store is away")
-    assert told.look(away) == []
-    assert told.look(40) == [{"event": "looked", "batch_id": 40}]
-    assert told.look(away) == []
-    assert told.look(41) == [{"event": "progress", "batch_id": 41}]
+    assert rig.look(away) == []
+    assert rig.look(40) == [{"event": "looked", "batch_id": 40}]
+    assert rig.look(away) == []
+    assert rig.look(41) == [{"event": "progress", "batch_id": 41}]
 
 
-def test_a_fresh_attempt_is_looked_at_at_once(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fresh_attempt_is_looked_at_at_once(rig: ReporterRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its first look is where progress begins: what it commits before that would be taken for its predecessor's."""
-    told.look(3)
+    rig.look(3)
     monkeypatch.setattr(attempt_reporter, "COMMITS_EVERY_S", 3600.0)
-    assert told.look(4) == []
-    told.forget_looks()
-    assert told.look(4) == [{"event": "looked", "batch_id": 4}]
+    assert rig.look(4) == []
+    rig.forget_readings()
+    assert rig.look(4) == [{"event": "looked", "batch_id": 4}]
 
 
-def test_a_supervisor_begins_with_a_look_and_says_what_it_found(told: Told) -> None:
-    told.look(3)
-    told.look(4)
-    told.start()
-    assert told.look(50) == [{"event": "looked", "batch_id": 50}]
+def test_a_supervisor_begins_with_a_look_and_says_what_it_found(rig: ReporterRig) -> None:
+    rig.look(3)
+    rig.look(4)
+    rig.start()
+    assert rig.look(50) == [{"event": "looked", "batch_id": 50}]
 
 
 @pytest.mark.parametrize(

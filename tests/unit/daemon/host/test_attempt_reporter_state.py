@@ -47,7 +47,7 @@ def test_a_job_that_was_cancelled_stops_and_then_is_gone(
     uid = bench.submit("job").uid
     bench.run("job")
     metrics = Metrics(boottime_s)
-    hosting = AttemptReporter(
+    reporter = AttemptReporter(
         "host-a",
         Home(tmp_path, uid),
         bench.layout,
@@ -55,11 +55,11 @@ def test_a_job_that_was_cancelled_stops_and_then_is_gone(
         metrics,
         lambda _launch: None,
     )
-    hosting.round(lambda: None)
+    reporter.round(lambda: None)
     assert states(metrics) & {"running", "starting"}
     bench.commands().cancel("job")
     bench.set_own("job", own)
-    hosting.round(lambda: None)
+    reporter.round(lambda: None)
     assert states(metrics) == state
 
 
@@ -74,7 +74,7 @@ def test_queries_whose_checkpoint_is_elsewhere_are_counted(tmp_path: Path) -> No
         ),
     )
     metrics = Metrics(boottime_s)
-    hosting = AttemptReporter(
+    reporter = AttemptReporter(
         "host-a",
         Home(tmp_path, uid),
         bench.layout,
@@ -82,7 +82,7 @@ def test_queries_whose_checkpoint_is_elsewhere_are_counted(tmp_path: Path) -> No
         metrics,
         lambda _launch: None,
     )
-    hosting.round(lambda: None)
+    reporter.round(lambda: None)
     assert metrics.registry.get_sample_value("spark_supervisor_job_queries_elsewhere", {"job": "job"}) == 1
 
 
@@ -90,7 +90,7 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     bench = Bench()
     uid = bench.submit("job").uid
     metrics = Metrics(boottime_s)
-    hosting = AttemptReporter(
+    reporter = AttemptReporter(
         "host-a",
         Home(tmp_path, uid),
         bench.layout,
@@ -108,19 +108,19 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
         queries=(clicks, QueryProgress(query=None, id="2", batch_id=9)),
         progress=Progress(query="clicks", batch_id=4),
     )
-    hosting.round(lambda: None)
+    reporter.round(lambda: None)
     assert (shown("job_batch_id", "clicks"), shown("job_batch_id", "2")) == (4, 9)
     assert (shown("job_batch_seconds", "clicks"), shown("job_lag_records", "clicks")) == (0.25, 70)
     bench.run(
         "job",
         queries=(replace(clicks, state=QueryState.FAILED), QueryProgress(query=None, id="2", batch_id=10)),
     )
-    hosting.round(lambda: None)
+    reporter.round(lambda: None)
     assert (shown("job_lag_records", "clicks"), shown("job_batch_id", "2")) == (None, 10), (
         "of one that has ended nothing is true"
     )
     bench.run("job", progress=Progress(query=None, batch_id=11))
-    hosting.round(lambda: None)
+    reporter.round(lambda: None)
     assert (shown("job_batch_id", "2"), shown("job_batch_id", "")) == (None, 11), (
         "a JVM application's has no name"
     )

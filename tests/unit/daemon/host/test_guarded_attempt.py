@@ -273,7 +273,7 @@ def test_a_claim_that_the_dead_shim_had_sent_is_waited_for() -> None:
     assert guarded_attempt.stage is GuardStage.REMOVING
 
 
-def test_a_write_whose_outcome_is_unknown_is_settled_by_reading_again() -> None:
+def test_a_write_whose_outcome_is_unknown_is_resolved_by_reading_again() -> None:
     guarded_attempt, _ = feed(burying(), read(Found(CLAIMED, 9)), CommitUnanswered(), at_s=110.0)
     assert (guarded_attempt.stage, guarded_attempt.asking) == (GuardStage.BURYING, False)
     assert feed(guarded_attempt, CONNECTED, at_s=110.5)[1] == ()

@@ -27,7 +27,7 @@ VIEW = View(
 )
 
 
-class Told:
+class RecorderRig:
     def __init__(self) -> None:
         self.metrics = Metrics(lambda: 0.0)
         self.recorder = Recorder(self.metrics, 99.0)
@@ -44,53 +44,53 @@ def done(assign: Assign = ASSIGN) -> ActionResult:
 
 
 def test_a_job_that_is_placed_at_once_was_queued_for_one_pass() -> None:
-    told = Told()
-    told.a_pass(100.0, Plan((ASSIGN,)), done())
-    assert told.value("job_start_seconds_sum", phase="queued") == 0.5
+    rig = RecorderRig()
+    rig.a_pass(100.0, Plan((ASSIGN,)), done())
+    assert rig.value("job_start_seconds_sum", phase="queued") == 0.5
 
 
 def test_time_without_a_place_counts_time_in_back_off_does_not() -> None:
-    told = Told()
-    told.a_pass(100.0, Plan((), (Note("j", "no room", pending=True),)))
-    told.a_pass(110.0, Plan((ASSIGN,)), done())
-    assert told.value("job_start_seconds_sum", phase="queued") == 10.5
-    told.a_pass(200.0, Plan((), (Note("j", "back-off", wait_s=60.0),)))
-    told.a_pass(260.0, Plan((ASSIGN,)), done())
-    assert told.value("job_start_seconds_sum", phase="queued") == 11.0
+    rig = RecorderRig()
+    rig.a_pass(100.0, Plan((), (Note("j", "no room", pending=True),)))
+    rig.a_pass(110.0, Plan((ASSIGN,)), done())
+    assert rig.value("job_start_seconds_sum", phase="queued") == 10.5
+    rig.a_pass(200.0, Plan((), (Note("j", "back-off", wait_s=60.0),)))
+    rig.a_pass(260.0, Plan((ASSIGN,)), done())
+    assert rig.value("job_start_seconds_sum", phase="queued") == 11.0
 
 
 def test_an_assignment_that_is_known_only_in_a_later_pass_counts_from_the_first() -> None:
-    told = Told()
-    told.a_pass(100.0, Plan((ASSIGN,)))
-    told.a_pass(101.0, Plan(()))
-    told.a_pass(102.0, Plan(()), done())
-    assert told.value("job_start_seconds_sum", phase="queued") == 2.5
+    rig = RecorderRig()
+    rig.a_pass(100.0, Plan((ASSIGN,)))
+    rig.a_pass(101.0, Plan(()))
+    rig.a_pass(102.0, Plan(()), done())
+    assert rig.value("job_start_seconds_sum", phase="queued") == 2.5
 
 
 def test_the_takeover_counts_from_the_end_of_the_last_leader() -> None:
-    told = Told()
-    told.a_pass(100.0, Plan(()))
-    told.a_pass(105.0, Plan(()))
-    assert (told.value("takeover_seconds_sum"), told.value("takeover_seconds_count")) == (1.5, 1)
+    rig = RecorderRig()
+    rig.a_pass(100.0, Plan(()))
+    rig.a_pass(105.0, Plan(()))
+    assert (rig.value("takeover_seconds_sum"), rig.value("takeover_seconds_count")) == (1.5, 1)
 
 
 def test_capacity_is_that_of_the_supervisors_that_are_up() -> None:
-    told = Told()
-    told.a_pass(100.0, Plan(()))
-    assert told.value("capacity_drivers", supervisor=HOST.id) == HOST.drivers
-    assert told.value("capacity_memory_used_bytes", supervisor=HOST.id) == 0
-    told.recorder.record(Pass(replace(VIEW, members=MappingProxyType({})), Plan(()), (), (), 101.0, 101.1))
-    assert told.value("capacity_drivers", supervisor=HOST.id) is None
-    assert told.value("supervisors") == 0
+    rig = RecorderRig()
+    rig.a_pass(100.0, Plan(()))
+    assert rig.value("capacity_drivers", supervisor=HOST.id) == HOST.drivers
+    assert rig.value("capacity_memory_used_bytes", supervisor=HOST.id) == 0
+    rig.recorder.record(Pass(replace(VIEW, members=MappingProxyType({})), Plan(()), (), (), 101.0, 101.1))
+    assert rig.value("capacity_drivers", supervisor=HOST.id) is None
+    assert rig.value("supervisors") == 0
 
 
 def test_a_job_that_failed_for_good_is_named_with_its_cause_until_it_is_registered_again() -> None:
-    told = Told()
+    rig = RecorderRig()
     ended = own(OwnState.EXITED, cause=Cause.OUT_OF_MEMORY)
     conclude = Conclude("j", "its restart budget is spent", job(), ended, Outcome.FAILED, ASSIGN.account)
-    told.a_pass(100.0, Plan((conclude,)), ActionResult(conclude, ActionOutcome.DONE))
-    assert told.value("job_failed", job="j", cause="out_of_memory") == 1
-    told.recorder.record(Pass(replace(VIEW, rows=MappingProxyType({})), Plan(()), (), (), 101.0, 101.1))
-    assert told.value("job_failed", job="j", cause="out_of_memory") == 1
-    told.a_pass(102.0, Plan(()))
-    assert told.value("job_failed", job="j", cause="out_of_memory") is None
+    rig.a_pass(100.0, Plan((conclude,)), ActionResult(conclude, ActionOutcome.DONE))
+    assert rig.value("job_failed", job="j", cause="out_of_memory") == 1
+    rig.recorder.record(Pass(replace(VIEW, rows=MappingProxyType({})), Plan(()), (), (), 101.0, 101.1))
+    assert rig.value("job_failed", job="j", cause="out_of_memory") == 1
+    rig.a_pass(102.0, Plan(()))
+    assert rig.value("job_failed", job="j", cause="out_of_memory") is None

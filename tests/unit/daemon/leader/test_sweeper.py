@@ -1,4 +1,4 @@
-"""The leader's broom also sweeps what is left of savepoints: after the rest, and only while it may."""
+"""The leader's sweeper also removes what is left of savepoints: after the rest, and only while it may."""
 
 from __future__ import annotations
 

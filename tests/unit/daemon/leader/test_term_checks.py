@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from supervisor.coord.term import Term
-from supervisor.daemon.leader import sweeper as sweeping
+from supervisor.daemon.leader import sweeper as sweeper_module
 from supervisor.daemon.leader.remover import ClaimUnderDeletion, LocationDeletion, Remover
 from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.errors import Conflict, NotLeader, NotSent, Unreachable
@@ -115,7 +115,7 @@ def test_what_is_needed_is_read_after_a_sync(monkeypatch: pytest.MonkeyPatch) ->
         asked.append("listing")
         raise Unreachable("enough")
 
-    monkeypatch.setattr(sweeping, "take_listing", listed)
+    monkeypatch.setattr(sweeper_module, "take_listing", listed)
     made: Any = object.__new__(Sweeper)
     made._term, made._layout = (
         SimpleNamespace(client=SimpleNamespace(sync=lambda: asked.append("sync"))),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from supervisor.daemon.leader import controller as controlling
+from supervisor.daemon.leader import controller as controller_module
 from supervisor.daemon.leader.remover import Remover
 from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.daemon.loops.error_boundary import AGAIN_S, KNOWN_MAX, ErrorBoundary
@@ -91,7 +91,7 @@ def test_a_pass_that_fails_is_repeated_and_the_leader_stays(
         good.set()
         return whole(*args, **more)
 
-    monkeypatch.setattr(controlling, "PERIOD_S", 0.02)
+    monkeypatch.setattr(controller_module, "PERIOD_S", 0.02)
     monkeypatch.setattr(rig.controller._observer, "take_view", odd_at_first)
     thread = _run(rig, good)
     rig.controller._term.end("test is over")
@@ -105,9 +105,9 @@ def test_a_defect_in_the_check_stops_each_pass_and_in_the_end_the_process(
 ) -> None:
     rig.bench.submit("a")
     before = rig.bench.zoo.tree()
-    monkeypatch.setattr(controlling, "PERIOD_S", 0.02)
-    monkeypatch.setattr(controlling, "DEFECTS_MAX", 5)
-    monkeypatch.setattr(controlling, "violations", _raising(ZeroDivisionError("a defect")))
+    monkeypatch.setattr(controller_module, "PERIOD_S", 0.02)
+    monkeypatch.setattr(controller_module, "DEFECTS_MAX", 5)
+    monkeypatch.setattr(controller_module, "violations", _raising(ZeroDivisionError("a defect")))
     with pytest.raises(ZeroDivisionError):
         rig.controller.run()
     assert rig.bench.zoo.tree() == before

@@ -1,4 +1,4 @@
-"""Which ordinary test fails while a defect of ``defects_of_tellers`` is planted. Part of ``caught_by_tests``."""
+"""Which ordinary test fails while a defect of ``defects_of_adapters`` is planted. Part of ``caught_by_tests``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from itertools import chain
 
 RUNNER, STARTER, TWIN, LINK = (f"unit.shim.test_{each}" for each in ("runner", "starter", "twin", "link"))
 SCAN, SESSION = "unit.clients.test_scan", "unit.clients.test_zookeeper_session"
-GUARDIAN, LEADER, SENTINEL = (
+GUARDIAN, LEADER, SESSION_CLOSER = (
     f"unit.daemon.{each}"
-    for each in ("host.test_guardian_tells", "leader.test_leader_loops", "process.test_session_closer_watch")
+    for each in ("host.test_guardian_events", "leader.test_leader_loops", "process.test_session_closer_watch")
 )
-OUTPUT, DEPARTING = "unit.shim.test_output_and_reports", "unit.daemon.host.test_drain_host"
+OUTPUT, DRAIN_HOST = "unit.shim.test_output_and_reports", "unit.daemon.host.test_drain_host"
 LOOPS = "unit.daemon.leader.test_term_checks"
-AGENT, RUN_DIR = "unit.daemon.host.test_agent_tells", "unit.clients.test_run_dir"
+AGENT, RUN_DIR = "unit.daemon.host.test_agent_reads", "unit.clients.test_run_dir"
 PROCESSES, KEPT = "unit.clients.test_processes", "unit.clients.test_sessions"
-CONTENDER = "unit.coord.test_contender_tells"
+CONTENDER = "unit.coord.test_contender_events"
 
 _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
     RUNNER: {
@@ -164,7 +164,7 @@ _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "test_a_defect_that_ends_a_loop_is_told": ("loop-that-failed-is-not-told",),
     },
-    SENTINEL: {
+    SESSION_CLOSER: {
         "test_it_closes_the_newest_sessions_when_the_supervisor_is_dead_and_not_before": (
             "end-of-the-pipe-is-taken-for-a-death",
             "session-closer-hears-the-first-word-only",
@@ -181,7 +181,7 @@ _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     KEPT: {
-        "test_settling_reads_nothing_that_a_lagging_server_would_show": ("command-settles-without-a-sync",)
+        "test_resolving_reads_nothing_that_a_lagging_server_would_show": ("command-settles-without-a-sync",)
     },
     AGENT: {
         "test_an_id_that_another_session_holds_is_not_ours": ("agent-is-registered-as-another",),
@@ -194,7 +194,7 @@ _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
         "test_a_second_supervisor_of_an_id_does_not_begin": ("second-supervisor-of-an-id-begins",),
     },
     OUTPUT: {"test_a_disk_that_fails_costs_output_and_nothing_else": ("full-disk-ends-the-pump",)},
-    DEPARTING: {
+    DRAIN_HOST: {
         "test_attempts_that_come_while_it_waits_are_asked_as_well": ("who-comes-late-is-not-asked-to-stop",),
         "test_it_waits_for_the_longest_stop_that_any_of_them_may_take": ("stop-grace-is-not-waited-for",),
     },
@@ -263,7 +263,7 @@ _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """By module and test: the defects that make it fail."""
 
-TOLD: dict[str, tuple[str, str]] = dict(
+CAUGHT_ADAPTERS: dict[str, tuple[str, str]] = dict(
     chain.from_iterable(
         ((defect, (module, test)) for defect in defects)
         for module, tests in _TESTS.items()

@@ -1,4 +1,4 @@
-"""What the supervisor tells its session closer."""
+"""The messages that the supervisor sends to its session closer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Child]:
     return Child.made
 
 
-def test_the_words_survive_the_pipe() -> None:
+def test_the_messages_survive_the_pipe() -> None:
     charges = (Charge("zk1:2181,zk2:2181", 0x1F, bytes(range(16)), 10.0), Charge("zk1:2181", 2, b"\n\n", 4.5))
     line = encode(charges)
     assert decode(line) == charges
@@ -66,7 +66,7 @@ def test_nothing_is_raised_when_it_cannot_be_told(made: list[Child]) -> None:
     assert [c.id for c in decode(made[1].lines[0])] == [0x1F]
 
 
-def test_a_session_that_could_not_be_closed_keeps_it_on_its_post(made: list[Child]) -> None:
+def test_a_session_that_could_not_be_closed_keeps_it_running(made: list[Child]) -> None:
     session_closer = SessionCloser("zk:1")
     session_closer.publish_sessions((SESSION,))
     session_closer.stop()

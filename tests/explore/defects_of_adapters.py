@@ -1,6 +1,7 @@
-"""The halves that tell the pure ones, and carry out what they say: what they would tell wrong, or leave out, one at a time.
+"""The adapters of the pure state machines, which report events to them and carry out their effects: each defect
+is an event that is reported wrong, or left out.
 
-The explorer plays these halves itself, so it sees none of it; what fails is a test of the half as it is.
+The explorer takes the place of the adapters, so it sees none of it; what fails is a test of the adapter as it is.
 """
 
 from __future__ import annotations

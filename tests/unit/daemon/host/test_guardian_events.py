@@ -1,4 +1,4 @@
-"""What the guardian tells its wards: of processes and run directories as they are, and of ZooKeeper's answers."""
+"""The events that the guardian reports to its guarded attempts: processes, run directories and ZooKeeper's answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The halves that tell the pure ones: what runner and twin make of a deadline file that can't be written, or was torn."""
+"""What the runner and the twin make of a deadline file that cannot be written, or was torn."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from supervisor.clients.run_dir import DeadlineFile
 from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, step
-from supervisor.shim import runner as running
+from supervisor.shim import runner as runner_module
 from supervisor.shim import state as shim
 from supervisor.shim import twin
 from supervisor.shim.runner import Runner
@@ -32,14 +34,13 @@ def runner_with(deadline: Any) -> Runner:
     return made
 
 
-def test_nothing_is_executed_whose_deadline_the_second_killers_can_not_know() -> None:
+def test_nothing_is_executed_whose_deadline_the_second_killers_can_not_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The disk of the run directory is full. Without a file twin and guardian would leave the driver alone for ever."""
     release: list[float] = []
-    before, running.release = running.release, lambda _starter, before_at_s: release.append(before_at_s)  # type: ignore[assignment]
-    try:
-        events = runner_with(Unwritable())._perform((shim.WriteDeadline(100.0), shim.Exec(99.0)))
-    finally:
-        running.release = before
+    monkeypatch.setattr(runner_module, "release", lambda _starter, before_at_s: release.append(before_at_s))
+    events = runner_with(Unwritable())._perform((shim.WriteDeadline(100.0), shim.Exec(99.0)))
     assert events == [shim.DeadlineUnwritable()] and release == []
 
 

@@ -1,4 +1,4 @@
-"""A phase that is reached while the renewal that tells of the one before is under way is told at once as well."""
+"""A phase that is reached while the renewal that records the one before is under way is recorded at once as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the contender tells its machine: each look as it was made, each answer as what it is. One call at a time, no thread."""
+"""The events that the contender reports to its state machine: each reading as it was made, each answer as what it is.
+
+One call at a time, no thread.
+"""
 
 from __future__ import annotations
 

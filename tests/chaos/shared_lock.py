@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Gate:
-    """``shared`` waits while somebody is, or waits to be, ``alone``."""
+class SharedLock:
+    """``shared`` waits while somebody is, or waits to be, ``exclusive``."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -28,7 +28,7 @@ class Gate:
                 self._changed.notify_all()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         with self._changed:
             self._closed = True
             self._changed.wait_for(lambda: self._inside == 0)
