@@ -34,8 +34,9 @@ BAR = " \\| "
 
 HEAD = """# Reference
 
-Generated from the code by `python -m tests.reference`: do not edit. Settings and spec keys with examples:
-[conf/supervisor.yaml](../conf/supervisor.yaml), [conf/jobs/reference.yaml](../conf/jobs/reference.yaml).
+Generated from the code by `python -m tests.reference`: do not edit. A checkout of the source has
+settings and spec keys with examples: [conf/supervisor.yaml](../conf/supervisor.yaml),
+[conf/jobs/reference.yaml](../conf/jobs/reference.yaml).
 """
 
 

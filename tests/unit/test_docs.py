@@ -150,11 +150,31 @@ def test_nothing_cites_a_paper_that_is_not_in_the_tree() -> None:
     assert found == []
 
 
+def _local_links(text: str) -> list[str]:
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
+    return [target for target in targets if not re.match(r"[a-z]+:", target)]
+
+
 @pytest.mark.parametrize("page", sorted(name for name in TEXTS if name.endswith(".md")))
 def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", TEXTS[page])
-    local = [target for target in targets if not re.match(r"[a-z]+:", target)]
+    local = _local_links(TEXTS[page])
     assert [target for target in local if not ((ROOT / page).parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.parent.rglob("*.md")), ids=lambda page: page.stem)
+def test_a_page_of_the_package_says_which_files_only_a_checkout_has(page: Path) -> None:
+    """A host has the package alone: where a link leads out of it, its section, or the head of the page, says so."""
+    head, *sections = re.split(r"^## ", page.read_text(), flags=re.MULTILINE)
+    silent = [
+        target
+        for section in (head, *sections)
+        for target in _local_links(section)
+        if not (page.parent / target).resolve().is_relative_to(DOCS.parent)
+        and "checkout" not in head + section
+    ]
+    assert silent == []
+    back = [target for target in _local_links(page.read_text()) if "supervisor/" in target]
+    assert back == [], "a link within the package does not leave it"
 
 
 # -- what a page tells the reader to type ------------------------------------------------------------------------------------
