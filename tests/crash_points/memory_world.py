@@ -25,6 +25,7 @@ from supervisor.clients import sessions as sessions_module
 from supervisor.clients.sessions import KeptSession
 from supervisor.clients.store.base import StoreEntry
 from supervisor.coord import term as term_module
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.term import Term
 from supervisor.daemon.leader import controller as controller_module
 from supervisor.daemon.leader import sweeper as sweeper_module
@@ -385,7 +386,7 @@ class MemoryWorld:
         controller = Controller(term, self.layout, Policy(claim_timeout_s=15.0), _Recorder(), _Loop())  # type: ignore[arg-type]
         store: Any = PointStore(self.store, process)
         sweeping = BlobSweeper(store, clock=lambda: self.now_s)
-        sweeper = Sweeper(term, self.layout, controller.executor, sweeping, Blobs(store))
+        sweeper = Sweeper(term, self.layout, controller.executor, sweeping, EpochMarks(store))
         self._leader = Leader(process, client, controller, sweeper)
         return self._leader
 

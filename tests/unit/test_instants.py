@@ -18,7 +18,18 @@ PACKAGE = Path(supervisor.__file__).parent
 TESTS = Path(__file__).parent.parent
 FILES = [*sorted(PACKAGE.rglob("*.py")), *sorted(TESTS.rglob("*.py"))]
 CLOCKS = frozenset(
-    {"boottime_s", "wall_s", "monotonic", "clock", "_clock", "_now_s", "now_s", "clock_gettime", "boot_s"}
+    {
+        "boottime_s",
+        "wall_s",
+        "monotonic",
+        "clock",
+        "_clock",
+        "_now_s",
+        "now_s",
+        "clock_gettime",
+        "boot_s",
+        "_boot_s",
+    }
 )
 READINGS = frozenset({"at_s", "now_s", "_now_s", "boottime_s", "wall_s", "monotonic_s"})
 """Names of an instant that need no ``_at_``: what a clock shows now, and the instant of which a record tells."""
@@ -32,14 +43,6 @@ ALLOWED = frozenset(
         "supervisor: batch_s",
         "supervisor: deadline_s",
         "tests: begun_s",
-        # Not renamed yet:
-        "supervisor: _deadline_s",
-        "supervisor: asked_s",
-        "supervisor: gone_s",
-        "supervisor: killed_s",
-        "supervisor: later_s",
-        "supervisor: limit_s",
-        "supervisor: ready_s",
     }
 )
 
@@ -55,7 +58,7 @@ def is_instant(node: ast.expr) -> bool:
         called = name_of(node.func)
         if called in ("min", "max"):
             return any(map(is_instant, node.args))
-        return called in CLOCKS or ast.unparse(node.func) == "time.time"
+        return called in CLOCKS or called.endswith("_at_s") or ast.unparse(node.func) == "time.time"
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return is_instant(node.left) != is_instant(node.right)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
