@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from supervisor.cli.completion import files
+from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice, print_line
 from supervisor.cli.progress import progress
-from supervisor.cli.waiting import wait_running
 from supervisor.clients.listening import why_silent
 from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s
@@ -29,6 +29,7 @@ from supervisor.model.master import addresses
 from supervisor.model.records import Desired
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.submit import Batch, Prepared, prepare, store_prepared
+from supervisor.operations.waiting import wait_running
 from supervisor.records.ids import new_uid
 from supervisor.savepoints.operations import find_savepoint, restore_to
 from supervisor.savepoints.restore import read_savepoint
@@ -318,7 +319,8 @@ def _give_up(lines: list[SubmitLine], error: SupervisorError) -> None:
 
 def _wait(context: CommandContext, lines: list[SubmitLine], wait_s: float) -> None:
     uids = {line.name: line.uid for line in lines if line.error is None and line.name and line.uid}
-    outcomes = wait_running(context, uids, wait_s, "submitted")
+    with Narrator(len(uids), "running") as narrator:
+        outcomes = wait_running(context, uids, wait_s, "submitted", narrator)
     for line in lines:
         error = outcomes.get(line.name or "")
         if line.error is None and error is not None:

@@ -19,6 +19,7 @@ READERS = {
     "cli": "ages, on a screen",
     "demo": "what happened when, on a screen",
     "operations/scene.py": "ages, on a screen",
+    "operations/waiting.py": "ends a wait for a driver that makes no query",
     "observe/status.py": "ages of jobs, in a document",
     "records/ids.py": "makes a uid sortable; its random half makes it unique",
     "shim/runner.py": "a jump means: read the ownership again before anything else (protocol §7.7)",
