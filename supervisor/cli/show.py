@@ -12,27 +12,24 @@ from supervisor.cli.history import documents_of, entries_of
 from supervisor.cli.log_tail import read_tail, tail_lines
 from supervisor.cli.logs import is_here, output_of
 from supervisor.cli.options import Chosen, Name, command, known_name
-from supervisor.cli.reasons import reasons_of
 from supervisor.cli.show_screen import LogTail, print_job
-from supervisor.clock import boottime_s, wall_s
+from supervisor.clock import wall_s
 from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model import driver_memory
 from supervisor.model.host_tools import why_ignored
-from supervisor.model.records import PLANNED_CAUSES, BlobRef, LeaderHint, Lease
+from supervisor.model.records import PLANNED_CAUSES, BlobRef, Lease
 from supervisor.model.secret import redacted
 from supervisor.model.seen import Found
 from supervisor.model.state import last_exit_of
-from supervisor.observe.listing import JobRow, OneJob, job_row, read_job
-from supervisor.observe.observer import Observer
+from supervisor.observe.listing import OneJob, read_job
 from supervisor.observe.queries import queries_of
 from supervisor.observe.start import start_of
 from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.listing import row_of_job
 from supervisor.operations.names import no_job
-from supervisor.records.reading import seen
 from supervisor.savepoints.operations import schedule_of
 from supervisor.settings.units import format_duration
 from supervisor.spark.fence.choice import why_not_wanted
-from supervisor.spec.site_policy import site_policy
 
 All = Annotated[bool, typer.Option("--all", help="Also what is unknown, or as it is by default.")]
 
@@ -79,7 +76,7 @@ def _document(context: CommandContext, job: OneJob) -> dict[str, Any]:
         else None
     )
     return {
-        **_row(context, job).document(),
+        **row_of_job(context, job).document(),
         "driver_memory": raised,
         "queries": queries,
         "more_queries": more,
@@ -100,18 +97,6 @@ def _document(context: CommandContext, job: OneJob) -> dict[str, Any]:
         "spec": None if spec is None else redacted(spec),
         "spec_error": why_not,
     }
-
-
-def _row(context: CommandContext, job: OneJob) -> JobRow:
-    """Returns the row of the job. To say why a pending job waits takes a reading of the whole cluster."""
-    row = job_row(job, wall_s())
-    if row.state != "pending":
-        return row
-    zoo = context.zoo()
-    view = Observer(zoo, context.layout, boottime_s, epoch=0).take_view(None)
-    leader = seen(LeaderHint, zoo.read(context.layout.leader), context.layout.leader)
-    reasons = reasons_of(view, leader, site_policy(context.settings.policy))
-    return job_row(job, wall_s(), reasons.get(job.row.name))
 
 
 def _spec(context: CommandContext, ref: BlobRef | None) -> tuple[dict[str, Any] | None, str | None]:
