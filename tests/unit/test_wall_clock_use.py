@@ -18,6 +18,8 @@ READERS = {
     "clock.py": "is the clock",
     "cli": "ages, on a screen",
     "demo": "what happened when, on a screen",
+    "operations/history.py": "ages, on a screen",
+    "operations/job_view.py": "ages, on a screen",
     "operations/listing.py": "ages, on a screen",
     "operations/scene.py": "ages, on a screen",
     "operations/waiting.py": "ends a wait for a driver that makes no query",
