@@ -19,7 +19,6 @@ from supervisor.cli.options import Chosen, command, seconds
 from supervisor.cli.output import print_line, with_local_times
 from supervisor.clock import boottime_s
 from supervisor.errors import NotFound, SupervisorError
-from supervisor.observe.status import pause_document
 from supervisor.operations.cluster import Asked, ClusterOperations, Paused
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.waiting import wait_switched_over
@@ -148,4 +147,4 @@ def _document(done: Paused, *, paused: bool) -> dict[str, Any]:
         if done.changed
         else ("already paused" if paused else "not paused")
     )
-    return {"paused": paused, "did": did, "pause": pause_document(done.record)}
+    return {"paused": paused, "did": did, "pause": done.document()}
