@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Name, Timeout, command, known_name, seconds
 from supervisor.cli.output import print_line
-from supervisor.cli.waiting import wait_gone, wait_running
 from supervisor.errors import NotFound
 from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.waiting import wait_gone, wait_running
 
 if TYPE_CHECKING:
     from supervisor.operations.jobs import Done
@@ -73,7 +74,8 @@ def until_gone(wait: bool, timeout_s: float) -> Afterwards:
 
     def afterwards(context: CommandContext, done: Done) -> None:
         if wait:
-            wait_gone(context, done.name, done.uid, timeout_s, _state_after(done))
+            with Narrator(1, "gone") as narrator:
+                wait_gone(context, done.name, done.uid, timeout_s, _state_after(done), narrator)
 
     return afterwards
 
@@ -83,7 +85,9 @@ def until_running(wait: bool, timeout_s: float) -> Afterwards:
 
     def afterwards(context: CommandContext, done: Done) -> None:
         if wait:
-            error = wait_running(context, {done.name: done.uid}, timeout_s, _state_after(done))[done.name]
+            uids = {done.name: done.uid}
+            with Narrator(1, "running") as narrator:
+                error = wait_running(context, uids, timeout_s, _state_after(done), narrator)[done.name]
             if error is not None:
                 raise error
 

@@ -16,15 +16,11 @@ import typer
 from supervisor.cli.columns import Columns
 from supervisor.cli.options import Chosen, Name, command, known_name
 from supervisor.cli.output import local_time, print_labelled, print_table, with_local_times
-from supervisor.clock import wall_s
-from supervisor.errors import InvalidInput, NotFound
+from supervisor.errors import InvalidInput
 from supervisor.model.history import Series, first_failure
 from supervisor.model.records import HistoryEntry
-from supervisor.model.seen import Found
-from supervisor.model.state import history_of
-from supervisor.observe.listing import OneJob, job_row, read_ended, read_job
-from supervisor.operations.context import CommandContext, open_commands
-from supervisor.operations.names import no_job
+from supervisor.operations.context import open_commands
+from supervisor.operations.history import JobStory, stories_of
 
 Uid = Annotated[str | None, typer.Option("--uid", metavar="UID", help="Of this submission; see list --all.")]
 All = Annotated[
@@ -55,60 +51,30 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
         raise InvalidInput("--uid names one submission and --all means every one: give one of the two")
     settings = chosen.settings()
     with open_commands(settings) as context:
-        jobs = _jobs(context, name) if context.check() is not None else []
-        if not jobs:
-            raise no_job(context.zoo(), context.layout, name)
-    if uid is not None:
-        jobs = [job for job in jobs if job.uid == uid]
-        if not jobs:
-            raise NotFound(
-                f"{name} has no submission {uid} that is kept: see spark-supervisor history {name} --all"
-            )
-    elif not every_uid:
-        jobs = jobs[-1:]
+        stories = stories_of(context, name, uid, every_uid=every_uid)
     if chosen.document:
-        chosen.print_document({"name": name, "uids": [_story(job)[0] for job in jobs]})
+        chosen.print_document({"name": name, "uids": [_document(story) for story in stories]})
         return 0
-    for number, job in enumerate(jobs):
+    for number, story in enumerate(stories):
         if number:
             print()
-        story, reason = _story(job)
         print_labelled(
-            "", f"{name}: {story['state']} ({story['uid'] or 'uid unknown'}): {with_local_times(reason)}"
+            "",
+            f"{name}: {story.state} ({story.uid or 'uid unknown'}): {with_local_times(story.headline)}",
         )
         sys.stdout.flush()
-        print_table(HEAD, [line_of(entry) for entry in story["history"]])
+        print_table(HEAD, [line_of(entry) for entry in documents_of(story.entries)])
     return 0
 
 
-def _jobs(context: CommandContext, name: str) -> list[OneJob]:
-    """Returns the submissions, oldest first; the live or newest uid is the last."""
-    newest = read_job(context.zoo(), context.layout, name)
-    if newest is None:
-        return []
-    return [
-        *(job for job in read_ended(context.zoo(), context.layout, newest.row) if job.uid != newest.uid),
-        newest,
-    ]
-
-
-def _story(job: OneJob) -> tuple[dict[str, Any], str]:
-    """Returns the document of one submission, and its reason in its shortest form."""
-    row = job_row(job, wall_s())
-    story = {
-        "uid": job.uid or None,
-        "state": row.state,
-        "reason": row.reason,
-        "history": documents_of(entries_of(job)),
+def _document(story: JobStory) -> dict[str, Any]:
+    """Returns the document of one submission."""
+    return {
+        "uid": story.uid or None,
+        "state": story.state,
+        "reason": story.reason,
+        "history": documents_of(story.entries),
     }
-    return story, row.trouble or row.reason
-
-
-def entries_of(job: OneJob) -> tuple[HistoryEntry, ...]:
-    """Returns what happened to the uid of ``job``, oldest first."""
-    result = job.result.record if isinstance(job.result, Found) else None
-    ref = job.ref if job.ref is not None and job.ref.uid == job.uid else None
-    return history_of(ref, job.own, result, job.uid)
 
 
 def documents_of(entries: Iterable[HistoryEntry]) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ import typer
 
 from supervisor.cli.columns import Columns
 from supervisor.cli.global_options import OutputFormat
-from supervisor.cli.list_view import ListView, take_list_view, with_supervisors
+from supervisor.cli.list_view import head_of, with_supervisors
 from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import (
     age,
@@ -30,8 +30,9 @@ from supervisor.cli.output import (
     with_local_times,
 )
 from supervisor.errors import InvalidInput
-from supervisor.observe.listing import JobRow
+from supervisor.model.job_row import JobRow
 from supervisor.operations.context import open_commands
+from supervisor.operations.listing import JobList, JobLister
 
 NARROW = Columns(
     ("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"),
@@ -111,11 +112,12 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
     if watch:
         columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
         with open_commands(settings) as context:
-            _watch(columns, lambda: with_supervisors(take_list_view(context, every_uid)), row_cells)
+            lister = JobLister(context, every_uid=every_uid)
+            _watch(columns, lambda: with_supervisors(lister.take()), row_cells)
         return 0
     with collector_at_rest():
         with open_commands(settings) as context:
-            listed = take_list_view(context, every_uid)
+            listed = JobLister(context, every_uid=every_uid).take()
             if not listed.rows and context.check() is None:
                 notice(f"nothing was ever submitted at {settings.zookeeper.root}")
         if chosen.document:
@@ -127,7 +129,7 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
     return 0
 
 
-def _print_remedies(listed: ListView) -> None:
+def _print_remedies(listed: JobList) -> None:
     """Tells a person which command helps with jobs that wait for a person."""
     if terminal_width() is not None and any(row.state in ("failed", "quarantined") for row in listed.rows):
         print()
@@ -136,12 +138,13 @@ def _print_remedies(listed: ListView) -> None:
         )
 
 
-def _print_pause(listed: ListView) -> None:
+def _print_pause(listed: JobList) -> None:
     """Prints the pause before all else; a script that reads the table in a pipe does not get it."""
-    if listed.head and terminal_width() is None:
-        notice(listed.head)
-    elif listed.head:
-        print_labelled("", listed.head)
+    head = head_of(listed)
+    if head and terminal_width() is None:
+        notice(head)
+    elif head:
+        print_labelled("", head)
         print(flush=True)
 
 
@@ -158,7 +161,7 @@ def collector_at_rest() -> Iterator[None]:
         gc.enable()
 
 
-def _watch(columns: Columns, take: Callable[[], ListView], row_cells: Callable[[JobRow], list[Any]]) -> None:
+def _watch(columns: Columns, take: Callable[[], JobList], row_cells: Callable[[JobRow], list[Any]]) -> None:
     # rich takes 40 ms to load: a list that is printed once in a pipe starts without it
     from supervisor.cli.watch import watch_lines, watch_screen
 

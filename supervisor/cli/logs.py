@@ -1,37 +1,29 @@
 """Implements the ``logs NAME`` command: prints the output of an attempt's driver, from the files of this
 host.
 
-``-f`` goes on from attempt to attempt. The files are written by the shim (``shim.output``):
-``<log_dir>/<name>/<uid>.<attempt>.log``, rotated to ``.1``, ``.2`` …, of which the highest number is the
-oldest. In a pipe they come byte by byte as they are, on a terminal without escape sequences. Another host's
-files are not reached from here; the error says where they are.
+``-f`` goes on from attempt to attempt. In a pipe the output comes byte by byte as it is, on a terminal
+without escape sequences. Where the files are, ``operations.logs`` says.
 """
 
 from __future__ import annotations
 
 import codecs
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, NoReturn
+from typing import IO, Annotated
 
 import typer
 
 from supervisor.cli.options import Chosen, Name, command, known_name
 from supervisor.cli.output import notice
-from supervisor.errors import InvalidInput, SupervisorError, Unreachable
-from supervisor.model.records import Member, OwnState
-from supervisor.model.seen import Found
-from supervisor.model.state import history_of
-from supervisor.observe.listing import OneJob, read_job
+from supervisor.errors import InvalidInput, Unreachable
 from supervisor.operations.context import CommandContext, open_commands
-from supervisor.operations.names import no_job
-from supervisor.records.reading import seen
+from supervisor.operations.history import find_job
+from supervisor.operations.logs import AttemptOutput, Sequel, find_output, sequel_of
 
 CHUNK_BYTES = 64 * 1024
 PERIOD_S = 0.3
@@ -43,23 +35,6 @@ Follow = Annotated[
 Attempt = Annotated[
     int | None, typer.Option("--attempt", min=1, metavar="N", help="Of this attempt; else the latest.")
 ]
-
-
-@dataclass(frozen=True)
-class AttemptOutput:
-    """Finds the output of one attempt: ``path`` and what was rotated away from it."""
-
-    path: Path
-
-    def files(self) -> list[Path]:
-        """Returns the files that exist, oldest first."""
-        numbered = []
-        for file in self.path.parent.glob(f"{self.path.name}.*"):
-            number = file.name.removeprefix(f"{self.path.name}.")
-            if number.isdigit():
-                numbered.append((int(number), file))
-        older = [file for _, file in sorted(numbered, reverse=True)]
-        return [*older, self.path] if self.path.exists() else older
 
 
 @command
@@ -80,111 +55,16 @@ def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = 
         raise InvalidInput("-f has no end, so it can't be one JSON document: leave out -o json")
     settings = chosen.settings()
     with open_commands(settings) as context:
-        job = _job(context, name)
-        number = attempt or _latest_attempt(job)
-        output = output_of(context, job, number)
-        if not output.files() and not (follow and is_here(context, job, number)[0]):
-            _elsewhere(context, job, number, output.path)
+        output = find_output(context, find_job(context, name), attempt, may_come=follow)
         if chosen.document:
             text = b"".join(file.read_bytes() for file in output.files()).decode("utf-8", "replace")
-            chosen.print_document(
-                {"name": name, "uid": job.uid, "attempt": number, "path": str(output.path), "output": text}
-            )
+            found = {"name": name, "uid": output.uid, "attempt": output.attempt, "path": str(output.path)}
+            chosen.print_document({**found, "output": text})
         elif follow:
-            _follow(context, name, output, job.uid, number, stay=attempt is not None)
+            _follow(context, output, stay=attempt is not None)
         else:
             _write(piece for file in output.files() for piece in _pieces(file))
     return 0
-
-
-def _job(context: CommandContext, name: str) -> OneJob:
-    job = read_job(context.zoo(), context.layout, name) if context.check() is not None else None
-    if job is None:
-        raise no_job(context.zoo(), context.layout, name)
-    return job
-
-
-def _latest_attempt(job: OneJob) -> int:
-    if isinstance(job.result, Found) and job.result.record.attempt:
-        return job.result.record.attempt
-    if job.own is not None and job.own.uid == job.uid and job.own.attempt:
-        return job.own.attempt
-    raise SupervisorError(f"{job.row.name} has had no attempt yet: see spark-supervisor show {job.row.name}")
-
-
-def output_of(context: CommandContext, job: OneJob, number: int) -> AttemptOutput:
-    """Returns where the output of an attempt is, if it ran on this host."""
-    return AttemptOutput(_log_dir(context, job, number) / job.row.name / f"{job.uid}.{number}.log")
-
-
-def _log_dir(context: CommandContext, job: OneJob, number: int) -> Path:
-    """Returns the log directory of the supervisor that ran the attempt: several may share this host.
-
-    While that supervisor is down, it is the directory configured here.
-    """
-    settings, supervisor = context.settings.supervisor, _where(job, number)[1]
-    if not supervisor or supervisor == settings.id:
-        return settings.log_dir
-    path = context.layout.supervisor(supervisor)
-    member = seen(Member, context.zoo().read(path), path)
-    return (
-        Path(member.record.log_dir)
-        if isinstance(member, Found) and member.record.log_dir
-        else settings.log_dir
-    )
-
-
-def _elsewhere(context: CommandContext, job: OneJob, number: int, path: Path) -> NoReturn:
-    """Raises an error that says where the output must be, as far as the records tell."""
-    here, where = is_here(context, job, number)
-    which = f"attempt {number} of {job.row.name}"
-    if here:
-        lack = (
-            "has written nothing yet" if number == _latest_attempt(job) else "has left nothing that is kept"
-        )
-        raise SupervisorError(f"{which} {lack}: {path} does not exist; {_kept(path, job.uid)}")
-    if not where:
-        raise SupervisorError(
-            f"{which} is not known, and {path} does not exist on this host; {_kept(path, job.uid)}"
-        )
-    # empty: only its supervisor's id is known, which need not be a host's name
-    host = _where(job, number)[0]
-    there = (
-        f"ssh {host} spark-supervisor logs {job.row.name} --attempt {number}, or read {path} there"
-        if host
-        else (f"read {path} there")
-    )
-    raise SupervisorError(f"{which} ran on {where}: {there}; {_kept(path, job.uid)}")
-
-
-def _kept(path: Path, uid: str) -> str:
-    """Returns a clause that says of which attempts there is output beside ``path``."""
-    numbers = {file.name.removeprefix(f"{uid}.").split(".")[0] for file in path.parent.glob(f"{uid}.*.log*")}
-    kept = ", ".join(map(str, sorted(int(number) for number in numbers if number.isdigit())))
-    return f"kept here is that of attempt {kept}" if kept else "nothing of this job is kept here"
-
-
-def is_here(context: CommandContext, job: OneJob, number: int) -> tuple[bool, str]:
-    """Returns whether the attempt ran on this host, and the name of its host, or at least its supervisor."""
-    host, supervisor = _where(job, number)
-    return supervisor == context.settings.supervisor.id or host == socket.gethostname(), host or supervisor
-
-
-def _where(job: OneJob, number: int) -> tuple[str, str]:
-    """Returns the host and the supervisor of an attempt, as far as they are known."""
-    own = job.own
-    if own is not None and own.uid == job.uid and own.attempt == number:
-        return own.host, own.supervisor
-    return "", _supervisor_of(job, number)
-
-
-def _supervisor_of(job: OneJob, number: int) -> str:
-    """Returns the supervisor of an earlier attempt, which the history names once the attempt was claimed; else ``""``."""
-    result = job.result.record if isinstance(job.result, Found) else None
-    for entry in reversed(history_of(job.ref, job.own, result, job.uid)):
-        if entry.event == "claimed" and entry.attempt == number:
-            return entry.detail
-    return ""
 
 
 def _pieces(file: Path) -> Iterator[bytes]:
@@ -221,33 +101,26 @@ def _escaped(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
-def _follow(
-    context: CommandContext, name: str, output: AttemptOutput, uid: str, number: int, *, stay: bool
-) -> None:
+def _follow(context: CommandContext, output: AttemptOutput, *, stay: bool) -> None:
     """Follows the attempt until it ends and no other follows here; its successors too unless ``stay``."""
     while True:
         _write(piece for file in output.files() if file != output.path for piece in _pieces(file))
-        watch = _Attempts(context, name, uid, number)
+        watch = _AttemptWatch(context, output)
         _write(_tail(output.path, watch.is_over))
-        job = watch.next_attempt
+        job = watch.sequel.job
         if stay or job is None:
             return
-        number = _latest_attempt(job)
-        output = output_of(context, job, number)
-        if not output.files() and not is_here(context, job, number)[0]:
-            _elsewhere(context, job, number, output.path)
-        notice(f"==> attempt {number} <==")
+        output = find_output(context, job, may_come=True)
+        notice(f"==> attempt {output.attempt} <==")
 
 
-class _Attempts:
+class _AttemptWatch:
     """Asks now and then whether the attempt goes on; while ZooKeeper is away, it is assumed to."""
 
-    def __init__(self, context: CommandContext, name: str, uid: str, number: int) -> None:
-        self.next_attempt: OneJob | None = None
-        self._office = context
-        self._name = name
-        self._uid = uid
-        self._number = number
+    def __init__(self, context: CommandContext, output: AttemptOutput) -> None:
+        self.sequel = Sequel(is_over=False)
+        self._context = context
+        self._output = output
         self._asked_at_s = 0.0
 
     def is_over(self) -> bool:
@@ -255,24 +128,11 @@ class _Attempts:
             return False
         self._asked_at_s = time.monotonic()
         try:
-            return self._ask()
+            self.sequel = sequel_of(self._context, self._output)
         except Unreachable as error:
             notice(f"{error}; following on")
             return False
-
-    def _ask(self) -> bool:
-        job = read_job(self._office.zoo(), self._office.layout, self._name)
-        if job is None or job.uid != self._uid or job.result is not None:
-            return True
-        own = job.own
-        if own is None or own.uid != self._uid:
-            return False
-        if own.attempt > self._number:
-            if own.state in (OwnState.ASSIGNED, OwnState.VACANT):
-                return False
-            self.next_attempt = job
-            return True
-        return False
+        return self.sequel.is_over
 
 
 def _tail(path: Path, is_over: Callable[[], bool]) -> Iterator[bytes]:

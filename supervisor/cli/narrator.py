@@ -1,7 +1,7 @@
 """Shows the progress of a wait on stderr: one line that changes on a terminal, a plain line per change in a
 pipe.
 
-Called by ``cli.waiting``. It never writes to stdout, which a script may read.
+The commands that wait pass it to ``operations.waiting``. It never writes to stdout, which a script may read.
 """
 
 from __future__ import annotations

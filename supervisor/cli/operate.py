@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, command, seconds
 from supervisor.cli.output import print_line, with_local_times
-from supervisor.cli.waiting import wait_switched_over
 from supervisor.clock import boottime_s
 from supervisor.errors import NotFound, SupervisorError
-from supervisor.observe.status import pause_document
 from supervisor.operations.cluster import Asked, ClusterOperations, Paused
 from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.waiting import wait_switched_over
 
 if TYPE_CHECKING:
     from supervisor.model.records import Pause
@@ -80,7 +80,8 @@ def switchover(chosen: Chosen, to: To = None, timeout: Timeout = "60s") -> int:
         asked = operator.switchover(to)
         if asked.wish is None:
             return _led_already(chosen, asked)
-        hint = wait_switched_over(context, asked, timeout_s)
+        with Narrator(1, "handed over") as narrator:
+            hint = wait_switched_over(context, asked, timeout_s, narrator)
         took_s = boottime_s() - begun_at_s
     leader, epoch = hint.supervisor, hint.epoch
     if leader == asked.leader:
@@ -146,4 +147,4 @@ def _document(done: Paused, *, paused: bool) -> dict[str, Any]:
         if done.changed
         else ("already paused" if paused else "not paused")
     )
-    return {"paused": paused, "did": did, "pause": pause_document(done.record)}
+    return {"paused": paused, "did": did, "pause": done.document()}

@@ -8,28 +8,23 @@ of them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from supervisor.cli.completion import files
+from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice, print_line
 from supervisor.cli.progress import progress
-from supervisor.cli.waiting import wait_running
-from supervisor.clients.listening import why_silent
-from supervisor.clients.threads import Pool
-from supervisor.clock import boottime_s
-from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.errors import InvalidInput, SupervisorError, Unreachable
 from supervisor.model.checkpoint_expectation import SeenQuery
-from supervisor.model.master import addresses
 from supervisor.model.records import Desired
 from supervisor.operations.context import CommandContext, open_commands
-from supervisor.operations.submit import Batch, Prepared, prepare, store_prepared
-from supervisor.records.ids import new_uid
+from supervisor.operations.submit import Batch, Prepared, prepare, silent_masters, store_and_register
+from supervisor.operations.waiting import wait_running
 from supervisor.savepoints.operations import find_savepoint, restore_to
 from supervisor.savepoints.restore import read_savepoint
 from supervisor.settings.file import Settings, lease_warnings
@@ -37,12 +32,8 @@ from supervisor.spec.s3a import access_of_store, why_no_access
 from supervisor.spec.site_policy import SitePolicy, site_policy
 
 if TYPE_CHECKING:
-    from supervisor.operations.jobs import Submission
-    from supervisor.registry.blobs import Blobs
+    from supervisor.operations.jobs import Done
     from supervisor.spec.job import JobSpec
-WORKERS = 8
-MASTERS_S = 2.0
-"""Limits the time for asking whether the Spark masters of all the specs answer."""
 
 Specs = Annotated[
     list[Path],
@@ -184,7 +175,11 @@ def _prepared(specs: Iterable[Path], settings: Settings) -> list[SubmitLine]:
         warnings = lease_warnings(prepared.spec.lease_s, settings.zookeeper.session_timeout_s)
         for warning in (*prepared.warnings, *warnings, *_not_deleted(prepared.spec, site)):
             notice(f"{source}: {warning}")
-    _ask_masters(lines)
+    for prepared, why in silent_masters(line.prepared for line in _open(lines) if line.prepared is not None):
+        master = prepared.spec.master
+        notice(
+            f"{prepared.source}: nobody answers at master {master} from here ({why}); start it, or correct master"
+        )
     return lines
 
 
@@ -201,23 +196,6 @@ def _not_deleted(spec: JobSpec, site: SitePolicy) -> tuple[str, ...]:
     )
 
 
-def _ask_masters(lines: list[SubmitLine]) -> None:
-    """Reports each Spark master that does not answer, once.
-
-    It may be up by the time the driver starts, or be reached from the supervisors' hosts only: no reason to
-    refuse the job.
-    """
-    deadline_at_s = boottime_s() + MASTERS_S
-    masters = {line.prepared.spec.master: line.source for line in _open(lines) if line.prepared is not None}
-    for master, source in masters.items():
-        left_s = deadline_at_s - boottime_s()
-        why = why_silent(addresses(master), left_s) if left_s > 0 and addresses(master) else None
-        if why is not None:
-            notice(
-                f"{source}: nobody answers at master {master} from here ({why}); start it, or correct master"
-            )
-
-
 def _carry_out(lines: list[SubmitLine], settings: Settings, wish: Wish) -> None:
     with open_commands(settings) as context:
         if wish.dry_run:
@@ -230,9 +208,9 @@ def _carry_out(lines: list[SubmitLine], settings: Settings, wish: Wish) -> None:
         context.found(blobs)
         _check_all(context, lines)
         _restore(context, lines, wish)
-        _store_and_register(
-            context, blobs, lines, Desired.SUSPENDED if wish.suspended else Desired.RUNNING, wish.fresh_start
-        )
+        desired = Desired.SUSPENDED if wish.suspended else Desired.RUNNING
+        begins = [(line.prepared, line.queries) for line in _open(lines) if line.prepared is not None]
+        _register(lines, store_and_register(context, blobs, begins, desired, fresh_start=wish.fresh_start))
         if wish.wait_s is not None:
             _wait(context, lines, wish.wait_s)
 
@@ -284,41 +262,20 @@ def _restore(context: CommandContext, lines: list[SubmitLine], wish: Wish) -> No
             line.failed(error)
 
 
-def _store_and_register(
-    context: CommandContext, blobs: Blobs, lines: list[SubmitLine], desired: Desired, fresh_start: bool
-) -> None:
-    """Stores in parallel, and registers in the order in which the blobs are there: a slow upload delays no
-    other job.
-
-    Once ZooKeeper or the store does not answer, the rest is given up: nothing of it was acknowledged.
-    """
-    with Pool(WORKERS, "store") as pool:
-        futures: dict[Future[Submission], SubmitLine] = {}
-        for line in _open(lines):
-            assert line.prepared is not None
-            uid = new_uid(line.prepared.name)
-            futures[pool.submit(store_prepared, blobs, line.prepared, uid, desired)] = line
-        for future in as_completed(futures):
-            line = futures[future]
-            try:
-                wanted = replace(future.result(), fresh_start=fresh_start, queries=line.queries)
-                done = context.commands.submit(wanted)
-                line.uid, line.did = done.uid, done.did.value
-            except SupervisorError as error:
-                line.failed(error)
-                if isinstance(error, Unreachable | OutcomeUnknown):
-                    _give_up(lines, error)
-                    return
-
-
-def _give_up(lines: list[SubmitLine], error: SupervisorError) -> None:
-    for line in _open(lines):
-        line.failed(Unreachable(f"{line.name} was not submitted: {error}"))
+def _register(lines: list[SubmitLine], came: Iterable[tuple[Prepared, Done | SupervisorError]]) -> None:
+    by_prepared = {id(line.prepared): line for line in _open(lines)}
+    for prepared, answer in came:
+        line = by_prepared[id(prepared)]
+        if isinstance(answer, SupervisorError):
+            line.failed(answer)
+        else:
+            line.uid, line.did = answer.uid, answer.did.value
 
 
 def _wait(context: CommandContext, lines: list[SubmitLine], wait_s: float) -> None:
     uids = {line.name: line.uid for line in lines if line.error is None and line.name and line.uid}
-    outcomes = wait_running(context, uids, wait_s, "submitted")
+    with Narrator(len(uids), "running") as narrator:
+        outcomes = wait_running(context, uids, wait_s, "submitted", narrator)
     for line in lines:
         error = outcomes.get(line.name or "")
         if line.error is None and error is not None:

@@ -18,10 +18,11 @@ from rich.text import Text
 
 from supervisor.cli.columns import Columns
 from supervisor.cli.drawing import drawn
-from supervisor.cli.list_view import ListView
+from supervisor.cli.list_view import head_of
 from supervisor.cli.output import cells, clean, notice
 from supervisor.errors import Unreachable
-from supervisor.observe.listing import JobRow
+from supervisor.model.job_row import JobRow
+from supervisor.operations.listing import JobList
 
 PERIOD_S = 2.0
 MARKED_READS = 3
@@ -30,7 +31,7 @@ AROUND = 4
 """This many lines of the screen are not rows: the head, the foot, the prompt."""
 
 Key = tuple[str | None, str | None]
-Take = Callable[[], ListView]
+Take = Callable[[], JobList]
 
 
 def watch_screen(columns: Columns, take: Take, row_cells: Callable[[JobRow], list[Any]]) -> None:
@@ -41,14 +42,15 @@ def watch_screen(columns: Columns, take: Take, row_cells: Callable[[JobRow], lis
         while True:
             marked = changes.seen(listed.rows)
             marks = frozenset(n for n, row in enumerate(listed.rows) if _key(row) in marked)
-            height = console.size.height - AROUND - (1 if listed.head else 0)
+            head = head_of(listed)
+            height = console.size.height - AROUND - (1 if head else 0)
             lines = cells(row_cells(row) for row in listed.rows[: max(1, height)])
             count = len(lines)
             table = drawn(columns, lines[:count], console.size.width, marks)
             while len(table.renderables) - 1 > height and count > 1:  # reasons that stand below their rows
                 count -= 1
                 table = drawn(columns, lines[:count], console.size.width, marks)
-            live.update(_page(listed.head, table, len(listed.rows) - count, trouble), refresh=True)
+            live.update(_page(head, table, len(listed.rows) - count, trouble), refresh=True)
             _pause()
             try:
                 listed, trouble = take(), ""

@@ -28,9 +28,10 @@ from supervisor.demo.stack import FLEET, JOB, ROWS_PER_BATCH, Stack, forget_conf
 from supervisor.demo.story import Story
 from supervisor.demo.world import FAST, DemoPace
 from supervisor.errors import InvalidInput, SupervisorError
+from supervisor.model.job_row import JobRow
 from supervisor.model.records import LeaderHint
 from supervisor.model.seen import Found, Seen
-from supervisor.observe.listing import JobRow, job_row, read_job
+from supervisor.observe.listing import job_row, read_job
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.records.reading import seen
 

@@ -16,8 +16,8 @@ from supervisor.demo.record import BatchLine, flaw_of, is_replay
 from supervisor.demo.screen import Screen
 from supervisor.demo.world import DemoPace, World
 from supervisor.errors import SupervisorError
+from supervisor.model.job_row import JobRow
 from supervisor.model.records import LeaderHint
-from supervisor.observe.listing import JobRow
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from supervisor.demo.record import BatchLine
+from supervisor.model.job_row import JobRow
 from supervisor.model.records import LeaderHint
-from supervisor.observe.listing import JobRow
 
 
 class World(Protocol):

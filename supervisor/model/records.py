@@ -202,7 +202,7 @@ class HistoryEntry:
 
 HISTORY_KEPT = 8
 """A leader's write leaves this many entries in ``history``. With the next assignment they still hold the last
-three failures, by which a wait judges (``cli.waiting``). The older ones go to ``earlier``.
+three failures, by which a wait judges (``operations.waiting``). The older ones go to ``earlier``.
 """
 
 HISTORY_MAX = 16

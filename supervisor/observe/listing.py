@@ -9,7 +9,6 @@ disturbs no other row (I9).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from supervisor.clock import wall_iso
+from supervisor.model.job_row import JobRow
 from supervisor.model.records import (
     DELAYABLE,
     LEASED,
@@ -28,7 +28,6 @@ from supervisor.model.records import (
     Outcome,
     Ownership,
     OwnState,
-    Progress,
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
@@ -41,48 +40,6 @@ from supervisor.records.ports import ZkReader
 from supervisor.records.reading import seen, seen_all
 
 ENDINGS = frozenset(cause.value for cause in Cause)
-
-
-@dataclass(frozen=True, slots=True)
-class JobRow:
-    """Is one object of ``list -o json``, in a fixed order. None means that a value is unknown, or that there
-    is none. Times are in ISO 8601, UTC.
-    """
-
-    name: str | None
-    uid: str | None = None
-    revision: int | None = None
-    desired: str | None = None
-    state: str = JobState.QUARANTINED.value
-    reason: str = ""
-    attempt: int | None = None
-    supervisor: str | None = None
-    host: str | None = None
-    driver_pid: int | None = None
-    shim_pid: int | None = None
-    started_at: str | None = None
-    since: str | None = None
-    restarts: int | None = None
-    failures: int | None = None
-    next_attempt_at: str | None = None
-    checkpoint: str | None = None
-    progress: Progress | None = None
-    trouble: str | None = None
-    """A table shows this instead of the reason; None means the reason itself. It is no part of the
-    document.
-    """
-
-    def document(self) -> dict[str, Any]:
-        """Returns the row as JSON has it, without what a newer version wrote beside it."""
-        document = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name != "trouble"
-        }
-        if self.progress is not None:
-            document["progress"] = dataclasses.asdict(self.progress)
-            del document["progress"]["extra"]
-        return document
 
 
 # -- all jobs -----------------------------------------------------------------------------------------------------

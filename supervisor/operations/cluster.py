@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from supervisor.clock import wall_iso
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound
 from supervisor.model.records import REASON_MAX_BYTES, EpochRecord, Handover, LeaderHint, Pause, clip
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Transaction
+from supervisor.observe.status import pause_document
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkSession
@@ -39,6 +40,10 @@ class Paused:
 
     record: Pause | None
     changed: bool
+
+    def document(self) -> dict[str, Any] | None:
+        """Returns the pause as ``status`` has it."""
+        return pause_document(self.record)
 
 
 @dataclass(frozen=True, slots=True)

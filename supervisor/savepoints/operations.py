@@ -19,10 +19,10 @@ import supervisor
 from supervisor.clients.store.area import Area, open_area
 from supervisor.clients.store.base import DEADLINE_S
 from supervisor.clock import wall_iso
-from supervisor.errors import Conflict, InvalidInput, NotFound
+from supervisor.errors import Conflict, InvalidInput, NotFound, SupervisorError
 from supervisor.model.deletable import BESIDE
 from supervisor.model.location import normalise, overlaps
-from supervisor.model.records import DEAD
+from supervisor.model.records import DEAD, JobRef
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.seen import Found, Unreadable
 from supervisor.operations.checkpoints import Located, is_location
@@ -170,6 +170,28 @@ def schedule_of(
             due_at_s = slot_of(name, policy.every_s, at_s) + policy.every_s
             return savepoint, wall_iso(due_at_s) if due_at_s > now_s else None
     return None, None
+
+
+class ScheduleOfJob(NamedTuple):
+    """Says what the leader makes by itself for a job (spec key ``savepoints``), the newest, and when the next
+    is due: None means now. ``problem`` is why the store could not be asked."""
+
+    policy: SavepointPolicy
+    newest: str | None = None
+    next_due_at: str | None = None
+    problem: str | None = None
+
+
+def schedule_of_job(context: CommandContext, job: JobRef) -> ScheduleOfJob | None:
+    """Returns the schedule of ``job``, or None if it has none. Never raises for a store that does not
+    answer."""
+    policy, checkpoint = job.terms.savepoints, job.terms.checkpoint
+    if policy is None or checkpoint is None:
+        return None
+    try:
+        return ScheduleOfJob(policy, *schedule_of(context.settings, job.name, checkpoint, policy))
+    except SupervisorError as error:
+        return ScheduleOfJob(policy, problem=str(error))
 
 
 def find_savepoint(settings: Settings, name: str | None, which: str | None, conf: Mapping[str, str]) -> Area:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.cli.log_tail import LINE_MAX_CHARS, OTHER_LINES, TAIL_BYTES, read_tail, tail_lines
 from supervisor.model.records import Cause, Progress
+from supervisor.operations.log_tail import LINE_MAX_CHARS, OTHER_LINES, TAIL_BYTES, read_tail, tail_lines
 from supervisor.spec.job import canonical_json, parse_spec, without_defaults
 from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal

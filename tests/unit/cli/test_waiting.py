@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.cli import waiting
-from supervisor.cli.waiting import repeated
 from supervisor.model.records import Cause, HistoryEntry, Ownership, OwnState, Phase, Progress, QueryProgress
+from supervisor.operations import waiting
+from supervisor.operations.waiting import repeated
 from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 from tests.unit.plan.rows import own

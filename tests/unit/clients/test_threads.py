@@ -34,7 +34,7 @@ STARTED = {
     "savepoints/create.py": ({"Pool"}, "copies of a savepoint's files"),
     "cli/completion.py": ({"BackgroundThread"}, "a TAB waits for 0.8 s, whatever hangs"),
     "cli/doctor/examine.py": ({"run_in_thread"}, "each area has a deadline, whatever hangs"),
-    "cli/submit.py": ({"Pool"}, "uploads of many jobs"),
+    "operations/submit.py": ({"Pool"}, "uploads of many jobs"),
     "clients/listening.py": ({"run_in_thread"}, "the system's resolver has no time-out"),
     "clients/store/deadline.py": (
         {"BackgroundThread"},

@@ -15,8 +15,8 @@ from supervisor.demo.screen import Screen
 from supervisor.demo.story import Claim, Story
 from supervisor.demo.world import FAST, DemoPace
 from supervisor.errors import SupervisorError
+from supervisor.model.job_row import JobRow
 from supervisor.model.records import LeaderHint
-from supervisor.observe.listing import JobRow
 
 UID = "u-1"
 ROWS = 1000

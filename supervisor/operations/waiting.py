@@ -1,16 +1,17 @@
-"""Implements the waits of ``--wait``: polls every half second, for a bounded time, and reports how far it is.
+"""Waits until what a person asked for has come about: that a job runs, that no driver of it is alive, that
+another supervisor leads.
 
-Called by the commands after their write is durable. A ZooKeeper that is away for a moment does not end a
-wait. When the time runs out, the error says what is still missing.
+``cli`` calls it for ``--wait`` and for ``switchover``, after the write is durable. Each wait looks every half
+second, for a bounded time, and tells a ``WaitListener`` how far it is. A ZooKeeper that is away for a moment
+does not end a wait. When the time runs out, the error says what is still missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from time import sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from supervisor.cli.narrator import Narrator
 from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import SupervisorError, TimedOut, Unreachable
 from supervisor.model.history import FAILURES, same_words
@@ -38,6 +39,17 @@ from supervisor.records.reading import seen
 if TYPE_CHECKING:
     from supervisor.operations.cluster import Asked
 
+
+class WaitListener(Protocol):
+    """Is told how far a wait is."""
+
+    def report(self, name: str, phase: str, *, done: bool = False) -> None:
+        """Is called at each look with how far ``name`` is; ``phase`` is often the same again."""
+
+    def refresh(self) -> None:
+        """Is called after each look."""
+
+
 PERIOD_S = 0.5
 QUICK_PERIOD_S = 0.05
 GOOD = frozenset({JobState.RUNNING, JobState.FINISHED})
@@ -61,7 +73,9 @@ PHASES: Mapping[Phase, str] = {
 }
 
 
-def wait_gone(context: CommandContext, name: str, uid: str, timeout_s: float, did: str) -> None:
+def wait_gone(
+    context: CommandContext, name: str, uid: str, timeout_s: float, did: str, listener: WaitListener
+) -> None:
     """Waits until no attempt of ``uid`` can be alive: its ownership says so, or its lease was silent for the
     full wait.
 
@@ -69,15 +83,14 @@ def wait_gone(context: CommandContext, name: str, uid: str, timeout_s: float, di
     was acknowledged, like ``cancelled``. Raises TimedOut.
     """
     first_seen = FirstSeen()
-    with Narrator(1, "gone") as narrator:
 
-        def is_gone() -> bool:
-            phase = _alive(context, name, uid, first_seen)
-            narrator.report(name, phase or "gone: no driver of it is alive", done=phase is None)
-            return phase is None
+    def is_gone() -> bool:
+        phase = _alive(context, name, uid, first_seen)
+        listener.report(name, phase or "gone: no driver of it is alive", done=phase is None)
+        return phase is None
 
-        if _poll(is_gone, timeout_s, narrator):
-            return
+    if _poll(is_gone, timeout_s, listener):
+        return
     why = _whys(context, [name])[name]
     raise TimedOut(f"{name} is {did}, but its driver has not stopped yet after {timeout_s:g} s ({why})")
 
@@ -103,7 +116,7 @@ def _alive(context: CommandContext, name: str, uid: str, first_seen: FirstSeen) 
 
 
 def wait_running(
-    context: CommandContext, uids: Mapping[str, str], timeout_s: float, did: str
+    context: CommandContext, uids: Mapping[str, str], timeout_s: float, did: str, listener: WaitListener
 ) -> dict[str, SupervisorError | None]:
     """Waits until each of ``uids`` (name → uid) has its first batch, has finished, or has failed.
 
@@ -113,30 +126,27 @@ def wait_running(
     """
     outcomes: dict[str, SupervisorError | None] = {}
     began_with: dict[str, int] = {}
-    with Narrator(len(uids), "running") as narrator:
 
-        def all_done() -> bool:
-            for name, uid in uids.items():
-                if name in outcomes:
-                    continue
-                shown, phase, own = _shown(context, name, uid)
-                narrator.report(name, phase, done=shown.state in GOOD | BAD)
-                first = began_with.setdefault(name, 1 if own is None else _first_of_wait(own))
-                again = "" if own is None else repeated(own, first)
-                if shown.state in GOOD:
-                    outcomes[name] = None
-                elif shown.state in BAD:
-                    outcomes[name] = SupervisorError(
-                        f"{name} does not run ({shown.state.value}: {shown.reason})"
-                    )
-                elif again:
-                    outcomes[name] = SupervisorError(
-                        f"{name} is {did} but does not run: {SAME_FAILURES} attempts failed alike ({again}); it is tried "
-                        f"again until you correct it, or suspend or cancel {name}"
-                    )
-            return len(outcomes) == len(uids)
+    def all_done() -> bool:
+        for name, uid in uids.items():
+            if name in outcomes:
+                continue
+            shown, phase, own = _shown(context, name, uid)
+            listener.report(name, phase, done=shown.state in GOOD | BAD)
+            first = began_with.setdefault(name, 1 if own is None else _first_of_wait(own))
+            again = "" if own is None else repeated(own, first)
+            if shown.state in GOOD:
+                outcomes[name] = None
+            elif shown.state in BAD:
+                outcomes[name] = SupervisorError(f"{name} does not run ({shown.state.value}: {shown.reason})")
+            elif again:
+                outcomes[name] = SupervisorError(
+                    f"{name} is {did} but does not run: {SAME_FAILURES} attempts failed alike ({again}); it is tried "
+                    f"again until you correct it, or suspend or cancel {name}"
+                )
+        return len(outcomes) == len(uids)
 
-        _poll(all_done, timeout_s, narrator)
+    _poll(all_done, timeout_s, listener)
     late = [name for name in uids if name not in outcomes]
     for name, why in _whys(context, late).items():
         outcomes[name] = TimedOut(f"{name} is {did} but does not run after {timeout_s:g} s ({why})")
@@ -240,7 +250,9 @@ def _whys(context: CommandContext, names: Iterable[str]) -> dict[str, str]:
         return dict.fromkeys(names, str(error))
 
 
-def wait_switched_over(context: CommandContext, asked: Asked, timeout_s: float) -> LeaderHint:
+def wait_switched_over(
+    context: CommandContext, asked: Asked, timeout_s: float, listener: WaitListener
+) -> LeaderHint:
     """Waits until a term after that of ``asked`` has acted, which removes the wish. Returns who leads then.
 
     Raises TimedOut.
@@ -259,17 +271,16 @@ def wait_switched_over(context: CommandContext, asked: Asked, timeout_s: float) 
             why[0] = f"{hint.record.supervisor} leads, but has not acted yet"
         else:
             found.append(hint.record)
-        narrator.report("switchover", f"{found[0].supervisor} leads" if found else why[0], done=bool(found))
+        listener.report("switchover", f"{found[0].supervisor} leads" if found else why[0], done=bool(found))
         return bool(found)
 
-    with Narrator(1, "handed over") as narrator:
-        if _poll(has_acted, timeout_s, narrator, QUICK_PERIOD_S):
-            return found[0]
+    if _poll(has_acted, timeout_s, listener, QUICK_PERIOD_S):
+        return found[0]
     raise TimedOut(f"{why[0]} after {timeout_s:g} s: see spark-supervisor status")
 
 
 def _poll(
-    is_over: Callable[[], bool], timeout_s: float, narrator: Narrator, period_s: float = PERIOD_S
+    is_over: Callable[[], bool], timeout_s: float, listener: WaitListener, period_s: float = PERIOD_S
 ) -> bool:
     """Returns whether it was over in time. It is checked at least once."""
     deadline_at_s = boottime_s() + timeout_s
@@ -279,8 +290,8 @@ def _poll(
             if is_over():
                 return True
         except Unreachable as error:
-            narrator.report("waiting", str(error))
-        narrator.refresh()
+            listener.report("waiting", str(error))
+        listener.refresh()
         if last_read:
             return False
         sleep(min(period_s, max(0.0, deadline_at_s - boottime_s())))

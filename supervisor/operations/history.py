@@ -1,0 +1,67 @@
+"""Tells what happened to a job, as its records have it: of one submission of the name, or of all that are
+kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from supervisor.clock import wall_s
+from supervisor.errors import NotFound
+from supervisor.model.records import HistoryEntry
+from supervisor.model.seen import Found
+from supervisor.model.state import history_of
+from supervisor.observe.listing import OneJob, job_row, read_ended, read_job
+from supervisor.operations.context import CommandContext
+from supervisor.operations.names import no_job
+
+
+@dataclass(frozen=True)
+class JobStory:
+    """Tells of one submission. ``headline`` is the reason in its shortest form; ``uid`` is empty if no record
+    names one; ``entries`` are oldest first."""
+
+    uid: str
+    state: str
+    reason: str
+    headline: str
+    entries: tuple[HistoryEntry, ...]
+
+
+def find_job(context: CommandContext, name: str) -> OneJob:
+    """Returns the records of the live uid of ``name``, else of its newest. Raises NotFound."""
+    job = read_job(context.zoo(), context.layout, name) if context.check() is not None else None
+    if job is None:
+        raise no_job(context.zoo(), context.layout, name)
+    return job
+
+
+def stories_of(
+    context: CommandContext, name: str, uid: str | None = None, *, every_uid: bool = False
+) -> list[JobStory]:
+    """Returns the story of the live submission, else of the newest; with ``uid``, of that one; with
+    ``every_uid``, of every one that is kept, oldest first. Raises NotFound."""
+    newest = find_job(context, name)
+    if uid is None and not every_uid:
+        return [_story(newest)]
+    ended = read_ended(context.zoo(), context.layout, newest.row)
+    jobs = [*(job for job in ended if job.uid != newest.uid), newest]
+    if uid is None:
+        return [_story(job) for job in jobs]
+    stories = [_story(job) for job in jobs if job.uid == uid]
+    if not stories:
+        raise NotFound(
+            f"{name} has no submission {uid} that is kept: see spark-supervisor history {name} --all"
+        )
+    return stories
+
+
+def _story(job: OneJob) -> JobStory:
+    row = job_row(job, wall_s())
+    return JobStory(job.uid, row.state, row.reason, row.trouble or row.reason, entries_of(job))
+
+
+def entries_of(job: OneJob) -> tuple[HistoryEntry, ...]:
+    """Returns what happened to the uid of ``job``, oldest first."""
+    result = job.result.record if isinstance(job.result, Found) else None
+    ref = job.ref if job.ref is not None and job.ref.uid == job.uid else None
+    return history_of(ref, job.own, result, job.uid)

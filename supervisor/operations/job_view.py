@@ -1,0 +1,117 @@
+"""Takes all that ``show`` tells of one job, the live uid or else the newest, except its scheduled savepoints
+(``savepoints.operations``) and its output (``operations.logs``)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from supervisor.clock import wall_s
+from supervisor.errors import Corrupt, SupervisorError
+from supervisor.model import driver_memory
+from supervisor.model.host_tools import why_ignored
+from supervisor.model.job_row import JobRow
+from supervisor.model.records import BlobRef, HistoryEntry, Lease
+from supervisor.model.secret import redacted
+from supervisor.model.seen import Found
+from supervisor.model.state import last_exit_of
+from supervisor.observe.listing import OneJob
+from supervisor.observe.queries import queries_of
+from supervisor.observe.start import start_of
+from supervisor.operations.context import CommandContext
+from supervisor.operations.history import entries_of
+from supervisor.operations.listing import row_of_job
+from supervisor.spark.fence.choice import why_not_wanted
+
+
+@dataclass(frozen=True)
+class JobView:
+    """Holds what is told of one job. None means that a value is unknown, or that there is none.
+
+    ``driver_memory`` is to what it was raised. ``queries`` has a document for each query, and
+    ``more_queries`` how many are left out. ``start`` has the seconds of each phase of the start.
+    ``env_ignored`` says what of the spec's env does not count, and why. ``spec`` is the stored one, with what
+    looks like a secret covered; ``spec_error`` says why it can't be shown.
+    """
+
+    row: JobRow
+    driver_memory: str | None
+    queries: list[dict[str, Any]]
+    more_queries: int
+    stop_mode: str | None
+    last_exit: HistoryEntry | None
+    start: dict[str, float] | None
+    env_ignored: str | None
+    checkpoint_fence: str | None
+    history: tuple[HistoryEntry, ...]
+    spec: dict[str, Any] | None
+    spec_error: str | None
+
+
+def view_of(context: CommandContext, job: OneJob) -> JobView:
+    """Returns what is told of ``job``. A store that does not answer costs only the spec. Raises
+    Unreachable."""
+    result = job.result.record if isinstance(job.result, Found) else None
+    queries, more = queries_of(job, wall_s())
+    history = entries_of(job)
+    ref = job.ref.spec if job.ref is not None else result.spec if result is not None else None
+    spec, why_not = _spec(context, ref)
+    raised = (
+        driver_memory.raise_of_memory(job.ref, job.own)
+        if job.ref is not None and job.own is not None
+        else None
+    )
+    return JobView(
+        row=row_of_job(context, job),
+        driver_memory=raised,
+        queries=queries,
+        more_queries=more,
+        stop_mode=job.own.stop_mode if job.own is not None and job.own.uid == job.uid else None,
+        last_exit=last_exit_of(history),
+        start=start_of(job.row),
+        env_ignored=_env_ignored(spec),
+        checkpoint_fence=_fence(spec, job.row.lease_of_owner),
+        history=history,
+        spec=None if spec is None else redacted(spec),
+        spec_error=why_not,
+    )
+
+
+def _spec(context: CommandContext, ref: BlobRef | None) -> tuple[dict[str, Any] | None, str | None]:
+    """Returns the stored spec, or None and why it can't be shown: that must not hide the rest."""
+    if ref is None:
+        return None, "its records do not say where the spec is"
+    try:
+        spec = json.loads(context.blobs().read_spec(ref))
+        if not isinstance(spec, dict):
+            raise Corrupt(f"{ref.key} is no spec")
+        return spec, None
+    except ValueError:
+        return None, f"{ref.key} is not JSON"
+    except SupervisorError as error:
+        return None, str(error)
+
+
+def _env_ignored(spec: dict[str, Any] | None) -> str | None:
+    """Returns what of the spec's env does not count, and why: an older version registered it.
+
+    None means that all of it counts.
+    """
+    env = spec.get("env") if spec is not None else None
+    return why_ignored(env) if isinstance(env, dict) else None
+
+
+def _fence(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:
+    """Returns why the running driver has no storage fence; else, as far as the spec says, ``auto`` or why
+    not.
+
+    None means that there is no checkpoint on S3.
+    """
+    if lease is not None and lease.not_fenced:
+        return f"off: {lease.not_fenced}"
+    conf, place = (spec.get(key) for key in ("conf", "checkpoint")) if spec is not None else (None, None)
+    if spec is None or not isinstance(conf, dict) or not isinstance(place, str):
+        return None
+    why = why_not_wanted(place, str(spec.get("checkpoint_fence", "auto")), conf)
+    return f"off: {why}" if why else None if why is None else "auto"

@@ -1,0 +1,74 @@
+"""Takes what ``list`` shows: a row for each job, with the reason of each that is pending, and whether the
+cluster is paused.
+
+``cli`` calls it, for ``list --watch`` again and again. Each time it is a full and fresh read. Only where a
+job is pending is the plan made, and the store asked whether the registry is to be trusted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from supervisor.clock import wall_s
+from supervisor.model.job_row import JobRow
+from supervisor.model.records import Pause
+from supervisor.observe.listing import OneJob, job_row, take_rows, with_reasons
+from supervisor.operations.context import CommandContext
+from supervisor.operations.scene import EpochsInStore, scene_of_pending, take_view
+
+
+@dataclass(frozen=True)
+class JobList:
+    """Holds what a list shows. ``paused`` says whether the cluster is paused; ``pause`` says by whom, if that
+    can be read.
+
+    ``shared`` has the names of the hosts that have several supervisors, as in ``dev``.
+    """
+
+    rows: list[JobRow]
+    paused: bool = False
+    pause: Pause | None = None
+    shared: frozenset[str] = frozenset()
+
+
+class JobLister:
+    """Takes the list as often as it is asked. With ``every_uid`` it has all that is kept."""
+
+    def __init__(self, context: CommandContext, *, every_uid: bool = False) -> None:
+        self._context = context
+        self._every_uid = every_uid
+        self._store = EpochsInStore(context)
+
+    def take(self) -> JobList:
+        """Returns the list as it is now. Raises Unreachable."""
+        context = self._context
+        if context.check() is None:
+            return JobList([])
+        view = take_view(context)
+        rows = take_rows(context.zoo(), context.layout, view, wall_s(), every_uid=self._every_uid)
+        besides: dict[str, str] = {}
+
+        def reasons() -> dict[str, str]:
+            scene = scene_of_pending(context, view, self._store)
+            if view.paused:
+                besides.update(scene.pending_reasons(pause_is_shown=True))
+            return scene.pending_reasons()
+
+        rows = [
+            replace(row, trouble=besides[row.name]) if row.state == "pending" and row.name in besides else row
+            for row in with_reasons(rows, reasons)
+        ]
+        hosts = Counter(member.host for member in view.members.values())
+        shared = frozenset(host for host, count in hosts.items() if count > 1)
+        return JobList(rows, view.paused, view.pause, shared)
+
+
+def row_of_job(context: CommandContext, job: OneJob) -> JobRow:
+    """Returns the row of one job, as the list has it. To say why a pending job waits takes a reading of the
+    whole cluster. Raises Unreachable."""
+    row = job_row(job, wall_s())
+    if row.state != "pending":
+        return row
+    scene = scene_of_pending(context, take_view(context), EpochsInStore(context))
+    return job_row(job, wall_s(), scene.pending_reasons().get(job.row.name))
