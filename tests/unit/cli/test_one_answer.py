@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.clients.store.files import FileStore
+from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.model.records import EpochRecord, LeaderHint, LedTerm, Member, OwnState, Phase
 from supervisor.model.view import Row
 from supervisor.observe.listing import Changed
@@ -16,7 +17,6 @@ from supervisor.operations import scene
 from supervisor.operations.context import CommandContext, layout_of
 from supervisor.operations.listing import JobLister
 from supervisor.plan.explain import NOT_RECORDED
-from supervisor.registry.blobs import Blobs
 from supervisor.settings.file import load_settings
 from tests.unit.cli.conftest import Terminal
 
@@ -36,8 +36,8 @@ def led(terminal: Terminal) -> None:
     blobs(terminal).record_epoch(7, "host-a", "op7")
 
 
-def blobs(terminal: Terminal) -> Blobs:
-    return Blobs(FileStore(terminal.home / "store"))
+def blobs(terminal: Terminal) -> EpochMarks:
+    return EpochMarks(FileStore(terminal.home / "store"))
 
 
 def configure(terminal: Terminal, lines: str) -> None:
@@ -47,13 +47,13 @@ def configure(terminal: Terminal, lines: str) -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each time that the store is asked for its newest epoch of all."""
     times: list[int] = []
-    newest = Blobs.newest_epoch_above
+    newest = EpochMarks.newest_epoch_above
 
-    def counted(store: Blobs, above: int) -> int | None:
+    def counted(store: EpochMarks, above: int) -> int | None:
         times.extend([1] if above == 0 else [])
         return newest(store, above)
 
-    monkeypatch.setattr(Blobs, "newest_epoch_above", counted)
+    monkeypatch.setattr(EpochMarks, "newest_epoch_above", counted)
     return times
 
 
