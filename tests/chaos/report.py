@@ -82,10 +82,10 @@ def _seen_by_attempts(world: World, verdict: Verdict) -> Iterator[str]:
 
 
 def _commands(users: Sequence[User]) -> Iterator[str]:
-    told = sum((user.told for user in users), Counter())
-    yield f"commands: {sum(told.values()) - told['by the command line']}, of these {told['by the command line']} by the command line"
+    answers = sum((user.answers for user in users), Counter())
+    yield f"commands: {sum(answers.values()) - answers['by the command line']}, of these {answers['by the command line']} by the command line"
     yield from (
-        f"  {count:6}  {what}" for what, count in sorted(told.items()) if what != "by the command line"
+        f"  {count:6}  {what}" for what, count in sorted(answers.items()) if what != "by the command line"
     )
 
 

@@ -91,5 +91,5 @@ def accept(world: World) -> None:
 
 def _status(world: World) -> dict[str, Any]:
     """What ``status`` says; empty while nobody leads."""
-    said = world.fleet.cli("status", "-o", "json")
-    return dict(said.document) if said.code == 0 and said.document["leader"] else {}
+    ran = world.fleet.cli("status", "-o", "json")
+    return dict(ran.document) if ran.code == 0 and ran.document["leader"] else {}

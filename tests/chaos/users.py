@@ -80,7 +80,7 @@ class Job:
 
 
 class User(threading.Thread):
-    """``acknowledged``: cancels, for the judge. ``told``: how often each command got which answer."""
+    """``acknowledged``: cancels, for the judge. ``answers``: how often each command got which answer."""
 
     def __init__(self, world: World, number: int, names: list[str], pause_s: float) -> None:
         super().__init__(name=f"user {number}", daemon=True)
@@ -94,7 +94,7 @@ class User(threading.Thread):
         self._blobs = self._context.blobs()
         self.jobs = [Job(name, self._write_spec(name)) for name in names]
         self.acknowledged: list[Acknowledged] = []
-        self.told: Counter[str] = Counter()
+        self.answers: Counter[str] = Counter()
 
     def _write_spec(self, name: str) -> Path:
         world = self._world
@@ -164,7 +164,7 @@ class User(threading.Thread):
             self._answered(job, command, "acknowledged", uid)
 
     def _answered(self, job: Job, command: str, answer: str, what: str) -> None:
-        self.told[f"{command} {answer}"] += 1
+        self.answers[f"{command} {answer}"] += 1
         self._world.diary.write(
             "command", by=self.name, name=job.name, command=command, answer=answer, what=what[:200]
         )
@@ -208,7 +208,7 @@ class User(threading.Thread):
             timeout=CLI_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
         )
-        self.told["by the command line"] += 1
+        self.answers["by the command line"] += 1
         if done.returncode == Conflict.exit_code:
             raise Refused(done.stderr)
         if done.returncode != 0:

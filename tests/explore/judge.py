@@ -250,7 +250,7 @@ def answered(world: World, user: User, came: Done | operators.OperatorResult | E
             else world
         )
     if not isinstance(came, Done):
-        return operators.told(world, user, came)
+        return operators.finish(world, user, came)
     if came.did in OF_ITS_OWN and not user.took:
         world = world.breaks(
             f"I8: {what} is acknowledged as {came.did.value}, and no write of it has committed"

@@ -107,7 +107,7 @@ def pause_read(user: User) -> bytes:
 # -- what is judged -----------------------------------------------------------------------------------------------------
 
 
-def told(world: World, user: User, came: OperatorResult | SupervisorError) -> World:
+def finish(world: World, user: User, came: OperatorResult | SupervisorError) -> World:
     """I8: a command of an operator is over, and says what came of it."""
     wish = user.wishes[user.done]
     if (

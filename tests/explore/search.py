@@ -181,7 +181,7 @@ class Search:
             self.calm.trace.clear()
 
     def tell(self) -> list[str]:
-        return [*told(self.story, self.at), *self.telling] if self.found.broken is not None else []
+        return [*tell_story(self.story, self.at), *self.telling] if self.found.broken is not None else []
 
 
 def explore(
@@ -228,7 +228,7 @@ def crashed(error: Exception) -> str:
     return f"crash: {type(error).__name__} in {file}: {last.name}: {str(error) or 'no message'}"
 
 
-def told(story: list[Seen], number: int) -> list[str]:
+def tell_story(story: list[Seen], number: int) -> list[str]:
     """The moves that led there, oldest first."""
     lines: list[str] = []
     while number:

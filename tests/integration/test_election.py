@@ -58,7 +58,7 @@ def fragile(repaired_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -
     world.close()
 
 
-def told(name: str, seconds: float, record: Callable[[str, object], None]) -> None:
+def report_figure(name: str, seconds: float, record: Callable[[str, object], None]) -> None:
     """Figures are recorded, not asserted: machines differ."""
     record(name, round(seconds, 3))
     print(f"{name}: {seconds * 1000:.0f} ms")
@@ -76,7 +76,7 @@ def assert_growing(*contenders: ContenderProcess) -> None:
 def assert_drained(contender: ContenderProcess) -> None:
     """FLINK-9494, 9573: within one process, the tasks of a term are over before the next term begins."""
     running: set[int] = set()
-    for each in contender.said:
+    for each in contender.logged:
         if each["event"] == "term":
             assert not running
             running.add(each["epoch"])
@@ -90,7 +90,7 @@ def test_f1_kill_9_of_the_leader_with_a_session_closer(
     leader, standby = world.leader_and_standby(session_closer=True, timeout_s=30.0)
     killed_at_s = leader.send_signal(signal.SIGKILL)
     term = standby.wait("term", timeout_s=15)  # half the session time: nobody waited for that
-    told("takeover_with_sentinel_s", term["at"] - killed_at_s, record_property)
+    report_figure("takeover_with_sentinel_s", term["at"] - killed_at_s, record_property)
     assert_growing(leader, standby)
     assert standby.wait("wrote")["epoch"] == 2
 
@@ -101,7 +101,7 @@ def test_f1_kill_9_of_leader_and_session_closer_is_the_loss_of_a_host(
     leader, standby = world.leader_and_standby()
     killed_at_s = leader.send_signal(signal.SIGKILL)
     term = standby.wait("term")
-    told("takeover_without_sentinel_s", term["at"] - killed_at_s, record_property)
+    report_figure("takeover_without_sentinel_s", term["at"] - killed_at_s, record_property)
     assert_growing(leader, standby)
 
 
@@ -110,11 +110,11 @@ def test_planned_hand_over(world: World, record_property: Callable[[str, object]
     asked_at_s = boottime_s()
     world.ask_switchover(leader.name)
     leader.command("nudge")
-    told("switchover_s", standby.wait("term")["at"] - asked_at_s, record_property)
+    report_figure("switchover_s", standby.wait("term")["at"] - asked_at_s, record_property)
     assert leader.wait("stepped_down")["at"] < standby.all("term")[0]["at"]
     asked_at_s = boottime_s()
     standby.command("stop")
-    told("handover_at_stop_s", leader.wait("term", 2)["at"] - asked_at_s, record_property)
+    report_figure("handover_at_stop_s", leader.wait("term", 2)["at"] - asked_at_s, record_property)
     assert standby.wait("stopped")["in_time"]
     assert leader.epochs == [1, 3]
     assert_growing(leader, standby)
@@ -347,7 +347,7 @@ def test_f9_an_outage_of_zookeeper_longer_than_the_session(
     healed_at_s = boottime_s()
     wait_until(lambda: sum(len(c.epochs) for c in contenders) >= 2, 60)
     newest = max((each for c in contenders for each in c.all("term")), key=lambda each: each["at"])
-    told("leader_after_heal_s", newest["at"] - healed_at_s, record_property)
+    report_figure("leader_after_heal_s", newest["at"] - healed_at_s, record_property)
     assert_growing(*contenders)
 
 

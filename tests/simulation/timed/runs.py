@@ -44,7 +44,7 @@ class Figures:
         if world.judge.broken:
             self.failed[plan.seed] = world.judge.broken
 
-    def told(self) -> str:
+    def report(self) -> str:
         took_s, cpu_s = time.monotonic() - self.began_at_s, time.process_time() - self.cpu_s
         counts = self.counts
         lines = [
@@ -109,7 +109,7 @@ def run_many(
             say(f"seed {seed}: {world.judge.broken[0]}")
         if time.monotonic() - told_at_s >= 60.0:
             told_at_s = time.monotonic()
-            say(figures.told())
+            say(figures.report())
     return figures
 
 
@@ -147,7 +147,7 @@ def story_of(plan: Plan) -> str:
     shown = story if len(story) <= SHOWN_LINES else ["...", *story[-SHOWN_LINES:]]
     return "\n".join(
         [
-            plan.told(),
+            plan.summary(),
             "",
             *shown,
             "",
