@@ -24,7 +24,7 @@ from supervisor.operations.context import CommandContext, layout_of
 from supervisor.operations.submit import prepare, store_prepared
 from supervisor.records.ids import new_uid
 from supervisor.settings.file import load_settings
-from tests.chaos.world import GRACE_S, SESSION_S, World
+from tests.chaos.world import GRACE_S, SESSION_S, ChaosWorld
 from tests.faults.checker import Acknowledged
 
 CLI_SHARE = 0.06
@@ -82,7 +82,7 @@ class Job:
 class User(threading.Thread):
     """``acknowledged``: cancels, for the judge. ``answers``: how often each command got which answer."""
 
-    def __init__(self, world: World, number: int, names: list[str], pause_s: float) -> None:
+    def __init__(self, world: ChaosWorld, number: int, names: list[str], pause_s: float) -> None:
         super().__init__(name=f"user {number}", daemon=True)
         self._world = world
         self._pause_s = pause_s
@@ -222,6 +222,6 @@ class Refused(Exception):
     """Answered with a reason why not (exit code 4): nothing was done."""
 
 
-def make_users(world: World, count: int, pause_s: float) -> list[User]:
+def make_users(world: ChaosWorld, count: int, pause_s: float) -> list[User]:
     names = list(world.leases_s)
     return [User(world, number, names[number::count], pause_s) for number in range(count)]

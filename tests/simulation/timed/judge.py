@@ -31,7 +31,7 @@ from tests.simulation.timed.patches import decode
 if TYPE_CHECKING:
     from supervisor.daemon.leader.record import Pass
     from tests.simulation.timed.drivers import Driver
-    from tests.simulation.timed.world import World
+    from tests.simulation.timed.world import TimedWorld
 
 BY_LEADER = frozenset(
     (
@@ -98,7 +98,7 @@ class Life:
 class Judge:
     """``cancelled``: by uid, true time when that was acknowledged. ``submitted``: uid → name, likewise."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: TimedWorld) -> None:
         self.world = world
         self.broken: list[str] = []
         self.lives: list[Life] = []

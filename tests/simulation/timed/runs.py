@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tests.simulation.timed.scenario import Fault, Plan, Step, Trouble, plan_of, without
-from tests.simulation.timed.world import World
+from tests.simulation.timed.world import TimedWorld
 
 SHRINK_MAX = 300
 SHOWN_LINES = 120
@@ -32,7 +32,7 @@ class Figures:
     failed: dict[int, list[str]] = field(default_factory=dict)
     slowest: tuple[float, int] = (0.0, 0)
 
-    def add(self, plan: Plan, world: World, took_s: float) -> None:
+    def add(self, plan: Plan, world: TimedWorld, took_s: float) -> None:
         self.seeds += 1
         self.events += world.loop.events
         self.simulated_s += world.loop.now_s
@@ -81,8 +81,8 @@ class Figures:
         return "\n".join(lines)
 
 
-def run_one(plan: Plan, story: list[str] | None = None) -> World:
-    return World(plan, story).run()
+def run_one(plan: Plan, story: list[str] | None = None) -> TimedWorld:
+    return TimedWorld(plan, story).run()
 
 
 def run_many(

@@ -16,7 +16,7 @@ from supervisor.shim import queries
 from supervisor.shim import state as shim
 from supervisor.shim.reports import parse
 from supervisor.shim.state import Life, Reported, Stage
-from tests.unit.shim.world import LAUNCH, LEASE, World, running
+from tests.unit.shim.world import LAUNCH, LEASE, ShimWorld, running
 
 STALL_S = 40.0
 
@@ -31,8 +31,8 @@ def report(event: str, query: str, batch_id: int | None = None, error: str = "")
     )
 
 
-def started(*names: str) -> World:
-    world = World(replace(LAUNCH, stall_timeout_s=STALL_S))
+def started(*names: str) -> ShimWorld:
+    world = ShimWorld(replace(LAUNCH, stall_timeout_s=STALL_S))
     world.takes_orders = True
     world.connect()
     world.run()
@@ -43,7 +43,7 @@ def started(*names: str) -> World:
     return world
 
 
-def go_on(world: World, seconds: float, *events: tuple[str, str]) -> None:
+def go_on(world: ShimWorld, seconds: float, *events: tuple[str, str]) -> None:
     """Time passes, and these queries say these events every five seconds."""
     for n in range(int(seconds // 5)):
         world.run(5)
@@ -51,7 +51,7 @@ def go_on(world: World, seconds: float, *events: tuple[str, str]) -> None:
             world.tell(report(event, name, n + 1 if event == "progress" else None))
 
 
-def states(world: World) -> dict[str, str]:
+def states(world: ShimWorld) -> dict[str, str]:
     world.run(LAUNCH.lease_s / 6 + 1)
     lease = decode(Lease, world.nodes[LEASE].data, LEASE)
     return {query.query or "": query.state.value for query in lease.queries}
@@ -189,7 +189,7 @@ def test_whatever_is_reported_the_lease_can_be_written(events: list[Reported | N
         if event is not None:
             life = queries.after_report(life, event, float(now_s))
     shown, more = queries.shown(life, 10.0, 100.0)
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.run()
     lease = decode(Lease, world.nodes[LEASE].data, LEASE)
