@@ -82,7 +82,9 @@ def measure(ensemble: Ensemble, directory: Path, sizes: Sizes, parts: Sequence[s
             PARTS[part](fleet, sizes)
 
 
-def told(what: str, value: float, unit: str, goal: float | None = None, *, at_least: bool = False) -> None:
+def report_figure(
+    what: str, value: float, unit: str, goal: float | None = None, *, at_least: bool = False
+) -> None:
     """One figure; ``goal``: at most that much, or ``at_least``. Which share of the goal it is: up to 1.00 it is met."""
     share = (
         ""
@@ -129,20 +131,20 @@ def takeover(fleet: Fleet, sizes: Sizes) -> None:
         fleet.wait_state(name, "running")
     few_s, touched = _acted_s(fleet)
     touched_few = sum(len(fleet.starts(name)) - 1 for name in names)
-    told(f"leader kill -9 -> successor has acted, {len(names)} jobs", few_s, "s", 1.0)
-    told("  drivers restarted by it", touched_few, "")
+    report_figure(f"leader kill -9 -> successor has acted, {len(names)} jobs", few_s, "s", 1.0)
+    report_figure("  drivers restarted by it", touched_few, "")
     create(fleet, [node for number in range(sizes.jobs) for node in claimed(fleet, f"led-{number:05}")])
     fleet.restart_all()
     many_s, touched = _acted_s(fleet)
-    told(f"leader kill -9 -> successor has acted, {sizes.jobs} jobs", many_s, "s", 2.0)
-    told("  jobs touched by it", touched, "")
+    report_figure(f"leader kill -9 -> successor has acted, {sizes.jobs} jobs", many_s, "s", 2.0)
+    report_figure("  jobs touched by it", touched, "")
     ratio(f"{sizes.jobs} jobs to {len(names)}", many_s, few_s)
     fleet.judged = False  # claimed jobs without drivers
 
 
 def _acted_s(fleet: Fleet) -> tuple[float, int]:
-    killed_at_s, _, first_at_s, said = kill_leader(fleet)
-    actions = said["actions"]
+    killed_at_s, _, first_at_s, logged = kill_leader(fleet)
+    actions = logged["actions"]
     assert isinstance(actions, dict)
     return first_at_s - killed_at_s, sum(actions.values())
 
@@ -169,14 +171,16 @@ def latency(fleet: Fleet, sizes: Sizes) -> None:
     store_ms, submit_ms, cancel_ms = (
         statistics.median(values) * 1000 for values in (stored, submitted, cancelled)
     )
-    told("the store's own write of a spec (median)", store_ms, "ms")
-    told("submit, beside the store's own (median)", submit_ms, "ms", 50.0)
-    told("cancel (median)", cancel_ms, "ms", 50.0)
+    report_figure("the store's own write of a spec (median)", store_ms, "ms")
+    report_figure("submit, beside the store's own (median)", submit_ms, "ms", 50.0)
+    report_figure("cancel (median)", cancel_ms, "ms", 50.0)
     ratio("submit to the store's own", submit_ms, store_ms)
     path = fleet.spec_file("whole")
-    told("submit, the whole command", timed(lambda: command(fleet, "submit", str(path))) * 1000, "ms")
-    told("cancel, the whole command", timed(lambda: command(fleet, "cancel", "whole")) * 1000, "ms")
-    told(
+    report_figure(
+        "submit, the whole command", timed(lambda: command(fleet, "submit", str(path))) * 1000, "ms"
+    )
+    report_figure("cancel, the whole command", timed(lambda: command(fleet, "cancel", "whole")) * 1000, "ms")
+    report_figure(
         "  of which Python itself",
         timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True)) * 1000,
         "ms",
@@ -196,8 +200,8 @@ def listing(fleet: Fleet, sizes: Sizes) -> None:
         inner_s = timed(lambda: _listed(fleet))
         per_job.append(inner_s / jobs)
         whole_s = min(timed(lambda: command(fleet, "list")) for _ in range(3))
-        told(f"list of {jobs} jobs, the whole command (best of 3)", whole_s, "s", 1.0)
-        told("  on an open session", inner_s, "s")
+        report_figure(f"list of {jobs} jobs, the whole command (best of 3)", whole_s, "s", 1.0)
+        report_figure("  on an open session", inner_s, "s")
     ratio(f"per job, {10 * sizes.jobs} to {sizes.jobs}", per_job[1], per_job[0])
     fleet.judged = False
 
@@ -211,7 +215,7 @@ def submit_many(fleet: Fleet, sizes: Sizes) -> None:
     """Many specs in one call; suspended, so that nothing but the submit is measured."""
     files = [str(fleet.spec_file(f"many-{number:05}")) for number in range(sizes.jobs)]
     took_s = timed(lambda: command(fleet, "submit", "--suspended", *files))
-    told(
+    report_figure(
         f"submit of {sizes.jobs} specs in one call, the whole command",
         sizes.jobs / took_s,
         "per s",
@@ -226,7 +230,7 @@ def submit_many(fleet: Fleet, sizes: Sizes) -> None:
 def idle(fleet: Fleet, sizes: Sizes) -> None:
     """Requests that ZooKeeper receives from everybody while nothing happens, pings included; memory."""
     none = _operations_per_s(fleet, sizes.idle_s)
-    told("idle ZooKeeper operations, no job", none, "per s")
+    report_figure("idle ZooKeeper operations, no job", none, "per s")
     names = [f"calm-{number}" for number in range(sizes.running)]
     fleet.submit_many(names, knobs=CALM)
 
@@ -238,15 +242,15 @@ def idle(fleet: Fleet, sizes: Sizes) -> None:
 
     wait_until(all_run, TOOK_MAX_S, "all jobs to run", period_s=1.0)
     some = _operations_per_s(fleet, sizes.idle_s)
-    told(f"idle ZooKeeper operations, {len(names)} running jobs", some, "per s")
-    told("  for each running job", (some - none) / len(names), "per s")
+    report_figure(f"idle ZooKeeper operations, {len(names)} running jobs", some, "per s")
+    report_figure("  for each running job", (some - none) / len(names), "per s")
     leader, standby = fleet.leader(), fleet.standby()
-    told("PSS of the leader", pss_kb(leader.pid) / 1024, "MiB")
-    told("PSS of the standby", pss_kb(standby.pid) / 1024, "MiB")
+    report_figure("PSS of the leader", pss_kb(leader.pid) / 1024, "MiB")
+    report_figure("PSS of the standby", pss_kb(standby.pid) / 1024, "MiB")
     pairs = [
         pss_kb(fleet.process(name, SHIM).pid, fleet.process(name, TWIN).pid) / 1024 for name in names[:10]
     ]
-    told(
+    report_figure(
         "PSS of shim + twin (median; alone on a host: tests.faults.measure_shim)",
         statistics.median(pairs),
         "MiB",

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from supervisor.clock import boottime_s
 
 if TYPE_CHECKING:
-    from tests.chaos.world import World
+    from tests.chaos.world import ChaosWorld
 
-Fault = Callable[["World", random.Random], None]
+Fault = Callable[["ChaosWorld", random.Random], None]
 
 
 class Skipped(Exception):
@@ -30,7 +30,7 @@ class Lane(threading.Thread):
 
     def __init__(
         self,
-        world: World,
+        world: ChaosWorld,
         name: str,
         pause_s: float,
         faults: Sequence[tuple[float, Fault]],

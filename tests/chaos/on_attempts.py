@@ -19,11 +19,11 @@ from supervisor.clients.processes import ProcessId
 from tests.chaos.fleet import Attempt
 from tests.chaos.nemesis import Fault, Skipped
 from tests.chaos.sessions import expel
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 from tests.testbed.fleet import DRIVER, SHIM, TWIN
 
 
-def victim(world: World, choice: random.Random) -> Attempt:
+def victim(world: ChaosWorld, choice: random.Random) -> Attempt:
     found = world.fleet.attempts()
     if not found:
         raise Skipped
@@ -47,7 +47,7 @@ def send(process: ProcessId, number: int) -> None:
 
 
 @contextmanager
-def standing_still(world: World, *victims: ProcessId) -> Iterator[None]:
+def standing_still(world: ChaosWorld, *victims: ProcessId) -> Iterator[None]:
     """SIGSTOP, then SIGCONT to those that still live."""
     for process in victims:
         world.stopped.add(process)
@@ -60,7 +60,7 @@ def standing_still(world: World, *victims: ProcessId) -> Iterator[None]:
             world.stopped.discard(process)
 
 
-def kill_driver(world: World, choice: random.Random) -> None:
+def kill_driver(world: ChaosWorld, choice: random.Random) -> None:
     attempt = victim(world, choice)
     process = process_of(attempt, DRIVER)
     with world.diary.harm("driver killed", [attempt.job]):
@@ -68,7 +68,7 @@ def kill_driver(world: World, choice: random.Random) -> None:
         send(process, signal.SIGKILL)
 
 
-def kill_shim(world: World, choice: random.Random) -> None:
+def kill_shim(world: ChaosWorld, choice: random.Random) -> None:
     attempt = victim(world, choice)
     process = process_of(attempt, SHIM)
     if not world.take(attempt):
@@ -78,7 +78,7 @@ def kill_shim(world: World, choice: random.Random) -> None:
         send(process, signal.SIGKILL)
 
 
-def kill_twin(world: World, choice: random.Random) -> None:
+def kill_twin(world: ChaosWorld, choice: random.Random) -> None:
     """No harm to the driver."""
     attempt = victim(world, choice)
     process = process_of(attempt, TWIN)
@@ -88,7 +88,7 @@ def kill_twin(world: World, choice: random.Random) -> None:
     send(process, signal.SIGKILL)
 
 
-def stop_twin(world: World, choice: random.Random) -> None:
+def stop_twin(world: ChaosWorld, choice: random.Random) -> None:
     attempt = victim(world, choice)
     process = process_of(attempt, TWIN)
     if not world.take(attempt):
@@ -97,7 +97,7 @@ def stop_twin(world: World, choice: random.Random) -> None:
         world.wait(choice.uniform(1.0, 12.0))
 
 
-def stop_shim(world: World, choice: random.Random) -> None:
+def stop_shim(world: ChaosWorld, choice: random.Random) -> None:
     """Longer than the lease: twin or guardian kill the driver in time."""
     attempt = victim(world, choice)
     process = process_of(attempt, SHIM)
@@ -111,7 +111,7 @@ def stop_shim(world: World, choice: random.Random) -> None:
         world.wait(world.leases_s[attempt.job] + choice.uniform(-2.0, 5.0))
 
 
-def stop_shim_briefly(world: World, choice: random.Random) -> None:
+def stop_shim_briefly(world: ChaosWorld, choice: random.Random) -> None:
     """No harm: its renewals come late, but in time."""
     attempt = victim(world, choice)
     process = process_of(attempt, SHIM)
@@ -126,7 +126,7 @@ def stop_shim_briefly(world: World, choice: random.Random) -> None:
         world.wait(choice.uniform(0.1, 1.0))
 
 
-def expel_shim(world: World, choice: random.Random) -> None:
+def expel_shim(world: ChaosWorld, choice: random.Random) -> None:
     """Its session is closed: it opens another one, and the driver goes on."""
     attempt = victim(world, choice)
     node = world.fleet.client.read(world.fleet.layout.live(attempt.uid, attempt.number))
@@ -136,7 +136,7 @@ def expel_shim(world: World, choice: random.Random) -> None:
     expel(world.ensemble.hosts, node.stat.ephemeral_owner)
 
 
-def stop_driver(world: World, choice: random.Random) -> None:
+def stop_driver(world: ChaosWorld, choice: random.Random) -> None:
     attempt = victim(world, choice)
     process = process_of(attempt, DRIVER)
     with (
@@ -147,7 +147,7 @@ def stop_driver(world: World, choice: random.Random) -> None:
         world.wait(choice.uniform(0.2, 3.0))
 
 
-def freeze_driver(world: World, choice: random.Random) -> None:
+def freeze_driver(world: ChaosWorld, choice: random.Random) -> None:
     """The cgroup of the driver."""
     attempt = victim(world, choice)
     with (
@@ -174,7 +174,7 @@ def frozen(attempt: Attempt) -> Iterator[Path]:
             (group / "cgroup.freeze").write_text("0")
 
 
-def freeze_host(world: World, choice: random.Random) -> None:
+def freeze_host(world: ChaosWorld, choice: random.Random) -> None:
     """Shim, twin and driver stand still beyond the full wait, as on a paused virtual machine; the killers wake first."""
     attempt = victim(world, choice)
     killers = process_of(attempt, SHIM), process_of(attempt, TWIN)

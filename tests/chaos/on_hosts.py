@@ -10,14 +10,14 @@ from pathlib import Path
 
 from tests.chaos.fleet import disks_of
 from tests.chaos.nemesis import Fault, Skipped
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 
 BALLAST = "ballast"
 HOUR_S = 3600
 JUMPS_S = (HOUR_S, -HOUR_S, 24 * HOUR_S, -24 * HOUR_S, 10 * 365 * 24 * HOUR_S, -10 * 365 * 24 * HOUR_S)
 
 
-def fill_disk(world: World, choice: random.Random) -> None:
+def fill_disk(world: ChaosWorld, choice: random.Random) -> None:
     """Run directory, log directory or both."""
     if not world.fleet.has_disks:
         raise Skipped
@@ -49,7 +49,7 @@ def fill(disk: Path) -> None:
             file.write(bytes(4096))
 
 
-def move_clock(world: World, choice: random.Random) -> None:
+def move_clock(world: ChaosWorld, choice: random.Random) -> None:
     if not world.fleet.clocks:
         raise Skipped
     i = choice.randrange(len(world.fleet.clocks))

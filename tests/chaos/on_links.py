@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.chaos.nemesis import Fault, Skipped
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 from tests.testbed.proxy import Proxies, Proxy, Way
 
 WAYS: tuple[tuple[Way, ...], ...] = ((), (Way.REQUESTS,), (Way.RESPONSES,))
@@ -21,7 +21,7 @@ USERS = 5
 
 
 @contextmanager
-def chosen(world: World, choice: random.Random) -> Iterator[tuple[str, Proxies, str]]:
+def chosen(world: ChaosWorld, choice: random.Random) -> Iterator[tuple[str, Proxies, str]]:
     """(host, links, what to call them), and nobody else's victim meanwhile."""
     if choice.randrange(USERS) == 0:
         found = ("users", world.user_links, "users")
@@ -42,13 +42,13 @@ def chosen(world: World, choice: random.Random) -> Iterator[tuple[str, Proxies, 
         lock.release()
 
 
-def reset(world: World, choice: random.Random) -> None:
+def reset(world: ChaosWorld, choice: random.Random) -> None:
     with chosen(world, choice) as (_, links, title):
         world.diary.fault("links reset", title)
         links.each(Proxy.cut)
 
 
-def reset_one(world: World, choice: random.Random) -> None:
+def reset_one(world: ChaosWorld, choice: random.Random) -> None:
     """The connections to one of the servers, which stays away for a moment."""
     with chosen(world, choice) as (_, links, title):
         node = choice.randrange(len(links))
@@ -58,36 +58,36 @@ def reset_one(world: World, choice: random.Random) -> None:
             links[node].heal()
 
 
-def blink(world: World, choice: random.Random) -> None:
+def blink(world: ChaosWorld, choice: random.Random) -> None:
     """Silence for a moment, one way or both."""
     ways = choice.choice(WAYS)
     _lasting(world, choice, f"links cut briefly, {NAMES[ways]}", (0.1, 1.0), lambda proxy: proxy.drop(*ways))
 
 
-def hold(world: World, choice: random.Random) -> None:
+def hold(world: ChaosWorld, choice: random.Random) -> None:
     """Nothing gets lost, but it arrives late."""
     ways = choice.choice(WAYS)
     _lasting(world, choice, f"links held, {NAMES[ways]}", (0.1, 1.0), lambda proxy: proxy.hold(*ways))
 
 
-def slow(world: World, choice: random.Random) -> None:
+def slow(world: ChaosWorld, choice: random.Random) -> None:
     delay_s = choice.uniform(0.02, 0.3)
     _lasting(world, choice, "links slow", (1.0, 4.0), lambda proxy: proxy.delay(delay_s))
 
 
-def crawl(world: World, choice: random.Random) -> None:
+def crawl(world: ChaosWorld, choice: random.Random) -> None:
     rate = choice.uniform(8_000, 40_000)
     _lasting(world, choice, "links narrow", (1.0, 4.0), lambda proxy: proxy.throttle(rate))
 
 
-def cut(world: World, choice: random.Random) -> None:
+def cut(world: ChaosWorld, choice: random.Random) -> None:
     """Beyond the session, and beyond the shorter leases."""
     ways = choice.choice(WAYS)
     _lasting(world, choice, f"links cut, {NAMES[ways]}", (4.0, 12.0), lambda proxy: proxy.drop(*ways))
 
 
 def _lasting(
-    world: World,
+    world: ChaosWorld,
     choice: random.Random,
     kind: str,
     bounds_s: tuple[float, float],

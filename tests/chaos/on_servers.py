@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from supervisor.clock import boottime_s
 from tests.chaos.nemesis import Fault
-from tests.chaos.world import NODES, World
+from tests.chaos.world import NODES, ChaosWorld
 from tests.fakes import faulty_s3
 from tests.fakes.faulty_s3 import Handler
 
@@ -27,7 +27,7 @@ ELECTION_S = 4.5
 
 
 @contextmanager
-def outage(world: World, kind: str, node: int | str, lasts_s: float) -> Iterator[None]:
+def outage(world: ChaosWorld, kind: str, node: int | str, lasts_s: float) -> Iterator[None]:
     """For some clients nothing is committed for up to ``lasts_s``. In the end all servers serve."""
     with (
         world.diary.harm(kind, world.frail(lasts_s)) as widen,
@@ -46,7 +46,7 @@ def outage(world: World, kind: str, node: int | str, lasts_s: float) -> Iterator
                 time.sleep(0.2)
 
 
-def revive(world: World) -> bool:
+def revive(world: ChaosWorld) -> bool:
     """Servers that ended by themselves, as ZooKeeper's do now and then, are started again, as an operator's systemd would."""
     ended = [node for node in range(NODES) if not world.ensemble.runs(node)]
     for node in ended:
@@ -56,24 +56,24 @@ def revive(world: World) -> bool:
     return bool(ended)
 
 
-def follower(world: World, choice: random.Random) -> int:
+def follower(world: ChaosWorld, choice: random.Random) -> int:
     leads = world.ensemble.leader()
     return choice.choice([i for i in range(NODES) if i != leads])
 
 
-def kill_follower(world: World, choice: random.Random) -> None:
+def kill_follower(world: ChaosWorld, choice: random.Random) -> None:
     node = follower(world, choice)
     with outage(world, "ZooKeeper follower killed", node, 1.0):
         _down(world, choice, node)
 
 
-def kill_zookeeper_leader(world: World, choice: random.Random) -> None:
+def kill_zookeeper_leader(world: ChaosWorld, choice: random.Random) -> None:
     node = world.ensemble.leader()
     with outage(world, "ZooKeeper leader killed", node, ELECTION_S):
         _down(world, choice, node)
 
 
-def _down(world: World, choice: random.Random, node: int) -> None:
+def _down(world: ChaosWorld, choice: random.Random, node: int) -> None:
     world.ensemble.kill(node)
     try:
         world.wait(choice.uniform(0.2, 4.0))
@@ -81,32 +81,32 @@ def _down(world: World, choice: random.Random, node: int) -> None:
         world.ensemble.restart(node)
 
 
-def pause_follower(world: World, choice: random.Random) -> None:
+def pause_follower(world: ChaosWorld, choice: random.Random) -> None:
     node = follower(world, choice)
     with outage(world, "ZooKeeper follower stopped", node, 1.0):
         _paused(world, choice.uniform(0.5, 5.0), node)
 
 
-def pause_zookeeper_leader(world: World, choice: random.Random) -> None:
+def pause_zookeeper_leader(world: ChaosWorld, choice: random.Random) -> None:
     node = world.ensemble.leader()
     with outage(world, "ZooKeeper leader stopped", node, ELECTION_S):
         _paused(world, choice.uniform(0.5, 5.0), node)
 
 
-def pause_quorum_briefly(world: World, choice: random.Random) -> None:
+def pause_quorum_briefly(world: ChaosWorld, choice: random.Random) -> None:
     lasts_s = choice.uniform(0.3, 2.0)
     with outage(world, "quorum lost briefly", "0, 1", lasts_s):
         _paused(world, lasts_s, 0, 1)
 
 
-def pause_quorum(world: World, choice: random.Random) -> None:
+def pause_quorum(world: ChaosWorld, choice: random.Random) -> None:
     """Longer than most leases: drivers are stopped by their deadlines."""
     lasts_s = choice.uniform(6.0, 16.0)
     with outage(world, "quorum lost", "0, 1", lasts_s + ELECTION_S):
         _paused(world, lasts_s, 0, 1)
 
 
-def _paused(world: World, lasts_s: float, *nodes: int) -> None:
+def _paused(world: ChaosWorld, lasts_s: float, *nodes: int) -> None:
     for node in nodes:
         world.ensemble.pause(node)
     try:
@@ -120,7 +120,7 @@ def _paused(world: World, lasts_s: float, *nodes: int) -> None:
 # -- only containers ------------------------------------------------------------------------------------------------------
 
 
-def cut_leader_from_peers(world: World, choice: random.Random) -> None:
+def cut_leader_from_peers(world: ChaosWorld, choice: random.Random) -> None:
     """Its clients still reach it: it answers pings and reads for a while, and commits nothing."""
     node = world.ensemble.leader()
     _cut(
@@ -133,7 +133,7 @@ def cut_leader_from_peers(world: World, choice: random.Random) -> None:
     )
 
 
-def cut_follower_from_peers(world: World, choice: random.Random) -> None:
+def cut_follower_from_peers(world: ChaosWorld, choice: random.Random) -> None:
     node = follower(world, choice)
     _cut(
         world,
@@ -145,7 +145,7 @@ def cut_follower_from_peers(world: World, choice: random.Random) -> None:
     )
 
 
-def cut_between(world: World, choice: random.Random) -> None:
+def cut_between(world: ChaosWorld, choice: random.Random) -> None:
     first, second = choice.sample(range(NODES), 2)
     _cut(
         world,
@@ -157,26 +157,26 @@ def cut_between(world: World, choice: random.Random) -> None:
     )
 
 
-def cut_one_way(world: World, choice: random.Random) -> None:
+def cut_one_way(world: ChaosWorld, choice: random.Random) -> None:
     """May keep the ensemble without a leader for as long as it lasts."""
     node = choice.randrange(NODES)
     _cut(world, choice, "ZooKeeper server heard by no peer", node, 16.0, lambda e: e.cut_one_way(node))
 
 
-def cut_clients(world: World, choice: random.Random) -> None:
+def cut_clients(world: ChaosWorld, choice: random.Random) -> None:
     node = choice.randrange(NODES)
     _cut(
         world, choice, "ZooKeeper server cut from its clients only", node, 1.0, lambda e: e.cut_clients(node)
     )
 
 
-def isolate(world: World, choice: random.Random) -> None:
+def isolate(world: ChaosWorld, choice: random.Random) -> None:
     node = choice.randrange(NODES)
     _cut(world, choice, "ZooKeeper server isolated", node, ELECTION_S, lambda e: e.isolate(node))
 
 
 def _cut(
-    world: World,
+    world: ChaosWorld,
     choice: random.Random,
     kind: str,
     node: int | str,
@@ -217,7 +217,7 @@ def _of_all_servers(fault: Fault) -> Fault:
     """``fault``, once all servers serve."""
 
     @wraps(fault)
-    def done(world: World, choice: random.Random) -> None:
+    def done(world: ChaosWorld, choice: random.Random) -> None:
         if not all(world.ensemble.runs(node) for node in range(NODES)):
             with world.diary.harm("ZooKeeper server ended by itself"):
                 revive(world)
@@ -248,7 +248,7 @@ STORE_FAULTS: tuple[tuple[str, faulty_s3.Fault], ...] = (
 )
 
 
-def break_store(world: World, choice: random.Random) -> None:
+def break_store(world: ChaosWorld, choice: random.Random) -> None:
     """For a while every request meets the fault; what hangs then is let go."""
     kind, fault = choice.choice(STORE_FAULTS)
     with world.diary.lasting(kind):
@@ -259,7 +259,7 @@ def break_store(world: World, choice: random.Random) -> None:
             repair_store(world)
 
 
-def repair_store(world: World) -> None:
+def repair_store(world: ChaosWorld) -> None:
     released = world.s3.released
     world.s3.reset()
     released.set()

@@ -16,7 +16,7 @@ from supervisor.operations.cluster import ClusterOperations
 from tests.chaos.nemesis import Fault, Skipped
 from tests.chaos.sessions import expel
 from tests.chaos.terms import Term
-from tests.chaos.world import SESSION_S, World
+from tests.chaos.world import SESSION_S, ChaosWorld
 from tests.testbed.fleet import Member
 from tests.waiting import wait_until
 
@@ -25,7 +25,7 @@ NEXT_S = 20.0
 """How long the nemesis waits for the next leader before it goes on to the next fault; nothing is judged by it."""
 
 
-def leading(world: World) -> Term:
+def leading(world: ChaosWorld) -> Term:
     term = world.terms.current()
     if term is None:
         raise Skipped
@@ -33,7 +33,7 @@ def leading(world: World) -> Term:
 
 
 @contextmanager
-def held(world: World, i: int) -> Iterator[Member]:
+def held(world: ChaosWorld, i: int) -> Iterator[Member]:
     """Member ``i``, running, and nobody else's victim meanwhile."""
     member = world.fleet.members[i]
     if not world.fleet.locks[i].acquire(blocking=False):
@@ -46,21 +46,21 @@ def held(world: World, i: int) -> Iterator[Member]:
         world.fleet.locks[i].release()
 
 
-def number_of(world: World, supervisor: str) -> int:
+def number_of(world: ChaosWorld, supervisor: str) -> int:
     return next(i for i, member in enumerate(world.fleet.members) if member.id == supervisor)
 
 
-def standby_number(world: World, choice: random.Random) -> int:
+def standby_number(world: ChaosWorld, choice: random.Random) -> int:
     leads = number_of(world, leading(world).supervisor)
     return choice.choice([i for i in range(len(world.fleet.members)) if i != leads])
 
 
-def wait_next(world: World, epoch: int) -> None:
+def wait_next(world: ChaosWorld, epoch: int) -> None:
     if not world.terms.wait_after(epoch, NEXT_S, world.done.is_set):
         world.diary.write("no_next_leader", after=epoch)
 
 
-def expel_leader(world: World, choice: random.Random) -> None:
+def expel_leader(world: ChaosWorld, choice: random.Random) -> None:
     """Its session is closed by id and password."""
     term = leading(world)
     world.diary.fault("leader's session closed", term.supervisor)
@@ -68,7 +68,7 @@ def expel_leader(world: World, choice: random.Random) -> None:
     wait_next(world, term.epoch)
 
 
-def expel_agent(world: World, choice: random.Random) -> None:
+def expel_agent(world: ChaosWorld, choice: random.Random) -> None:
     """The session with which a supervisor is registered as a host."""
     member = choice.choice(world.fleet.members)
     node = world.fleet.client.read(f"{world.fleet.layout.supervisors}/{member.id}")
@@ -78,7 +78,7 @@ def expel_agent(world: World, choice: random.Random) -> None:
     expel(world.ensemble.hosts, node.stat.ephemeral_owner)
 
 
-def hand_over(world: World, choice: random.Random) -> None:
+def hand_over(world: ChaosWorld, choice: random.Random) -> None:
     term = leading(world)
     others = [member.id for member in world.fleet.members if member.id != term.supervisor]
     to = choice.choice([None, *others])
@@ -93,7 +93,7 @@ def hand_over(world: World, choice: random.Random) -> None:
     wait_next(world, term.epoch)
 
 
-def kill_leader(world: World, choice: random.Random) -> None:
+def kill_leader(world: ChaosWorld, choice: random.Random) -> None:
     term = leading(world)
     i = number_of(world, term.supervisor)
     with held(world, i) as member:
@@ -103,7 +103,7 @@ def kill_leader(world: World, choice: random.Random) -> None:
         world.fleet.start_member(i)
 
 
-def leave(world: World, choice: random.Random) -> None:
+def leave(world: ChaosWorld, choice: random.Random) -> None:
     """The leader is restarted in an orderly way (SIGTERM)."""
     term = leading(world)
     i = number_of(world, term.supervisor)
@@ -114,7 +114,7 @@ def leave(world: World, choice: random.Random) -> None:
         wait_next(world, term.epoch)
 
 
-def restart_all_in_turn(world: World, choice: random.Random) -> None:
+def restart_all_in_turn(world: ChaosWorld, choice: random.Random) -> None:
     """A rolling restart."""
     for i in range(len(world.fleet.members)):
         with held(world, i) as member:
@@ -124,7 +124,7 @@ def restart_all_in_turn(world: World, choice: random.Random) -> None:
             world.wait(2.0)
 
 
-def stop_leader(world: World, choice: random.Random) -> None:
+def stop_leader(world: ChaosWorld, choice: random.Random) -> None:
     """Beyond its session: it is deposed, and wakes up."""
     term = leading(world)
     with (
@@ -135,7 +135,7 @@ def stop_leader(world: World, choice: random.Random) -> None:
         world.wait(choice.uniform(0.0, 2.0))
 
 
-def stop_leader_briefly(world: World, choice: random.Random) -> None:
+def stop_leader_briefly(world: ChaosWorld, choice: random.Random) -> None:
     with (
         held(world, number_of(world, leading(world).supervisor)) as member,
         stopped(world, member, "leader stopped briefly"),
@@ -143,13 +143,13 @@ def stop_leader_briefly(world: World, choice: random.Random) -> None:
         world.wait(choice.uniform(0.1, SESSION_S / 2))
 
 
-def stop_standby(world: World, choice: random.Random) -> None:
+def stop_standby(world: ChaosWorld, choice: random.Random) -> None:
     with held(world, standby_number(world, choice)) as member, stopped(world, member, "standby stopped"):
         world.wait(choice.choice([0.3, 1.0, SESSION_S + 2]))
 
 
 @contextmanager
-def stopped(world: World, member: Member, kind: str) -> Iterator[None]:
+def stopped(world: ChaosWorld, member: Member, kind: str) -> Iterator[None]:
     with world.diary.lasting(kind, member.id):
         world.fleet.signal_member(member, signal.SIGSTOP)
         try:
@@ -158,7 +158,7 @@ def stopped(world: World, member: Member, kind: str) -> Iterator[None]:
             world.fleet.signal_member(member, signal.SIGCONT)
 
 
-def kill_standby(world: World, choice: random.Random) -> None:
+def kill_standby(world: ChaosWorld, choice: random.Random) -> None:
     i = standby_number(world, choice)
     with held(world, i) as member:
         world.diary.fault("standby killed", member.id)
@@ -167,7 +167,7 @@ def kill_standby(world: World, choice: random.Random) -> None:
         world.fleet.start_member(i)
 
 
-def kill_all(world: World, choice: random.Random) -> None:
+def kill_all(world: ChaosWorld, choice: random.Random) -> None:
     """Every supervisor at once; the shims renew alone for a while."""
     victims = []
     for i, member in enumerate(world.fleet.members):
@@ -185,7 +185,7 @@ def kill_all(world: World, choice: random.Random) -> None:
             world.fleet.locks[i].release()
 
 
-def kill_session_closer(world: World, choice: random.Random) -> None:
+def kill_session_closer(world: ChaosWorld, choice: random.Random) -> None:
     member = choice.choice(world.fleet.members)
     if not member.running:
         raise Skipped
@@ -209,7 +209,7 @@ def _command(pid: int) -> bytes:
         return b""
 
 
-def pause_cluster(world: World, choice: random.Random) -> None:
+def pause_cluster(world: ChaosWorld, choice: random.Random) -> None:
     """And unpause it, however long that takes: what nobody unpauses is paused for the rest of the run."""
     sessions = keep_session(world.ensemble.hosts, SESSION_S)
     try:
@@ -256,5 +256,5 @@ def others() -> list[tuple[float, Fault]]:
     )
 
 
-def _weighted(*pairs: tuple[float, Callable[[World, random.Random], None]]) -> list[tuple[float, Fault]]:
+def _weighted(*pairs: tuple[float, Callable[[ChaosWorld, random.Random], None]]) -> list[tuple[float, Fault]]:
     return list(pairs)

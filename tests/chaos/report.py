@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from tests.chaos.users import RUNNING, Job, User
 from tests.chaos.verdict import Verdict
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 from tests.faults import checker
 from tests.faults.checker import Span
 
 UNKNOWN_CAUSE = "nothing known"
 
 
-def tell(world: World, users: Sequence[User], verdict: Verdict, lasted_s: float) -> str:
+def tell(world: ChaosWorld, users: Sequence[User], verdict: Verdict, lasted_s: float) -> str:
     return "\n".join(
         [
             *_head(world, lasted_s),
@@ -29,7 +29,7 @@ def tell(world: World, users: Sequence[User], verdict: Verdict, lasted_s: float)
     )
 
 
-def changes_of_leader(world: World) -> int:
+def changes_of_leader(world: ChaosWorld) -> int:
     """Terms that began after the first one. Each term has one epoch, so terms too short to be seen are counted, too; an
     accepted restore takes one epoch without being a term."""
     found = world.terms.found
@@ -40,7 +40,7 @@ def changes_of_leader(world: World) -> int:
     )
 
 
-def _head(world: World, lasted_s: float) -> Iterator[str]:
+def _head(world: ChaosWorld, lasted_s: float) -> Iterator[str]:
     options = world.options
     changes = changes_of_leader(world)
     yield (
@@ -50,7 +50,7 @@ def _head(world: World, lasted_s: float) -> Iterator[str]:
     yield f"leader changes: {changes} ({changes / lasted_s * 60:.1f} per minute); seen: {len(world.terms.found)} terms"
 
 
-def _faults(world: World, lasted_s: float) -> Iterator[str]:
+def _faults(world: ChaosWorld, lasted_s: float) -> Iterator[str]:
     diary = world.diary
     total = sum(diary.faults.values())
     yield f"faults: {total} ({total / lasted_s * 60:.1f} per minute)"
@@ -64,7 +64,7 @@ def _faults(world: World, lasted_s: float) -> Iterator[str]:
     yield f"longest time this machine let nobody run: {world.stalls.longest_s:.2f} s"
 
 
-def _seen_by_attempts(world: World, verdict: Verdict) -> Iterator[str]:
+def _seen_by_attempts(world: ChaosWorld, verdict: Verdict) -> Iterator[str]:
     """How much the rule I6 had to look at: attempts that lived through a change of leader, and those of them at a moment at
     which nothing else could have excused their end."""
     spans = checker.spans(verdict.notes)
@@ -82,10 +82,10 @@ def _seen_by_attempts(world: World, verdict: Verdict) -> Iterator[str]:
 
 
 def _commands(users: Sequence[User]) -> Iterator[str]:
-    told = sum((user.told for user in users), Counter())
-    yield f"commands: {sum(told.values()) - told['by the command line']}, of these {told['by the command line']} by the command line"
+    answers = sum((user.answers for user in users), Counter())
+    yield f"commands: {sum(answers.values()) - answers['by the command line']}, of these {answers['by the command line']} by the command line"
     yield from (
-        f"  {count:6}  {what}" for what, count in sorted(told.items()) if what != "by the command line"
+        f"  {count:6}  {what}" for what, count in sorted(answers.items()) if what != "by the command line"
     )
 
 

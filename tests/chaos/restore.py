@@ -17,7 +17,7 @@ from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.chaos import on_attempts, on_supervisors
 from tests.chaos.nemesis import Skipped
 from tests.chaos.on_servers import revive
-from tests.chaos.world import NODES, World
+from tests.chaos.world import NODES, ChaosWorld
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 RESTORED_S = 120.0
 
 
-def data_of(world: World, node: int) -> Path:
+def data_of(world: ChaosWorld, node: int) -> Path:
     ensemble = world.ensemble
     if isinstance(ensemble, EmbeddedEnsemble):
         return ensemble.directory / f"node{node}" / "data"
     return Path(f"/proc/{cast('DockerEnsemble', ensemble).pid(node)}/root/data")
 
 
-def restore_old_data(world: World, choice: random.Random) -> None:
+def restore_old_data(world: ChaosWorld, choice: random.Random) -> None:
     """Back when the registry is trusted again. Raises AssertionError."""
     saved = world.directory / f"saved-{boottime_s():.0f}"
     with world.shared_lock.exclusive(), world.diary.harm("old ZooKeeper data restored", aftermath_s=30.0):
@@ -59,7 +59,7 @@ def restore_old_data(world: World, choice: random.Random) -> None:
         )
 
 
-def put_back(world: World, saved: Path) -> None:
+def put_back(world: ChaosWorld, saved: Path) -> None:
     """Servers stand still, old data in place, servers killed and started: no orderly end may write anything anew."""
     for node in range(NODES):
         world.ensemble.pause(node)
@@ -76,7 +76,7 @@ def put_back(world: World, saved: Path) -> None:
     world.ensemble.wait_serving(60)
 
 
-def accept(world: World) -> None:
+def accept(world: ChaosWorld) -> None:
     """As soon as a leader says that it does not trust the registry."""
     wait_until(lambda: _status(world).get("distrust"), RESTORED_S, "the distrust of a leader", period_s=0.5)
 
@@ -89,7 +89,7 @@ def accept(world: World) -> None:
     world.diary.write("accepted")
 
 
-def _status(world: World) -> dict[str, Any]:
+def _status(world: ChaosWorld) -> dict[str, Any]:
     """What ``status`` says; empty while nobody leads."""
-    said = world.fleet.cli("status", "-o", "json")
-    return dict(said.document) if said.code == 0 and said.document["leader"] else {}
+    ran = world.fleet.cli("status", "-o", "json")
+    return dict(ran.document) if ran.code == 0 and ran.document["leader"] else {}

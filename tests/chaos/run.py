@@ -16,7 +16,7 @@ from tests.chaos.restore import restore_old_data
 from tests.chaos.tail import Tail
 from tests.chaos.users import User, make_users
 from tests.chaos.verdict import Verdict, judge, repair
-from tests.chaos.world import GRACE_S, Options, World, open_world
+from tests.chaos.world import GRACE_S, ChaosWorld, Options, open_world
 from tests.faults import checker
 from tests.waiting import wait_until
 
@@ -66,7 +66,7 @@ def run(options: Options, directory: Path, say: Callable[[str], None] = print) -
         return Outcome(verdict, text, sum(world.diary.faults.values()), changes_of_leader(world))
 
 
-def _wait_begun(world: World) -> None:
+def _wait_begun(world: ChaosWorld) -> None:
     """Until every job has run: the nemesis shall have something to break."""
     tail = Tail(world.fleet.witness_file)
     wait_until(
@@ -76,7 +76,7 @@ def _wait_begun(world: World) -> None:
     )
 
 
-def lanes(world: World) -> list[Lane]:
+def lanes(world: ChaosWorld) -> list[Lane]:
     return [
         Lane(world, "leader", 0.3, on_supervisors.change_leader_often(), BURST_S, LULL_S),
         Lane(world, "supervisors", 5.0, on_supervisors.others()),
@@ -91,7 +91,7 @@ def lanes(world: World) -> list[Lane]:
     ]
 
 
-def _watch(world: World, users: list[User], began_at_s: float, say: Callable[[str], None]) -> None:
+def _watch(world: ChaosWorld, users: list[User], began_at_s: float, say: Callable[[str], None]) -> None:
     """Until the time is up, or something is wrong already."""
     options, choice, tail = world.options, world.random("restore"), Tail(world.fleet.witness_file)
     due = [options.seconds * (number + 1) / (options.restores + 1) for number in range(options.restores)]
@@ -111,7 +111,7 @@ def _watch(world: World, users: list[User], began_at_s: float, say: Callable[[st
             return
 
 
-def ended(world: World) -> list[str]:
+def ended(world: ChaosWorld) -> list[str]:
     """Supervisors that nobody has killed, and that are not there: they must survive whatever is done to their surroundings."""
     wrong = []
     for member, lock in zip(world.fleet.members, world.fleet.locks, strict=True):
@@ -123,7 +123,7 @@ def ended(world: World) -> list[str]:
     return wrong
 
 
-def _restore(world: World, choice: random.Random) -> None:
+def _restore(world: ChaosWorld, choice: random.Random) -> None:
     try:
         restore_old_data(world, choice)
     except Exception as error:  # as in a lane: what can't be done is told, and the run goes on
@@ -133,7 +133,7 @@ def _restore(world: World, choice: random.Random) -> None:
         )
 
 
-def look(world: World, users: list[User], tail: Tail) -> list[str]:
+def look(world: ChaosWorld, users: list[User], tail: Tail) -> list[str]:
     """What is wrong in the record so far."""
     notes = tail.notes()
     acknowledged = [ack for user in users for ack in user.acknowledged]

@@ -23,9 +23,9 @@ SECONDS = 12.0
 
 def test_a_short_run_breaks_no_promise(tmp_path: Path) -> None:
     """Few faults, and what they are differs with what is up at the moment; the long runs are a command (README.md)."""
-    said: list[str] = []
-    outcome = run(Options(SECONDS, seed=1, kind="embedded", jobs=4), tmp_path / "chaos", said.append)
-    print("\n".join([*said, outcome.text]))
+    lines: list[str] = []
+    outcome = run(Options(SECONDS, seed=1, kind="embedded", jobs=4), tmp_path / "chaos", lines.append)
+    print("\n".join([*lines, outcome.text]))
     assert outcome.verdict.violations == []
     assert outcome.faults and outcome.leader_changes
 

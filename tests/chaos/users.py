@@ -24,7 +24,7 @@ from supervisor.operations.context import CommandContext, layout_of
 from supervisor.operations.submit import prepare, store_prepared
 from supervisor.records.ids import new_uid
 from supervisor.settings.file import load_settings
-from tests.chaos.world import GRACE_S, SESSION_S, World
+from tests.chaos.world import GRACE_S, SESSION_S, ChaosWorld
 from tests.faults.checker import Acknowledged
 
 CLI_SHARE = 0.06
@@ -80,9 +80,9 @@ class Job:
 
 
 class User(threading.Thread):
-    """``acknowledged``: cancels, for the judge. ``told``: how often each command got which answer."""
+    """``acknowledged``: cancels, for the judge. ``answers``: how often each command got which answer."""
 
-    def __init__(self, world: World, number: int, names: list[str], pause_s: float) -> None:
+    def __init__(self, world: ChaosWorld, number: int, names: list[str], pause_s: float) -> None:
         super().__init__(name=f"user {number}", daemon=True)
         self._world = world
         self._pause_s = pause_s
@@ -94,7 +94,7 @@ class User(threading.Thread):
         self._blobs = self._context.blobs()
         self.jobs = [Job(name, self._write_spec(name)) for name in names]
         self.acknowledged: list[Acknowledged] = []
-        self.told: Counter[str] = Counter()
+        self.answers: Counter[str] = Counter()
 
     def _write_spec(self, name: str) -> Path:
         world = self._world
@@ -164,7 +164,7 @@ class User(threading.Thread):
             self._answered(job, command, "acknowledged", uid)
 
     def _answered(self, job: Job, command: str, answer: str, what: str) -> None:
-        self.told[f"{command} {answer}"] += 1
+        self.answers[f"{command} {answer}"] += 1
         self._world.diary.write(
             "command", by=self.name, name=job.name, command=command, answer=answer, what=what[:200]
         )
@@ -208,7 +208,7 @@ class User(threading.Thread):
             timeout=CLI_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
         )
-        self.told["by the command line"] += 1
+        self.answers["by the command line"] += 1
         if done.returncode == Conflict.exit_code:
             raise Refused(done.stderr)
         if done.returncode != 0:
@@ -222,6 +222,6 @@ class Refused(Exception):
     """Answered with a reason why not (exit code 4): nothing was done."""
 
 
-def make_users(world: World, count: int, pause_s: float) -> list[User]:
+def make_users(world: ChaosWorld, count: int, pause_s: float) -> list[User]:
     names = list(world.leases_s)
     return [User(world, number, names[number::count], pause_s) for number in range(count)]

@@ -16,7 +16,7 @@ from supervisor.operations.cluster import ClusterOperations
 from tests.chaos.on_attempts import send
 from tests.chaos.on_servers import repair_store, revive
 from tests.chaos.users import GONE, RUNNING, User
-from tests.chaos.world import GRACE_S, NODES, SESSION_S, World
+from tests.chaos.world import GRACE_S, NODES, SESSION_S, ChaosWorld
 from tests.faults import checker
 from tests.faults.checker import Acknowledged, Harm, Note, Wanted
 from tests.testbed.fleet import eventually
@@ -43,7 +43,7 @@ class Verdict:
     until_at_s: float
 
 
-def repair(world: World) -> None:
+def repair(world: ChaosWorld) -> None:
     """Whatever a fault may have left: all up, all links open, nobody stopped, no pause."""
     for links in (world.user_links, *(way for ways in world.fleet.links for way in ways)):
         links.each(Proxy.heal)
@@ -65,13 +65,13 @@ def repair(world: World) -> None:
     world.fleet.restart_all()
 
 
-def _unpaused(world: World) -> bool:
+def _unpaused(world: ChaosWorld) -> bool:
     with contextlib.closing(keep_session(world.ensemble.hosts, SESSION_S)) as sessions:
         ClusterOperations(sessions, world.fleet.layout, "nemesis").unpause()
     return True
 
 
-def judge(world: World, users: Sequence[User]) -> Verdict:
+def judge(world: ChaosWorld, users: Sequence[User]) -> Verdict:
     """Settle, look, cancel everything, look again. Never raises for what the product did wrong."""
     violations: list[str] = []
     mended_at_s = boottime_s()
@@ -112,7 +112,7 @@ def wanted_now(users: Sequence[User]) -> list[Wanted]:
     ]
 
 
-def _wait_running(world: World, wanted: Sequence[Wanted]) -> None:
+def _wait_running(world: ChaosWorld, wanted: Sequence[Wanted]) -> None:
     """Until all of them have spoken in the last second, by the witness."""
 
     def silent() -> list[str]:
@@ -129,7 +129,7 @@ def _wait_running(world: World, wanted: Sequence[Wanted]) -> None:
         time.sleep(0.5)
 
 
-def _told(world: World, missing: Sequence[str]) -> list[str]:
+def _told(world: ChaosWorld, missing: Sequence[str]) -> list[str]:
     """What the product says about jobs that do not run, to find the cause."""
     names = {text.split()[1] for text in missing}
     return [
@@ -139,7 +139,7 @@ def _told(world: World, missing: Sequence[str]) -> list[str]:
     ]
 
 
-def _disagreements(world: World, users: Sequence[User]) -> list[str]:
+def _disagreements(world: ChaosWorld, users: Sequence[User]) -> list[str]:
     """What was acknowledged against what ``list`` says."""
     rows = {row["name"]: row for row in world.fleet.rows()}
     wrong = []
@@ -159,7 +159,7 @@ def _disagreements(world: World, users: Sequence[User]) -> list[str]:
     return wrong
 
 
-def leftovers(world: World, users: Sequence[User]) -> list[str]:
+def leftovers(world: ChaosWorld, users: Sequence[User]) -> list[str]:
     """Everything is cancelled: then no driver, shim or twin may be left, and nothing in the registry but results."""
     fleet = world.fleet
     try:

@@ -76,7 +76,7 @@ class Stalls(threading.Thread):
 
 
 @dataclass
-class World:
+class ChaosWorld:
     """``user_links``: the users' way to the ensemble. ``s3``: what stands before the S3 API. ``leases_s``: by job name.
 
     ``harmed``: attempts whose shim or twin was hit; one of the two is always left alone, for any one killer suffices, and
@@ -137,7 +137,7 @@ class World:
 
 
 @contextmanager
-def open_world(options: Options, directory: Path) -> Iterator[World]:
+def open_world(options: Options, directory: Path) -> Iterator[ChaosWorld]:
     """Everything up: a leader, all supervisors, no job yet. Nothing of it is left afterwards."""
     directory.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -168,7 +168,7 @@ def open_world(options: Options, directory: Path) -> Iterator[World]:
         for watcher in (terms, stalls):
             watcher.start()
             stack.callback(watcher.stop)
-        yield World(options, directory, ensemble, fleet, s3, user_links, diary, terms, stalls)
+        yield ChaosWorld(options, directory, ensemble, fleet, s3, user_links, diary, terms, stalls)
 
 
 def _open_ensemble(options: Options, directory: Path, stack: ExitStack) -> Ensemble:

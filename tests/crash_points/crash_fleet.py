@@ -23,7 +23,7 @@ from supervisor.records.ids import name_suffix
 from supervisor.records.reading import seen
 from tests.crash_points.points import Arm, Control, Hit
 from tests.testbed.fleet import Fleet
-from tests.testbed.fleet_commands import PATIENCE_S, Said
+from tests.testbed.fleet_commands import PATIENCE_S, CommandResult
 from tests.waiting import wait_until
 
 SESSION_S, LEASE_S, GRACE_S = 6.0, 15.0, 5.0
@@ -125,7 +125,7 @@ class CrashFleet(Fleet):
 
     # -- commands ---------------------------------------------------------------------------------------------------------
 
-    def cli(self, *words: str, member: int = 0) -> Said:
+    def cli(self, *words: str, member: int = 0) -> CommandResult:
         with self._cli:
             return super().cli(*words, member=member)
 

@@ -92,11 +92,11 @@ def run_pairs(pairs: Iterable[Pair]) -> tuple[Counter[int], dict[str, list[str]]
         world = tell(*pair)
         struck[world.struck] += 1
         if world.broken:
-            wrong[told_pair(pair)] = world.broken
+            wrong[describe_pair(pair)] = world.broken
     return struck, wrong
 
 
-def told_pair(pair: Pair) -> str:
+def describe_pair(pair: Pair) -> str:
     story, first, second = pair
     return f"{story} {first} + {second}"
 

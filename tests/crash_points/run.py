@@ -18,7 +18,7 @@ from tests.crash_points.points import Arm, Control, Point
 from tests.crash_points.scenarios import DRIVERS, LIMIT_S, SCENARIOS
 from tests.faults import checker
 from tests.faults.checker import Acknowledged
-from tests.testbed.fleet_commands import Said
+from tests.testbed.fleet_commands import CommandResult
 from tests.waiting import wait_until
 
 AGAIN = (4, 5, 6, 7, -9, -15)
@@ -69,7 +69,7 @@ class Outcome:
     name: str
     hit: int = 0
     wrong: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     took_s: float = 0.0
     story: str = ""
 
@@ -172,9 +172,9 @@ class OneRun:
         self.command("submit", str(path))
 
     def cancel(self) -> None:
-        said = self.command("cancel", self.name, "-o", "json")
+        result = self.command("cancel", self.name, "-o", "json")
         heard = not self.task.roles & {"shim", "twin", "starter"}
-        self._acknowledged.append(Acknowledged(self.name, said.document["uid"], boottime_s(), heard))
+        self._acknowledged.append(Acknowledged(self.name, result.document["uid"], boottime_s(), heard))
 
     def linger(self, seconds: float) -> None:
         """Until all points have struck, or so long."""
@@ -182,23 +182,23 @@ class OneRun:
         with contextlib.suppress(AssertionError):
             wait_until(lambda: arms and all(control.hit(arm) for control, arm in arms), seconds, period_s=0.2)
 
-    def command(self, *words: str, config: Path | None = None, also: tuple[int, ...] = ()) -> Said:
+    def command(self, *words: str, config: Path | None = None, also: tuple[int, ...] = ()) -> CommandResult:
         """Give it until it is done."""
-        last: list[Said] = []
+        last: list[CommandResult] = []
 
         def done() -> bool:
             before = self._registered()
-            said = self._say(*words, config=config)
-            last[:] = [said]
-            if said.code in (0, *also):
+            result = self._run_command(*words, config=config)
+            last[:] = [result]
+            if result.code in (0, *also):
                 return True
-            self.outcome.said.append(f"{words[0]}: exit code {said.code}: {said.err.strip()[-300:]}")
-            if said.code == 5 and words[0] in ("submit", "cancel") and self._registered() != before:
+            self.outcome.messages.append(f"{words[0]}: exit code {result.code}: {result.err.strip()[-300:]}")
+            if result.code == 5 and words[0] in ("submit", "cancel") and self._registered() != before:
                 self.outcome.wrong.append(
-                    f"{words[0]} said that nothing was acknowledged, and has had its effect: {said.err}"
+                    f"{words[0]} said that nothing was acknowledged, and has had its effect: {result.err}"
                 )
-            if said.code not in AGAIN and self.task.mode != "raise":
-                raise AssertionError(f"{' '.join(words)}: exit code {said.code}: {said.err}")
+            if result.code not in AGAIN and self.task.mode != "raise":
+                raise AssertionError(f"{' '.join(words)}: exit code {result.code}: {result.err}")
             return False
 
         try:
@@ -211,19 +211,19 @@ class OneRun:
         with self.fleet._looking:
             return self.fleet.look(self.fleet.layout.job(self.name)) is not None
 
-    def _say(self, *words: str, config: Path | None) -> Said:
+    def _run_command(self, *words: str, config: Path | None) -> CommandResult:
         if self._recording:
-            return self._said_by(self.fleet.control, *words, config=config)
+            return self._outcome_of(self.fleet.control, *words, config=config)
         if any(control is self._cli and control.hit(arm) is None for control, arm in self._arms.values()):
-            return self._said_by(self._cli, *words, config=config)
+            return self._outcome_of(self._cli, *words, config=config)
         if config is not None:
-            return self._said_by(self._cli, *words, config=config)
+            return self._outcome_of(self._cli, *words, config=config)
         return self.fleet.cli(*words)
 
-    def _said_by(self, control: Control, *words: str, config: Path | None) -> Said:
+    def _outcome_of(self, control: Control, *words: str, config: Path | None) -> CommandResult:
         process = self.fleet.armed_cli(control, self.name, *words, config=config)
         out, err = process.communicate(timeout=LIMIT_S)
-        return Said(process.returncode, out, err)
+        return CommandResult(process.returncode, out, err)
 
 
 def run_batch(fleet: CrashFleet, tasks: Sequence[Task], name: Callable[[], str]) -> list[Outcome]:

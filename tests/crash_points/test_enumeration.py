@@ -176,10 +176,10 @@ def test_a_process_that_is_not_told_of_points_has_none() -> None:
 def test_functions_that_the_readme_excuses_are_there() -> None:
     """Recording takes minutes, so the excuses are compared with the code: none outlives its function."""
     text = (Path(__file__).parent / "README.md").read_text().partition("## What no scenario passes")[2]
-    told = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
+    documented = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
     there = {
         name
         for each in functions_with_io()
         for name in (each, each.partition(":")[0], each.partition(":")[0].rpartition(".")[0])
     }
-    assert told and told <= there, f"gone from the code: {told - there}"
+    assert documented and documented <= there, f"gone from the code: {documented - there}"

@@ -50,7 +50,7 @@ def test_random_pairs_of_points(passed: memory_runs.Passed) -> None:
 
 def test_a_pair_is_told_as_it_is_read(passed: memory_runs.Passed) -> None:
     for pair in memory_runs.pairs(passed, 20, seed=2):
-        assert memory_runs.parse_pair(memory_runs.told_pair(pair)) == pair
+        assert memory_runs.parse_pair(memory_runs.describe_pair(pair)) == pair
     assert list(memory_runs.pairs(passed, 20, seed=2)) != list(memory_runs.pairs(passed, 20, seed=3))
 
 

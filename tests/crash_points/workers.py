@@ -91,13 +91,13 @@ def run_all(
         worker.start()
     until_at_s = time.monotonic() + seconds
     waiting, under_way, living = list(todo), 0, len(workers)
-    told = False
+    reported = False
     while living:
         while waiting and under_way < fleets and time.monotonic() < until_at_s:
             tasks.put(waiting.pop(0))
             under_way += 1
-        if not under_way and not told:
-            told = True
+        if not under_way and not reported:
+            reported = True
             for _ in workers:
                 tasks.put(None)
         try:

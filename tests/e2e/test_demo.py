@@ -22,7 +22,7 @@ def test_demo_shows_all_of_its_story(start: Start) -> None:
     demo = start("demo", "--fast")
     assert demo.process.wait(600) == 0, demo.text
     text = " ".join(demo.text.split())
-    for told in (
+    for printed in (
         "1/6 Start a fleet",
         "alpha leads, beta stands by",
         "2/6 Submit a job",
@@ -43,7 +43,7 @@ def test_demo_shows_all_of_its_story(start: Start) -> None:
         "NAME STATE",
         "What was observed",
     ):
-        assert told in text, f"{told!r} is not in:\n{demo.text}"
+        assert printed in text, f"{printed!r} is not in:\n{demo.text}"
     assert len(re.findall(r"^  ok ", demo.text, re.MULTILINE)) == 8 and "FAILED" not in text
     assert "\033" not in demo.text
     assert not demo.directory.exists() and demo.left() == []

@@ -25,7 +25,7 @@ from tests.explore.judge import OBEYED_TICKS
 from tests.explore.operators import BELL
 from tests.explore.replay import Stored
 from tests.explore.setting import LAYOUT, SUBMIT_MAX_S, TICK_S
-from tests.explore.world import FirstSeen, Sent, Shim, Snapshot, Supervisor, User, World
+from tests.explore.world import ExploredWorld, FirstSeen, Sent, Shim, Snapshot, Supervisor, User
 
 STATIC = frozenset(
     {
@@ -43,7 +43,7 @@ BEHIND_MAX = 4
 RINGS_MAX = 6
 
 
-def key_of(world: World) -> tuple[Any, ...]:
+def key_of(world: ExploredWorld) -> tuple[Any, ...]:
     return (
         tree_key(world.tree),
         world.sessions,
@@ -75,7 +75,7 @@ def key_of(world: World) -> tuple[Any, ...]:
     )
 
 
-def replacement_key(world: World) -> tuple[Any, ...]:
+def replacement_key(world: ExploredWorld) -> tuple[Any, ...]:
     """What may matter where the registry can be replaced: who remembers what, next to what is there and what was saved."""
     saved = world.saved
     bells = [
@@ -94,7 +94,7 @@ def replacement_key(world: World) -> tuple[Any, ...]:
     )
 
 
-def memory_key(one: Supervisor, world: World, bells: list[Any]) -> tuple[Any, ...]:
+def memory_key(one: Supervisor, world: ExploredWorld, bells: list[Any]) -> tuple[Any, ...]:
     memory = one.memory
     epoch = world.tree.nodes.get(LAYOUT.epoch)
     return (
@@ -139,7 +139,7 @@ def _ring(notifier: Any, rings: int) -> int | None:
     return None if notifier is None else max(-1, min(rings - notifier.version, RINGS_MAX))
 
 
-def lives(world: World, uid: str) -> bool:
+def lives(world: ExploredWorld, uid: str) -> bool:
     """A driver of this uid: only then it matters how long ago it was cancelled."""
     return any([shim.uid == uid and shim.tree in ("alive", "dying") for shim in world.shims])
 
@@ -178,7 +178,7 @@ def _op_key(op: Any, tree: Snapshot) -> tuple[Any, ...]:
 # -- supervisors -------------------------------------------------------------------------------------------------------
 
 
-def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
+def supervisor_key(one: Supervisor, world: ExploredWorld) -> tuple[Any, ...]:
     now, machine_state = world.now_s, one.machine_state
     state = machine_state.state
     leads = state in (State.LEADING, State.SUSPENDED)
@@ -221,11 +221,11 @@ def accepted_key(one: Supervisor) -> Any:
     return one.machine_state.state is State.FOLLOWING and one.sight is not None and one.sight.owner is None
 
 
-def sent_key(sent: Sent, world: World) -> tuple[Any, ...]:
+def sent_key(sent: Sent, world: ExploredWorld) -> tuple[Any, ...]:
     return sent.tx.what, sent.sid, sent.epoch, tx_key(sent.tx, world.tree)
 
 
-def first_seen_key(first_seen: FirstSeen, world: World, one: Supervisor) -> tuple[Any, ...]:
+def first_seen_key(first_seen: FirstSeen, world: ExploredWorld, one: Supervisor) -> tuple[Any, ...]:
     trees = [
         world.tree,
         *([one.lag] if one.lag is not None else []),
@@ -259,7 +259,7 @@ def _mzxid(tree: Snapshot, path: str) -> int:
     return -1 if node is None else node.mzxid
 
 
-def _tree_now(tree: Snapshot, world: World) -> tuple[Any, ...]:
+def _tree_now(tree: Snapshot, world: ExploredWorld) -> tuple[Any, ...]:
     """Another state of the registry that somebody still sees: what it shows, and what of that is the present one."""
     same = [
         path
@@ -321,7 +321,7 @@ ENDING = (
 )
 
 
-def shim_key(shim: Shim, world: World) -> tuple[Any, ...]:
+def shim_key(shim: Shim, world: ExploredWorld) -> tuple[Any, ...]:
     if shim.over and shim.orphan is None:
         return shim.claim, shim.tree
     now = world.now_s
@@ -377,7 +377,7 @@ def state_key(state: ShimState, now_s: float) -> tuple[Any, ...]:
     )
 
 
-def request_key(sent: tuple[Any, int], world: World) -> tuple[Any, ...]:
+def request_key(sent: tuple[Any, int], world: ExploredWorld) -> tuple[Any, ...]:
     effect, tick = sent
     tx = getattr(effect, "transaction", None)
     session = getattr(effect, "session", 0)
@@ -389,7 +389,7 @@ def request_key(sent: tuple[Any, int], world: World) -> tuple[Any, ...]:
     )
 
 
-def event_key(event: Any, shim: Shim, world: World) -> tuple[Any, ...]:
+def event_key(event: Any, shim: Shim, world: ExploredWorld) -> tuple[Any, ...]:
     """Of what a stopped shim has yet to hear. Ids of requests do not matter: it has one under way at most."""
     match event:
         case shim_state.OwnRead(_, own, lease_version, live):
@@ -431,7 +431,7 @@ def guarded_attempt_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
 # -- users -------------------------------------------------------------------------------------------------------------
 
 
-def user_key(user: User, world: World) -> tuple[Any, ...]:
+def user_key(user: User, world: ExploredWorld) -> tuple[Any, ...]:
     sent = None if user.sent is None else tx_key(user.sent, world.tree)
     replies = tuple(
         [

@@ -309,9 +309,9 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
 
 def _on_disk() -> Any:
     from supervisor.spec.s3a import S3Access
-    from tests.integration.test_checkpoint_deletion import World
+    from tests.integration.test_checkpoint_deletion import DeletionWorld
 
-    return World(f"file://{tempfile.mkdtemp(prefix='caught-by-tests-')}/checkpoints/a", S3Access())
+    return DeletionWorld(f"file://{tempfile.mkdtemp(prefix='caught-by-tests-')}/checkpoints/a", S3Access())
 
 
 FIXTURES: dict[str, Callable[[], Any]] = {

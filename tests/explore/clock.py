@@ -15,10 +15,10 @@ from tests.explore import judge, removing
 from tests.explore.setting import SESSION_TICKS
 from tests.explore.shims import DYING, due, empty, tell
 from tests.explore.supervisors import clock_matters, follows_quietly, is_quiet, poll
-from tests.explore.world import World, end_session
+from tests.explore.world import ExploredWorld, end_session
 
 
-def advance(world: World) -> World:
+def advance(world: ExploredWorld) -> ExploredWorld:
     heard = pinging(world)
     world = world._replace(tick=world.tick + 1)
     for index, shim in enumerate(world.shims):
@@ -41,14 +41,14 @@ def advance(world: World) -> World:
     return judge.time_passes(world)
 
 
-def shim_ages(world: World, index: int) -> World:
+def shim_ages(world: ExploredWorld, index: int) -> ExploredWorld:
     shim = world.shims[index]
     if shim.paused:
         return world.with_shim(index, shim._replace(paused_ticks=shim.paused_ticks + 1))
     return tell(world, index, shim_state.Tick()) if due(world, shim) else world
 
 
-def supervisor_ages(world: World, index: int) -> World:
+def supervisor_ages(world: ExploredWorld, index: int) -> ExploredWorld:
     one = world.supervisors[index]
     if one.paused:
         return world.with_supervisor(index, one._replace(paused_ticks=one.paused_ticks + 1))
@@ -59,7 +59,7 @@ def supervisor_ages(world: World, index: int) -> World:
     return world.with_supervisor(index, one._replace(tick_due=True)) if clock_matters(world, one) else world
 
 
-def pinging(world: World) -> set[int]:
+def pinging(world: ExploredWorld) -> set[int]:
     heard: set[int] = set()
     for shim in world.shims:
         if shim.state is not None and not shim.paused and shim.connected:

@@ -32,15 +32,15 @@ from tests.explore.shims import (
 )
 from tests.explore.supervisors import apply, clock_matters, election_of
 from tests.explore.supervisors import tell as tell_contender
-from tests.explore.world import FirstSeen, Shim, Supervisor, World, end_session
+from tests.explore.world import ExploredWorld, FirstSeen, Shim, Supervisor, end_session
 
 PAUSED_MAX_TICKS = 5
 """Nobody is stopped for longer than that; by then every wait is over, and nothing new can come of it."""
 
-Kind = Callable[[World], Iterator[Move]]
+Kind = Callable[[ExploredWorld], Iterator[Move]]
 
 
-def recoveries(world: World) -> Iterator[Move]:
+def recoveries(world: ExploredWorld) -> Iterator[Move]:
     """Whatever is stopped, cut or behind may come back at any time, and comes back in the end."""
     for index, shim in enumerate(world.shims):
         if shim.paused:
@@ -76,17 +76,17 @@ def recoveries(world: World) -> Iterator[Move]:
 # -- shims and drivers -------------------------------------------------------------------------------------------------
 
 
-def living(world: World) -> Iterator[tuple[int, Shim]]:
+def living(world: ExploredWorld) -> Iterator[tuple[int, Shim]]:
     for index, shim in enumerate(world.shims):
         if shim.state is not None:
             yield index, shim
 
 
-def hit(world: World, index: int, **changes: object) -> World:
+def hit(world: ExploredWorld, index: int, **changes: object) -> ExploredWorld:
     return world.with_shim(index, world.shims[index]._replace(disturbed=True, **changes))
 
 
-def pause_shim(world: World) -> Iterator[Move]:
+def pause_shim(world: ExploredWorld) -> Iterator[Move]:
     for index, shim in living(world):
         if not shim.paused:
             yield Move(
@@ -94,32 +94,32 @@ def pause_shim(world: World) -> Iterator[Move]:
             )
 
 
-def wake_shim(world: World, index: int) -> World:
+def wake_shim(world: ExploredWorld, index: int) -> ExploredWorld:
     world = world.with_shim(index, world.shims[index]._replace(paused=False, paused_ticks=0))
     if due(world, world.shims[index]):
         world = world.with_shim(index, world.shims[index]._replace(tick_due=True))
     return world
 
 
-def kill_shim(world: World) -> Iterator[Move]:
+def kill_shim(world: ExploredWorld) -> Iterator[Move]:
     for index, shim in living(world):
         yield Move(f"shim {shim.title} is killed", crash(hit(world, index), index))
 
 
-def kill_twin(world: World) -> Iterator[Move]:
+def kill_twin(world: ExploredWorld) -> Iterator[Move]:
     for index, shim in living(world):
         if shim.twin is not None:
             yield Move(f"the twin of {shim.title} is killed", hit(world, index, twin=None))
 
 
-def cut_shim(world: World) -> Iterator[Move]:
+def cut_shim(world: ExploredWorld) -> Iterator[Move]:
     """The connection is gone; what was sent may still reach the server, until the session is used elsewhere."""
     for index, shim in living(world):
         if shim.connected and not shim.paused:
             yield Move(f"shim {shim.title} is cut off", cut(hit(world, index), index))
 
 
-def cut(world: World, index: int) -> World:
+def cut(world: ExploredWorld, index: int) -> ExploredWorld:
     shim = world.shims[index]
     events: tuple[shim_state.Event, ...] = (shim_state.Disconnected(),)
     orphan = None
@@ -131,7 +131,7 @@ def cut(world: World, index: int) -> World:
     return tell(world, index, *events)
 
 
-def lose_reply(world: World) -> Iterator[Move]:
+def lose_reply(world: ExploredWorld) -> Iterator[Move]:
     """The connection goes and is back at once: the request was carried out, and the answer is lost."""
     for index, shim in living(world):
         if (
@@ -153,7 +153,7 @@ def lose_reply(world: World) -> Iterator[Move]:
             )
 
 
-def lose_request(world: World) -> Iterator[Move]:
+def lose_request(world: ExploredWorld) -> Iterator[Move]:
     """The connection goes and is back at once: the request never came to the server."""
     for index, shim in living(world):
         if shim.sent is not None and shim.connected and not shim.paused:
@@ -163,21 +163,21 @@ def lose_request(world: World) -> Iterator[Move]:
             yield Move(f"the user's {user.sent.what} is lost", users.lose(world, index, after_commit=False))
 
 
-def leave_user(world: World) -> Iterator[Move]:
+def leave_user(world: ExploredWorld) -> Iterator[Move]:
     """A user is cut off while his multi is under way; he is told that the outcome is unknown."""
     for index, user in enumerate(world.users):
         if user.sent is not None:
             yield Move(f"the user is cut off, his {user.sent.what} under way", users.leave(world, index))
 
 
-def kill_user(world: World) -> Iterator[Move]:
+def kill_user(world: ExploredWorld) -> Iterator[Move]:
     """A user's command is killed between its put and its multi."""
     for index, user in enumerate(world.users):
         if user.begun and user.sent is None and not user.unknown:
             yield Move(f"user {user.wishes[user.done].what} is killed", users.die(world, index))
 
 
-def lose_election(world: World) -> Iterator[Move]:
+def lose_election(world: ExploredWorld) -> Iterator[Move]:
     """The answer to an election is lost, whether or not it was applied."""
     for index, one in enumerate(world.supervisors):
         if (
@@ -196,27 +196,27 @@ def lose_election(world: World) -> Iterator[Move]:
                 yield Move(f"the answer to {one.id}'s election is lost", after)
 
 
-def expire_shim(world: World) -> Iterator[Move]:
+def expire_shim(world: ExploredWorld) -> Iterator[Move]:
     """The server ends a shim's session. No reason to disturb its driver: ``disturbed`` stays as it is."""
     for _, shim in living(world):
         if world.has_session(shim.sid):
             yield Move(f"the session of shim {shim.title} ends", end_session(world, shim.sid))
 
 
-def fail_driver(world: World) -> Iterator[Move]:
+def fail_driver(world: ExploredWorld) -> Iterator[Move]:
     for index, shim in enumerate(world.shims):
         if shim.tree == ALIVE and shim.status is None:
             yield Move(f"driver {shim.title} fails", exit_root(hit(world, index), index, 1))
 
 
-def end_driver(world: World) -> Iterator[Move]:
+def end_driver(world: ExploredWorld) -> Iterator[Move]:
     """The application ends by itself, with 0."""
     for index, shim in enumerate(world.shims):
         if shim.tree == ALIVE and shim.status is None:
             yield Move(f"driver {shim.title} ends with 0", exit_root(hit(world, index), index, 0))
 
 
-def second_shim(world: World) -> Iterator[Move]:
+def second_shim(world: ExploredWorld) -> Iterator[Move]:
     """An agent that was started again starts a second shim for an entry."""
     for one in world.supervisors:
         if not one.alive or one.paused or not one.connected:
@@ -234,32 +234,32 @@ def second_shim(world: World) -> Iterator[Move]:
 # -- supervisors -------------------------------------------------------------------------------------------------------
 
 
-def running(world: World) -> Iterator[tuple[int, Supervisor]]:
+def running(world: ExploredWorld) -> Iterator[tuple[int, Supervisor]]:
     for index, one in enumerate(world.supervisors):
         if one.alive:
             yield index, one
 
 
-def pause_supervisor(world: World) -> Iterator[Move]:
+def pause_supervisor(world: ExploredWorld) -> Iterator[Move]:
     for index, one in running(world):
         if not one.paused:
             stopped = one._replace(paused=True, paused_ticks=0)
             yield Move(f"{one.id} is stopped (SIGSTOP)", world.with_supervisor(index, stopped))
 
 
-def wake_supervisor(world: World, index: int) -> World:
+def wake_supervisor(world: ExploredWorld, index: int) -> ExploredWorld:
     world = world.with_supervisor(index, world.supervisors[index]._replace(paused=False, paused_ticks=0))
     if clock_matters(world, world.supervisors[index]):
         world = world.with_supervisor(index, world.supervisors[index]._replace(tick_due=True))
     return world
 
 
-def kill_supervisor(world: World) -> Iterator[Move]:
+def kill_supervisor(world: ExploredWorld) -> Iterator[Move]:
     for index, one in running(world):
         yield Move(f"{one.id} is killed", stop(world, index))
 
 
-def lose_disk(world: World) -> Iterator[Move]:
+def lose_disk(world: ExploredWorld) -> Iterator[Move]:
     """A supervisor is killed, and what it remembered of the registry is lost. The store remembers its terms."""
     for index, one in running(world):
         after = stop(world, index)
@@ -274,7 +274,7 @@ def lose_disk(world: World) -> Iterator[Move]:
         )
 
 
-def stop(world: World, index: int) -> World:
+def stop(world: ExploredWorld, index: int) -> ExploredWorld:
     one = world.supervisors[index]
     shims = tuple(
         shim._replace(guarded_attempt=None, asked_by_guardian=None)
@@ -306,25 +306,25 @@ def stop(world: World, index: int) -> World:
     )
 
 
-def start(world: World, index: int) -> World:
+def start(world: ExploredWorld, index: int) -> ExploredWorld:
     one = world.supervisors[index]
     world = world.with_supervisor(index, one._replace(alive=True, connected=True, queue=()))
     return tell_contender(world, index, lead.Start())
 
 
-def session_closer(world: World, index: int) -> World:
+def session_closer(world: ExploredWorld, index: int) -> ExploredWorld:
     one = world.supervisors[index]
     return end_session(end_session(world, one.sid), one.agent_sid)
 
 
-def cut_supervisor(world: World) -> Iterator[Move]:
+def cut_supervisor(world: ExploredWorld) -> Iterator[Move]:
     for index, one in running(world):
         if one.connected and not one.paused and one.sid:
             cut_off = world.with_supervisor(index, one._replace(connected=False))
             yield Move(f"{one.id} is cut off", tell_contender(cut_off, index, lead.SessionDisconnected()))
 
 
-def heal_supervisor(world: World, index: int) -> World:
+def heal_supervisor(world: ExploredWorld, index: int) -> ExploredWorld:
     one = world.supervisors[index]
     # first in, first out: the old connection is void
     queue = tuple(sent for sent in one.queue if sent.sid != one.sid)
@@ -334,7 +334,7 @@ def heal_supervisor(world: World, index: int) -> World:
     return tell_contender(world, index, lead.SessionConnected(one.sid, SESSION_S))
 
 
-def lose_action(world: World) -> Iterator[Move]:
+def lose_action(world: ExploredWorld) -> Iterator[Move]:
     """A leader's write is lost on its way; it looks again."""
     for index, one in running(world):
         for number, sent in enumerate(one.queue):
@@ -343,7 +343,7 @@ def lose_action(world: World) -> Iterator[Move]:
             yield Move(f"{one.id}'s {sent.tx.what} {sent.name} is lost", after)
 
 
-def lag(world: World) -> Iterator[Move]:
+def lag(world: ExploredWorld) -> Iterator[Move]:
     """The follower that a leader reads from falls behind: it shows what is now, until it catches up."""
     for index, one in running(world):
         if one.term is not None and one.lag is None:
@@ -353,7 +353,7 @@ def lag(world: World) -> Iterator[Move]:
             )
 
 
-def remove_leader(world: World) -> Iterator[Move]:
+def remove_leader(world: ExploredWorld) -> Iterator[Move]:
     """/leader is deleted by hand: two may lead with living sessions, and only the epoch tells them apart."""
     if LAYOUT.leader in world.tree.nodes:
         tree = world.tree.copy()
@@ -361,19 +361,19 @@ def remove_leader(world: World) -> Iterator[Move]:
         yield Move("/leader is removed by hand", world._replace(tree=tree))
 
 
-def spoil(world: World, path: str) -> World:
+def spoil(world: ExploredWorld, path: str) -> ExploredWorld:
     tree = world.tree.copy()
     tree.apply(Transaction("by hand", "", (SetData(path, b"{", ANY_VERSION),)), 0)
     return world._replace(tree=tree)
 
 
-def spoil_lease(world: World) -> Iterator[Move]:
+def spoil_lease(world: ExploredWorld) -> Iterator[Move]:
     """A lease becomes unreadable. No reason to disturb a driver: the next renewal overwrites it."""
     for name in world.tree.children(LAYOUT.leases) or ():
         yield Move(f"/lease/{name} is spoilt", spoil(world, LAYOUT.lease(name)))
 
 
-def spoil_own(world: World) -> Iterator[Move]:
+def spoil_own(world: ExploredWorld) -> Iterator[Move]:
     """An ownership becomes unreadable: its job is quarantined, and no other."""
     for name in world.tree.children(LAYOUT.owns) or ():
         shims = tuple(shim._replace(disturbed=True) if shim.name == name else shim for shim in world.shims)
@@ -386,7 +386,7 @@ def spoil_own(world: World) -> Iterator[Move]:
 # -- hosts -------------------------------------------------------------------------------------------------------------
 
 
-def lose_host(world: World) -> Iterator[Move]:
+def lose_host(world: ExploredWorld) -> Iterator[Move]:
     """Power off: all that runs there is gone at once, and nothing comes back."""
     for index, one in running(world):
         after = stop(world, index)
@@ -427,7 +427,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def moves(world: World, kinds: tuple[str, ...]) -> Iterator[Move]:
+def moves(world: ExploredWorld, kinds: tuple[str, ...]) -> Iterator[Move]:
     if world.faults > 0:
         if replacing.RESTORE in kinds and world.saved is None:
             yield replacing.save(world)

@@ -21,10 +21,10 @@ from supervisor.records.reading import seen
 from tests.explore import judge, trust
 from tests.explore.setting import LAYOUT, encode, member
 from tests.explore.shims import DYING, Move, crash, kill_tree, launch_of, spawn
-from tests.explore.world import Shim, Supervisor, World, apply, described, open_session, sid_of
+from tests.explore.world import ExploredWorld, Shim, Supervisor, apply, described, open_session, sid_of
 
 
-def host(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+def host(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     if not me.connected:
         yield from guardian(world, index, me)
         return
@@ -49,13 +49,13 @@ def host(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     yield from guardian(world, index, me)
 
 
-def is_there(world: World, entry: Assignment) -> bool:
+def is_there(world: ExploredWorld, entry: Assignment) -> bool:
     """The agent's own look, which spares a useless start; one that slept after it is a shim that is stopped at its birth."""
     own = seen(Ownership, world.tree.read(LAYOUT.own(entry.name)), LAYOUT.own(entry.name))
     return isinstance(own, Found) and _is_current(own, entry)
 
 
-def register(world: World, index: int) -> World:
+def register(world: ExploredWorld, index: int) -> ExploredWorld:
     me = world.supervisors[index]
     number = me.registrations + 1
     sid = sid_of(f"agent of {me.id} #{number}") if not world.has_session(me.agent_sid) else me.agent_sid
@@ -72,7 +72,7 @@ def described_host(me: Supervisor) -> bytes:
     return encode(replace(member(me.id), distrust=None if me.memory.reason is None else "why"))
 
 
-def tell_distrust(world: World, me: Supervisor) -> World:
+def tell_distrust(world: ExploredWorld, me: Supervisor) -> ExploredWorld:
     tree = world.tree.copy()
     tree.apply(
         Transaction("register", "", (SetData(LAYOUT.supervisor(me.id), described_host(me), ANY_VERSION),)),
@@ -81,13 +81,13 @@ def tell_distrust(world: World, me: Supervisor) -> World:
     return world._replace(tree=tree)
 
 
-def guardian(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+def guardian(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     for number, shim in enumerate(world.shims):
         if shim.host == index and not shim.over and shim.twin is None:
             yield from guardian_moves(world, number, shim, me)
 
 
-def guardian_moves(world: World, number: int, shim: Shim, me: Supervisor) -> Iterator[Move]:
+def guardian_moves(world: ExploredWorld, number: int, shim: Shim, me: Supervisor) -> Iterator[Move]:
     """The guardian's view of this shim's attempt. While it only looks it remembers nothing, and is made anew at each look."""
     dead = shim.state is None
     guarded_attempt = shim.guarded_attempt
@@ -122,7 +122,7 @@ def new_guarded_attempt(shim: Shim, me: Supervisor) -> guard.GuardedAttempt:
 
 
 def guardian_kills(
-    world: World, number: int, shim: Shim, guarded_attempt: guard.GuardedAttempt, who: str
+    world: ExploredWorld, number: int, shim: Shim, guarded_attempt: guard.GuardedAttempt, who: str
 ) -> Iterator[Move]:
     act = guarded_attempt.killer.act
     if act is Act.KILL_SHIM:
@@ -150,7 +150,12 @@ def guardian_kills(
 
 
 def guardian_buries(
-    world: World, number: int, shim: Shim, guarded_attempt: guard.GuardedAttempt, who: str, me: Supervisor
+    world: ExploredWorld,
+    number: int,
+    shim: Shim,
+    guarded_attempt: guard.GuardedAttempt,
+    who: str,
+    me: Supervisor,
 ) -> Iterator[Move]:
     if shim.asked_by_guardian is not None:
         after, came = apply(

@@ -31,7 +31,7 @@ from tests.explore.setting import JOBS as JOB_KINDS
 from tests.explore.setting import LAYOUT, LEASE_S, RESULTS_KEPT, TICK_S, location_of, terms_of
 
 if TYPE_CHECKING:
-    from tests.explore.world import Answer, Sent, Shim, User, Wipe, Wish, World
+    from tests.explore.world import Answer, ExploredWorld, Sent, Shim, User, Wipe, Wish
 
 LIVING = ("alive", "dying")
 
@@ -56,7 +56,7 @@ def shown_own(own: Seen[Ownership]) -> str:
 # -- I1, I5: at exec ---------------------------------------------------------------------------------------------------
 
 
-def execute(world: World, shim: Shim) -> World:
+def execute(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     """A driver of this name begins to live."""
     for other in world.shims:
         if other.name == shim.name and other.tree in LIVING:
@@ -79,7 +79,7 @@ def execute(world: World, shim: Shim) -> World:
 # -- I6: at kill -------------------------------------------------------------------------------------------------------
 
 
-def kill(world: World, shim: Shim) -> World:
+def kill(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     """Somebody kills a driver that lives. Only faults of its own, a user, or its own end are a reason."""
     if shim.disturbed or shim.status is not None:
         return world
@@ -91,7 +91,9 @@ def kill(world: World, shim: Shim) -> World:
 # -- I2, I4, I5, I7: at commit -----------------------------------------------------------------------------------------
 
 
-def commit(before: World, after: World, shim: Shim, tx: Transaction, came: Answer) -> World:
+def commit(
+    before: ExploredWorld, after: ExploredWorld, shim: Shim, tx: Transaction, came: Answer
+) -> ExploredWorld:
     """A multi of a shim was answered."""
     if came is None or isinstance(came, GuardFailed):
         return after
@@ -109,14 +111,14 @@ def commit(before: World, after: World, shim: Shim, tx: Transaction, came: Answe
     return registry_holds(before, after)
 
 
-def buried(world: World, shim: Shim) -> World:
+def buried(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     """§7: a tombstone only after the tree is empty, for nobody waits any more."""
     if shim.tree in LIVING or shim.exec_before_at_s is not None:
         return world.breaks(f"a tombstone for {shim.title} commits while its driver is alive")
     return world
 
 
-def leader_commit(before: World, after: World, sent: Sent, came: Answer) -> World:
+def leader_commit(before: ExploredWorld, after: ExploredWorld, sent: Sent, came: Answer) -> ExploredWorld:
     """A multi of a leader was answered."""
     if not any(isinstance(op, Check) and op == Check(LAYOUT.epoch, sent.epoch) for op in sent.tx.ops):
         return after.breaks(f"I4: {sent.tx.what} of {sent.name} does not check the persistent epoch")
@@ -138,7 +140,7 @@ def leader_commit(before: World, after: World, sent: Sent, came: Answer) -> Worl
     return registry_holds(before, after)
 
 
-def forgotten(before: World, after: World, sent: Sent) -> World:
+def forgotten(before: ExploredWorld, after: ExploredWorld, sent: Sent) -> ExploredWorld:
     """A result is swept: a clean one, of a name that has as many newer ones as are kept. Of that uid nobody is told any more."""
     results = [
         seen(Result, before.tree.read(path), path) for path in before.tree.nodes if path.startswith(RESULTS)
@@ -155,7 +157,7 @@ def forgotten(before: World, after: World, sent: Sent) -> World:
     return after
 
 
-def given_up(before: World, after: World) -> World:
+def given_up(before: ExploredWorld, after: ExploredWorld) -> ExploredWorld:
     """The claim of a checkpoint is swept: not that of a uid that is registered, not clean, or runs."""
     for path in before.tree.nodes.keys() - after.tree.nodes.keys():
         claim = seen(CheckpointClaim, before.tree.read(path), path)
@@ -174,7 +176,7 @@ def frees_name(sent: Sent) -> bool:
     return not any(isinstance(op, Check) and op.path == LAYOUT.own(sent.name) for op in sent.tx.ops)
 
 
-def registry_holds(before: World, after: World) -> World:
+def registry_holds(before: ExploredWorld, after: ExploredWorld) -> ExploredWorld:
     """I7 after every commit: a reference or a result for every acknowledged uid, never both, and a fence for each name."""
     nodes, old = after.tree.nodes, before.tree.nodes
     for path, node in nodes.items():
@@ -199,7 +201,7 @@ def registry_holds(before: World, after: World) -> World:
     return places_apart(blobs_hold(after))
 
 
-def blobs_hold(world: World) -> World:
+def blobs_hold(world: ExploredWorld) -> ExploredWorld:
     """§4: reference ⇒ blob exists, and what a kept result names does, too."""
     if not world.sweeps:
         return world
@@ -210,7 +212,7 @@ def blobs_hold(world: World) -> World:
     return world
 
 
-def named_blobs(world: World) -> list[tuple[str, str]]:
+def named_blobs(world: ExploredWorld) -> list[tuple[str, str]]:
     """What references and results name, by path."""
     kinds: dict[str, type[JobRef] | type[Result]] = {JOBS: JobRef, RESULTS: Result}
     named = []
@@ -222,7 +224,7 @@ def named_blobs(world: World) -> list[tuple[str, str]]:
     return named
 
 
-def refers(world: World, name: str, uid: str) -> bool:
+def refers(world: ExploredWorld, name: str, uid: str) -> bool:
     ref = seen(JobRef, world.tree.read(LAYOUT.job(name)), LAYOUT.job(name))
     return isinstance(ref, Unreadable) or (isinstance(ref, Found) and ref.record.uid == uid)
 
@@ -238,7 +240,9 @@ JOBS, OWNS, RESULTS, CLAIMS = (
 # -- I8: what a user is told ----------------------------------------------------------------------------------------------
 
 
-def answered(world: World, user: User, came: Done | operators.OperatorResult | Exception) -> World:
+def answered(
+    world: ExploredWorld, user: User, came: Done | operators.OperatorResult | Exception
+) -> ExploredWorld:
     """A command is over, and says what came of it."""
     what = f"{user.wishes[user.done].what} {user.wishes[user.done].name}"
     if isinstance(came, OutcomeUnknown):
@@ -250,7 +254,7 @@ def answered(world: World, user: User, came: Done | operators.OperatorResult | E
             else world
         )
     if not isinstance(came, Done):
-        return operators.told(world, user, came)
+        return operators.finish(world, user, came)
     if came.did in OF_ITS_OWN and not user.took:
         world = world.breaks(
             f"I8: {what} is acknowledged as {came.did.value}, and no write of it has committed"
@@ -272,7 +276,7 @@ uid, and I3 says whether it is there; a cancel may be anybody's."""
 # -- the checkpoints of ended jobs -----------------------------------------------------------------------------------------
 
 
-def wipes(world: World, wipe: Wipe) -> World:
+def wipes(world: ExploredWorld, wipe: Wipe) -> ExploredWorld:
     """A deletion is sent."""
     return (
         world.breaks(f"§6: a deletion below {wipe.location} is sent while the cluster is paused")
@@ -281,7 +285,7 @@ def wipes(world: World, wipe: Wipe) -> World:
     )
 
 
-def wiped(world: World, wipe: Wipe) -> World:
+def wiped(world: ExploredWorld, wipe: Wipe) -> ExploredWorld:
     """A deletion arrives. Whatever overlaps it is nobody's but the doomed uid's: no driver, no claim, nobody who was told that he has it."""
     for shim in world.shims:
         if shim.tree in LIVING and overlaps(location_of(shim.uid), wipe.location):
@@ -306,7 +310,7 @@ def wiped(world: World, wipe: Wipe) -> World:
     return world
 
 
-def places_apart(world: World) -> World:
+def places_apart(world: ExploredWorld) -> ExploredWorld:
     """§4: no claim lies inside another one: two jobs never share a checkpoint, nor a job that runs and one that is being deleted."""
     if not world.removes:
         return world
@@ -323,7 +327,7 @@ def places_apart(world: World) -> World:
     return world
 
 
-def stands(before: World, after: World, wish: Wish) -> World:
+def stands(before: ExploredWorld, after: ExploredWorld, wish: Wish) -> ExploredWorld:
     """What commits as a suspend or a resume is in effect: no leader may undo it, as it would by an exit that was there before."""
     if wish.what not in ("suspend", "resume", "restart", "revise"):
         return after
@@ -342,7 +346,7 @@ def stands(before: World, after: World, wish: Wish) -> World:
 # -- I10: a registry that was replaced ----------------------------------------------------------------------------------
 
 
-def looks(world: World, index: int) -> World:
+def looks(world: ExploredWorld, index: int) -> ExploredWorld:
     """A supervisor looks. If it had seen more of the bell than was there after the loss, it knows by now."""
     node = world.tree.nodes.get(LAYOUT.doorbell)
     now, before = -1 if node is None else node.version, world.judge.rings[index]
@@ -353,7 +357,7 @@ def looks(world: World, index: int) -> World:
     return world._replace(judge=known._replace(rings=rings))
 
 
-def plans(world: World, index: int, sents: tuple[Sent, ...]) -> World:
+def plans(world: ExploredWorld, index: int, sents: tuple[Sent, ...]) -> ExploredWorld:
     if sents and index in world.judge.knows:
         return world.breaks(
             f"I10: {world.supervisors[index].id} knows that the registry is an older one, and wants {sents[0].tx.what}"
@@ -361,7 +365,7 @@ def plans(world: World, index: int, sents: tuple[Sent, ...]) -> World:
     return world
 
 
-def starts(world: World, index: int, entry: str) -> World:
+def starts(world: ExploredWorld, index: int, entry: str) -> ExploredWorld:
     if index in world.judge.knows:
         return world.breaks(
             f"I10: {world.supervisors[index].id} knows that the registry is an older one, and starts {entry}"
@@ -369,7 +373,7 @@ def starts(world: World, index: int, entry: str) -> World:
     return world
 
 
-def sweeps(world: World, index: int, key: str) -> World:
+def sweeps(world: ExploredWorld, index: int, key: str) -> ExploredWorld:
     """A sweeper sends a deletion."""
     if index in world.judge.knows:
         return world.breaks(
@@ -381,7 +385,7 @@ def sweeps(world: World, index: int, key: str) -> World:
 # -- I11 ---------------------------------------------------------------------------------------------------------------
 
 
-def planned(world: World, sents: tuple[Sent, ...], by: str) -> World:
+def planned(world: ExploredWorld, sents: tuple[Sent, ...], by: str) -> ExploredWorld:
     """A pass makes one write for each name at most."""
     names = [sent.name for sent in sents]
     return (
@@ -394,7 +398,7 @@ def planned(world: World, sents: tuple[Sent, ...], by: str) -> World:
 # -- I2: with time -----------------------------------------------------------------------------------------------------
 
 
-def time_passes(world: World) -> World:
+def time_passes(world: ExploredWorld) -> ExploredWorld:
     """An attempt of a cancelled uid is gone within its stop grace, or at its deadline if it cannot hear."""
     for uid, tick in world.judge.cancelled:
         for shim in world.shims:

@@ -21,7 +21,7 @@ from tests.explore.setting import LAYOUT, LEASE_S
 
 if TYPE_CHECKING:
     from tests.explore.replay import Replay
-    from tests.explore.world import Late, User, Wish, World
+    from tests.explore.world import ExploredWorld, Late, User, Wish
 
 OPERATED = ("pause", "unpause", "switchover", "accept")
 OPERATOR_RESULTS = (Paused, Asked, Acceptance)
@@ -76,7 +76,7 @@ def run(replay: Replay, wish: Wish) -> OperatorResult:
     return accept_registry(context, full_wait_s(LEASE_S), no_driver_runs=False)
 
 
-def ask_store(world: World, kind: str, what: Any) -> tuple[World, Any]:
+def ask_store(world: ExploredWorld, kind: str, what: Any) -> tuple[ExploredWorld, Any]:
     """Answer a request to the store."""
     from tests.explore.trust import Store
 
@@ -107,7 +107,7 @@ def pause_read(user: User) -> bytes:
 # -- what is judged -----------------------------------------------------------------------------------------------------
 
 
-def told(world: World, user: User, came: OperatorResult | SupervisorError) -> World:
+def finish(world: ExploredWorld, user: User, came: OperatorResult | SupervisorError) -> ExploredWorld:
     """I8: a command of an operator is over, and says what came of it."""
     wish = user.wishes[user.done]
     if (
@@ -126,7 +126,7 @@ def told(world: World, user: User, came: OperatorResult | SupervisorError) -> Wo
     return world
 
 
-def committed(world: World, what: str) -> World:
+def committed(world: ExploredWorld, what: str) -> ExploredWorld:
     """The multi of an operator's command has committed."""
     known = world.judge
     match what:
@@ -137,7 +137,7 @@ def committed(world: World, what: str) -> World:
     return world._replace(judge=known)
 
 
-def ended_late(before: World, after: World, late: Late) -> World:
+def ended_late(before: ExploredWorld, after: ExploredWorld, late: Late) -> ExploredWorld:
     """The multi of a command that is over has committed."""
     there = before.tree.nodes.get(LAYOUT.pause)
     if late.wish.what == "unpause" and there is not None and there.data != late.pause:
@@ -151,21 +151,21 @@ MEANT_FOR_A_PAUSE = ("switched_over",)
 """What a leader writes all the same: no job is touched."""
 
 
-def held(world: World, what: str, name: str) -> World:
+def held(world: ExploredWorld, what: str, name: str) -> ExploredWorld:
     """A write of a leader, or a claim, has committed."""
     if world.judge.paused and what not in MEANT_FOR_A_PAUSE:
         return world.breaks(f"pause: {what} of {name} commits while the cluster is paused")
     return world
 
 
-def changes_too_often(world: World, epoch: int) -> World:
+def changes_too_often(world: ExploredWorld, epoch: int) -> ExploredWorld:
     """I11: a leader goes only for a fault, or because it was asked to."""
     if not world.replaceable and epoch > 1 + world.judge.reasons:
         return world.breaks(f"I11: epoch {epoch}, and only {world.judge.reasons} faults and commands")
     return world
 
 
-def concluded(world: World, epoch: int) -> World:
+def concluded(world: ExploredWorld, epoch: int) -> ExploredWorld:
     """A leader takes the record of a hand-over away."""
     if epoch <= world.judge.handed_over:
         return world.breaks(
@@ -174,7 +174,7 @@ def concluded(world: World, epoch: int) -> World:
     return world
 
 
-def is_outdone(world: World) -> bool:
+def is_outdone(world: ExploredWorld) -> bool:
     """Another acceptance has left its mark in the store, and died before its write: nobody trusts until it is given again
     (``coord.trust``, 5)."""
     accepted = seen(Acceptance, world.tree.read(LAYOUT.accepted), LAYOUT.accepted)
@@ -182,7 +182,7 @@ def is_outdone(world: World) -> bool:
     return isinstance(accepted, Found) and newest > accepted.record.epoch
 
 
-def unfinished(world: World) -> str | None:
+def unfinished(world: ExploredWorld) -> str | None:
     """At rest: what was asked of the cluster is done, and nothing of it is left."""
     if len(world.hosts_down) == len(world.supervisors):
         return None

@@ -29,7 +29,7 @@ from tests.explore.replay import Pending
 from tests.explore.setting import LAYOUT, TICK_S, location_of
 from tests.explore.shims import Move
 from tests.explore.sweeping import Reader, TermNow
-from tests.explore.world import KnownDeletion, Sent, Supervisor, Wipe, World
+from tests.explore.world import ExploredWorld, KnownDeletion, Sent, Supervisor, Wipe
 
 LATE_TICKS = 2
 LATE_S = (LATE_TICKS + 1) * TICK_S
@@ -86,7 +86,7 @@ class RemoverTerm(TermNow):
 class ExploredRemover(Remover):
     """A ``Remover`` of one moment, which remembers ``me.known_deletions``; it is its own executor. ``due``: what it would go on with."""
 
-    def __init__(self, world: World, me: Supervisor, came: Removed | None = None) -> None:
+    def __init__(self, world: ExploredWorld, me: Supervisor, came: Removed | None = None) -> None:
         term: Any = RemoverTerm(me, Reader(me.lag or world.tree, world.tree))
         wanted, itself = threading.Event(), self
         wanted.set()
@@ -139,7 +139,7 @@ class Later(ExploredRemover):
     """It goes on with what it has read before."""
 
     def __init__(
-        self, world: World, me: Supervisor, now: ClaimUnderDeletion, came: Removed | None = None
+        self, world: ExploredWorld, me: Supervisor, now: ClaimUnderDeletion, came: Removed | None = None
     ) -> None:
         super().__init__(world, me, came)
         self._now = now
@@ -151,7 +151,7 @@ class Later(ExploredRemover):
 class Answered(Later):
     """... with the answer to its deletion."""
 
-    def __init__(self, world: World, me: Supervisor, wipe: Wipe) -> None:
+    def __init__(self, world: ExploredWorld, me: Supervisor, wipe: Wipe) -> None:
         super().__init__(world, me, wipe.now, Removed(wipe.arrived or 0, left=False))
 
     def _why_kept(self, _now: ClaimUnderDeletion) -> None:
@@ -161,7 +161,7 @@ class Answered(Later):
 # -- moves -------------------------------------------------------------------------------------------------------------------
 
 
-def under_way(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+def under_way(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     if me.wipe is not None and me.wipe.arrived is None:
         yield Move(
             f"{me.id}'s deletion of {titled(me.wipe)} arrives",
@@ -170,7 +170,7 @@ def under_way(world: World, index: int, me: Supervisor) -> Iterator[Move]:
         )
 
 
-def arrived(world: World, index: int) -> World:
+def arrived(world: ExploredWorld, index: int) -> ExploredWorld:
     wipe = world.supervisors[index].wipe
     assert wipe is not None
     gone = frozenset(uid for uid in world.objects if overlaps(location_of(uid), wipe.location))
@@ -181,7 +181,7 @@ def arrived(world: World, index: int) -> World:
     )
 
 
-def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     """Of a leader that runs."""
     if me.term is None or me.queue or not (me.connected and world.has_session(me.sid)):
         return
@@ -218,7 +218,7 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
             )
 
 
-def went_on(world: World, index: int, explored: ExploredRemover, path: str) -> World:
+def went_on(world: ExploredWorld, index: int, explored: ExploredRemover, path: str) -> ExploredWorld:
     me = world.supervisors[index]
     assert me.term is not None
     assert isinstance(explored, Later)
@@ -246,7 +246,7 @@ def went_on(world: World, index: int, explored: ExploredRemover, path: str) -> W
     return arrived(world, index) if is_local(wipe.location) else world
 
 
-def did(world: World, index: int) -> str:
+def did(world: ExploredWorld, index: int) -> str:
     me = world.supervisors[index]
     if me.wipe is not None:
         return f": sends a deletion below {me.wipe.location}"
@@ -257,7 +257,7 @@ def titled(wipe: Wipe) -> str:
     return f"the checkpoint of {wipe.uid}"
 
 
-def grown_old(world: World) -> World:
+def grown_old(world: ExploredWorld) -> ExploredWorld:
     """A request that nobody has taken for so long is void; who has sent it, and lives, has heard of it long ago."""
     for index, one in enumerate(world.supervisors):
         if one.wipe is not None and (
@@ -270,7 +270,7 @@ def grown_old(world: World) -> World:
 # -- at rest -------------------------------------------------------------------------------------------------------
 
 
-def unremoved(world: World) -> str | None:
+def unremoved(world: ExploredWorld) -> str | None:
     """Every doomed claim comes to its end, and of what is said to be deleted nothing is left."""
     for path in world.tree.children(LAYOUT.checkpoints) or ():
         claim = seen(CheckpointClaim, world.tree.read(CLAIMS + path), path)
@@ -289,11 +289,11 @@ def unremoved(world: World) -> str | None:
 # -- when two states are one ---------------------------------------------------------------------------------------------------
 
 
-def key_of(world: World) -> tuple[Any, ...]:
+def key_of(world: ExploredWorld) -> tuple[Any, ...]:
     return world.objects, tuple([_remover_key(one, world) for one in world.supervisors])
 
 
-def _remover_key(one: Supervisor, world: World) -> tuple[Any, ...]:
+def _remover_key(one: Supervisor, world: ExploredWorld) -> tuple[Any, ...]:
     now = world.now_s
     wipe = (
         None

@@ -18,13 +18,13 @@ from tests.explore import judge, users
 from tests.explore.setting import LAYOUT
 from tests.explore.shims import Move, heal_shim, tell, unanswered
 from tests.explore.supervisors import tell as tell_contender
-from tests.explore.world import Judge, Saved, Shim, Snapshot, World
+from tests.explore.world import ExploredWorld, Judge, Saved, Shim, Snapshot
 
 RESTORE = "restore registry"
 ZXIDS = 1 << 32
 
 
-def save(world: World) -> Move:
+def save(world: ExploredWorld) -> Move:
     """Costs no fault."""
     return Move(
         "the registry is saved",
@@ -33,7 +33,7 @@ def save(world: World) -> Move:
     )
 
 
-def restore(world: World) -> Iterator[Move]:
+def restore(world: ExploredWorld) -> Iterator[Move]:
     if (
         world.saved is not None
         and rings(world.saved.tree) < rings(world.tree)
@@ -42,7 +42,7 @@ def restore(world: World) -> Iterator[Move]:
         yield Move("ZooKeeper is restored to what was saved", replaced(world, world.saved))
 
 
-def is_noticeable(world: World, saved: Saved) -> bool:
+def is_noticeable(world: ExploredWorld, saved: Saved) -> bool:
     """Whoever runs has seen something of what is lost. What nobody saw nobody can miss: not covered (``coord.trust``)."""
     running = [index for index, one in enumerate(world.supervisors) if one.alive]
     if not running:  # the store can, if there was a term since
@@ -50,7 +50,7 @@ def is_noticeable(world: World, saved: Saved) -> bool:
     return all(world.judge.rings[index] > rings(saved.tree) for index in running)
 
 
-def lose(world: World) -> Iterator[Move]:
+def lose(world: ExploredWorld) -> Iterator[Move]:
     """An empty ensemble."""
     if LAYOUT.root in world.tree.nodes:
         tree = Snapshot()
@@ -58,7 +58,7 @@ def lose(world: World) -> Iterator[Move]:
         yield Move("ZooKeeper has lost its data", replaced(world, Saved(tree, (), Judge())))
 
 
-def spoil_root(world: World) -> Iterator[Move]:
+def spoil_root(world: ExploredWorld) -> Iterator[Move]:
     """/cluster or /epoch becomes unreadable: there is no telling whose registry it is, or who may lead."""
     for path in (LAYOUT.cluster, LAYOUT.epoch):
         tree = world.tree.copy()
@@ -66,7 +66,7 @@ def spoil_root(world: World) -> Iterator[Move]:
         yield Move(f"{path} is spoilt", world._replace(tree=tree))
 
 
-def replaced(world: World, by: Saved) -> World:
+def replaced(world: ExploredWorld, by: Saved) -> ExploredWorld:
     tree = by.tree.copy()
     tree.zxid = world.tree.zxid + ZXIDS
     known = world.judge._replace(
@@ -98,7 +98,7 @@ def replaced(world: World, by: Saved) -> World:
     return world
 
 
-def break_shim(world: World, index: int) -> World:
+def break_shim(world: ExploredWorld, index: int) -> ExploredWorld:
     """A driver that the restored registry knows as it is must not be disturbed, when its shim is connected again at once.
     Any other one may be, and will be."""
     shim = world.shims[index]
@@ -125,14 +125,14 @@ def break_shim(world: World, index: int) -> World:
     return heal_shim(world, index) if known and not shim.paused else world
 
 
-def is_known(world: World, shim: Shim) -> bool:
+def is_known(world: ExploredWorld, shim: Shim) -> bool:
     own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
     if not isinstance(own, Found) or shim.state is None or own.version != shim.state.fence:
         return False
     return own.record.claim == shim.claim and own.record.state is OwnState.CLAIMED
 
 
-def break_supervisor(world: World, index: int) -> World:
+def break_supervisor(world: ExploredWorld, index: int) -> ExploredWorld:
     one = world.supervisors[index]
     cut = world.with_supervisor(
         index, one._replace(queue=(), reading=None, lag=None, connected=not one.alive)

@@ -24,7 +24,7 @@ from supervisor.registry.operator_writes import unpause
 from tests.explore import operators, removing, sweeping, trust
 from tests.explore.canon import key_of
 from tests.explore.setting import LAYOUT
-from tests.explore.world import World, apply
+from tests.explore.world import ExploredWorld, apply
 
 TICKS = 40
 MOVES_MAX = 3_000
@@ -40,7 +40,7 @@ class Calm:
         self.trace: list[str] = []
         self.ticks_max = 0
 
-    def wrong(self, world: World) -> str | None:
+    def wrong(self, world: ExploredWorld) -> str | None:
         """Why this world does not come to rest as declared, or None."""
         world = quieted(world)
         way: dict[tuple[object, ...], int] = {}
@@ -73,7 +73,7 @@ class Calm:
         return None if ticks <= TICKS else f"liveness: at rest only {ticks} ticks after the last fault"
 
 
-def quieted(world: World) -> World:
+def quieted(world: ExploredWorld) -> ExploredWorld:
     users = tuple(
         user if user.begun else user._replace(wishes=user.wishes[: user.done]) for user in world.users
     )
@@ -84,7 +84,7 @@ def quieted(world: World) -> World:
     return world._replace(users=users, faults=0, judge=known)
 
 
-def next_move(world: World) -> tuple[str, World]:
+def next_move(world: ExploredWorld) -> tuple[str, ExploredWorld]:
     """The first of: a recovery, an urgent move, whatever else can be done, time."""
     from tests.explore import clock, faults, search, supervisors  # search asks rest, and rest takes its moves
 
@@ -102,13 +102,13 @@ def next_move(world: World) -> tuple[str, World]:
     return "time goes on", supervisors.notice(clock.advance(world))
 
 
-def unpaused(world: World) -> World:
+def unpaused(world: ExploredWorld) -> ExploredWorld:
     found = seen(Pause, world.tree.read(LAYOUT.pause), LAYOUT.pause)
     tx = unpause(LAYOUT, found, world.tree.nodes[LAYOUT.doorbell].version, "rest")
     return operators.committed(apply(world, tx, 0)[0], tx.what)
 
 
-def not_at_rest(world: World) -> str | None:
+def not_at_rest(world: ExploredWorld) -> str | None:
     """I3, I7: what is registered to run runs, exactly once; all else is dead; nothing of a uid that is gone is left."""
     tree = world.tree
     if world.replaceable and any(one.alive and trust.alarm_of(one) for one in world.supervisors):
@@ -149,7 +149,7 @@ def not_at_rest(world: World) -> str | None:
     return leftovers(world)
 
 
-def held_back(world: World) -> str | None:
+def held_back(world: ExploredWorld) -> str | None:
     """I10: an alarm, nothing is started, and no driver that the registry knows is gone; the others end by their leases."""
     for index in world.judge.knows:
         one = world.supervisors[index]
@@ -162,12 +162,12 @@ def held_back(world: World) -> str | None:
     return None
 
 
-def is_readable(world: World, name: str) -> bool:
+def is_readable(world: ExploredWorld, name: str) -> bool:
     """Of a name with an unreadable ownership nothing is cleaned either."""
     return isinstance(seen(Ownership, world.tree.read(LAYOUT.own(name)), LAYOUT.own(name)), Found)
 
 
-def leftovers(world: World) -> str | None:
+def leftovers(world: ExploredWorld) -> str | None:
     tree = world.tree
     if len(world.hosts_down) == len(world.supervisors):
         return None

@@ -15,9 +15,9 @@ from tests.explore import sweeping
 from tests.explore.rest import CALM_TICKS, next_move, not_at_rest
 from tests.explore.setting import LAYOUT, encode, spec
 from tests.explore.supervisors import tell
-from tests.explore.world import Judge, Snapshot, Supervisor, User, Wish, World
+from tests.explore.world import ExploredWorld, Judge, Snapshot, Supervisor, User, Wish
 
-Begun = dict[tuple[object, ...], World]
+Begun = dict[tuple[object, ...], ExploredWorld]
 SCRIPT_MOVES_MAX, FOUNDING_MOVES_MAX = 100, 100
 
 
@@ -57,7 +57,7 @@ class Scenario:
     slow_reads: bool = False
     max_states: int = 1_000
 
-    def begin(self, trace: list[str], begun: Begun, *, wide: bool = False) -> World:
+    def begin(self, trace: list[str], begun: Begun, *, wide: bool = False) -> ExploredWorld:
         """The first state; how it came to be is told to ``trace``. It may be broken, where a defect was planted.
 
         ``begun``: what the same code came to before, by what a beginning depends on.
@@ -92,7 +92,7 @@ class Scenario:
             judge=known,
         )
 
-    def beginning(self, trace: list[str], *, strict: bool = False) -> World:
+    def beginning(self, trace: list[str], *, strict: bool = False) -> ExploredWorld:
         """``strict``: raises ValueError for a script that can't be followed; else it is left where it ends."""
         world = founded(self.supervisors, replaceable=self.replaceable)._replace(
             sweeps=self.sweeps, removes=self.removes
@@ -116,7 +116,7 @@ class Scenario:
         return world
 
 
-def founded(supervisors: int, *, replaceable: bool) -> World:
+def founded(supervisors: int, *, replaceable: bool) -> ExploredWorld:
     tree = Snapshot()
     tree.memo = {}
     ids = [f"s{number + 1}" for number in range(supervisors)]
@@ -138,7 +138,7 @@ def founded(supervisors: int, *, replaceable: bool) -> World:
     )
     processes = tuple(Supervisor(one, number) for number, one in enumerate(ids))
     known = Judge(rings=(0,) * supervisors)
-    world = World(0, tree, (), processes, (), (), frozenset(), 0, known, replaceable=replaceable)
+    world = ExploredWorld(0, tree, (), processes, (), (), frozenset(), 0, known, replaceable=replaceable)
     for number in range(supervisors):
         world = tell(world, number, lead.Start())
         for _ in range(FOUNDING_MOVES_MAX):
@@ -152,7 +152,7 @@ def founded(supervisors: int, *, replaceable: bool) -> World:
     return world
 
 
-def made(world: World, kinds: tuple[str, ...], part: str, trace: list[str]) -> World | None:
+def made(world: ExploredWorld, kinds: tuple[str, ...], part: str, trace: list[str]) -> ExploredWorld | None:
     """After the first move whose label has this part, as soon as there is one; None: there is none."""
     from tests.explore.search import successors
 
@@ -172,7 +172,7 @@ def made(world: World, kinds: tuple[str, ...], part: str, trace: list[str]) -> W
     return None
 
 
-def submitted(world: World) -> World:
+def submitted(world: ExploredWorld) -> ExploredWorld:
     while world.users[0].done < len(world.users[0].wishes):
         from tests.explore import users
 
@@ -180,7 +180,7 @@ def submitted(world: World) -> World:
     return world
 
 
-def settled(world: World, trace: list[str]) -> World:
+def settled(world: ExploredWorld, trace: list[str]) -> ExploredWorld:
     since = None
     for _ in range(2_000):
         since = (world.tick if since is None else since) if not_at_rest(world) is None else None

@@ -18,13 +18,13 @@ from tests.explore.canon import key_of
 from tests.explore.scenario import Begun, Scenario
 from tests.explore.setting import Remembering
 from tests.explore.shims import Move
-from tests.explore.world import World
+from tests.explore.world import ExploredWorld
 
 NEWEST = 0.5
 """Of a deep search: how often the newest state is the next."""
 
 
-def successors(world: World, kinds: tuple[str, ...]) -> Iterator[Move]:
+def successors(world: ExploredWorld, kinds: tuple[str, ...]) -> Iterator[Move]:
     """Every move from this state. Time goes on only when nothing urgent is left."""
     urgent = False
     for move in ordinary(world):
@@ -36,7 +36,7 @@ def successors(world: World, kinds: tuple[str, ...]) -> Iterator[Move]:
         yield Move("time goes on", supervisors.notice(clock.advance(world)))
 
 
-def ordinary(world: World) -> Iterator[Move]:
+def ordinary(world: ExploredWorld) -> Iterator[Move]:
     for index in range(len(world.supervisors)):
         yield from supervisors.moves(world, index)
     for index in range(len(world.shims)):
@@ -86,7 +86,7 @@ class Kept:
         self._calms: dict[tuple[object, ...], rest.Calm] = {}
         shims.STEPS.clear()
 
-    def calm(self, world: World) -> rest.Calm:
+    def calm(self, world: ExploredWorld) -> rest.Calm:
         """Of worlds that have in common what the key of a state leaves out."""
         kind = (
             world.split,
@@ -111,7 +111,7 @@ class Search:
         self.calm = rest.Calm()
         self.story: list[Seen] = []
         self.seen: set[tuple[object, ...]] = set()
-        self.frontier: deque[tuple[World, int, int]] = deque()
+        self.frontier: deque[tuple[ExploredWorld, int, int]] = deque()
         self.chance = None if deep is None else random.Random(deep)
         self.telling: list[str] = []
         self.at = 0
@@ -125,7 +125,7 @@ class Search:
         self.calm = self.kept.calm(start)
         self.add(start, 0, "", 0)
 
-    def add(self, world: World, parent: int, label: str, depth: int) -> None:
+    def add(self, world: ExploredWorld, parent: int, label: str, depth: int) -> None:
         key = key_of(world)
         if key in self.seen:
             return
@@ -153,7 +153,7 @@ class Search:
                 if self.found.broken is not None:
                     return
 
-    def next(self) -> tuple[World, int, int]:
+    def next(self) -> tuple[ExploredWorld, int, int]:
         """The oldest; in a deep search the newest or any one, by chance."""
         if self.chance is not None:
             if self.chance.random() < NEWEST:
@@ -169,7 +169,7 @@ class Search:
             if self.found.broken is not None:
                 return
 
-    def bring_to_rest(self, world: World, number: int) -> None:
+    def bring_to_rest(self, world: ExploredWorld, number: int) -> None:
         if not self.rest_every or number % self.rest_every:
             return
         self.telling = self.calm.trace
@@ -181,7 +181,7 @@ class Search:
             self.calm.trace.clear()
 
     def tell(self) -> list[str]:
-        return [*told(self.story, self.at), *self.telling] if self.found.broken is not None else []
+        return [*tell_story(self.story, self.at), *self.telling] if self.found.broken is not None else []
 
 
 def explore(
@@ -228,7 +228,7 @@ def crashed(error: Exception) -> str:
     return f"crash: {type(error).__name__} in {file}: {last.name}: {str(error) or 'no message'}"
 
 
-def told(story: list[Seen], number: int) -> list[str]:
+def tell_story(story: list[Seen], number: int) -> list[str]:
     """The moves that led there, oldest first."""
     lines: list[str] = []
     while number:

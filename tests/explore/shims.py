@@ -39,7 +39,7 @@ from tests.explore.setting import (
     spec,
     terms_of,
 )
-from tests.explore.world import Shim, World, apply, described, end_session, open_session, sid_of
+from tests.explore.world import ExploredWorld, Shim, apply, described, end_session, open_session, sid_of
 
 ALIVE, DYING, EMPTY, UNBORN = "alive", "dying", "empty", "unborn"
 
@@ -48,7 +48,7 @@ class Move(NamedTuple):
     """``urgent``: time does not go on before it was made. ``fault``: it costs one of the scenario's faults."""
 
     label: str
-    world: World
+    world: ExploredWorld
     urgent: bool = True
     fault: bool = False
 
@@ -137,7 +137,7 @@ def step(state: ShimState, event: Event, now_s: float) -> tuple[ShimState, tuple
     return stepped
 
 
-def spawn(world: World, host: int, supervisor: str, entry: Assignment) -> World:
+def spawn(world: ExploredWorld, host: int, supervisor: str, entry: Assignment) -> ExploredWorld:
     """The agent starts a shim: it forks its twin, and gets a session."""
     number = 1 + sum(1 for shim in world.shims if (shim.uid, shim.attempt) == (entry.uid, entry.attempt))
     claim = f"{entry.uid}.{entry.attempt}/{number}"
@@ -160,7 +160,7 @@ def spawn(world: World, host: int, supervisor: str, entry: Assignment) -> World:
     return tell(world, len(world.shims) - 1, shim_state.Connected(sid))
 
 
-def tell(world: World, index: int, *events: Event) -> World:
+def tell(world: ExploredWorld, index: int, *events: Event) -> ExploredWorld:
     """The shim hears the events, one after the other; its effects are performed. A stopped one hears them later."""
     shim = world.shims[index]
     if shim.state is None:
@@ -180,7 +180,7 @@ def tell(world: World, index: int, *events: Event) -> World:
     return world
 
 
-def perform(world: World, index: int, effect: Effect) -> tuple[World, tuple[Event, ...]]:
+def perform(world: ExploredWorld, index: int, effect: Effect) -> tuple[ExploredWorld, tuple[Event, ...]]:
     shim = world.shims[index]
     more: tuple[Event, ...] = ()
     match effect:
@@ -214,12 +214,12 @@ def perform(world: World, index: int, effect: Effect) -> tuple[World, tuple[Even
     return world.with_shim(index, shim), more
 
 
-def new_session(world: World, shim: Shim) -> tuple[World, Shim]:
+def new_session(world: ExploredWorld, shim: Shim) -> tuple[ExploredWorld, Shim]:
     sid = sid_of(f"shim {shim.claim} #{shim.sessions + 1}")
     return open_session(world, sid), shim._replace(sid=sid, sessions=shim.sessions + 1)
 
 
-def kill_tree(world: World, shim: Shim) -> tuple[World, Shim]:
+def kill_tree(world: ExploredWorld, shim: Shim) -> tuple[ExploredWorld, Shim]:
     """SIGKILL to the tree, the starter included. It is empty when the kernel has done it: within K."""
     shim = shim._replace(exec_before_at_s=None)
     if shim.tree != ALIVE:
@@ -228,7 +228,7 @@ def kill_tree(world: World, shim: Shim) -> tuple[World, Shim]:
     return world, shim._replace(tree=DYING, dying_tick=world.tick)
 
 
-def moves(world: World, index: int) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int) -> Iterator[Move]:
     """Everything that this shim, its driver and its twin can do now."""
     shim = world.shims[index]
     if shim.over and shim.tree in (UNBORN, EMPTY) and shim.orphan is None:
@@ -247,7 +247,7 @@ def moves(world: World, index: int) -> Iterator[Move]:
         yield from twin_moves(world, index, shim)
 
 
-def own_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
+def own_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[Move]:
     who = f"shim {shim.title}"
     if shim.exec_before_at_s is not None:
         label, after = execute(world, index, shim)
@@ -273,7 +273,7 @@ def own_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
         yield Move(f"{who} hears that its session is gone", lose_session(world, index, shim))
 
 
-def due(world: World, shim: Shim) -> bool:
+def due(world: ExploredWorld, shim: Shim) -> bool:
     """Would a look at the clock change anything?"""
     if shim.state is None or shim.paused:
         return False
@@ -281,7 +281,7 @@ def due(world: World, shim: Shim) -> bool:
     return bool(effects) or state != shim.state
 
 
-def lose_session(world: World, index: int, shim: Shim) -> World:
+def lose_session(world: ExploredWorld, index: int, shim: Shim) -> ExploredWorld:
     events: tuple[Event, ...] = (shim_state.SessionLost(),)
     if shim.sent is not None:
         events = (unanswered(shim.sent[0]), *events)
@@ -298,7 +298,7 @@ def unanswered(effect: Effect) -> Event:
     return shim_state.CloseFailed()
 
 
-def carry_out(world: World, index: int, shim: Shim) -> tuple[str, World]:
+def carry_out(world: ExploredWorld, index: int, shim: Shim) -> tuple[str, ExploredWorld]:
     """The server carries the request out; the shim hears the answer."""
     assert shim.sent is not None
     effect, sent_tick = shim.sent
@@ -344,12 +344,12 @@ def carry_out(world: World, index: int, shim: Shim) -> tuple[str, World]:
     return f"{tx.what}: {described(came)}", tell(after, index, *events)
 
 
-def flush(world: World, index: int, shim: Shim, tx: Transaction, sid: int) -> World:
+def flush(world: ExploredWorld, index: int, shim: Shim, tx: Transaction, sid: int) -> ExploredWorld:
     after, came = apply(world.with_shim(index, shim._replace(orphan=None)), tx, sid)
     return judge.commit(world, after, shim, tx, came)
 
 
-def heal_shim(world: World, index: int) -> World:
+def heal_shim(world: ExploredWorld, index: int) -> ExploredWorld:
     """On the same session, and what the old connection still held is void (first in, first out); or on none."""
     shim = world.shims[index]
     if world.has_session(shim.sid):
@@ -364,7 +364,7 @@ def heal_shim(world: World, index: int) -> World:
     return tell(world, index, shim_state.SessionLost())
 
 
-def execute(world: World, index: int, shim: Shim) -> tuple[str, World]:
+def execute(world: ExploredWorld, index: int, shim: Shim) -> tuple[str, ExploredWorld]:
     """The starter, let go, looks at the clock once more, and becomes the driver."""
     assert shim.exec_before_at_s is not None
     late = world.now_s >= shim.exec_before_at_s
@@ -376,20 +376,20 @@ def execute(world: World, index: int, shim: Shim) -> tuple[str, World]:
     return "executes its driver", tell(after, index, shim_state.Executed(), shim_state.Reported("idle"))
 
 
-def driver_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
+def driver_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[Move]:
     if shim.tree == ALIVE and shim.terminated and shim.status is None:
         yield Move(f"driver {shim.title} ends on SIGTERM", exit_root(world, index, 143), urgent=False)
     if shim.tree == DYING:
         yield Move(f"driver {shim.title} is dead, its tree empty", empty(world, index), urgent=False)
 
 
-def exit_root(world: World, index: int, status: int) -> World:
+def exit_root(world: ExploredWorld, index: int, status: int) -> ExploredWorld:
     """The driver's root process ends; its children may live on, so the tree is not empty."""
     shim = world.shims[index]
     return tell(world.with_shim(index, shim._replace(status=status)), index, shim_state.Exited(status))
 
 
-def empty(world: World, index: int) -> World:
+def empty(world: ExploredWorld, index: int) -> ExploredWorld:
     shim = world.shims[index]
     events: tuple[Event, ...] = (shim_state.TreeSeen(True),)
     if shim.status is None:
@@ -403,7 +403,7 @@ def empty(world: World, index: int) -> World:
 # -- the twin ----------------------------------------------------------------------------------------------------------
 
 
-def twin_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
+def twin_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[Move]:
     twin = shim.twin
     assert twin is not None
     dead = shim.state is None
@@ -424,7 +424,7 @@ def twin_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
     )
 
 
-def blow(world: World, index: int, killer: SecondKiller) -> tuple[SecondKiller, World]:
+def blow(world: ExploredWorld, index: int, killer: SecondKiller) -> tuple[SecondKiller, ExploredWorld]:
     """One act of a second killer, carried out."""
     if killer.act is Act.KILL_SHIM:
         return strike(killer, ShimStruck(True), world.now_s), crash(world, index)
@@ -437,7 +437,7 @@ def blow(world: World, index: int, killer: SecondKiller) -> tuple[SecondKiller, 
     return strike(killer, TreeStruck(0.0, seen_tree), world.now_s), world
 
 
-def crash(world: World, index: int) -> World:
+def crash(world: ExploredWorld, index: int) -> ExploredWorld:
     """The shim is dead. What it had sent may still reach the server while its session lives."""
     shim = world.shims[index]
     if shim.state is None:

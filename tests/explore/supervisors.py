@@ -36,11 +36,11 @@ from tests.explore.hosts import host
 from tests.explore.setting import LAYOUT, PATHS, POLICY, SESSION_S, TICK_S
 from tests.explore.shims import Move
 from tests.explore.world import (
+    ExploredWorld,
     FirstSeen,
     Sent,
     Snapshot,
     Supervisor,
-    World,
     apply,
     described,
     end_session,
@@ -49,7 +49,7 @@ from tests.explore.world import (
 )
 
 
-def moves(world: World, index: int) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int) -> Iterator[Move]:
     """Everything that this supervisor can do now."""
     me = world.supervisors[index]
     for number, sent in enumerate(me.queue):
@@ -84,7 +84,7 @@ def moves(world: World, index: int) -> Iterator[Move]:
     yield from host(world, index, me)
 
 
-def is_held(world: World, me: Supervisor) -> bool:
+def is_held(world: ExploredWorld, me: Supervisor) -> bool:
     """Its term is paused; or, unless the scenario is ``hasty``, it has not looked yet since its connection came back."""
     return me.suspended or (not world.hasty and any(isinstance(effect, lead.Probe) for effect in me.todo))
 
@@ -95,7 +95,7 @@ READ_TICKS = 2
 LOCAL = (lead.Connect, lead.BeginTerm, lead.PauseTerm, lead.ResumeTerm)
 
 
-def is_local(world: World, index: int) -> bool:
+def is_local(world: ExploredWorld, index: int) -> bool:
     """Is the next thing that the contender does something that nobody can notice? It is done with the one before.
 
     A probe that finds all as it was is such: it moves nothing but the leader's own deadline.
@@ -116,14 +116,14 @@ def is_local(world: World, index: int) -> bool:
 # -- the contender -----------------------------------------------------------------------------------------------------
 
 
-def tell(world: World, index: int, event: lead.Event) -> World:
+def tell(world: ExploredWorld, index: int, event: lead.Event) -> ExploredWorld:
     """The machine hears an event. What it wants done is done next, in its thread."""
     me = world.supervisors[index]
     machine_state, effects = lead.step(me.machine_state, event)
     return world.with_supervisor(index, me._replace(machine_state=machine_state, todo=(*me.todo, *effects)))
 
 
-def contend(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+def contend(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     if me.todo:
         done = perform(world, index, me)
         if done is not None:
@@ -154,7 +154,7 @@ def known_owner(me: Supervisor) -> int:
     return (me.sight.owner if unheeded else me.machine_state.owner) or 0
 
 
-def and_so_on(world: World, index: int) -> World:
+def and_so_on(world: ExploredWorld, index: int) -> ExploredWorld:
     """With what the contender does next and nobody can notice."""
     while is_local(world, index):
         done = perform(world, index, world.supervisors[index])
@@ -163,12 +163,12 @@ def and_so_on(world: World, index: int) -> World:
     return world
 
 
-def leader_owner(world: World) -> int:
+def leader_owner(world: ExploredWorld) -> int:
     node = world.tree.nodes.get(LAYOUT.leader)
     return 0 if node is None else node.owner
 
 
-def clock_matters(world: World, me: Supervisor) -> bool:
+def clock_matters(world: ExploredWorld, me: Supervisor) -> bool:
     """Would a tick lead to more than a proof of life that says nothing new?"""
     if not me.alive or me.paused or me.todo:
         return False
@@ -176,7 +176,7 @@ def clock_matters(world: World, me: Supervisor) -> bool:
     return machine_state != me.machine_state or bool(effects)
 
 
-def is_quiet(world: World, me: Supervisor) -> bool:
+def is_quiet(world: ExploredWorld, me: Supervisor) -> bool:
     """A leader whose probe would find all as it was: then the probe only moves its own deadline."""
     node = world.tree.nodes.get(LAYOUT.epoch)
     return (
@@ -192,10 +192,10 @@ def is_quiet(world: World, me: Supervisor) -> bool:
     )
 
 
-Done = tuple[str, World]
+Done = tuple[str, ExploredWorld]
 
 
-def follows_quietly(world: World, me: Supervisor) -> bool:
+def follows_quietly(world: ExploredWorld, me: Supervisor) -> bool:
     """A follower whose look would find the leader that it knows: a change of that it hears by its watch."""
     same = me.machine_state.owner is not None and me.machine_state.owner == leader_owner(world) != me.sid
     runs = me.alive and not me.paused and not me.todo
@@ -204,7 +204,7 @@ def follows_quietly(world: World, me: Supervisor) -> bool:
     return me.machine_state.state is State.FOLLOWING and same and can_ask(world, me) and runs
 
 
-def poll(world: World, index: int) -> World:
+def poll(world: ExploredWorld, index: int) -> ExploredWorld:
     """The look of a quiet follower, if it is time for one."""
     world = tell(world, index, lead.ElectionTick(world.now_s, world.supervisors[index].answered_at_s))
     while world.supervisors[index].todo:
@@ -214,7 +214,7 @@ def poll(world: World, index: int) -> World:
     return world
 
 
-def perform(world: World, index: int, me: Supervisor) -> Done | None:
+def perform(world: ExploredWorld, index: int, me: Supervisor) -> Done | None:
     """The first thing that the machine wants done; None: something else comes first."""
     effect, rest = me.todo[0], me.todo[1:]
     me = me._replace(todo=rest)
@@ -247,7 +247,7 @@ def perform(world: World, index: int, me: Supervisor) -> Done | None:
     return "goes on", after.with_supervisor(index, me._replace(suspended=isinstance(effect, lead.PauseTerm)))
 
 
-def ask(world: World, after: World, index: int, me: Supervisor, effect: lead.Effect) -> Done:
+def ask(world: ExploredWorld, after: ExploredWorld, index: int, me: Supervisor, effect: lead.Effect) -> Done:
     """``sync``, and read who leads."""
     if not can_ask(world, me):
         failed = {
@@ -269,7 +269,7 @@ def ask(world: World, after: World, index: int, me: Supervisor, effect: lead.Eff
     return "looks who leads", tell(after, index, looked(world, me, found))
 
 
-def end_term(world: World, after: World, index: int, me: Supervisor, why: str) -> Done | None:
+def end_term(world: ExploredWorld, after: ExploredWorld, index: int, me: Supervisor, why: str) -> Done | None:
     """The term's tasks are awaited: the machine goes on when nothing of them is under way."""
     if me.erasing is not None:
         return None
@@ -285,11 +285,11 @@ def end_term(world: World, after: World, index: int, me: Supervisor, why: str) -
     return f"ends its term: {why}", tell(after, index, lead.TermDrained())
 
 
-def can_ask(world: World, me: Supervisor) -> bool:
+def can_ask(world: ExploredWorld, me: Supervisor) -> bool:
     return me.connected and world.has_session(me.sid)
 
 
-def connect(world: World, index: int) -> World:
+def connect(world: ExploredWorld, index: int) -> ExploredWorld:
     me = world.supervisors[index]
     number = me.sessions + 1
     sid = sid_of(f"{me.id} #{number}")
@@ -298,20 +298,22 @@ def connect(world: World, index: int) -> World:
     return tell(world.with_supervisor(index, me), index, lead.SessionConnected(sid, SESSION_S))
 
 
-def look(world: World) -> ElectionView:
+def look(world: ExploredWorld) -> ElectionView:
     tree = world.tree
     return election_view(
         PATHS, tree.read(LAYOUT.leader), tree.read(LAYOUT.epoch), tree.read(LAYOUT.switchover)
     )
 
 
-def looked(world: World, me: Supervisor, found: ElectionView) -> lead.ElectionRead:
+def looked(world: ExploredWorld, me: Supervisor, found: ElectionView) -> lead.ElectionRead:
     return lead.ElectionRead(
         world.now_s, found.owner, found.epoch.epoch, found.version, found.flaw, gives_way(found, me.id)
     )
 
 
-def stand(world: World, index: int, me: Supervisor, epoch: int, version: int) -> tuple[str, World]:
+def stand(
+    world: ExploredWorld, index: int, me: Supervisor, epoch: int, version: int
+) -> tuple[str, ExploredWorld]:
     tx = election_of(me, epoch, version)
     after, came = apply(world, tx, me.sid) if me.connected else (world, None)
     if came is None:
@@ -371,7 +373,7 @@ class Split(Still):
         return super().children(path)
 
 
-def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+def lead_on(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     tree, epoch = world.tree if me.lag is None else me.lag, me.term[0] if me.term else 0
     if me.reading is not None:
         first, first_at_s = me.reading
@@ -395,7 +397,7 @@ def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     )
 
 
-def passed(world: World, me: Supervisor, tree: Snapshot) -> Outcome:
+def passed(world: ExploredWorld, me: Supervisor, tree: Snapshot) -> Outcome:
     """What a pass would come to now, worked out once for each state of the registry."""
     key = (me.term, me.first_seen, world.tick, me.recorded, me.distrust)
     outcome = tree.memo.get(key)
@@ -404,7 +406,7 @@ def passed(world: World, me: Supervisor, tree: Snapshot) -> Outcome:
     return outcome  # type: ignore[no-any-return]
 
 
-def notice(world: World) -> World:
+def notice(world: ExploredWorld) -> ExploredWorld:
     """Leaders that have nothing to do have looked: their first sights are as early as they can be.
 
     A pass without actions changes only the first sights, and those of one tick are of one time, whenever within it they
@@ -464,7 +466,7 @@ def decided(outcome: Outcome) -> str:
     return "".join(f"; {sent.tx.what} {sent.name}: {sent.why}" for sent in outcome[1])
 
 
-def after_pass(world: World, index: int, me: Supervisor, outcome: Outcome) -> World:
+def after_pass(world: ExploredWorld, index: int, me: Supervisor, outcome: Outcome) -> ExploredWorld:
     first_seen, sents, broken, nudged = outcome
     after = judge.planned(
         world.with_supervisor(index, me._replace(first_seen=first_seen, queue=sents)), sents, me.id
@@ -480,7 +482,7 @@ def can_be_nudged(me: Supervisor) -> bool:
     return me.machine_state.state is State.LEADING and not me.todo
 
 
-def carry_out(world: World, index: int, number: int) -> tuple[str, World]:
+def carry_out(world: ExploredWorld, index: int, number: int) -> tuple[str, ExploredWorld]:
     """The server carries out one action's multi."""
     me = world.supervisors[index]
     sent = me.queue[number]

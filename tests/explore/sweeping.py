@@ -27,17 +27,17 @@ from tests.explore import judge
 from tests.explore.replay import Pending
 from tests.explore.setting import LAYOUT, RESULTS_KEPT, SWEEP_GRACE_S, now_s
 from tests.explore.shims import Move
-from tests.explore.world import Sent, Snapshot, Supervisor, World
+from tests.explore.world import ExploredWorld, Sent, Snapshot, Supervisor
 
 
-def put(world: World, key: str) -> World:
+def put(world: ExploredWorld, key: str) -> ExploredWorld:
     """A user's blob is durable. What is there already stays as it is."""
     if any(known == key for known, _ in world.blobs):
         return world
     return world._replace(blobs=tuple(sorted((*world.blobs, (key, world.tick)))))
 
 
-def entries(world: World, prefix: str) -> tuple[StoreEntry, ...]:
+def entries(world: ExploredWorld, prefix: str) -> tuple[StoreEntry, ...]:
     return tuple(StoreEntry(key, 1, now_s(tick)) for key, tick in world.blobs if key.startswith(prefix))
 
 
@@ -84,7 +84,7 @@ class TermNow:
 class ExploredSweeper(Sweeper):
     """A ``Sweeper`` of one moment; it is its own executor, and what it would scan. ``made``: what it would commit."""
 
-    def __init__(self, world: World, me: Supervisor) -> None:
+    def __init__(self, world: ExploredWorld, me: Supervisor) -> None:
         term: Any = TermNow(me, Reader(me.lag or world.tree, world.tree))
         paused = LAYOUT.pause in world.tree.nodes
         itself: Any = self
@@ -123,7 +123,7 @@ class Begun(NamedTuple):
     references: References | None
 
 
-def beginning(world: World, me: Supervisor) -> Begun:
+def beginning(world: ExploredWorld, me: Supervisor) -> Begun:
     """Worked out once for each state of the registry."""
     key = ("sweep", me.term)
     found = world.tree.memo.get(key) if me.lag is None else None
@@ -136,7 +136,7 @@ def beginning(world: World, me: Supervisor) -> Begun:
     return found  # type: ignore[no-any-return]
 
 
-def references(world: World, me: Supervisor) -> References | None:
+def references(world: ExploredWorld, me: Supervisor) -> References | None:
     try:
         return ExploredSweeper(world, me)._references()
     except Corrupt:
@@ -157,7 +157,7 @@ class Answered(NamedTuple):
 class Scan:
     """``BlobSweeper.scan`` on what it was answered so far; it is its own store."""
 
-    def __init__(self, world: World, me: Supervisor) -> None:
+    def __init__(self, world: ExploredWorld, me: Supervisor) -> None:
         self._answers = me.sweep or ()
         self._next = 0
         self._now_s = world.now_s
@@ -196,7 +196,7 @@ class Scan:
         return self._next < len(self._answers) or self._may_go_on()
 
 
-def answer(world: World, index: int, kind: str, what: Any) -> World:
+def answer(world: ExploredWorld, index: int, kind: str, what: Any) -> ExploredWorld:
     """As it is now."""
     me = world.supervisors[index]
     value = (
@@ -209,7 +209,7 @@ def answer(world: World, index: int, kind: str, what: Any) -> World:
     )
 
 
-def go_on(world: World, index: int) -> World:
+def go_on(world: ExploredWorld, index: int) -> ExploredWorld:
     """Its next request is answered, and what else is of the same kind; of a deletion: it is sent."""
     kind_before = None
     while (me := world.supervisors[index]).sweep is not None:
@@ -227,7 +227,7 @@ def go_on(world: World, index: int) -> World:
     return world
 
 
-def comes_to(world: World, index: int, begun: Begun) -> bool:
+def comes_to(world: ExploredWorld, index: int, begun: Begun) -> bool:
     """Would a scan that is over within this moment delete anything, or remember anything else?"""
     if not begun.scans or begun.references is None:
         return False
@@ -245,7 +245,7 @@ def comes_to(world: World, index: int, begun: Begun) -> bool:
 # -- moves -------------------------------------------------------------------------------------------------------------------
 
 
-def under_way(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+def under_way(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     if me.erasing is not None:
         after = judge.blobs_hold(arrived(world, index, me.erasing))
         yield Move(
@@ -253,7 +253,7 @@ def under_way(world: World, index: int, me: Supervisor) -> Iterator[Move]:
         )
 
 
-def arrived(world: World, index: int, key: str) -> World:
+def arrived(world: ExploredWorld, index: int, key: str) -> ExploredWorld:
     me = world.supervisors[index]
     world = world._replace(blobs=tuple(one for one in world.blobs if one[0] != key))
     if world.judge.lost:  # what is restored later than this was sent may name it
@@ -264,7 +264,7 @@ def arrived(world: World, index: int, key: str) -> World:
     return go_on(answer(world, index, "delete", key), index)
 
 
-def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     """Of a leader that runs."""
     if me.erasing is not None or me.term is None:
         return
@@ -309,7 +309,7 @@ def titled(key: str | None) -> str:
 # -- at rest -----------------------------------------------------------------------------------------------------------------
 
 
-def unswept(world: World) -> str | None:
+def unswept(world: ExploredWorld) -> str | None:
     """No blob is left of a uid that is gone, and no more results than are kept."""
     tree, kept, doubtful = world.tree, set[str](), set[str]()
     results: Counter[str] = Counter()
@@ -346,7 +346,7 @@ def unswept(world: World) -> str | None:
 # -- when two states are one ---------------------------------------------------------------------------------------------------
 
 
-def key_of(world: World) -> tuple[Any, ...]:
+def key_of(world: ExploredWorld) -> tuple[Any, ...]:
     """Of the store and of all that sweep. What matters of a sighting is whether it is of what is there now, and its age."""
     there = {key: now_s(tick) for key, tick in world.blobs}
     return (

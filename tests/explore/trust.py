@@ -17,7 +17,7 @@ from supervisor.model.records import EpochRecord
 from supervisor.model.transaction import Reads
 from tests.explore.setting import PATHS
 from tests.explore.shims import Move
-from tests.explore.world import Snapshot, Supervisor, World, apply, described
+from tests.explore.world import ExploredWorld, Snapshot, Supervisor, apply, described
 
 CLUSTER_ID = "c"
 
@@ -76,14 +76,14 @@ def judged(memory: Memory, tree: Snapshot) -> Memory:
     return trust_with(memory)._judged(PATHS, evidence)
 
 
-def looked(world: World, me: Supervisor) -> Supervisor:
+def looked(world: ExploredWorld, me: Supervisor) -> Supervisor:
     """The contender has looked, and judges what it saw."""
     memory = judged(me.memory, world.tree)
     distrust = me.distrust or memory.reason if me.term is not None else me.distrust
     return me._replace(memory=memory, distrust=distrust)
 
 
-def would_learn_nothing(world: World, me: Supervisor) -> bool:
+def would_learn_nothing(world: ExploredWorld, me: Supervisor) -> bool:
     return judged(me.memory, world.tree) == me.memory
 
 
@@ -95,7 +95,7 @@ def begun(me: Supervisor, epoch: int) -> Supervisor:
     return me._replace(recorded=False, distrust=me.memory.reason, recent=recent)
 
 
-def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     """What a term does besides its passes: its epoch is recorded, its distrust is said."""
     assert me.term is not None
     if not me.recorded and me.distrust is None:
@@ -124,7 +124,7 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
             )
 
 
-def marks(world: World, me: Supervisor) -> Iterator[Move]:
+def marks(world: ExploredWorld, me: Supervisor) -> Iterator[Move]:
     """Whoever remembers another past leaves that in the store, whether it leads or not: ``Contender._mark_restored``."""
     if me.memory.reason is None or not me.memory.restored or me.sight is None or me.sight.flaw is not None:
         return
@@ -147,7 +147,7 @@ def marks(world: World, me: Supervisor) -> Iterator[Move]:
         )
 
 
-def record(world: World, index: int, me: Supervisor, epoch: int) -> Move:
+def record(world: ExploredWorld, index: int, me: Supervisor, epoch: int) -> Move:
     store = Store(world.store)
     distrust = record_epoch(
         store, epoch, {number: Author(supervisor, op) for number, supervisor, op in me.recent}
@@ -164,7 +164,7 @@ def record(world: World, index: int, me: Supervisor, epoch: int) -> Move:
     )
 
 
-def doubt_of(world: World, me: Supervisor, path: str) -> tuple[tuple[int, int] | None, str | None]:
+def doubt_of(world: ExploredWorld, me: Supervisor, path: str) -> tuple[tuple[int, int] | None, str | None]:
     """Why the agent must not start what is assigned at ``path``, and the term that it has asked the store about."""
     doubt = StartDoubt(PATHS, trust_with(me.memory), Store(world.store))
     doubt._cleared = me.cleared

@@ -25,7 +25,7 @@ from tests.explore.operators import OPERATOR_RESULTS, OperatorResult
 from tests.explore.replay import Pending, Replay, Stored
 from tests.explore.setting import LAYOUT, Hour, Ids, desired_of, encode, prepared, spec, spec_bytes, terms_of
 from tests.explore.shims import Move
-from tests.explore.world import Late, User, Wish, World, apply, described
+from tests.explore.world import ExploredWorld, Late, User, Wish, apply, described
 
 
 def run(user: User, wish: Wish, replay: Replay) -> Done | OperatorResult | Exception | tuple[Any, ...]:
@@ -97,7 +97,7 @@ def revise(zoo: Replay, name: str) -> Done:
     return Done(name, ref.record.uid, Did.RESTARTED)
 
 
-def moves(world: World, index: int) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int) -> Iterator[Move]:
     """A user may begin at any time, and stop at any time between two requests."""
     user = world.users[index]
     if index == 0:
@@ -117,7 +117,7 @@ def moves(world: World, index: int) -> Iterator[Move]:
     yield Move(who if not user.begun else f"{who}: goes on", go_on(world, index, None), urgent=False)
 
 
-def late_moves(world: World) -> Iterator[Move]:
+def late_moves(world: ExploredWorld) -> Iterator[Move]:
     """Of commands that are over: what they had sent, while their sessions live."""
     for number, late in enumerate(world.late):
         without = world._replace(late=(*world.late[:number], *world.late[number + 1 :]))
@@ -129,7 +129,7 @@ def late_moves(world: World) -> Iterator[Move]:
         )
 
 
-def committed(before: World, after: World, tx: Transaction, wish: Wish) -> World:
+def committed(before: ExploredWorld, after: ExploredWorld, tx: Transaction, wish: Wish) -> ExploredWorld:
     """A user's multi has committed: whatever it stops from now on was asked for."""
     after = judge.stands(before, judge.registry_holds(before, after), wish)
     after = operators.committed(after, tx.what) if wish.what in operators.OPERATED else after
@@ -139,7 +139,7 @@ def committed(before: World, after: World, tx: Transaction, wish: Wish) -> World
     return after._replace(shims=shims) if tx.what != "submit" else after
 
 
-def go_on(world: World, index: int, answer: Any) -> World:
+def go_on(world: ExploredWorld, index: int, answer: Any) -> ExploredWorld:
     """Run the command with one more answer, up to its next multi, a settling, or its end. Its reads are of one moment."""
     user = world.users[index]
     wish = user.wishes[user.done]
@@ -186,7 +186,7 @@ def over(user: User) -> User:
     return user._replace(done=user.done + 1, begun=False, replies=(), sent=None, unknown=False, took=False)
 
 
-def read(world: World, kind: str, what: Any) -> Any:
+def read(world: ExploredWorld, kind: str, what: Any) -> Any:
     if kind == "children":
         return world.tree.children(what)
     if kind == "read":
@@ -204,7 +204,7 @@ def timeless(path: str, node: Node | None) -> Node | None:
     return Node(node.data, Stat(node.stat.version, mzxid, 0, node.stat.ephemeral_owner, node.stat.children))
 
 
-def acknowledge(world: World, wish: Wish, done: Done) -> World:
+def acknowledge(world: ExploredWorld, wish: Wish, done: Done) -> ExploredWorld:
     """The user was told that it is done."""
     known = world.judge
     if done.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):
@@ -218,7 +218,7 @@ def acknowledge(world: World, wish: Wish, done: Done) -> World:
     return judge.registry_holds(world, world)
 
 
-def judge_cancel(world: World, uid: str) -> World:
+def judge_cancel(world: ExploredWorld, uid: str) -> ExploredWorld:
     """I2 at the acknowledgement: the uid is not registered, and its result says cancelled, durably."""
     name = uid.partition("-")[2]
     if judge.refers(world, name, uid):
@@ -230,7 +230,7 @@ def judge_cancel(world: World, uid: str) -> World:
     return world
 
 
-def lose(world: World, index: int, *, after_commit: bool) -> World:
+def lose(world: ExploredWorld, index: int, *, after_commit: bool) -> ExploredWorld:
     """The connection goes while the multi is under way, before or after it commits."""
     user = world.users[index]
     assert user.sent is not None
@@ -243,12 +243,12 @@ def lose(world: World, index: int, *, after_commit: bool) -> World:
     return go_on(world, index, OutcomeUnknown("the connection was lost"))
 
 
-def die(world: World, index: int) -> World:
+def die(world: ExploredWorld, index: int) -> ExploredWorld:
     """Between two requests: of what it had stored nobody knows."""
     return world.with_user(index, over(world.users[index]))
 
 
-def leave(world: World, index: int) -> World:
+def leave(world: ExploredWorld, index: int) -> ExploredWorld:
     """ZooKeeper can't be reached any more: the command ends without knowing. Its multi may be under way all the same."""
     user = world.users[index]
     assert user.sent is not None

@@ -20,7 +20,7 @@ from tests.fakes.zookeeper_tree import Tree
 
 
 class Snapshot(Tree):
-    """The registry of one state: never changed once it stands in a World. ``memo``: what was worked out from it."""
+    """The registry of one state: never changed once it stands in a world. ``memo``: what was worked out from it."""
 
     __slots__ = ("memo",)
 
@@ -247,7 +247,7 @@ class Saved(NamedTuple):
     store: tuple[tuple[int, str, str], ...] = ()
 
 
-class World(NamedTuple):
+class ExploredWorld(NamedTuple):
     """``replaceable``: the registry may be restored or lost, so terms and doorbells are remembered. ``hasty``: a
     leader whose connection is back may act before it has looked. ``store``: the epochs in the store, with their authors.
     ``sweeps``: leaders sweep, and the store has ``blobs``: the keys of specs, each with the tick of its put.
@@ -282,18 +282,18 @@ class World(NamedTuple):
     def now_s(self) -> float:
         return now_s(self.tick)
 
-    def with_shim(self, index: int, shim: Shim) -> World:
+    def with_shim(self, index: int, shim: Shim) -> ExploredWorld:
         return self._replace(shims=(*self.shims[:index], shim, *self.shims[index + 1 :]))
 
-    def with_supervisor(self, index: int, supervisor: Supervisor) -> World:
+    def with_supervisor(self, index: int, supervisor: Supervisor) -> ExploredWorld:
         return self._replace(
             supervisors=(*self.supervisors[:index], supervisor, *self.supervisors[index + 1 :])
         )
 
-    def with_user(self, index: int, user: User) -> World:
+    def with_user(self, index: int, user: User) -> ExploredWorld:
         return self._replace(users=(*self.users[:index], user, *self.users[index + 1 :]))
 
-    def breaks(self, why: str) -> World:
+    def breaks(self, why: str) -> ExploredWorld:
         return self if self.broken else self._replace(broken=why)
 
     def has_session(self, sid: int) -> bool:
@@ -308,11 +308,11 @@ def sid_of(name: str) -> int:
     return _SIDS.setdefault(name, len(_SIDS) + 1)
 
 
-def open_session(world: World, sid: int) -> World:
+def open_session(world: ExploredWorld, sid: int) -> ExploredWorld:
     return world._replace(sessions=tuple(sorted((*world.sessions, (sid, 0)))))
 
 
-def end_session(world: World, sid: int) -> World:
+def end_session(world: ExploredWorld, sid: int) -> ExploredWorld:
     """The server ends it: its ephemerals go, and nothing that was sent in it can be applied any more."""
     if not world.has_session(sid):
         return world
@@ -327,7 +327,7 @@ def end_session(world: World, sid: int) -> World:
 Answer = tuple[int | None, ...] | GuardFailed | None
 
 
-def apply(world: World, tx: Transaction, sid: int) -> tuple[World, Answer]:
+def apply(world: ExploredWorld, tx: Transaction, sid: int) -> tuple[ExploredWorld, Answer]:
     """The server carries a multi out. None: the session is gone, and with it the multi."""
     if sid and not world.has_session(sid):
         return world, None

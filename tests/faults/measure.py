@@ -74,7 +74,7 @@ def _fleet(ensemble: EmbeddedEnsemble, directory: Path) -> Fleet:
     return Fleet(ensemble, f"/measure-{own.name}", own, session_s=10.0, lease_s=30.0)
 
 
-def told(what: str, values: Iterable[float]) -> None:
+def report_figure(what: str, values: Iterable[float]) -> None:
     """In seconds, unless ``what`` says otherwise."""
     found = sorted(values)
     middle = statistics.median(found)
@@ -101,7 +101,7 @@ def attempts(fleet: Fleet, rounds: int) -> None:
         kill_shim(fleet, name, figures)
         cancel(fleet, name, figures, by_command=number % 2 == 0)
     for what, values in figures.items():
-        told(what, values)
+        report_figure(what, values)
 
 
 def kill_driver(fleet: Fleet, name: str, figures: dict[str, list[float]]) -> None:
@@ -158,8 +158,8 @@ def takeover(fleet: Fleet, rounds: int) -> None:
         elected.append(led_at_s - killed_at_s)
         acted.append(first_at_s - killed_at_s)
         fleet.restart_all()
-    told("leader kill -9 -> another is elected", elected)
-    told("leader kill -9 -> the new one has finished its first pass, 10 jobs", acted)
+    report_figure("leader kill -9 -> another is elected", elected)
+    report_figure("leader kill -9 -> the new one has finished its first pass, 10 jobs", acted)
     restarted = [name for name in names if len(fleet.starts(name)) != 1]
     print(f"{'drivers restarted by that':<68} {len(restarted)} of {len(names)}", flush=True)
     for name in names:
@@ -173,19 +173,28 @@ def kill_leader(fleet: Fleet) -> tuple[float, float, float, dict[str, object]]:
     killed_at_s = fleet.kill(leader)
     wait_until(lambda: fleet.epoch() > epoch, 60, "another leader", period_s=0.005)
     led_at_s = boottime_s()
-    said: dict[str, object] = wait_until(
+    logged: dict[str, object] = wait_until(
         lambda: _first_pass(other, epoch), 120, "its first pass", period_s=0.02
     )
     ahead_s = time.time() - boottime_s()
-    return killed_at_s, led_at_s, datetime.fromisoformat(str(said["timestamp"])).timestamp() - ahead_s, said
+    return (
+        killed_at_s,
+        led_at_s,
+        datetime.fromisoformat(str(logged["timestamp"])).timestamp() - ahead_s,
+        logged,
+    )
 
 
 def _first_pass(member: Member, after_epoch: int) -> dict[str, object] | None:
     for line in reversed(member.log.splitlines()):
         with suppress(ValueError):
-            said: dict[str, object] = json.loads(line)
-            if said.get("event") == "pass" and said.get("first") and int(str(said["epoch"])) > after_epoch:
-                return said
+            logged: dict[str, object] = json.loads(line)
+            if (
+                logged.get("event") == "pass"
+                and logged.get("first")
+                and int(str(logged["epoch"])) > after_epoch
+            ):
+                return logged
     return None
 
 
@@ -204,14 +213,14 @@ def many(fleet: Fleet, jobs: int) -> None:
     nodes = [node for number in range(jobs) for node in claimed(fleet, f"job-{number:05}")]
     create(fleet, nodes)
     before, spent_s = dict(sessions(fleet)), _cpu_s(fleet.standby())
-    killed_at_s, led_at_s, first_at_s, said = kill_leader(fleet)
+    killed_at_s, led_at_s, first_at_s, logged = kill_leader(fleet)
     session, spent_s = fleet.leader_session(), _cpu_s(fleet.leader()) - spent_s
     asked = dict(sessions(fleet))[session] - before.get(session, 0)
     leader = fleet.leader()
     print(
         f"takeover with {jobs} jobs: elected after {led_at_s - killed_at_s:.3f} s, first pass after {first_at_s - killed_at_s:.3f} s "
-        f"(the pass itself {float(str(said['ms'])) / 1000:.3f} s; {spent_s:.2f} s of CPU), {asked} requests = {asked / jobs:.3f} per job, "
-        f"actions {said['actions']}, load {os.getloadavg()[0]:.1f}",
+        f"(the pass itself {float(str(logged['ms'])) / 1000:.3f} s; {spent_s:.2f} s of CPU), {asked} requests = {asked / jobs:.3f} per job, "
+        f"actions {logged['actions']}, load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
     seen_at_s, asked = boottime_s(), dict(sessions(fleet))[session]
@@ -240,9 +249,10 @@ def _fresh_kb(fleet: Fleet) -> int:
 
 def sessions(fleet: Fleet) -> list[tuple[int, int]]:
     """(session, packets received from it on its present connection), of all three servers."""
-    said = "".join(ask(fleet.ensemble.address(node), "cons") for node in range(3))
+    connections = "".join(ask(fleet.ensemble.address(node), "cons") for node in range(3))
     return [
-        (int(sid, 16), int(count)) for count, sid in re.findall(r"recved=(\d+),.*?sid=0x([0-9a-f]+)", said)
+        (int(sid, 16), int(count))
+        for count, sid in re.findall(r"recved=(\d+),.*?sid=0x([0-9a-f]+)", connections)
     ]
 
 

@@ -108,9 +108,9 @@ def main() -> None:
             before = [max(at for at in each.sent_at_s if at <= stopped_at_s + 0.05) for each in renewers]
             gaps += [end_at_s - begin_s for begin_s, end_at_s in zip(before, after, strict=True)]
             late += [max(0.0, at - again_at_s) for at in after]
-            told = " ".join(f"{each:.2f}" for each in sorted(late[-SESSIONS:]))
+            delays = " ".join(f"{each:.2f}" for each in sorted(late[-SESSIONS:]))
             print(
-                f"round {number + 1}: another led {again_at_s - stopped_at_s:.2f} s after the stop, renewals later by (s) {told}",
+                f"round {number + 1}: another led {again_at_s - stopped_at_s:.2f} s after the stop, renewals later by (s) {delays}",
                 flush=True,
             )
             ensemble.wait_serving()

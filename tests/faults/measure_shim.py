@@ -40,20 +40,20 @@ def main() -> None:
         )
         try:
             ordinary = started(attempts)
-            told("beside other Python processes", [memory_kb(attempts, ordinary)])
+            report_counts("beside other Python processes", [memory_kb(attempts, ordinary)])
             libraries = foreign_libraries(ordinary)
             alone = []
             for number in range(rounds):
                 copied = Copy(directory / f"copy{number}", libraries)
                 alone.append(memory_kb(attempts, copied.start(attempts)))
-            told("alone", alone)
+            report_counts("alone", alone)
         finally:
             attempts.close()
             if parent is not None:
                 os.rmdir(parent)
 
 
-def told(where: str, pairs: list[tuple[int, int]]) -> None:
+def report_counts(where: str, pairs: list[tuple[int, int]]) -> None:
     shims, twins = zip(*pairs, strict=True)
     both = [shim + twin for shim, twin in pairs]
     print(

@@ -32,11 +32,11 @@ def test_why_a_start_waits_for_s3(
         to_s3.refuse()
         fleet.signal(fleet.process("waits", DRIVER), signal.SIGKILL)
 
-        def told() -> str:
+        def reason_shown() -> str:
             reason = str(fleet.show("waits")["reason"])
             return reason if "can't start it yet" in reason else ""
 
-        reason = wait_until(told, 120, "the host to say why", period_s=0.5)
+        reason = wait_until(reason_shown, 120, "the host to say why", period_s=0.5)
         assert bucket in reason and reason.startswith("assigned to s")
         assert next(row for row in fleet.rows() if row["name"] == "waits")["reason"] == reason
         assert bucket in fleet.ok("explain", "waits").out

@@ -46,9 +46,9 @@ def test_a_hand_over_to_a_supervisor_that_stands_still_falls_to_another(fleet: F
     leader, standby = fleet.leader(), fleet.standby()
     epoch = fleet.epoch()
     fleet.signal_member(standby, signal.SIGSTOP)
-    said = fleet.cli("switchover", "--to", standby.id)
+    ran = fleet.cli("switchover", "--to", standby.id)
     fleet.signal_member(standby, signal.SIGCONT)
-    assert said.code == 1 and f"{leader.id} leads again" in said.err
+    assert ran.code == 1 and f"{leader.id} leads again" in ran.err
     assert fleet.epoch() > epoch and fleet.leader_id() == leader.id
 
 

@@ -48,8 +48,8 @@ def test_a_registry_without_its_jobs_stops_nobody_and_is_told(
     remove_all(fleet.client, fleet.layout.jobs)
     why = wait_until(lambda: fleet.status()["distrust"], 60, "the distrust of the leader", period_s=0.3)
     assert fleet.layout.jobs in str(why) and "accept-registry" in str(why)
-    said = fleet.cli("submit", str(fleet.spec_file(f"{job}-later")))
-    assert said.code != 0 and f"{fleet.layout.jobs} is missing" in said.err
+    ran = fleet.cli("submit", str(fleet.spec_file(f"{job}-later")))
+    assert ran.code != 0 and f"{fleet.layout.jobs} is missing" in ran.err
     fleet.kill(fleet.leader())
     fleet.wait_new_leader(epoch)
     wait_until(lambda: fleet.status()["distrust"], 60, "the distrust of the next leader", period_s=0.3)

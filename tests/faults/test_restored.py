@@ -58,11 +58,11 @@ def backups(tmp_path: Path) -> Iterator[Backups]:
 def wait_distrusted(fleet: Fleet) -> str:
     """Said by the leader, in ``status``."""
 
-    def said() -> str | None:
+    def distrust() -> str | None:
         answer = fleet.cli("status", "-o", "json")
         return answer.document["distrust"] if answer.code == 0 and answer.document["leader"] else None
 
-    return str(wait_until(said, RESTORED_S, "the distrust of a leader", period_s=0.3))
+    return str(wait_until(distrust, RESTORED_S, "the distrust of a leader", period_s=0.3))
 
 
 def accept(fleet: Fleet) -> None:

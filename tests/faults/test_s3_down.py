@@ -46,9 +46,9 @@ def test_s3_is_down_for_a_while(
     listed = moto_server.client().list_objects_v2(Bucket=bucket)["KeyCount"]
 
     DOWN[down](to_s3)
-    said = fleet.cli("submit", str(fleet.spec_file("too-late")))
-    assert (said.code, said.out) == (5, "")
-    assert "Traceback" not in said.err and f"s3://{bucket}/fleet" in said.err
+    ran = fleet.cli("submit", str(fleet.spec_file("too-late")))
+    assert (ran.code, ran.out) == (5, "")
+    assert "Traceback" not in ran.err and f"s3://{bucket}/fleet" in ran.err
     assert fleet.cli("show", "too-late").code == 3, "what was not acknowledged is not there"
     epoch = fleet.epoch()
     fleet.kill(fleet.leader())

@@ -94,13 +94,13 @@ def test_f9_quorum_lost_for_longer_than_the_lease(fragile: Fragile, job: str) ->
     fleet.cancel(gone)
     cancelled = {note.attempt for note in fleet.starts(gone)}
     fragile.pause(0, 1)
-    said = fleet.cli("cancel", names[1])
-    assert said.code in (5, 6) and said.err
+    ran = fleet.cli("cancel", names[1])
+    assert ran.code in (5, 6) and ran.err
     wait_until(lambda: not any(fleet.alive_pids(name) for name in names), 60, "all drivers to be stopped")
     healed_at_s = boottime_s()
     fragile.repair()
     for name in names:
-        if name == names[0] or said.code == 5:  # an unknown outcome may have been committed after all
+        if name == names[0] or ran.code == 5:  # an unknown outcome may have been committed after all
             fleet.wait_attempt(name, 2)
             fleet.wait_state(name, "running")
             fleet.wait_batches(name)

@@ -199,11 +199,11 @@ def test_s3_that_does_not_answer_costs_one_driver_and_no_restart_of_the_budget(
     """One driver is given up; the next start waits until S3 answers, before anything of it is there (F26)."""
     held = started_while_s3_is_silent(fleet, checkpoint)
 
-    def told() -> str:
+    def reason_shown() -> str:
         reason = str(fleet.show(JOB)["reason"])
         return reason if "can't start it yet" in reason else ""
 
-    reason = wait_until(told, 3 * PATIENCE_S, "the host to say why", period_s=0.3)
+    reason = wait_until(reason_shown, 3 * PATIENCE_S, "the host to say why", period_s=0.3)
     assert checkpoint.bucket in reason
     assert [note.attempt for note in fleet.starts(JOB)][-1] == held and batches(fleet, held) == 0
     assert re.search(rf"no_access +{held} ", fleet.ok("history", JOB).out)

@@ -22,8 +22,8 @@ PATIENT = {"start_timeout": "60s"}  # so a slot is held for 20 s
 
 def watches(fleet: Fleet) -> int:
     """Of all sessions, as the servers count them."""
-    said = "".join(ask(fleet.ensemble.address(node), "wchs") for node in range(3))
-    return sum(int(count) for count in re.findall(r"Total watches:(\d+)", said))
+    connections = "".join(ask(fleet.ensemble.address(node), "wchs") for node in range(3))
+    return sum(int(count) for count in re.findall(r"Total watches:(\d+)", connections))
 
 
 def phases(fleet: Fleet) -> dict[str, int]:

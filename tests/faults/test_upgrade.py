@@ -61,8 +61,8 @@ def record(fleet: Fleet, path: str) -> dict[str, Any]:
 
 def test_two_versions_side_by_side(fleet: Fleet, job: str) -> None:
     layout, old, new = fleet.layout, *fleet.members
-    said = fleet.cli("status")
-    assert f"{VERSION} on s1" in said.err
+    ran = fleet.cli("status")
+    assert f"{VERSION} on s1" in ran.err
     names = [f"{job}-{n}" for n in range(3)]
     tomorrows_cli(fleet, "submit", *(str(fleet.spec_file(name)) for name in names))
     for name in names:

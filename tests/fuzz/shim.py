@@ -16,7 +16,7 @@ from supervisor.records.codec import decode, encode
 from supervisor.shim.reports import parse
 from tests.fuzz.odd import WORDS, odd_record, odd_value
 from tests.fuzz.registry import Broken
-from tests.unit.shim.world import LAUNCH, OWN, World
+from tests.unit.shim.world import LAUNCH, OWN, ShimWorld
 from tests.unit.shim.world import Broken as Never
 
 EVENTS = (
@@ -62,7 +62,7 @@ def run(seed: int) -> list[Broken]:
             launch = decode(Launch, data, "launch.json")
         except Corrupt:
             return []
-        _live(rng, World(launch=launch), changed)
+        _live(rng, ShimWorld(launch=launch), changed)
     except (
         Never
     ):  # the world of an odd launch is another one; what must never happen there is the simulation's subject
@@ -77,7 +77,7 @@ def run(seed: int) -> list[Broken]:
     return []
 
 
-def _live(rng: random.Random, world: World, changed: list[str]) -> None:
+def _live(rng: random.Random, world: ShimWorld, changed: list[str]) -> None:
     world.connect()
     world.run()
     for _ in range(12):

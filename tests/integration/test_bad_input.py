@@ -26,7 +26,7 @@ from supervisor.errors import Unreachable
 from supervisor.operations import context as operations_context
 from tests.faults.checker import Acknowledged
 from tests.testbed import requirements
-from tests.testbed.fleet_commands import FleetCommands, Said
+from tests.testbed.fleet_commands import CommandResult, FleetCommands
 from tests.testbed.moto import MotoServer
 from tests.testbed.proxy import Action, Proxies, Proxy, http_request, zookeeper_request
 from tests.waiting import wait_until
@@ -67,7 +67,7 @@ class CommandLine(FleetCommands):
         finally:
             self.settings["zookeeper"]["hosts"] = before
 
-    def call(self, *words: str, timeout_s: float = 90.0) -> Said:
+    def call(self, *words: str, timeout_s: float = 90.0) -> CommandResult:
         environ = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_SUPERVISOR")}
         ran = subprocess.run(
             [*CALL, "--config", str(self.user_config()), *words],
@@ -77,18 +77,18 @@ class CommandLine(FleetCommands):
             timeout=timeout_s,
             env=environ,
         )
-        return Said(ran.returncode, ran.stdout, ran.stderr)
+        return CommandResult(ran.returncode, ran.stdout, ran.stderr)
 
-    def put(self, name: str, **spec: Any) -> Said:
+    def put(self, name: str, **spec: Any) -> CommandResult:
         return self.cli("submit", str(self.spec_file(name, **spec)))
 
     def jobs(self) -> list[str]:
         return [row["name"] for row in self.rows()]
 
 
-def refused(said: Said, code: int, *says: str) -> None:
-    assert said.code == code and said.out == "", said
-    (line,) = said.err.strip().splitlines()
+def refused(result: CommandResult, code: int, *says: str) -> None:
+    assert result.code == code and result.out == "", result
+    (line,) = result.err.strip().splitlines()
     assert line.startswith("error: ") and "Traceback" not in line
     for what in says:
         assert what in line
@@ -154,8 +154,8 @@ def test_two_different_specs_of_one_name_at_once(context: CommandLine) -> None:
     context.user_config()
     with ThreadPoolExecutor(2) as pool:
         ran = list(pool.map(lambda spec: context.call("submit", str(spec)), (one, two)))
-    assert sorted(said.code for said in ran) == [0, 4], ran
-    winner = next(word for word, said in zip(("one", "two"), ran, strict=True) if said.code == 0)
+    assert sorted(result.code for result in ran) == [0, 4], ran
+    winner = next(word for word, result in zip(("one", "two"), ran, strict=True) if result.code == 0)
     assert context.jobs() == ["a"] and context.show("a")["spec"]["args"] == [winner]
 
 
@@ -178,8 +178,8 @@ def test_an_unknown_outcome_is_6_and_says_how_to_find_out(
         proxies.each(Proxy.refuse)
 
     with context.through(proxies.hosts), meanwhile(break_off):
-        said = context.put("a")
-    refused(said, 6, "unknown", "show a")
+        result = context.put("a")
+    refused(result, 6, "unknown", "show a")
     assert context.put("a").code == 0
     assert sorted(context.jobs()) == ["a", "other"]
 
@@ -212,9 +212,9 @@ def test_a_store_that_goes_away_at_the_put_leaves_no_job(
         s3.refuse()
 
     with meanwhile(go_away):
-        said = context.put("a")
-    if said.code == 5:  # else the second attempt was quicker than we are, and it is a job like any other
-        refused(said, 5, "store")
+        result = context.put("a")
+    if result.code == 5:  # else the second attempt was quicker than we are, and it is a job like any other
+        refused(result, 5, "store")
         assert context.jobs() == ["other"]
     s3.heal()
     assert context.put("a").code == 0
@@ -240,8 +240,8 @@ def test_zookeeper_goes_away_after_the_blobs_were_stored(
         s3.heal()
 
     with context.through(proxies.hosts), meanwhile(go_away):
-        said = context.put("a")
-    refused(said, 5)
+        result = context.put("a")
+    refused(result, 5)
     assert context.jobs() == ["other"]
     assert context.put("a").code == 0
     assert sorted(context.jobs()) == ["a", "other"]
@@ -305,9 +305,9 @@ def test_f61_a_daemon_says_that_zookeeper_grants_another_session_time(context: C
     context.settings["zookeeper"]["session_timeout"] = "90s"
     with socket.create_server(("127.0.0.1", 0)) as server:
         context.settings["supervisor"]["http"] = f"127.0.0.1:{server.getsockname()[1]}"
-        said = context.call("run")
-    told = [json.loads(line) for line in said.err.splitlines() if line.startswith("{")]
-    (warned,) = [line for line in told if line["event"] == "session_time_differs"]
+        result = context.call("run")
+    logged = [json.loads(line) for line in result.err.splitlines() if line.startswith("{")]
+    (warned,) = [line for line in logged if line["event"] == "session_time_differs"]
     assert (warned["asked_s"], warned["granted_s"], warned["level"]) == (90.0, 60.0, "warning")
 
 
@@ -315,11 +315,11 @@ def test_a_daemon_on_another_clusters_root_or_store_or_port(context: CommandLine
     """It ends; it never waits for what will not come about by itself."""
     assert context.put("a").code == 0
     context.settings["cluster"] = "another"
-    said = context.call("run")
-    assert said.code == 4 and "belongs to cluster test" in said.err.splitlines()[-1]
+    result = context.call("run")
+    assert result.code == 4 and "belongs to cluster test" in result.err.splitlines()[-1]
     context.settings["cluster"] = "test"
     with socket.create_server(("127.0.0.1", 0)) as server:
         context.settings["supervisor"]["http"] = f"127.0.0.1:{server.getsockname()[1]}"
-        said = context.call("run")
-    assert said.code == 1 and "supervisor.http" in said.err.splitlines()[-1]
+        result = context.call("run")
+    assert result.code == 1 and "supervisor.http" in result.err.splitlines()[-1]
     assert json.loads(context.ok("status", "-o", "json").out)["supervisors"] == []

@@ -35,5 +35,5 @@ def test_every_figure_is_told(
     with Fleet(embedded_ensemble, zk_root, tmp_path) as fleet:
         for part in order:
             benchmark.PARTS[part](fleet, benchmark.QUICK)
-    said = capsys.readouterr().out
-    assert [figure for figure in FIGURES if figure not in said] == []
+    printed = capsys.readouterr().out
+    assert [figure for figure in FIGURES if figure not in printed] == []

@@ -59,7 +59,9 @@ class Killed(BaseException):
 class Leader:
     """One term: the real controller, whose passes are asked for, and the real remover."""
 
-    def __init__(self, world: World, open_at: Callable[[str, S3Access], Removal] = open_removal) -> None:
+    def __init__(
+        self, world: DeletionWorld, open_at: Callable[[str, S3Access], Removal] = open_removal
+    ) -> None:
         zoo = world.bench.zoo.client()
         node = zoo.read(world.bench.layout.epoch)
         version = 0 if node is None else node.stat.version + 1
@@ -94,7 +96,7 @@ class Leader:
         raise AssertionError("no end")
 
 
-class World:
+class DeletionWorld:
     """A job ``a`` whose checkpoint at ``place`` has seven objects and is to be deleted."""
 
     def __init__(self, place: str, access: S3Access) -> None:
@@ -146,7 +148,7 @@ class World:
         return result
 
 
-def end(world: World) -> None:
+def end(world: DeletionWorld) -> None:
     """A leader cleans up, and deletes what may be deleted."""
     leader = Leader(world)
     leader.clean_up()
@@ -154,18 +156,18 @@ def end(world: World) -> None:
 
 
 @pytest.fixture(params=["file", "s3"])
-def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeletionWorld:
     monkeypatch.setattr(removal_module, "BATCH_MAX", BATCH)
     if request.param == "file":
-        return World(f"file://{tmp_path}/checkpoints/a", S3Access())
+        return DeletionWorld(f"file://{tmp_path}/checkpoints/a", S3Access())
     moto: MotoServer = request.getfixturevalue("moto_server")
-    return World(
+    return DeletionWorld(
         f"s3a://{request.getfixturevalue('s3_bucket')}/checkpoints/a",
         S3Access(moto.endpoint_url, "us-east-1"),
     )
 
 
-def test_it_goes_after_the_tombstone_and_not_before(world: World) -> None:
+def test_it_goes_after_the_tombstone_and_not_before(world: DeletionWorld) -> None:
     uid = world.cancel()
     leader = Leader(world)
     leader.clean_up()
@@ -190,7 +192,7 @@ def test_it_goes_after_the_tombstone_and_not_before(world: World) -> None:
 
 
 @pytest.mark.parametrize("ending", ["suspended", "failed"])
-def test_no_other_end_deletes_it(world: World, ending: str) -> None:
+def test_no_other_end_deletes_it(world: DeletionWorld, ending: str) -> None:
     world.run()
     if ending == "failed":
         world.bench.fail("a")
@@ -222,7 +224,7 @@ def test_a_job_that_has_finished_by_itself_is_over_too() -> None:
     assert not replace(ended, terms=terms("s3://b/c")).deletes_checkpoint
 
 
-def test_nobody_can_claim_it_from_the_cancel_to_the_last_object(world: World) -> None:
+def test_nobody_can_claim_it_from_the_cancel_to_the_last_object(world: DeletionWorld) -> None:
     """The name itself as well as others; at the place, inside of it and around it."""
     world.cancel()
 
@@ -246,7 +248,7 @@ def test_nobody_can_claim_it_from_the_cancel_to_the_last_object(world: World) ->
     assert world.claim() == CheckpointClaim(location=world.claim().location, name="b", uid=world.claim().uid)  # type: ignore[union-attr]
 
 
-def test_a_command_and_a_sweeper_of_an_older_version_leave_the_claim_alone(world: World) -> None:
+def test_a_command_and_a_sweeper_of_an_older_version_leave_the_claim_alone(world: DeletionWorld) -> None:
     """They know nothing of ``doom``: no job can have the name in the claim, so they take it for another job's."""
     world.cancel()
     world.bury()
@@ -285,7 +287,7 @@ class Dying(Wrapped):
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_a_leader_that_dies_at_a_batch_has_a_successor_that_goes_on(
-    world: World, at: int, after: bool
+    world: DeletionWorld, at: int, after: bool
 ) -> None:
     uid = world.cancel()
     world.bury()
@@ -316,7 +318,7 @@ def test_a_leader_that_dies_at_a_batch_has_a_successor_that_goes_on(
     assert world.result(uid).checkpoint_state is CheckpointState.DELETED
 
 
-def test_a_deposed_leader_deletes_nothing_more(world: World) -> None:
+def test_a_deposed_leader_deletes_nothing_more(world: DeletionWorld) -> None:
     world.cancel()
     world.bury()
     first = Leader(world)
@@ -330,7 +332,7 @@ def test_a_deposed_leader_deletes_nothing_more(world: World) -> None:
     assert world.keys() == left != []
 
 
-def test_a_pause_stops_it_at_the_next_batch(world: World) -> None:
+def test_a_pause_stops_it_at_the_next_batch(world: DeletionWorld) -> None:
     world.cancel()
     world.bury()
     leader = Leader(world)
@@ -345,7 +347,7 @@ def test_a_pause_stops_it_at_the_next_batch(world: World) -> None:
     assert world.keys() == []
 
 
-def test_a_store_that_is_down_is_tried_again_later(world: World) -> None:
+def test_a_store_that_is_down_is_tried_again_later(world: DeletionWorld) -> None:
     class Down(Wrapped):
         def remove_batch(self, still: Callable[[], None]) -> Removed:
             if down.is_set():
@@ -367,7 +369,7 @@ def test_a_store_that_is_down_is_tried_again_later(world: World) -> None:
     assert (world.keys(), world.claim()) == ([], None)
 
 
-def test_a_registry_that_was_restored_meanwhile_deletes_nothing(world: World) -> None:
+def test_a_registry_that_was_restored_meanwhile_deletes_nothing(world: DeletionWorld) -> None:
     """Somebody of the lost state may have claimed the place since."""
     uid = world.cancel()
     world.bury()
@@ -383,7 +385,7 @@ def test_a_registry_that_was_restored_meanwhile_deletes_nothing(world: World) ->
     assert "restored" in world.result(uid).history[-1].detail
 
 
-def test_no_batch_goes_out_once_the_registry_is_not_trusted(world: World) -> None:
+def test_no_batch_goes_out_once_the_registry_is_not_trusted(world: DeletionWorld) -> None:
     """The contender has noticed a restore since this step began: what is doomed here may be somebody's checkpoint there (I10)."""
 
     class Noticed(Wrapped):
@@ -400,7 +402,7 @@ def test_no_batch_goes_out_once_the_registry_is_not_trusted(world: World) -> Non
     assert world.claim() is not None
 
 
-def test_a_claim_from_before_a_restore_is_no_pending_deletion(world: World) -> None:
+def test_a_claim_from_before_a_restore_is_no_pending_deletion(world: DeletionWorld) -> None:
     uid = world.cancel()
     world.bury()
     world.bench.put(
@@ -411,7 +413,7 @@ def test_a_claim_from_before_a_restore_is_no_pending_deletion(world: World) -> N
     assert world.result(uid).checkpoint_state is CheckpointState.KEPT
 
 
-def test_what_overlaps_the_store_is_kept(world: World) -> None:
+def test_what_overlaps_the_store_is_kept(world: DeletionWorld) -> None:
     uid = world.cancel()
     world.bury()
     world.store = world.place.replace("s3a:", "s3:").rpartition("/")[0]
@@ -421,7 +423,7 @@ def test_what_overlaps_the_store_is_kept(world: World) -> None:
     assert world.result(uid).checkpoint_state is CheckpointState.KEPT
 
 
-def test_savepoints_and_neighbours_are_never_touched(world: World) -> None:
+def test_savepoints_and_neighbours_are_never_touched(world: DeletionWorld) -> None:
     beside = open_area(f"{world.place}.savepoints", world.access)
     neighbour = open_area(f"{world.place}b", world.access)
     for area in (beside, neighbour):
@@ -435,7 +437,7 @@ def test_savepoints_and_neighbours_are_never_touched(world: World) -> None:
     assert world.claim() is None
 
 
-def test_the_next_submission_there_does_not_miss_what_was_deleted(world: World) -> None:
+def test_the_next_submission_there_does_not_miss_what_was_deleted(world: DeletionWorld) -> None:
     world.run()
     own = world.bench.own("a")
     remembered = CheckpointExpectation(place=place_of(world.place), queries=("q 7",))
@@ -450,11 +452,11 @@ def test_the_next_submission_there_does_not_miss_what_was_deleted(world: World) 
 
 
 @pytest.fixture
-def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(f"file://{tmp_path}/checkpoints/a", S3Access())
+def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeletionWorld:
+    return DeletionWorld(f"file://{tmp_path}/checkpoints/a", S3Access())
 
 
-def test_a_process_that_was_stopped_in_the_middle_does_not_hit_who_came_after(on_disk: World) -> None:
+def test_a_process_that_was_stopped_in_the_middle_does_not_hit_who_came_after(on_disk: DeletionWorld) -> None:
     """Between its last question and its first deletion another leader has done all the work, and the place is a new job's."""
     on_disk.cancel()
     on_disk.bury()
@@ -482,7 +484,7 @@ def test_a_request_that_was_held_up_is_not_sent(
     s3_bucket: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World(f"s3a://{s3_bucket}/a", S3Access(moto_server.endpoint_url, "us-east-1"))
+    world = DeletionWorld(f"s3a://{s3_bucket}/a", S3Access(moto_server.endpoint_url, "us-east-1"))
     found = open_removal(world.place, world.access)
 
     def stopped() -> None:
@@ -495,7 +497,7 @@ def test_a_request_that_was_held_up_is_not_sent(
     assert found.unanswered == 0
 
 
-def test_a_link_is_removed_and_not_followed(on_disk: World, tmp_path: Path) -> None:
+def test_a_link_is_removed_and_not_followed(on_disk: DeletionWorld, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "data").write_text("x")
     Path(on_disk.place.removeprefix("file://"), "link").symlink_to(tmp_path / "elsewhere")
@@ -506,7 +508,7 @@ def test_a_link_is_removed_and_not_followed(on_disk: World, tmp_path: Path) -> N
     assert (tmp_path / "elsewhere" / "data").exists()
 
 
-def test_a_host_that_sees_no_such_directory_says_so(on_disk: World) -> None:
+def test_a_host_that_sees_no_such_directory_says_so(on_disk: DeletionWorld) -> None:
     uid = on_disk.cancel()
     on_disk.bury()
     path = Path(on_disk.place.removeprefix("file://"))
@@ -519,14 +521,14 @@ def test_a_host_that_sees_no_such_directory_says_so(on_disk: World) -> None:
 # -- what the operator allows, and what proves that the job was there ----------------------------------------------
 
 
-def kept_because(world: World, uid: str) -> str:
+def kept_because(world: DeletionWorld, uid: str) -> str:
     assert len(world.keys()) == OBJECTS
     assert world.claim() is None
     assert world.result(uid).checkpoint_state is CheckpointState.KEPT
     return world.result(uid).history[-1].detail
 
 
-def test_nothing_is_deleted_where_the_leader_is_not_allowed_to(world: World) -> None:
+def test_nothing_is_deleted_where_the_leader_is_not_allowed_to(world: DeletionWorld) -> None:
     """The default; and what an upgrade from a version without the setting comes to."""
     world.site = SitePolicy()
     uid = world.cancel()
@@ -535,7 +537,7 @@ def test_nothing_is_deleted_where_the_leader_is_not_allowed_to(world: World) -> 
     assert "policy.deletable" in kept_because(world, uid)
 
 
-def test_a_location_beside_the_rule_is_kept(world: World) -> None:
+def test_a_location_beside_the_rule_is_kept(world: DeletionWorld) -> None:
     world.site = SitePolicy(deletable=(f"{world.place.rpartition('/')[0]}-evil/*", f"{world.place}/*"))
     uid = world.cancel()
     world.bury()
@@ -543,7 +545,7 @@ def test_a_location_beside_the_rule_is_kept(world: World) -> None:
     assert "policy.deletable" in kept_because(world, uid)
 
 
-def test_a_link_above_it_does_not_lead_out_of_what_is_allowed(on_disk: World, tmp_path: Path) -> None:
+def test_a_link_above_it_does_not_lead_out_of_what_is_allowed(on_disk: DeletionWorld, tmp_path: Path) -> None:
     uid = on_disk.cancel()
     on_disk.bury()
     (tmp_path / "checkpoints").rename(tmp_path / "of-others")
@@ -553,7 +555,7 @@ def test_a_link_above_it_does_not_lead_out_of_what_is_allowed(on_disk: World, tm
     assert "of-others" in kept_because(on_disk, uid)
 
 
-def test_a_job_that_never_ran_deletes_nothing(world: World) -> None:
+def test_a_job_that_never_ran_deletes_nothing(world: DeletionWorld) -> None:
     uid = world.bench.commands().submit(world.submission()).uid
     world.bench.commands().suspend("a")
     world.bench.commands().cancel("a")
@@ -562,7 +564,7 @@ def test_a_job_that_never_ran_deletes_nothing(world: World) -> None:
 
 
 def test_what_an_earlier_submission_of_the_name_wrote_proves_nothing_for_one_that_never_ran(
-    world: World,
+    world: DeletionWorld,
 ) -> None:
     kept = world.submission()
     world.bench.commands().submit(replace(kept, terms=replace(kept.terms, delete_checkpoint=False)))
@@ -578,7 +580,7 @@ def test_what_an_earlier_submission_of_the_name_wrote_proves_nothing_for_one_tha
     assert "no attempt of this submission" in kept_because(world, uid)
 
 
-def test_a_forged_pending_deletion_deletes_nothing(world: World) -> None:
+def test_a_forged_pending_deletion_deletes_nothing(world: DeletionWorld) -> None:
     """Also beside the genuine result of a job that was deleted elsewhere."""
     uid = world.cancel()
     world.bury()
@@ -605,7 +607,7 @@ def test_a_forged_pending_deletion_deletes_nothing(world: World) -> None:
 
 
 def test_a_leader_that_is_not_allowed_to_frees_no_place_while_a_request_of_one_that_was_may_be_under_way(
-    world: World,
+    world: DeletionWorld,
 ) -> None:
     uid = world.cancel()
     world.bury()
@@ -623,7 +625,7 @@ def test_a_leader_that_is_not_allowed_to_frees_no_place_while_a_request_of_one_t
 
 
 def test_a_leader_on_a_host_without_the_directory_never_says_deleted(
-    on_disk: World,
+    on_disk: DeletionWorld,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its predecessor died in the middle: what is left is still missed by the next start there."""
@@ -656,7 +658,7 @@ def test_a_leader_on_a_host_without_the_directory_never_says_deleted(
 @pytest.mark.parametrize(
     "there", [{"metadata": b'{"id": "of-another-job"}'}, {"data": b"x"}, {"metadata": b"{"}]
 )
-def test_another_directory_at_the_same_path_is_kept(on_disk: World, there: dict[str, bytes]) -> None:
+def test_another_directory_at_the_same_path_is_kept(on_disk: DeletionWorld, there: dict[str, bytes]) -> None:
     """The job ran on another host; here that path leads to something else, which no claim ever spoke of."""
     uid = on_disk.cancel()
     on_disk.bury()
@@ -675,7 +677,7 @@ def test_another_directory_at_the_same_path_is_kept(on_disk: World, there: dict[
     assert remembered is not None and remembered.queries == ("q 7",), "where it ran it is still there"
 
 
-def test_what_tells_whose_directory_it_is_goes_last(on_disk: World) -> None:
+def test_what_tells_whose_directory_it_is_goes_last(on_disk: DeletionWorld) -> None:
     """Of several queries below it, too: a leader that goes on with it must know what it is."""
     for query in ("one", "two"):
         on_disk.area.write(f"{query}/metadata", b'{"id": "q"}')

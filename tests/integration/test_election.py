@@ -22,7 +22,7 @@ from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import GuardFailed, NotLeader
 from supervisor.model.transaction import ANY_VERSION, Check, Delete, Transaction
 from tests.testbed.contender_process import ContenderProcess
-from tests.testbed.election_world import CLUSTER, T, World
+from tests.testbed.election_world import CLUSTER, ElectionWorld, T
 from tests.testbed.ensembles import repair
 from tests.testbed.namespaces import Namespace
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
@@ -30,8 +30,8 @@ from tests.waiting import wait_until
 
 
 @pytest.fixture
-def world(embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> Iterator[World]:
-    world = World(embedded_ensemble.hosts, zk_root, tmp_path)
+def world(embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> Iterator[ElectionWorld]:
+    world = ElectionWorld(embedded_ensemble.hosts, zk_root, tmp_path)
     yield world
     world.close()
 
@@ -51,14 +51,14 @@ def repaired_ensemble(harmed_ensemble: EmbeddedEnsemble) -> EmbeddedEnsemble:
 
 
 @pytest.fixture
-def fragile(repaired_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> Iterator[World]:
+def fragile(repaired_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> Iterator[ElectionWorld]:
     """On an ensemble whose nodes may be harmed."""
-    world = World(repaired_ensemble.hosts, zk_root, tmp_path)
+    world = ElectionWorld(repaired_ensemble.hosts, zk_root, tmp_path)
     yield world
     world.close()
 
 
-def told(name: str, seconds: float, record: Callable[[str, object], None]) -> None:
+def report_figure(name: str, seconds: float, record: Callable[[str, object], None]) -> None:
     """Figures are recorded, not asserted: machines differ."""
     record(name, round(seconds, 3))
     print(f"{name}: {seconds * 1000:.0f} ms")
@@ -76,7 +76,7 @@ def assert_growing(*contenders: ContenderProcess) -> None:
 def assert_drained(contender: ContenderProcess) -> None:
     """FLINK-9494, 9573: within one process, the tasks of a term are over before the next term begins."""
     running: set[int] = set()
-    for each in contender.said:
+    for each in contender.logged:
         if each["event"] == "term":
             assert not running
             running.add(each["epoch"])
@@ -85,42 +85,42 @@ def assert_drained(contender: ContenderProcess) -> None:
 
 
 def test_f1_kill_9_of_the_leader_with_a_session_closer(
-    world: World, record_property: Callable[[str, object], None]
+    world: ElectionWorld, record_property: Callable[[str, object], None]
 ) -> None:
     leader, standby = world.leader_and_standby(session_closer=True, timeout_s=30.0)
     killed_at_s = leader.send_signal(signal.SIGKILL)
     term = standby.wait("term", timeout_s=15)  # half the session time: nobody waited for that
-    told("takeover_with_sentinel_s", term["at"] - killed_at_s, record_property)
+    report_figure("takeover_with_sentinel_s", term["at"] - killed_at_s, record_property)
     assert_growing(leader, standby)
     assert standby.wait("wrote")["epoch"] == 2
 
 
 def test_f1_kill_9_of_leader_and_session_closer_is_the_loss_of_a_host(
-    world: World, record_property: Callable[[str, object], None]
+    world: ElectionWorld, record_property: Callable[[str, object], None]
 ) -> None:
     leader, standby = world.leader_and_standby()
     killed_at_s = leader.send_signal(signal.SIGKILL)
     term = standby.wait("term")
-    told("takeover_without_sentinel_s", term["at"] - killed_at_s, record_property)
+    report_figure("takeover_without_sentinel_s", term["at"] - killed_at_s, record_property)
     assert_growing(leader, standby)
 
 
-def test_planned_hand_over(world: World, record_property: Callable[[str, object], None]) -> None:
+def test_planned_hand_over(world: ElectionWorld, record_property: Callable[[str, object], None]) -> None:
     leader, standby = world.leader_and_standby()
     asked_at_s = boottime_s()
     world.ask_switchover(leader.name)
     leader.command("nudge")
-    told("switchover_s", standby.wait("term")["at"] - asked_at_s, record_property)
+    report_figure("switchover_s", standby.wait("term")["at"] - asked_at_s, record_property)
     assert leader.wait("stepped_down")["at"] < standby.all("term")[0]["at"]
     asked_at_s = boottime_s()
     standby.command("stop")
-    told("handover_at_stop_s", leader.wait("term", 2)["at"] - asked_at_s, record_property)
+    report_figure("handover_at_stop_s", leader.wait("term", 2)["at"] - asked_at_s, record_property)
     assert standby.wait("stopped")["in_time"]
     assert leader.epochs == [1, 3]
     assert_growing(leader, standby)
 
 
-def test_f2_sigstop_beyond_the_session_then_cont(world: World) -> None:
+def test_f2_sigstop_beyond_the_session_then_cont(world: ElectionWorld) -> None:
     """The stopped leader wakes up deposed; what it still tries fails on the epoch."""
     leader, standby = world.leader_and_standby()
     leader.send_signal(signal.SIGSTOP)
@@ -137,7 +137,7 @@ def test_f2_sigstop_beyond_the_session_then_cont(world: World) -> None:
     assert_growing(leader, standby)
 
 
-def test_f5_a_standby_killed_or_stopped_has_no_effect(world: World) -> None:
+def test_f5_a_standby_killed_or_stopped_has_no_effect(world: ElectionWorld) -> None:
     """FLINK-10255."""
     leader, standby = world.leader_and_standby(session_closer=True)
     third = world.start("c")
@@ -154,7 +154,7 @@ def test_f5_a_standby_killed_or_stopped_has_no_effect(world: World) -> None:
     assert world.epoch().epoch == 1
 
 
-def test_f17_session_expired_by_the_server(world: World) -> None:
+def test_f17_session_expired_by_the_server(world: ElectionWorld) -> None:
     leader, _ = world.leader_and_standby()
     session = leader.all("sessions")[-1]
     close_session(world.hosts, session["ids"][0], bytes.fromhex(session["passwords"][0]), 10)
@@ -165,7 +165,7 @@ def test_f17_session_expired_by_the_server(world: World) -> None:
     assert_growing(*world.contenders)
 
 
-def test_f52_flapping_has_growing_epochs_and_old_tasks_are_over(world: World) -> None:
+def test_f52_flapping_has_growing_epochs_and_old_tasks_are_over(world: ElectionWorld) -> None:
     """FLINK-9494, 9573: A → B → A …, by expiring whoever leads."""
     first, second = world.leader_and_standby()
     for round_ in range(1, 30):
@@ -182,7 +182,7 @@ def test_f52_flapping_has_growing_epochs_and_old_tasks_are_over(world: World) ->
 
 
 @pytest.mark.parametrize("action", [Action.CUT_AFTER, Action.CUT_BEFORE])
-def test_f18_f19_lost_reply_of_the_election_is_resolved(world: World, action: Action) -> None:
+def test_f18_f19_lost_reply_of_the_election_is_resolved(world: ElectionWorld, action: Action) -> None:
     with Proxy(world.hosts.split(",")[0]) as proxy:
         trap = proxy.on_request(zookeeper_request('"supervisor":"a"'), action)
         contender = world.start("a", hosts=proxy.address)
@@ -195,7 +195,7 @@ def test_f18_f19_lost_reply_of_the_election_is_resolved(world: World, action: Ac
         assert len(ids) == 1, "the candidacy was settled on its own session"
 
 
-def test_f16_a_leader_cut_from_zookeeper_steps_down_by_its_own_deadline(world: World) -> None:
+def test_f16_a_leader_cut_from_zookeeper_steps_down_by_its_own_deadline(world: ElectionWorld) -> None:
     """zookeeper.md M7: no LOST comes while ZooKeeper can't be reached."""
     with Proxies(world.hosts) as proxies:
         leader = world.start("a", hosts=proxies.hosts)
@@ -214,7 +214,7 @@ def test_f16_a_leader_cut_from_zookeeper_steps_down_by_its_own_deadline(world: W
     assert_growing(leader, standby)
 
 
-def test_f13_two_of_three_zookeeper_nodes_out_of_reach(world: World) -> None:
+def test_f13_two_of_three_zookeeper_nodes_out_of_reach(world: ElectionWorld) -> None:
     """zookeeper.md M10. The session survives, or a clean loss: never two that write."""
     with Proxies(world.hosts) as proxies:
         leader = world.start("a", hosts=proxies.hosts, timeout_s=10.0)
@@ -228,7 +228,7 @@ def test_f13_two_of_three_zookeeper_nodes_out_of_reach(world: World) -> None:
     assert_growing(leader, standby)
 
 
-def test_f21_a_slow_network_makes_no_leader_flap(world: World) -> None:
+def test_f21_a_slow_network_makes_no_leader_flap(world: ElectionWorld) -> None:
     """A round trip of 0.6 s and more at T = 4 s, for several session times."""
     with Proxies(world.hosts) as proxies:
         leader = world.start("a", hosts=proxies.hosts)
@@ -261,7 +261,7 @@ def led_on(leader: ContenderProcess, standby: ContenderProcess, timeout_s: float
 
 @pytest.mark.slow
 @pytest.mark.netns
-def test_f21_a_network_that_loses_packets_makes_no_leader_flap(world: World) -> None:
+def test_f21_a_network_that_loses_packets_makes_no_leader_flap(world: ElectionWorld) -> None:
     """30 % of all packets, each way, between two hosts and their servers."""
     session_s = 10.0
     with Namespace() as first, Namespace() as second, ExitStack() as stack:
@@ -281,7 +281,7 @@ def test_f21_a_network_that_loses_packets_makes_no_leader_flap(world: World) -> 
 
 
 @pytest.mark.slow
-def test_f21_a_narrow_line_makes_no_leader_flap(world: World) -> None:
+def test_f21_a_narrow_line_makes_no_leader_flap(world: ElectionWorld) -> None:
     """1 kB/s each way, for each connection; a contender has one."""
     session_s = 8.0
     with Proxies(world.hosts) as first, Proxies(world.hosts) as second:
@@ -299,7 +299,7 @@ def test_f21_a_narrow_line_makes_no_leader_flap(world: World) -> None:
 @pytest.mark.parametrize("how", ["kill", "pause"])
 @pytest.mark.parametrize("which", ["own", "leader"])
 def test_f7_f8_f11_losing_one_zookeeper_node_changes_no_leader(
-    fragile: World, repaired_ensemble: EmbeddedEnsemble, how: str, which: str
+    fragile: ElectionWorld, repaired_ensemble: EmbeddedEnsemble, how: str, which: str
 ) -> None:
     """FLINK-10011: SUSPENDED is not loss."""
     ensemble = repaired_ensemble
@@ -320,7 +320,7 @@ def test_f7_f8_f11_losing_one_zookeeper_node_changes_no_leader(
 
 
 def test_f9_f10_an_outage_of_zookeeper_shorter_than_the_session(
-    fragile: World, repaired_ensemble: EmbeddedEnsemble
+    fragile: ElectionWorld, repaired_ensemble: EmbeddedEnsemble
 ) -> None:
     leader = fragile.start("a", timeout_s=20.0)
     leader.wait("wrote")
@@ -335,7 +335,9 @@ def test_f9_f10_an_outage_of_zookeeper_shorter_than_the_session(
 
 
 def test_f9_an_outage_of_zookeeper_longer_than_the_session(
-    fragile: World, repaired_ensemble: EmbeddedEnsemble, record_property: Callable[[str, object], None]
+    fragile: ElectionWorld,
+    repaired_ensemble: EmbeddedEnsemble,
+    record_property: Callable[[str, object], None],
 ) -> None:
     contenders = fragile.leader_and_standby()
     for i in range(3):
@@ -347,11 +349,11 @@ def test_f9_an_outage_of_zookeeper_longer_than_the_session(
     healed_at_s = boottime_s()
     wait_until(lambda: sum(len(c.epochs) for c in contenders) >= 2, 60)
     newest = max((each for c in contenders for each in c.all("term")), key=lambda each: each["at"])
-    told("leader_after_heal_s", newest["at"] - healed_at_s, record_property)
+    report_figure("leader_after_heal_s", newest["at"] - healed_at_s, record_property)
     assert_growing(*contenders)
 
 
-def test_kazoo_m11_leader_deleted_and_created_anew_is_no_fence(world: World, tmp_path: Path) -> None:
+def test_kazoo_m11_leader_deleted_and_created_anew_is_no_fence(world: ElectionWorld, tmp_path: Path) -> None:
     """The ephemeral's version restarts at 0, so a check of it passes again; the check of /epoch does not."""
     terms: list[Term[ZooClient]] = []
     contender = in_process(world, tmp_path, terms)
@@ -374,7 +376,7 @@ def test_kazoo_m11_leader_deleted_and_created_anew_is_no_fence(world: World, tmp
         assert contender.stop(20)
 
 
-def test_graceful_stop_leaves_nothing_behind(world: World, tmp_path: Path) -> None:
+def test_graceful_stop_leaves_nothing_behind(world: ElectionWorld, tmp_path: Path) -> None:
     terms: list[Term[ZooClient]] = []
     contender = in_process(world, tmp_path, terms)
     contender.start()
@@ -386,7 +388,7 @@ def test_graceful_stop_leaves_nothing_behind(world: World, tmp_path: Path) -> No
     assert contender.report().state is State.STOPPED
 
 
-def in_process(world: World, directory: Path, terms: list[Term[ZooClient]]) -> Contender[ZooClient]:
+def in_process(world: ElectionWorld, directory: Path, terms: list[Term[ZooClient]]) -> Contender[ZooClient]:
     paths = world.layout
     return Contender(
         Candidate("here", "nowhere"),

@@ -16,7 +16,7 @@ from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import NotSent, Unreachable
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
 from tests.integration.test_commands import UNREACHABLE_MAX_S, Site
-from tests.testbed.election_world import World
+from tests.testbed.election_world import ElectionWorld
 from tests.testbed.ensembles import repair
 from tests.waiting import wait_until
 
@@ -90,7 +90,7 @@ def test_a_read_only_server_is_no_registry(ensemble: EmbeddedEnsemble, zk_root: 
 
 def test_nobody_leads_on_a_read_only_server(ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> None:
     """The leader writes nothing more, and resigns by its own deadline; the servers back, one leads, under a later epoch."""
-    world = World(ensemble.hosts, zk_root, tmp_path)
+    world = ElectionWorld(ensemble.hosts, zk_root, tmp_path)
     try:
         leader, standby = world.leader_and_standby(timeout_s=6.0)
         leave_one(ensemble)

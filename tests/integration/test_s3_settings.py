@@ -70,7 +70,7 @@ def everything(recorder: FaultyS3, bucket: str, wished: S3Access, tmp_path: Path
     area.remove("small")
 
 
-def told(recorder: FaultyS3) -> list[tuple[str, dict[str, str]]]:
+def requests_of(recorder: FaultyS3) -> list[tuple[str, dict[str, str]]]:
     """What kind of request, and its headers."""
     found = []
     for request, headers in zip(recorder.requests, recorder.headers, strict=True):
@@ -102,8 +102,8 @@ def test_encryption_is_asked_for_whatever_is_written(
     recorder: FaultyS3, s3_bucket: str, tmp_path: Path
 ) -> None:
     everything(recorder, s3_bucket, access(recorder, sse="aws:kms", sse_kms_key_id=KEY), tmp_path)
-    assert {kind for kind, _ in told(recorder)} == KINDS
-    for kind, headers in told(recorder):
+    assert {kind for kind, _ in requests_of(recorder)} == KINDS
+    for kind, headers in requests_of(recorder):
         said = (
             headers.get("x-amz-server-side-encryption"),
             headers.get("x-amz-server-side-encryption-aws-kms-key-id"),
@@ -113,15 +113,15 @@ def test_encryption_is_asked_for_whatever_is_written(
 
 def test_who_pays_is_said_with_every_request(recorder: FaultyS3, s3_bucket: str, tmp_path: Path) -> None:
     everything(recorder, s3_bucket, access(recorder, request_payer="requester"), tmp_path)
-    assert {kind for kind, _ in told(recorder)} == KINDS
-    assert {headers.get(PAYS) for _, headers in told(recorder)} == {"requester"}
+    assert {kind for kind, _ in requests_of(recorder)} == KINDS
+    assert {headers.get(PAYS) for _, headers in requests_of(recorder)} == {"requester"}
 
 
 def test_nothing_is_asked_that_is_not_configured_and_no_checksum_that_older_servers_refuse(
     recorder: FaultyS3, s3_bucket: str, tmp_path: Path
 ) -> None:
     everything(recorder, s3_bucket, access(recorder), tmp_path)
-    names = {name for _, headers in told(recorder) for name in headers}
+    names = {name for _, headers in requests_of(recorder) for name in headers}
     refused = (
         "x-amz-server-side",
         PAYS,
@@ -131,8 +131,10 @@ def test_nothing_is_asked_that_is_not_configured_and_no_checksum_that_older_serv
         "x-amz-decoded",
     )
     assert not [name for name in names if name.startswith(refused)]
-    assert not [headers for _, headers in told(recorder) if "chunked" in headers.get("content-encoding", "")]
-    assert all("content-md5" in headers for kind, headers in told(recorder) if kind == "PUT")
+    assert not [
+        headers for _, headers in requests_of(recorder) if "chunked" in headers.get("content-encoding", "")
+    ]
+    assert all("content-md5" in headers for kind, headers in requests_of(recorder) if kind == "PUT")
 
 
 def test_a_jobs_own_bucket_is_written_to_as_its_driver_does() -> None:

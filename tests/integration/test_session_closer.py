@@ -16,20 +16,20 @@ from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.transaction import Create, Transaction
 from tests.testbed.contender_process import ContenderProcess
-from tests.testbed.election_world import World
+from tests.testbed.election_world import ElectionWorld
 from tests.waiting import wait_until
 
 LONG_S = 40.0  # a session time that no test waits for
 
 
 @pytest.fixture
-def world(embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> Iterator[World]:
-    world = World(embedded_ensemble.hosts, zk_root, tmp_path)
+def world(embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> Iterator[ElectionWorld]:
+    world = ElectionWorld(embedded_ensemble.hosts, zk_root, tmp_path)
     yield world
     world.close()
 
 
-def lead(world: World) -> tuple[ContenderProcess, processes.ProcessId]:
+def lead(world: ElectionWorld) -> tuple[ContenderProcess, processes.ProcessId]:
     """A leader that holds /leader for ``LONG_S``, and its session closer."""
     leader = world.start("a", session_closer=True, timeout_s=LONG_S)
     leader.wait("wrote")
@@ -38,7 +38,7 @@ def lead(world: World) -> tuple[ContenderProcess, processes.ProcessId]:
     return leader, session_closer
 
 
-def wait_gone(world: World, timeout_s: float = 20) -> float:
+def wait_gone(world: ElectionWorld, timeout_s: float = 20) -> float:
     wait_until(
         lambda: world.zoo.read(world.layout.leader) is None, timeout_s, "the end of /leader", period_s=0.002
     )
@@ -50,7 +50,7 @@ def gone(process: processes.ProcessId) -> None:
 
 
 def test_kill_9_closes_the_sessions_at_once(
-    world: World, record_property: Callable[[str, object], None]
+    world: ElectionWorld, record_property: Callable[[str, object], None]
 ) -> None:
     leader, session_closer = lead(world)
     leader.wait("wrote", 20)  # a second or two: it has loaded everything by now
@@ -61,7 +61,7 @@ def test_kill_9_closes_the_sessions_at_once(
     gone(session_closer)
 
 
-def test_the_signals_of_a_stop_do_not_end_it_early(world: World) -> None:
+def test_the_signals_of_a_stop_do_not_end_it_early(world: ElectionWorld) -> None:
     leader, session_closer = lead(world)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         os.kill(session_closer.pid, number)
@@ -70,7 +70,7 @@ def test_the_signals_of_a_stop_do_not_end_it_early(world: World) -> None:
     gone(session_closer)
 
 
-def test_it_is_in_no_group_of_the_supervisor_and_knows_no_secret_in_public(world: World) -> None:
+def test_it_is_in_no_group_of_the_supervisor_and_knows_no_secret_in_public(world: ElectionWorld) -> None:
     leader, session_closer = lead(world)
     password = leader.all("sessions")[-1]["passwords"][0]
     assert os.getsid(session_closer.pid) == session_closer.pid != os.getsid(leader.pid)
@@ -78,7 +78,7 @@ def test_it_is_in_no_group_of_the_supervisor_and_knows_no_secret_in_public(world
         assert password.encode() not in Path(f"/proc/{session_closer.pid}/{name}").read_bytes()
 
 
-def test_it_does_not_outlive_a_graceful_stop(world: World) -> None:
+def test_it_does_not_outlive_a_graceful_stop(world: ElectionWorld) -> None:
     leader, session_closer = lead(world)
     leader.command("stop")
     assert leader.wait("stopped")["in_time"]
@@ -86,7 +86,7 @@ def test_it_does_not_outlive_a_graceful_stop(world: World) -> None:
     assert not processes.alive(session_closer)
 
 
-def test_a_supervisor_that_is_only_stopped_is_not_dead(world: World) -> None:
+def test_a_supervisor_that_is_only_stopped_is_not_dead(world: ElectionWorld) -> None:
     leader, session_closer = lead(world)
     leader.send_signal(signal.SIGSTOP)
     seen_at_s = boottime_s()
@@ -100,7 +100,7 @@ def test_a_supervisor_that_is_only_stopped_is_not_dead(world: World) -> None:
 
 
 @pytest.fixture
-def ephemeral(world: World) -> Iterator[tuple[ZooClient, str]]:
+def ephemeral(world: ElectionWorld) -> Iterator[tuple[ZooClient, str]]:
     """A session of this process, and a node of it."""
     client = ZooClient(world.hosts, LONG_S)
     client.start()
@@ -110,7 +110,7 @@ def ephemeral(world: World) -> Iterator[tuple[ZooClient, str]]:
     client.close()
 
 
-def test_the_end_of_the_pipe_proves_nothing(world: World, ephemeral: tuple[ZooClient, str]) -> None:
+def test_the_end_of_the_pipe_proves_nothing(world: ElectionWorld, ephemeral: tuple[ZooClient, str]) -> None:
     client, path = ephemeral
     session_closer = SessionCloser(world.hosts)
     assert client.session is not None
@@ -123,7 +123,7 @@ def test_the_end_of_the_pipe_proves_nothing(world: World, ephemeral: tuple[ZooCl
 
 
 def test_a_killed_session_closer_is_replaced_and_told_again(
-    world: World, ephemeral: tuple[ZooClient, str]
+    world: ElectionWorld, ephemeral: tuple[ZooClient, str]
 ) -> None:
     client, _ = ephemeral
     session_closer = SessionCloser(world.hosts)

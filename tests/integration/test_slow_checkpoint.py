@@ -71,12 +71,12 @@ def test_a_store_that_answers_slowly_is_looked_at_to_the_end(location: str, faul
     with pytest.raises(Unreachable):
         inspect(quick)
     faulty.aim("GET .*state", [slow] * 2)
-    told: list[int] = []
+    reported: list[int] = []
     tree = PatientTree(quick, patient)
     before = tree.requests
-    seen = inspect(tree, checksums=True, report_progress=told.append)
+    seen = inspect(tree, checksums=True, report_progress=reported.append)
     assert [finding for finding in judge(seen) if not finding.is_notice] == []
-    assert sum(told) >= seen.amount.objects > 0, f"the progress bar is told of every object: {told}"
+    assert sum(reported) >= seen.amount.objects > 0, f"the progress bar is told of every object: {reported}"
     assert tree.requests > before
 
 

@@ -148,13 +148,13 @@ def test_what_passes_is_retried(scene: Scene, name: str, fault: str) -> None:
 def test_what_stays_is_unreachable_and_says_what_it_was(scene: Scene, name: str) -> None:
     scene.server.always = refuse(503, "ServiceUnavailable")
 
-    def told() -> str:
+    def failure() -> str:
         with pytest.raises(Unreachable) as error:
             scene.call(name, scene.hasty)
         return str(error.value)
 
     # A busy machine may not come to its first answer in a second, and then there is nothing to be told.
-    wait_until(lambda: "ServiceUnavailable" in told(), 60, "what it was")
+    wait_until(lambda: "ServiceUnavailable" in failure(), 60, "what it was")
     assert len(scene.server.requests) > 1
 
 

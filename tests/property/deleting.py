@@ -146,7 +146,7 @@ class Reading(NamedTuple):
 
 
 class Leader:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: DeletingWorld) -> None:
         layout = world.bench.layout
         node = world.bench.zoo.client().read(layout.epoch)
         version = 0 if node is None else node.stat.version + 1
@@ -181,7 +181,7 @@ def _raised(_item: str, error: Exception) -> None:
     raise error
 
 
-class World:
+class DeletingWorld:
     """``scheme``: of all checkpoints. ``forgiven``: what the judge lets pass, to see what comes of it. ``late``: the next deletion on
     S3 is not answered, and arrives later."""
 
@@ -823,7 +823,7 @@ class World:
 class _Requests:
     """What ``S3Removal`` sends, answered from the keys of the world."""
 
-    def __init__(self, world: World, location: str) -> None:
+    def __init__(self, world: DeletingWorld, location: str) -> None:
         self._world, self.location = world, location
         self._prefix = f"{location.removeprefix(world.root)}/"
         self.sent = self.answered = 0

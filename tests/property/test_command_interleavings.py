@@ -115,7 +115,7 @@ class History:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(steps(2), min_size=1, max_size=6))
 def test_what_was_acknowledged_holds(history: list[Step]) -> None:
-    told = History()
-    told.do(Step("submit", "none"))
+    answered = History()
+    answered.do(Step("submit", "none"))
     for step in history:
-        told.do(step)
+        answered.do(step)

@@ -27,7 +27,7 @@ from supervisor.model.records import Cause, PendingDeletion
 from supervisor.registry.checkpoint_claims import CheckpointClaims, Index
 from tests.explore import defects_of_removal
 from tests.explore.planting import Edit, edited
-from tests.property.deleting import NAMES, PLACES, SCHEMES, Hangs, Lost, Shared, World, near
+from tests.property.deleting import NAMES, PLACES, SCHEMES, DeletingWorld, Hangs, Lost, Shared, near
 from tests.property.processes import Stop
 
 names = st.sampled_from(NAMES)
@@ -57,10 +57,10 @@ class Deletions(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.made: World | None = None
+        self.made: DeletingWorld | None = None
 
     @property
-    def world(self) -> World:
+    def world(self) -> DeletingWorld:
         assert self.made is not None
         return self.made
 
@@ -69,7 +69,7 @@ class Deletions(RuleBasedStateMachine):
     )
     def begins(self, scheme: str, place: str, further: int) -> None:
         """With a job that runs, or whose checkpoint is to be deleted, or is being deleted."""
-        world = self.made = World(scheme, self.forgiven)
+        world = self.made = DeletingWorld(scheme, self.forgiven)
         if further > 0:
             world.submit("a", place, True, False)
             world.judge()

@@ -60,7 +60,7 @@ def main() -> int:
     figures = runs.run_many(
         range(given.first, given.first + given.seeds), given.seconds, say, also, given.small
     )
-    say(figures.told())
+    say(figures.report())
     if given.write_results:
         measured.write(title(given), ("what", "count"), rows(figures))
     if figures.failed and given.shrink:

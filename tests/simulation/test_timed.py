@@ -39,7 +39,7 @@ def collector() -> Iterator[None]:
 
 def run_block(first: int) -> None:
     figures = runs.run_many(range(first, first + BLOCK), seconds=None, small=True)
-    assert not figures.failed, figures.told()
+    assert not figures.failed, figures.report()
     assert (
         figures.counts["drivers"] > BLOCK
         and figures.counts["terms"] > BLOCK
@@ -70,7 +70,7 @@ def test_a_seed_replays_exactly_in_another_process_with_other_hashes() -> None:
         "from tests.simulation.timed import runs; from tests.simulation.timed.scenario import plan_of; "
         "print(runs.run_one(plan_of(11)).loop.hash)"
     )
-    told = [
+    summary = [
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -79,7 +79,7 @@ def test_a_seed_replays_exactly_in_another_process_with_other_hashes() -> None:
         ).stdout
         for seed in ("1", "2")
     ]
-    assert told == [f"{runs.run_one(plan_of(11)).loop.hash}\n".encode()] * 2
+    assert summary == [f"{runs.run_one(plan_of(11)).loop.hash}\n".encode()] * 2
 
 
 REGRESSIONS = (

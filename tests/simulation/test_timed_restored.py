@@ -11,7 +11,7 @@ from tests.simulation.timed.ensemble import Snapshot
 from tests.simulation.timed.loop import Process
 from tests.simulation.timed.runner import Runner
 from tests.simulation.timed.scenario import Act, Behaviour, Job, Plan, Step, plan_of
-from tests.simulation.timed.world import World
+from tests.simulation.timed.world import TimedWorld
 
 JOB = Job("j0", 20.0, 6.0, 20.0, True, True, None, "fail", "s3://bucket/j0", Behaviour())
 
@@ -39,7 +39,7 @@ def quiet() -> Plan:
 class Director:
     """Stops the first shim before its claim, saves the registry, waits until another host runs the job, restores."""
 
-    def __init__(self, world: World, connected: bool) -> None:
+    def __init__(self, world: TimedWorld, connected: bool) -> None:
         self.world = world
         self.connected = connected
         self.shim: Process | None = None
@@ -80,7 +80,7 @@ def test_a_shim_from_before_a_restore_does_not_run_the_job_beside_a_driver_of_th
     """Assigned to the first host, saved; taken back, and running on the second host when ZooKeeper is restored, faster than
     the lease of that driver runs out. The first host's shim, stopped all the while, finds the assignment as it knows it.
     It was ``connected`` when it was stopped, or connects for the first time now."""
-    world = World(quiet())
+    world = TimedWorld(quiet())
     Director(world, connected)
     world.run()
     assert len(world.judge.lives) >= 2

@@ -14,7 +14,7 @@ from supervisor.model.transaction import Check, Delete, SetData
 from supervisor.plan import check, decide
 from supervisor.registry import attempt_writes
 from tests.simulation import world as simulated
-from tests.simulation.world import World, at_virtual_time
+from tests.simulation.world import SimulatedWorld, at_virtual_time
 
 SEEDS = range(120)
 BLOCK = 20
@@ -23,8 +23,8 @@ TELLING = (148, 55)
 """Schedules in which half the wait was too short: about one in a hundred. Others, when the code draws other lots."""
 
 
-def run(seed: int, monkeypatch: pytest.MonkeyPatch) -> World:
-    world = World(seed, names=("a", "b") if seed % 3 == 0 else ("a",))
+def run(seed: int, monkeypatch: pytest.MonkeyPatch) -> SimulatedWorld:
+    world = SimulatedWorld(seed, names=("a", "b") if seed % 3 == 0 else ("a",))
     at_virtual_time(world, monkeypatch)
     world.run(STEPS)
     return world
@@ -68,12 +68,12 @@ def claim_unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def bury_before_the_tree_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(self: World, shim: simulated.ShimModel) -> None:
+    def stop(self: SimulatedWorld, shim: simulated.ShimModel) -> None:
         if shim.stopping_at_s is not None and not shim.done:
             self.bury(shim)
 
-    real = World.step_shim
-    monkeypatch.setattr(World, "step_shim", lambda self, shim: (real(self, shim), stop(self, shim)))
+    real = SimulatedWorld.step_shim
+    monkeypatch.setattr(SimulatedWorld, "step_shim", lambda self, shim: (real(self, shim), stop(self, shim)))
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ class SingleSession:
         return self._client
 
 
-class World:
+class SimulatedWorld:
     """``step`` does one random thing. ``broken`` collects what must not be."""
 
     def __init__(self, seed: int, names: tuple[str, ...] = ("a", "b")) -> None:
@@ -658,9 +658,9 @@ class World:
                 self.broken.append(f"{name}: leftovers stay dirty")
 
 
-def at_virtual_time(world: World, monkeypatch: object) -> None:
+def at_virtual_time(world: SimulatedWorld, monkeypatch: object) -> None:
     """Reads of the fake are stamped with the world's clock."""
     monkeypatch.setattr(fake, "boottime_s", lambda: world.now_s)  # type: ignore[attr-defined]
 
 
-__all__ = ["World", "at_virtual_time"]
+__all__ = ["SimulatedWorld", "at_virtual_time"]

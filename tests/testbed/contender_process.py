@@ -38,7 +38,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class ContenderProcess:
-    """The test's end of it. ``said``: everything heard so far, oldest first. ``wrapper``: what its argv is put behind."""
+    """The test's end of it. ``logged``: everything heard so far, oldest first. ``wrapper``: what its argv is put behind."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ContenderProcess:
         wrapper: Sequence[str] = (),
     ) -> None:
         self.name = name
-        self.said: list[dict[str, Any]] = []
+        self.logged: list[dict[str, Any]] = []
         options = {
             "name": name,
             "hosts": hosts,
@@ -77,7 +77,7 @@ class ContenderProcess:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self.said.append(json.loads(line))
+            self.logged.append(json.loads(line))
 
     @property
     def pid(self) -> int:
@@ -88,7 +88,7 @@ class ContenderProcess:
         return [each["epoch"] for each in self.all("term")]
 
     def all(self, event: str) -> list[dict[str, Any]]:
-        return [each for each in list(self.said) if each["event"] == event]
+        return [each for each in list(self.logged) if each["event"] == event]
 
     def wait(self, event: str, number: int = 1, timeout_s: float = 30.0) -> dict[str, Any]:
         """The ``number``-th ``event``."""

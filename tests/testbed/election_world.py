@@ -41,7 +41,7 @@ def founded(hosts: str, root: str) -> Layout:
     return layout
 
 
-class World:
+class ElectionWorld:
     """An ensemble with a founded cluster, and the contenders of one test."""
 
     def __init__(self, hosts: str, root: str, directory: Path) -> None:

@@ -39,12 +39,22 @@ from supervisor.records.reading import seen
 from tests.faults import checker
 from tests.faults.checker import Acknowledged
 from tests.testbed.ensembles import Ensemble
-from tests.testbed.fleet_commands import PATIENCE_S, FleetCommands, Said
+from tests.testbed.fleet_commands import PATIENCE_S, CommandResult, FleetCommands
 from tests.testbed.fleet_member import Member, hidden_cgroup, remove_group
 from tests.testbed.fleet_witness import FleetWitness
 from tests.waiting import wait_until
 
-__all__ = ["DRIVER", "FAKE_SPARK", "PATIENCE_S", "SHIM", "TWIN", "Fleet", "Member", "Said", "eventually"]
+__all__ = [
+    "DRIVER",
+    "FAKE_SPARK",
+    "PATIENCE_S",
+    "SHIM",
+    "TWIN",
+    "Fleet",
+    "Member",
+    "CommandResult",
+    "eventually",
+]
 
 FAKE_SPARK = Path(__file__).resolve().parents[1] / "fakes" / "spark"
 SHIM, TWIN, DRIVER = run_dir.SHIM, run_dir.TWIN, run_dir.DRIVER

@@ -22,7 +22,7 @@ PATIENCE_S = 40.0
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """What a command answered."""
 
     code: int
@@ -43,17 +43,17 @@ class FleetCommands:
     def user_config(self) -> Path:
         raise NotImplementedError
 
-    def cli(self, *words: str, member: int = 0) -> Said:
+    def cli(self, *words: str, member: int = 0) -> CommandResult:
         """A command, in this process: what it printed and its exit code. Not from two threads at once."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run_command([*words, "--config", str(self.user_config())])
-        return Said(code, out.getvalue(), err.getvalue())
+        return CommandResult(code, out.getvalue(), err.getvalue())
 
-    def ok(self, *words: str) -> Said:
-        said = self.cli(*words)
-        assert said.code == 0, f"{' '.join(words)}: exit code {said.code}: {said.err}"
-        return said
+    def ok(self, *words: str) -> CommandResult:
+        ran = self.cli(*words)
+        assert ran.code == 0, f"{' '.join(words)}: exit code {ran.code}: {ran.err}"
+        return ran
 
     def submit(self, name: str, *, suspended: bool = False, **spec: Any) -> str:
         """Submit a job; returns its uid. ``spec``: keys of the spec; ``knobs`` are for the light driver."""
@@ -111,11 +111,11 @@ class FleetCommands:
         last: dict[str, Any] = {}
 
         def reached() -> bool:
-            said = self.cli("show", name, "-o", "json")
-            if said.code == 0:
+            ran = self.cli("show", name, "-o", "json")
+            if ran.code == 0:
                 last.clear()
-                last.update(said.document)
-            return said.code == 0 and last["state"] in states
+                last.update(ran.document)
+            return ran.code == 0 and last["state"] in states
 
         try:
             wait_until(reached, timeout_s, f"{name} {'|'.join(states)}", period_s=0.15)

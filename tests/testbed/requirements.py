@@ -50,10 +50,10 @@ def missing_systemd_analyze() -> str | None:
     """Of the version that judges a unit file which is not loaded (``--offline``)."""
     if shutil.which("systemd-analyze") is None:
         return "no systemd-analyze to judge the units"
-    said = subprocess.run(
+    version_text = subprocess.run(
         ["systemd-analyze", "--version"], capture_output=True, text=True, timeout=30, check=False
     ).stdout
-    version = re.match(r"systemd (\d+)", said)
+    version = re.match(r"systemd (\d+)", version_text)
     return (
         None if version and int(version[1]) >= 250 else "systemd-analyze is older than 250, or doesn't start"
     )

@@ -30,7 +30,7 @@ from supervisor.clock import boottime_s
 from tests.faults import checker
 from tests.faults.checker import Note
 from tests.testbed.ensembles import Ensemble
-from tests.testbed.fleet import DRIVER, Fleet, Member, Said
+from tests.testbed.fleet import DRIVER, CommandResult, Fleet, Member
 from tests.testbed.growing import Growing
 from tests.testbed.moto import MotoServer, use_only
 from tests.testbed.s3a_jars import s3a_jars
@@ -157,14 +157,14 @@ class SparkFleet(Fleet):
         path.write_text(yaml.safe_dump(body))
         return path
 
-    def ok_on(self, member: Member, *words: str) -> Said:
+    def ok_on(self, member: Member, *words: str) -> CommandResult:
         """A command on the host of ``member``, with its configuration."""
         argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", *words]
         done = subprocess.run(
             [*argv, "--config", str(member.config)], capture_output=True, text=True, timeout=60
         )
         assert done.returncode == 0, f"{' '.join(words)}: exit code {done.returncode}: {done.stderr}"
-        return Said(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
     def root_of(self, name: str) -> ProcessId:
         """The root of the newest attempt's driver tree."""

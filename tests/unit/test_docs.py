@@ -118,12 +118,12 @@ JUDGED = ("chaos", "crash_points", "explore", "faults", "fuzz", "simulation")
 
 @pytest.mark.parametrize("harness", JUDGED)
 def test_a_harness_says_which_judge_checks_which_invariant(harness: str) -> None:
-    (said,) = re.findall(
+    (listed,) = re.findall(
         r"^\*\*Judges\.\*\* (.+?)\n\n", TEXTS[f"tests/{harness}/README.md"] + "\n", re.MULTILINE | re.DOTALL
     )
-    cited = set(re.findall(r"\bI\d+\b", said))
+    cited = set(re.findall(r"\bI\d+\b", listed))
     assert cited and cited <= INVARIANTS
-    judges = re.findall(r"`([^`]+\.py)`", said)
+    judges = re.findall(r"`([^`]+\.py)`", listed)
     homes = (ROOT, ROOT / "tests" / harness)
     assert judges and [one for one in judges if not any((home / one).is_file() for home in homes)] == []
 
@@ -270,8 +270,8 @@ def test_every_znode_has_a_row() -> None:
 
 def test_every_multi_has_its_row_with_its_guards() -> None:
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|", _section("5"), re.MULTILINE)
-    said = {name: tuple(guards.split(", ")) for name, guards in rows}
-    assert said == {named(builder).replace("-", "_"): guards for builder, guards in GUARDED}
+    listed = {name: tuple(guards.split(", ")) for name, guards in rows}
+    assert listed == {named(builder).replace("-", "_"): guards for builder, guards in GUARDED}
 
 
 NAMED_OTHERWISE = {"exit": "tombstone", "accept_registry": "accept"}

@@ -71,8 +71,8 @@ def test_only_the_listed_imports_stand_in_a_function_each_with_a_comment_that_sa
         for node, inside in imports(ast.parse(path.read_text())):
             if inside:
                 found |= {(module, name) for name in imported(node)}
-                said = "#" in lines[node.lineno - 1] or lines[node.lineno - 2].lstrip().startswith("#")
-                silent += [] if said else [f"{path}:{node.lineno}"]
+                explained = "#" in lines[node.lineno - 1] or lines[node.lineno - 2].lstrip().startswith("#")
+                silent += [] if explained else [f"{path}:{node.lineno}"]
     assert found == set(IN_FUNCTIONS)
     assert silent == []
     assert len(IN_FUNCTIONS) < 20

@@ -21,7 +21,7 @@ from tests.simulation.timed.runner import Runner
 
 if TYPE_CHECKING:
     from tests.simulation.timed.hosts import Host
-    from tests.simulation.timed.world import World
+    from tests.simulation.timed.world import TimedWorld
 
 
 @dataclass(eq=False)
@@ -31,7 +31,7 @@ class Attempt:
     ``decided_at_s``: true time when the agent had found nothing against starting it.
     """
 
-    world: World
+    world: TimedWorld
     host: Host
     key: str
     launch: Launch

@@ -10,14 +10,14 @@ from tests.simulation.timed.loop import Clock
 from tests.simulation.timed.supervisors import SimSupervisor
 
 if TYPE_CHECKING:
-    from tests.simulation.timed.world import World
+    from tests.simulation.timed.world import TimedWorld
 
 
 @dataclass(eq=False)
 class Host:
     """``attempts``: its run directories. ``cgroups``: where there are none, a tree can't be proven empty by others."""
 
-    world: World
+    world: TimedWorld
     name: str
     clock: Clock
     cgroups: bool

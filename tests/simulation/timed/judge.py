@@ -31,7 +31,7 @@ from tests.simulation.timed.patches import decode
 if TYPE_CHECKING:
     from supervisor.daemon.leader.record import Pass
     from tests.simulation.timed.drivers import Driver
-    from tests.simulation.timed.world import World
+    from tests.simulation.timed.world import TimedWorld
 
 BY_LEADER = frozenset(
     (
@@ -98,7 +98,7 @@ class Life:
 class Judge:
     """``cancelled``: by uid, true time when that was acknowledged. ``submitted``: uid → name, likewise."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: TimedWorld) -> None:
         self.world = world
         self.broken: list[str] = []
         self.lives: list[Life] = []
@@ -120,7 +120,7 @@ class Judge:
         self.knew: dict[str, ChangeNotifier] = {}
         self.knows: set[str] = set()  # … and then saw that it is lost
         self.leads = ""  # host of the newest term
-        self.told = False  # one that knows has led since, so the store has a mark
+        self.marked = False  # one that knows has led since, so the store has a mark
         self._notifier: dict[str, ChangeNotifier] = {}
         self.restores = 0
         self._alive: dict[Driver, Life] = {}
@@ -178,7 +178,7 @@ class Judge:
         noticed that none has led since (SAFETY.md: not covered; ``coord.trust``: what nobody can tell)."""
         if (
             self.restored_at_s is not None
-            and not self.told
+            and not self.marked
             and old.claimed_at_s < self.restored_at_s < new.claimed_at_s
         ):
             self.answers[UNTOLD] += 1
@@ -270,7 +270,7 @@ class Judge:
             )
             if before is not None and kept and not now.may_follow(before):
                 self.knows.add(host)
-                self.told = self.told or host == self.leads
+                self.marked = self.marked or host == self.leads
             last = self._notifier.get(host)
             if last is None or last.process is not process or not last.is_like(now):
                 self._notifier[host] = now
@@ -285,7 +285,7 @@ class Judge:
         self.cancelled = {uid: at_s for uid, at_s in self.cancelled.items() if at_s <= state_at_s}
         self.knew = {host: seen for host, seen in self._notifier.items() if seen.rings > rings}
         self.knows.clear()
-        self.told = False
+        self.marked = False
         self._notifier.clear()
         if lost:
             self.restored_at_s = self.world.loop.now_s
@@ -308,7 +308,7 @@ class Judge:
         elif what == "take_leadership":
             self.terms += 1
             self.leads = self._author(session)
-            self.told = self.told or self.leads in self.knows
+            self.marked = self.marked or self.leads in self.knows
         elif what in BY_LEADER or what.startswith("sweep_"):
             first = tx.ops[0]
             if not isinstance(first, Check) or first.path != world.layout.epoch:

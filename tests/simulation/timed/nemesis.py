@@ -16,7 +16,7 @@ from tests.simulation.timed.network import DOWN, UP
 from tests.simulation.timed.scenario import Fault, Trouble
 
 if TYPE_CHECKING:
-    from tests.simulation.timed.world import World
+    from tests.simulation.timed.world import TimedWorld
 
 WAYS = ((UP, DOWN), (UP, DOWN), (UP,), (DOWN,))
 SNAPSHOT_EVERY_S = 5.0
@@ -25,7 +25,7 @@ SNAPSHOT_EVERY_S = 5.0
 class Nemesis:
     """``guarded``: hosts whose supervisor must not be harmed now, since the twin of an attempt there is."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: TimedWorld) -> None:
         self._world = world
         self._undo: dict[int, Callable[[], None]] = {}
         self._count = 0

@@ -19,7 +19,7 @@ from tests.simulation.timed.client import SimClient
 from tests.simulation.timed.primitives import Namespaces
 
 if TYPE_CHECKING:
-    from tests.simulation.timed.world import World
+    from tests.simulation.timed.world import TimedWorld
 
 MODULES = (
     "act.carry_out",
@@ -84,7 +84,7 @@ class Log:
     info = warning = error = debug
 
 
-def replacements(world: World) -> dict[str, Any]:
+def replacements(world: TimedWorld) -> dict[str, Any]:
     """What is put in the place of a module's name, if it has one."""
     loop, names = world.loop, Namespaces(world.loop)
     lots = world.lots("secrets")
@@ -121,7 +121,7 @@ ONLY = {"time": ("clients.sessions",), "os": ("coord.trust",), "wait": ("act.car
 
 
 @contextmanager
-def installed(world: World) -> Iterator[None]:
+def installed(world: TimedWorld) -> Iterator[None]:
     """The product runs in ``world`` within this context."""
     new = replacements(world)
     before: list[tuple[ModuleType, str, Any]] = []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tests.simulation.timed.scenario import Fault, Plan, Step, Trouble, plan_of, without
-from tests.simulation.timed.world import World
+from tests.simulation.timed.world import TimedWorld
 
 SHRINK_MAX = 300
 SHOWN_LINES = 120
@@ -32,7 +32,7 @@ class Figures:
     failed: dict[int, list[str]] = field(default_factory=dict)
     slowest: tuple[float, int] = (0.0, 0)
 
-    def add(self, plan: Plan, world: World, took_s: float) -> None:
+    def add(self, plan: Plan, world: TimedWorld, took_s: float) -> None:
         self.seeds += 1
         self.events += world.loop.events
         self.simulated_s += world.loop.now_s
@@ -44,7 +44,7 @@ class Figures:
         if world.judge.broken:
             self.failed[plan.seed] = world.judge.broken
 
-    def told(self) -> str:
+    def report(self) -> str:
         took_s, cpu_s = time.monotonic() - self.began_at_s, time.process_time() - self.cpu_s
         counts = self.counts
         lines = [
@@ -81,8 +81,8 @@ class Figures:
         return "\n".join(lines)
 
 
-def run_one(plan: Plan, story: list[str] | None = None) -> World:
-    return World(plan, story).run()
+def run_one(plan: Plan, story: list[str] | None = None) -> TimedWorld:
+    return TimedWorld(plan, story).run()
 
 
 def run_many(
@@ -109,7 +109,7 @@ def run_many(
             say(f"seed {seed}: {world.judge.broken[0]}")
         if time.monotonic() - told_at_s >= 60.0:
             told_at_s = time.monotonic()
-            say(figures.told())
+            say(figures.report())
     return figures
 
 
@@ -147,7 +147,7 @@ def story_of(plan: Plan) -> str:
     shown = story if len(story) <= SHOWN_LINES else ["...", *story[-SHOWN_LINES:]]
     return "\n".join(
         [
-            plan.told(),
+            plan.summary(),
             "",
             *shown,
             "",

@@ -122,7 +122,7 @@ class Plan:
     def is_small(self) -> bool:
         return len(self.jobs) <= 3 and self.until_at_s <= 100.0
 
-    def told(self) -> str:
+    def summary(self) -> str:
         lines = [
             f"seed {self.seed}: {self.hosts} hosts, {self.servers} ZooKeeper servers, session {self.session_s:g} s, "
             f"{len(self.jobs)} jobs, {self.until_at_s:.0f} s of faults, {'cgroups' if self.cgroups else 'no cgroups'}",

@@ -39,9 +39,9 @@ class SimStore:
         return True
 
     def create(self, key: str, data: bytes) -> None:
-        told = self._ask()
+        answered = self._ask()
         known = self.objects.setdefault(key, (data, self.loop.now_s))
-        if not told:
+        if not answered:
             raise Unreachable("the store did not answer")
         if known[0] != data:
             raise Conflict(f"{key} is taken")
@@ -68,9 +68,9 @@ class SimStore:
             yield StoreEntry(key, len(data), at_s)
 
     def delete(self, key: str) -> None:
-        told = self._ask()
+        answered = self._ask()
         self.objects.pop(key, None)
-        if not told:
+        if not answered:
             raise Unreachable("the store did not answer")
 
     def check(self) -> None:

@@ -41,7 +41,7 @@ from tests.simulation.timed.loop import Process
 
 if TYPE_CHECKING:
     from tests.simulation.timed.hosts import Host
-    from tests.simulation.timed.world import World
+    from tests.simulation.timed.world import TimedWorld
 
 STOPPED_MAX_S = 60.0
 """``daemon.loops.watchdog``: a SIGSTOP that lasts longer ends the supervisor when it is continued."""
@@ -108,7 +108,7 @@ class SimHosted:
 class SimStarter:
     """``daemon.host.launcher.Launcher``: spec from the store, room, run directory, shim."""
 
-    def __init__(self, world: World, host: Host, blobs: Blobs, process: Process) -> None:
+    def __init__(self, world: TimedWorld, host: Host, blobs: Blobs, process: Process) -> None:
         self._world = world
         self._host = host
         self._blobs = blobs
@@ -192,7 +192,7 @@ class SimStarter:
 class SimRecorder:
     """In the place of metrics and log: what matters goes to the judge."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: TimedWorld) -> None:
         self._world = world
 
     def record(self, done: Pass) -> None:
@@ -237,7 +237,7 @@ class NoRemover:
 class SimSupervisor:
     """One daemon process, from its start to its end."""
 
-    def __init__(self, world: World, host: Host) -> None:
+    def __init__(self, world: TimedWorld, host: Host) -> None:
         self.world = world
         self.host = host
         self.process: Process = world.process(f"supervisor {host.name}", host)

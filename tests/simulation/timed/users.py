@@ -28,7 +28,7 @@ from tests.simulation.timed.scenario import Act, Job, Step
 
 if TYPE_CHECKING:
     from supervisor.operations.context import CommandContext
-    from tests.simulation.timed.world import World
+    from tests.simulation.timed.world import TimedWorld
 
 LOOK_EVERY_S = 5.0
 QUIET_LOOKS = 12
@@ -61,7 +61,7 @@ def spec_of(job: Job) -> tuple[JobSpec, bytes]:
 
 
 class Users:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: TimedWorld) -> None:
         self._world = world
         self._number = 0
 

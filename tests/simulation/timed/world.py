@@ -29,7 +29,7 @@ REST_MAX_S = 400.0
 REST_STEP_S = 2.0
 
 
-class World:
+class TimedWorld:
     """``run`` once. ``story``: a list that gets what happened, as text. ``calm``: nobody does any harm any more."""
 
     def __init__(self, plan: Plan, story: list[str] | None = None) -> None:
@@ -101,7 +101,7 @@ class World:
 
     # -- the run ---------------------------------------------------------------------------------------------------
 
-    def run(self) -> World:
+    def run(self) -> TimedWorld:
         with ExitStack() as stack:
             stack.enter_context(installed(self))
             try:

@@ -157,10 +157,10 @@ def test_requests_follow_pages_not_objects(moto_server: MotoServer, s3_bucket: s
             client.put_object(Bucket=s3_bucket, Key=f"ck/state/0/{partition}/{version + 75}.delta", Body=b"x")
     tree = open_tree(f"s3://{s3_bucket}/ck", S3Access(moto_server.endpoint_url))
     assert tree is not None
-    told: list[int] = []
-    query = only(inspect(tree, report_progress=told.append))
+    reported: list[int] = []
+    query = only(inspect(tree, report_progress=reported.append))
     assert sum(store.newest == 100 for store in query.operators[0].stores) == 24
-    assert sum(told) >= 600
+    assert sum(reported) >= 600
     assert tree.requests < 100, tree.requests
 
 
@@ -204,12 +204,12 @@ class Huge:
 
 
 def test_a_hundred_thousand_objects_are_listed_in_parallel_and_told_of_as_they_come() -> None:
-    tree, told = Huge(), list[int]()
-    checkpoint = inspect(tree, checksums=True, report_progress=told.append)
+    tree, reported = Huge(), list[int]()
+    checkpoint = inspect(tree, checksums=True, report_progress=reported.append)
     assert judge(checkpoint) == ()
     assert checkpoint.amount.objects == len(tree.keys) > 100_000
     assert only(checkpoint).operators[0].partitions == 200
-    assert sum(told) >= 100_000 and max(told) <= module.REPORTED_EVERY
+    assert sum(reported) >= 100_000 and max(reported) <= module.REPORTED_EVERY
     assert tree.requests < 150, tree.requests
 
 

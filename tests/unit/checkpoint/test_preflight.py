@@ -175,10 +175,10 @@ def test_no_answer_is_neither_good_nor_bad(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_batches_never_go_back() -> None:
-    told = with_batches(CheckpointExpectation(place="p"), [SeenQuery("a", 3), SeenQuery("b", 0)])
-    assert queries_of(told) == (SeenQuery("a", 3), SeenQuery("b", 0))
-    assert queries_of(with_batches(told, [SeenQuery("a", 2)])) == (SeenQuery("b", 0), SeenQuery("a", 3))
-    many = with_batches(told, [SeenQuery(str(n), n) for n in range(20)])
+    known = with_batches(CheckpointExpectation(place="p"), [SeenQuery("a", 3), SeenQuery("b", 0)])
+    assert queries_of(known) == (SeenQuery("a", 3), SeenQuery("b", 0))
+    assert queries_of(with_batches(known, [SeenQuery("a", 2)])) == (SeenQuery("b", 0), SeenQuery("a", 3))
+    many = with_batches(known, [SeenQuery(str(n), n) for n in range(20)])
     assert len(many.queries) == 8
     assert queries_of(CheckpointExpectation(place="p", queries=("", "no number", "x 1 y", "ok 7"))) == (
         SeenQuery("ok", 7),

@@ -54,11 +54,11 @@ def test_verify_says_what_is_wrong_and_what_helps(terminal: Terminal, tmp_path: 
         ("state_incomplete", True),
         ("hole", False),
     ]
-    told = terminal.run("checkpoint", "verify", str(checkpoint))
-    assert told.code == 1
-    assert "partition 1 lacks version 13" in told.out
-    assert "1 problem;" in told.out
-    assert told.err == ""
+    printed = terminal.run("checkpoint", "verify", str(checkpoint))
+    assert printed.code == 1
+    assert "partition 1 lacks version 13" in printed.out
+    assert "1 problem;" in printed.out
+    assert printed.err == ""
 
 
 def test_a_notice_alone_is_good(terminal: Terminal, tmp_path: Path) -> None:

@@ -160,9 +160,9 @@ def test_the_record_of_a_host_has_room_for_what_it_tells(
     made = agent_of(terminal, looking, tmp_path)
     made._me = replace(ME, id="i" * 127, host="h" * 253)
     made._delays = {f"20261122-{'n' * 40}{number}-0a1b2c3d.{10**6}": '"\\' * 500 for number in range(20)}
-    told = made._described(None)
-    assert len(told.delays) == agent.DELAYS_PUBLISHED
-    assert len(encode(told)) <= 4096
+    described = made._described(None)
+    assert len(described.delays) == agent.DELAYS_PUBLISHED
+    assert len(encode(described)) <= 4096
 
 
 def test_the_delay_of_another_attempt_is_not_that_of_this_one() -> None:

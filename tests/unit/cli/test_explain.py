@@ -469,22 +469,22 @@ def test_history_is_newest_last_from_the_submit_to_the_end(terminal: Terminal, b
 
 def crashed(attempts: int) -> dict[str, Any]:
     """The records of a job that fails and fails, as a leader leaves them."""
-    told: list[HistoryEntry] = []
+    all_entries: list[HistoryEntry] = []
     for number in range(1, attempts + 1):
         at = f"2099-11-22T00:00:{number % 60:02d}.000Z"
-        told += [
+        all_entries += [
             HistoryEntry(at=at, event="assigned", attempt=number, detail="to host-a"),
             HistoryEntry(at=at, event="claimed", attempt=number, detail="host-a"),
         ]
-        told += [
+        all_entries += [
             HistoryEntry(at=at, event="user_error", attempt=number, detail=f"exit code 1: pid {number} fell")
         ]
-    return {"history": tuple(told[-7:]), "attempt": attempts, "told": told[:-7]}
+    return {"history": tuple(all_entries[-7:]), "attempt": attempts, "earlier": all_entries[:-7]}
 
 
 def test_history_has_a_series_of_failures_as_one_line(terminal: Terminal, bench: Bench) -> None:
     uid, records = bench.own("a").newest_uid, crashed(40)
-    earlier = put_aside(records.pop("told"), "", uid, 1500)
+    earlier = put_aside(records.pop("earlier"), "", uid, 1500)
     bench.set_own("a", OwnState.EXITED, cause=Cause.USER_ERROR, earlier=earlier, **records)
     (story,) = terminal.run("history", "a", "-o", "json").json["uids"]
     (series,) = (entry for entry in story["history"] if "count" in entry)
@@ -507,7 +507,7 @@ def test_history_has_a_series_of_failures_as_one_line(terminal: Terminal, bench:
 
 def test_show_has_the_newest_entries_and_the_first_failure(terminal: Terminal, bench: Bench) -> None:
     uid = bench.own("a").newest_uid
-    told = [
+    all_entries = [
         HistoryEntry(
             at=f"2099-11-22T00:{number:02d}:00.000Z",
             event=("user_error", "killed")[number % 2],
@@ -516,9 +516,14 @@ def test_show_has_the_newest_entries_and_the_first_failure(terminal: Terminal, b
         )
         for number in range(1, 59)
     ]
-    earlier = put_aside(told[:-7], "", uid, 1500)
+    earlier = put_aside(all_entries[:-7], "", uid, 1500)
     bench.set_own(
-        "a", OwnState.EXITED, cause=Cause.KILLED, attempt=58, history=tuple(told[-7:]), earlier=earlier
+        "a",
+        OwnState.EXITED,
+        cause=Cause.KILLED,
+        attempt=58,
+        history=tuple(all_entries[-7:]),
+        earlier=earlier,
     )
     shown = terminal.run("show", "a").out
     assert re.search(r"killed +1 +words 1\n", shown) and not re.search(r"user_error +2 ", shown)

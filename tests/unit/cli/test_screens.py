@@ -211,8 +211,8 @@ def test_show_of_an_altered_spec_tells_why_there_is_none(terminal: Terminal) -> 
     path.write_bytes(path.read_bytes().replace(b"local[2]", b"local[9]"))
     shown = terminal.run("show", "a", "-o", "json")
     assert shown.code == 0 and shown.json["spec"] is None and "sha256" in shown.json["spec_error"]
-    told = terminal.run("show", "a")
-    assert told.code == 0 and "can't be shown" in told.err
+    printed = terminal.run("show", "a")
+    assert printed.code == 0 and "can't be shown" in printed.err
 
 
 def test_show_of_a_corrupt_record(terminal: Terminal) -> None:

@@ -75,9 +75,9 @@ def test_each_of_many_files_has_its_line_and_the_worst_code_counts(terminal: Ter
         (None, None, 2),
     ]
     assert [row["name"] for row in terminal.run("list", "-o", "json").json] == ["one", "taken", "two"]
-    told = terminal.run("submit", *specs)
-    assert told.out.count("unchanged") == 2 and len(told.err.strip().splitlines()) == 3
-    assert all(line.count(".yaml") for line in told.err.strip().splitlines())
+    printed = terminal.run("submit", *specs)
+    assert printed.out.count("unchanged") == 2 and len(printed.err.strip().splitlines()) == 3
+    assert all(line.count(".yaml") for line in printed.err.strip().splitlines())
 
 
 def test_a_hundred_files_in_one_call(terminal: Terminal) -> None:

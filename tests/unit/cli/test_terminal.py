@@ -389,8 +389,10 @@ def test_a_process_that_leaves_at_once_has_said_everything_and_waits_for_who_wor
         "@command\ndef working(chosen):\n    'Working.'\n    threading.Thread(target=work_on).start()\n    return 4\n"
         "app.command('words')(words)\napp.command('working')(working)\nmain()"
     )
-    said = subprocess.run([sys.executable, script, "words"], capture_output=True, text=True, check=False)
-    assert (said.returncode, said.stderr) == (3, "notice\n") and said.stdout.splitlines()[-1] == "line 19999"
+    printed = subprocess.run([sys.executable, script, "words"], capture_output=True, text=True, check=False)
+    assert (printed.returncode, printed.stderr) == (3, "notice\n") and printed.stdout.splitlines()[
+        -1
+    ] == "line 19999"
     waited = subprocess.run([sys.executable, script, "working"], capture_output=True, text=True, check=False)
     assert (waited.returncode, waited.stdout, waited.stderr) == (4, "and the last\n", "")
 
@@ -409,7 +411,7 @@ def test_what_a_driver_said_last_cannot_steer_a_terminal(
     for on_terminal in (False, True):
         monkeypatch.setattr(sys.stdout, "isatty", lambda shown=on_terminal: shown, raising=False)
         ran = terminal.run(command, *name)
-        told = re.sub(r"\x1b\[[0-9;]*m", "", ran.out + ran.err) if on_terminal else ran.out + ran.err
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", ran.out + ran.err) if on_terminal else ran.out + ran.err
         assert ran.code == 0
-        assert all(char.isprintable() or char == "\n" for char in told), ascii(told)
-        assert command not in ("show", "history") or "boom" in told
+        assert all(char.isprintable() or char == "\n" for char in plain), ascii(plain)
+        assert command not in ("show", "history") or "boom" in plain

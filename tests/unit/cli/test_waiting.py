@@ -24,7 +24,7 @@ def after(*ends: tuple[Cause, str], state: OwnState = OwnState.EXITED) -> Owners
 
 
 @pytest.mark.parametrize(
-    ("ends", "since", "told"),
+    ("ends", "since", "expected"),
     [
         ([(Cause.USER_ERROR, SAID)] * 2, 1, ""),
         ([(Cause.USER_ERROR, SAID)] * 3, 1, SAID),
@@ -37,9 +37,9 @@ def after(*ends: tuple[Cause, str], state: OwnState = OwnState.EXITED) -> Owners
         ([(Cause.STOPPED, "on request")] * 3, 1, ""),  # no failure
     ],
 )
-def test_the_same_failure(ends: list[tuple[Cause, str]], since: int, told: str) -> None:
-    assert repeated(after(*ends), since) == told
-    assert bool(repeated(after(*ends, state=OwnState.ASSIGNED), since)) == bool(told), (
+def test_the_same_failure(ends: list[tuple[Cause, str]], since: int, expected: str) -> None:
+    assert repeated(after(*ends), since) == expected
+    assert bool(repeated(after(*ends, state=OwnState.ASSIGNED), since)) == bool(expected), (
         "also while the next is on its way"
     )
 

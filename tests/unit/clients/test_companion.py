@@ -24,7 +24,7 @@ import os, sys
 from pathlib import Path
 from supervisor.clients.companion import last_message
 word = last_message()
-Path(os.environ["SAID"]).write_text("dismissed" if word is None else f"told {word.decode()!r}")
+Path(os.environ["LAST_MESSAGE"]).write_text("dismissed" if word is None else f"told {word.decode()!r}")
 """
 
 PARENT = """
@@ -68,14 +68,14 @@ time.sleep(600)
 
 
 @pytest.fixture
-def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def last_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the companion writes what it was told last."""
     (tmp_path / "some_companion.py").write_text(MODULE)
     monkeypatch.setenv(
         "PYTHONPATH", os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH", ""))))
     )
-    monkeypatch.setenv("SAID", str(tmp_path / "said"))
-    return tmp_path / "said"
+    monkeypatch.setenv("LAST_MESSAGE", str(tmp_path / "last_message"))
+    return tmp_path / "last_message"
 
 
 class Parent:
@@ -114,7 +114,7 @@ def gone(process: ProcessId) -> bool:
 
 @pytest.mark.parametrize(("words", "expected"), [((), "''"), (("a",), "'a'"), (("a", "b"), "'b'")])
 def test_it_has_the_last_word_when_its_parent_is_killed(
-    said: Path, parents: list[Parent], words: tuple[str, ...], expected: str
+    last_message: Path, parents: list[Parent], words: tuple[str, ...], expected: str
 ) -> None:
     parent = Parent(PARENT, *words)
     parents.append(parent)
@@ -122,37 +122,37 @@ def test_it_has_the_last_word_when_its_parent_is_killed(
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         os.kill(companion.pid, number)
     assert os.getsid(companion.pid) == companion.pid
-    assert not said.exists() and processes.alive(companion)
+    assert not last_message.exists() and processes.alive(companion)
     parent.kill()
     wait_until(lambda: gone(companion), 30, "the end of the companion")
-    assert said.read_text() == f"told {expected}"
+    assert last_message.read_text() == f"told {expected}"
 
 
-def test_one_that_is_dismissed_does_not_act(said: Path) -> None:
+def test_one_that_is_dismissed_does_not_act(last_message: Path) -> None:
     companion = Companion("some_companion")
     companion.send(b"a")
     companion.dismiss(30)
     companion.dismiss(30)
     assert not companion.alive
-    assert said.read_text() == "dismissed"
+    assert last_message.read_text() == "dismissed"
 
 
-def test_one_that_does_not_go_is_killed(said: Path) -> None:
+def test_one_that_does_not_go_is_killed(last_message: Path) -> None:
     companion = Companion("some_companion")
     os.kill(companion.pid, signal.SIGSTOP)
     companion.dismiss(0.1)
-    assert not companion.alive and not said.exists()
+    assert not companion.alive and not last_message.exists()
 
 
-def test_the_end_of_the_pipe_proves_nothing(said: Path) -> None:
+def test_the_end_of_the_pipe_proves_nothing(last_message: Path) -> None:
     companion = Companion("some_companion")
     companion.send(b"a")
     assert not companion.wait(0.5)
-    assert not said.exists()
+    assert not last_message.exists()
     companion.kill()
 
 
-def test_what_cannot_be_told_is_an_error(said: Path) -> None:
+def test_what_cannot_be_told_is_an_error(last_message: Path) -> None:
     companion = Companion("some_companion")
     with pytest.raises(SupervisorError, match="too much for one line"):
         companion.send(b"x" * select.PIPE_BUF)
@@ -173,7 +173,7 @@ def test_one_that_cannot_be_started_is_an_error_and_leaves_nothing(monkeypatch: 
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == blocked
 
 
-def test_it_inherits_a_pidfd_of_us_and_no_other_descriptor(said: Path) -> None:
+def test_it_inherits_a_pidfd_of_us_and_no_other_descriptor(last_message: Path) -> None:
     ours = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(ours, True)
     child = spawn("some_companion", stdout=subprocess.DEVNULL)

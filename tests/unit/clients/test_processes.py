@@ -152,8 +152,8 @@ def test_the_age_of_a_process_counts_from_its_fork() -> None:
         "import time\nfrom supervisor.clients.processes import own_age_s\nfrom supervisor.clock import boottime_s\n"
         "first, before = own_age_s(), boottime_s()\ntime.sleep(0.2)\nprint(0.0 < first, own_age_s() - first >= boottime_s() - before - 0.2)"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert said.stdout.split() == ["True", "True"], said.stderr
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert printed.stdout.split() == ["True", "True"], printed.stderr
 
 
 def test_a_number_that_is_handed_out_while_it_is_opened_is_another_process(

@@ -26,7 +26,7 @@ def test_results_and_errors_come_back() -> None:
 
 
 def test_a_worker_that_hangs_is_left_and_told() -> None:
-    released, told = threading.Event(), threading.Event()
+    released, raised = threading.Event(), threading.Event()
 
     def hang(budget: Budget) -> None:
         budget.trouble = "503 before"
@@ -34,12 +34,12 @@ def test_a_worker_that_hangs_is_left_and_told() -> None:
         try:
             budget.check()
         except Unreachable:
-            told.set()
+            raised.set()
 
     with pytest.raises(Unreachable, match=r"s3://b/k: no answer in time \(last: 503 before\)"):
         Bounded(0.1).run("s3://b/k", hang)
     released.set()
-    assert told.wait(30)
+    assert raised.wait(30)
 
 
 def test_only_progress_earns_time_and_never_beyond_the_maximum() -> None:

@@ -133,16 +133,16 @@ def test_one_that_was_never_started_has_ended() -> None:
 def test_what_ends_a_loop_is_told_once(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     unhandled: list[object] = []
     monkeypatch.setattr(threading, "excepthook", unhandled.append)
-    told: list[tuple[str, BaseException, str]] = []
+    reported: list[tuple[str, BaseException, str]] = []
 
     def run() -> None:
         raise error
 
     def failed(name: str, failure: BaseException) -> None:
-        told.append((name, failure, threading.current_thread().name))
+        reported.append((name, failure, threading.current_thread().name))
 
     assert BackgroundThread("loop", run, failed=failed).start().join(10)
-    assert (told, unhandled) == ([("loop", error, "loop")], [])
+    assert (reported, unhandled) == ([("loop", error, "loop")], [])
 
 
 def test_what_nobody_is_told_of_goes_to_the_hook_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

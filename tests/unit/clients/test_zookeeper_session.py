@@ -69,11 +69,11 @@ def test_what_is_under_way_when_the_connection_goes_is_unknown_and_what_waits_wa
 
 def test_every_watch_is_told_when_the_connection_goes() -> None:
     """The server forgets them, so what changes from then on would not be seen."""
-    link, told = connected(), list[str]()
-    link._data_watchers["/a"].add(lambda: told.append("/a"))
-    link._child_watchers["/b"].add(lambda: told.append("/b"))
+    link, notified = connected(), list[str]()
+    link._data_watchers["/a"].add(lambda: notified.append("/a"))
+    link._child_watchers["/b"].add(lambda: notified.append("/b"))
     link._session_callback(kazoo.KeeperState.CONNECTING)
-    assert sorted(told) == ["/a", "/b"]
+    assert sorted(notified) == ["/a", "/b"]
 
 
 def test_nothing_is_kept_for_another_connection() -> None:

@@ -71,7 +71,7 @@ class Rig:
         self.clients: list[MemoryClient] = []
         self.terms: list[Term[MemoryClient]] = []
         self.over: list[Term[MemoryClient]] = []
-        self.told: list[tuple[Session, ...]] = []
+        self.published: list[tuple[Session, ...]] = []
         self.closed: list[int] = []
         self.beats = 0
         self.tasks_may_end = threading.Event()
@@ -82,7 +82,7 @@ class Rig:
         self.contender: Contender[MemoryClient] = Contender(
             Candidate(name, f"{name}:1"),
             ElectionRegistry(PATHS, epochs, self.trust),
-            SessionFactory(self._connect, self._close, self.told.append),
+            SessionFactory(self._connect, self._close, self.published.append),
             Duties(self._on_term, self._on_step_down, beat=self._beat),
         )
 

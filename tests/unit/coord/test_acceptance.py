@@ -28,7 +28,7 @@ def accepted(zoo: MemoryZoo, epochs: MemoryEpochs) -> Acceptance:
         return acceptance
 
 
-def said(zoo: MemoryZoo) -> str | None:
+def recorded_distrust(zoo: MemoryZoo) -> str | None:
     node = zoo.client().read(PATHS.leader)
     return codec.decode(LeaderHint, node.data, "").distrust if node is not None else None
 
@@ -53,7 +53,7 @@ def test_the_leader_is_fenced_out_and_all_trust_again(tmp_path: Path) -> None:
         a, b = Rig(zoo, epochs, tmp_path / "a", "a"), Rig(zoo, epochs, tmp_path / "b", "b")
         with running(a, b):
             wait_until(lambda a=a, b=b: a.trust.reason and b.trust.reason, 10)  # type: ignore[misc]
-            wait_until(lambda: said(zoo), 10)
+            wait_until(lambda: recorded_distrust(zoo), 10)
             epoch = accepted(zoo, epochs).epoch
             wait_until(
                 lambda a=a, b=b, epoch=epoch: any(  # type: ignore[misc]
@@ -63,7 +63,9 @@ def test_the_leader_is_fenced_out_and_all_trust_again(tmp_path: Path) -> None:
                 f"a trusted term, round {round_number}",
             )
             wait_until(lambda a=a, b=b: not a.trust.reason and not b.trust.reason, 10)  # type: ignore[misc]
-            wait_until(lambda: zoo.client().read(PATHS.leader) is not None and said(zoo) is None, 10)
+            wait_until(
+                lambda: zoo.client().read(PATHS.leader) is not None and recorded_distrust(zoo) is None, 10
+            )
             assert not any(term.recorded for rig in (a, b) for term in rig.terms if term.epoch < epoch)
 
 
@@ -73,5 +75,5 @@ def test_distrust_that_turns_out_later_is_said_too(tmp_path: Path) -> None:
     epochs.kept[7] = ("x", "op7")
     rig = Rig(zoo, epochs, tmp_path / "zxid")
     with running(rig):
-        wait_until(lambda: "epoch 7" in (said(zoo) or ""), 10)
+        wait_until(lambda: "epoch 7" in (recorded_distrust(zoo) or ""), 10)
         assert len(rig.terms) == 1

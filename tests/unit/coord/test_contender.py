@@ -90,7 +90,7 @@ def test_a_follower_leads_as_soon_as_the_leader_stops(rig: Rig, other: Rig, zoo:
         assert first.contender.stop(10)
         assert first.over == first.terms
         assert second.leads().epoch == 2
-        assert first.told[-1] == ()
+        assert first.published[-1] == ()
 
 
 def test_a_standby_that_goes_changes_nothing(rig: Rig, other: Rig, zoo: MemoryZoo) -> None:

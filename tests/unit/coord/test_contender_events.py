@@ -207,7 +207,7 @@ def test_a_session_that_was_not_closed_is_closed_before_the_next_look(tmp_path: 
     assert client.session is not None
     rig.zoo.disconnect(client)
     contender._disconnect(machine.Disconnect())
-    assert rig.told[-1] == (client.session,), "it is closed also if this process dies"
+    assert rig.published[-1] == (client.session,), "it is closed also if this process dies"
     contender._connect(machine.Connect())
     contender._observe()
     assert rig.closed == [client.session.id]

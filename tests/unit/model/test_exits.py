@@ -419,8 +419,8 @@ def test_sparks_talk_of_an_orderly_end_is_no_reason(evidence: ExitEvidence) -> N
 
 
 def test_no_secret_of_an_error_is_kept_where_everybody_can_read_it() -> None:
-    said = "ValueError: no login with password=hunter2 at jdbc:postgresql://u:pw123@db/x, api_key: 'k1234'"
-    reason = classify(ExitEvidence(1, unbounded=True, error=said)).reason
+    message = "ValueError: no login with password=hunter2 at jdbc:postgresql://u:pw123@db/x, api_key: 'k1234'"
+    reason = classify(ExitEvidence(1, unbounded=True, error=message)).reason
     assert not any(secret in reason for secret in ("hunter2", "pw123", "k1234"))
     assert "no login" in reason and "@db/x" in reason
 

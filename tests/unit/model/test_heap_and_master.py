@@ -50,9 +50,9 @@ def test_what_is_registered_already_stays_readable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("memory", "said"), [("600m", "set resources.memory to 800m"), ("799m", "800m"), ("800m", "")]
+    ("memory", "expected"), [("600m", "set resources.memory to 800m"), ("799m", "800m"), ("800m", "")]
 )
-def test_what_is_declared_must_hold_jvm_and_python(memory: str, said: str) -> None:
+def test_what_is_declared_must_hold_jvm_and_python(memory: str, expected: str) -> None:
     warned = "".join(
         map(
             str,
@@ -61,7 +61,7 @@ def test_what_is_declared_must_hold_jvm_and_python(memory: str, said: str) -> No
             ),
         )
     )
-    assert said in warned and bool(said) == bool(warned)
+    assert expected in warned and bool(expected) == bool(warned)
 
 
 def test_a_large_heap_needs_more_beside_it() -> None:

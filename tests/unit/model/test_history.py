@@ -81,23 +81,23 @@ def test_failures_alike_are_one_entry_that_is_the_first() -> None:
     ],
 )
 def test_what_lies_between_is_told(between: HistoryEntry) -> None:
-    told = (*attempt(1, "user_error", "exit code 1"), between, *attempt(3, "user_error", "exit code 1"))
-    assert opened(put_aside(told, "", "u", ROOM), "u") == told
+    failures = (*attempt(1, "user_error", "exit code 1"), between, *attempt(3, "user_error", "exit code 1"))
+    assert opened(put_aside(failures, "", "u", ROOM), "u") == failures
 
 
 @pytest.mark.parametrize(
     ("cause", "detail"), [("user_error", "exit code 1: other words"), ("killed", "exit code 1")]
 )
 def test_other_failures_are_told_on_their_own(cause: str, detail: str) -> None:
-    told = (*attempt(1, "user_error", "exit code 1"), *attempt(2, cause, detail))
-    assert opened(put_aside(told, "", "u", ROOM), "u") == told
+    failures = (*attempt(1, "user_error", "exit code 1"), *attempt(2, cause, detail))
+    assert opened(put_aside(failures, "", "u", ROOM), "u") == failures
 
 
 @pytest.mark.parametrize("words", [0, 20, DETAIL_MAX_BYTES])
 def test_a_hundred_entries_and_the_first_failure_are_kept_whatever_the_words(words: int) -> None:
     """Of one series of 150 failures, none like the one before. Without long words nothing is cut."""
     chance = random.Random(7)
-    earlier, told = (
+    earlier, failures = (
         "",
         [
             HistoryEntry(at=at(0), event="submitted"),
@@ -107,20 +107,20 @@ def test_a_hundred_entries_and_the_first_failure_are_kept_whatever_the_words(wor
     )
     for number in range(1, 151):
         detail = "".join(chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(words))
-        told += attempt(
+        failures += attempt(
             number,
             CAUSES[number % 4],
             detail,
             chance.choice(("host-a", "host-b", "host-c")),
             30 * chance.random(),
         )
-    for start in range(0, len(told), 3):
-        earlier = put_aside(told[start : start + 3], earlier, "u", ROOM)
+    for start in range(0, len(failures), 3):
+        earlier = put_aside(failures[start : start + 3], earlier, "u", ROOM)
         assert len(earlier) <= ROOM
     kept = opened(earlier, "u")
-    failure = told[5]
+    failure = failures[5]
     assert len(kept) >= ENTRIES_KEPT
-    assert isinstance(kept[0], Series) and kept[0].omitted == len(told) - 5 - len(kept)
+    assert isinstance(kept[0], Series) and kept[0].omitted == len(failures) - 5 - len(kept)
     assert (kept[0].at, kept[0].event, kept[0].detail, kept[0].count) == (
         failure.at,
         failure.event,
@@ -128,18 +128,18 @@ def test_a_hundred_entries_and_the_first_failure_are_kept_whatever_the_words(wor
         1,
     )
     assert [(entry.at, entry.event, entry.attempt) for entry in kept[1:]] == [
-        (entry.at, entry.event, entry.attempt) for entry in told[-len(kept) + 1 :]
+        (entry.at, entry.event, entry.attempt) for entry in failures[-len(kept) + 1 :]
     ]
-    assert words > 20 or kept[1:] == tuple(told[-len(kept) + 1 :])
+    assert words > 20 or kept[1:] == tuple(failures[-len(kept) + 1 :])
 
 
 def test_each_series_keeps_its_first_failure_as_long_as_anything_of_it_is_kept() -> None:
     earlier, firsts = "", {}
     for number in range(1, 151):
-        told = attempt(number, CAUSES[number % 4], f"words {number * 7919 % 1000:x}{'abc'[number % 3]}")
-        firsts.setdefault(number // 17, told[2].at)
+        failures = attempt(number, CAUSES[number % 4], f"words {number * 7919 % 1000:x}{'abc'[number % 3]}")
+        firsts.setdefault(number // 17, failures[2].at)
         earlier = put_aside(
-            [HistoryEntry(at=at(number * 97), event="restarted")] * (number % 17 == 0) + [*told],
+            [HistoryEntry(at=at(number * 97), event="restarted")] * (number % 17 == 0) + [*failures],
             earlier,
             "u",
             700,
@@ -160,8 +160,8 @@ def test_many_entries_that_take_no_room_are_bounded_too() -> None:
 
 
 def test_where_there_is_no_room_nothing_is_left() -> None:
-    told = attempt(1, "user_error", "exit code 1")
-    assert put_aside(told, "", "u", 0) == put_aside([], put_aside(told, "", "u", ROOM), "u", 10) == ""
+    failures = attempt(1, "user_error", "exit code 1")
+    assert put_aside(failures, "", "u", 0) == put_aside([], put_aside(failures, "", "u", ROOM), "u", 10) == ""
 
 
 @given(

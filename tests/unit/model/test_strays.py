@@ -25,7 +25,7 @@ def reason(
     seen = lease().seen
     assert isinstance(seen, Found)
     claimed = own(OwnState.CLAIMED)
-    told: Lease = replace(
+    renewed: Lease = replace(
         seen.record,
         queries=queries,
         more_queries=more,
@@ -34,7 +34,9 @@ def reason(
         progress=progress,
     )
     return shown_state(
-        Row("a", job(checkpoint=checkpoint), claimed, lease=SeenLease(replace(seen, record=told), 0.0, 0.0))
+        Row(
+            "a", job(checkpoint=checkpoint), claimed, lease=SeenLease(replace(seen, record=renewed), 0.0, 0.0)
+        )
     ).reason
 
 
@@ -43,16 +45,18 @@ def test_all_is_well() -> None:
 
 
 def test_one_of_two_is_elsewhere() -> None:
-    said = reason(HERE, TEMPORARY)
-    assert "query b keeps its checkpoint elsewhere, in file:/tmp/temporary-1: it can't be recovered" in said
-    assert "no query uses" not in said
+    explained = reason(HERE, TEMPORARY)
+    assert (
+        "query b keeps its checkpoint elsewhere, in file:/tmp/temporary-1: it can't be recovered" in explained
+    )
+    assert "no query uses" not in explained
 
 
 def test_the_checkpoint_of_the_job_is_used_by_none() -> None:
-    said = reason(TEMPORARY, replace(TEMPORARY, query=None, id="3"))
-    assert "query b" in said
-    assert "1 more" in said
-    assert "no query uses the job's own" in said
+    explained = reason(TEMPORARY, replace(TEMPORARY, query=None, id="3"))
+    assert "query b" in explained
+    assert "1 more" in explained
+    assert "no query uses the job's own" in explained
     assert "no query uses" not in reason(TEMPORARY, more=1)
 
 

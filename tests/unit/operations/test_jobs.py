@@ -584,10 +584,10 @@ def test_a_job_that_may_have_a_driver_is_left_alone(bench: Bench, state: OwnStat
     commands = stopped(bench, state=state)
     if not suspended:
         bench.put(bench.layout.job("j"), replace(bench.ref("j").record, desired=Desired.RUNNING))
-    told = revision(commands, "j")
-    assert "suspend j --wait" in told.basis.running
+    revised = revision(commands, "j")
+    assert "suspend j --wait" in revised.basis.running
     with pytest.raises(Conflict, match="suspend it first"):
-        commands.resume_from(told)
+        commands.resume_from(revised)
     assert bench.ref("j").record.revision == 1
 
 
@@ -623,24 +623,24 @@ def test_what_others_do_meanwhile_comes_first(
     bench: Bench, meanwhile: Act, why: str, just_before: bool
 ) -> None:
     commands = stopped(bench)
-    told = revision(commands, "j")
+    revised = revision(commands, "j")
     if just_before:
         bench.clients[-1].before_next_commit(lambda: meanwhile(bench.commands()))
     else:
         meanwhile(bench.commands())
     with pytest.raises(Conflict, match=why):
-        commands.resume_from(told)
+        commands.resume_from(revised)
     assert claimed_by(bench, "s3://bkt/new") is None
 
 
 def test_a_revision_made_of_another_one_is_not_the_next(bench: Bench) -> None:
     commands = stopped(bench)
-    told = revision(commands, "j")
-    commands.resume_from(told)
+    revised = revision(commands, "j")
+    commands.resume_from(revised)
     commands.suspend("j")
     bench.set_own("j", OwnState.EXITED)
     with pytest.raises(Conflict, match="changed by somebody else"):
-        commands.resume_from(replace(told, terms=terms("s3://bkt/3")))
+        commands.resume_from(replace(revised, terms=terms("s3://bkt/3")))
 
 
 def test_only_the_claim_of_the_very_uid_is_given_up(bench: Bench) -> None:

@@ -26,7 +26,7 @@ from tests.unit.plan.test_whatever_is_seen import views
 BACKOFF = {JobState.BACKOFF, JobState.PENDING}
 
 
-def told_by_leader(view: View) -> dict[str, str]:
+def states_in_metrics(view: View) -> dict[str, str]:
     """State by job, as a pass over ``view`` counts it."""
     metrics = mock.create_autospec(Metrics, instance=True)
     Recorder(metrics, 0.0).record(Pass(view, make_plan(view, Policy(), NOW_S), (), (), NOW_S, NOW_S))
@@ -37,23 +37,23 @@ def told_by_leader(view: View) -> dict[str, str]:
 @settings(max_examples=300, deadline=None)
 @given(views())
 def test_everybody_shows_the_same_state(view: View) -> None:
-    explainer, leader = Explainer(view, Policy(), NOW_S, "s1"), told_by_leader(view)
+    explainer, leader = Explainer(view, Policy(), NOW_S, "s1"), states_in_metrics(view)
     restored = {known.name: known.state for known in known_jobs(view, frozenset())}
     for name, seen in view.rows.items():
         if not seen.is_listed:
             continue
         plain = shown_state(seen).state
-        said = {"explain": explainer.job(name).state, "list": JobState(row_of(seen, 0.0).state)}
+        shown = {"explain": explainer.job(name).state, "list": JobState(row_of(seen, 0.0).state)}
         if name in leader:
-            said["metrics"] = JobState(leader[name])
+            shown["metrics"] = JobState(leader[name])
         if name in restored:
-            said["accept-registry"] = JobState(restored[name])
+            shown["accept-registry"] = JobState(restored[name])
         if plain is JobState.BACKOFF:
-            assert set(said.values()) <= BACKOFF, said
+            assert set(shown.values()) <= BACKOFF, shown
             # explain and metrics hear it of one plan; a distrusted registry has none
-            assert view.distrust or said.get("metrics", said["explain"]) is said["explain"], said
+            assert view.distrust or shown.get("metrics", shown["explain"]) is shown["explain"], shown
         else:
-            assert set(said.values()) == {plain}, said
+            assert set(shown.values()) == {plain}, shown
 
 
 @settings(max_examples=300, deadline=None)

@@ -173,9 +173,10 @@ def test_what_is_remembered_of_the_checkpoint_stays_with_the_name() -> None:
         own_written(multi(actions.CleanUp("j", "w", leftover(), kept, SEEN, dead=True))).remembered == older
     )
     assert isinstance(SEEN, Found)
-    told = replace(SEEN, record=replace(SEEN.record, remembered=newer))
+    remembering = replace(SEEN, record=replace(SEEN.record, remembered=newer))
     assert (
-        own_written(multi(actions.CleanUp("j", "w", leftover(), kept, told, dead=True))).remembered == newer
+        own_written(multi(actions.CleanUp("j", "w", leftover(), kept, remembering, dead=True))).remembered
+        == newer
     )
     assert (
         own_written(multi(actions.CleanUp("j", "w", leftover(), kept, None, dead=True))).remembered == older

@@ -349,27 +349,27 @@ def test_a_restore_that_begins_during_the_delete_keeps_it(tmp_path: Path) -> Non
 def test_a_restore_leaves_its_mark_before_it_reads_anything(tmp_path: Path) -> None:
     """Who deletes the savepoint looks for marks and removes the manifest: one read before the mark would be of a copy that goes."""
     create(unpack("files", tmp_path), tmp_path / "store")
-    said: list[str] = []
+    calls: list[str] = []
     saved: Any = area(place(tmp_path / "store"))
 
     def heard(name: str) -> Callable[..., Any]:
         real = getattr(saved, name)
-        return lambda *args: said.append(f"{name} {args[0] if args else ''}") or real(*args)
+        return lambda *args: calls.append(f"{name} {args[0] if args else ''}") or real(*args)
 
     for name in ("read", "write", "items", "remove"):
         setattr(saved, name, heard(name))
     restore(saved, area(tmp_path / "copy"), AT)
-    assert said[0].startswith("write restores/"), said[:3]
-    assert said[-1].startswith("remove restores/")
+    assert calls[0].startswith("write restores/"), calls[:3]
+    assert calls[-1].startswith("remove restores/")
 
 
-def heard(area: Any, said: list[str], *names: str) -> Any:
-    """``area``, each call of these methods noted in ``said`` before it is made."""
+def heard(area: Any, calls: list[str], *names: str) -> Any:
+    """``area``, each call of these methods noted in ``calls`` before it is made."""
 
     def noting(name: str) -> Callable[..., Any]:
         real = getattr(area, name)
         return lambda *args, **more: (
-            said.append(f"{name} {args[0] if args else ''}".strip()) or real(*args, **more)
+            calls.append(f"{name} {args[0] if args else ''}".strip()) or real(*args, **more)
         )
 
     for name in names:
@@ -381,22 +381,22 @@ def test_a_restore_takes_its_mark_off_the_target_last_of_all(tmp_path: Path) -> 
     """Until then a restore that was killed goes on, and nothing else takes the copy for a checkpoint: not before it was compared,
     and not before it is on the disk."""
     create(unpack("files", tmp_path), tmp_path / "store")
-    said: list[str] = []
-    target = heard(area(tmp_path / "copy"), said, "items", "read", "write", "flush", "remove")
+    calls: list[str] = []
+    target = heard(area(tmp_path / "copy"), calls, "items", "read", "write", "flush", "remove")
     restore(area(place(tmp_path / "store")), target, AT)
-    assert said[-2:] == ["flush", f"remove {MARK}"], said[-5:]
+    assert calls[-2:] == ["flush", f"remove {MARK}"], calls[-5:]
 
 
 def test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there(tmp_path: Path) -> None:
     """Afterwards it would be a savepoint that nobody lists, if the process dies over the question."""
-    source, said = unpack("files", tmp_path), list[str]()
+    source, calls = unpack("files", tmp_path), list[str]()
     on, what = shelf(tmp_path / "store"), begun(source, place(tmp_path / "store"))
     on.begin(what)
-    target = heard(on.area_of(what), said, "write", "create", "flush")
-    Creation(area(source), target, what, lambda: AT, still_wanted=lambda: said.append("wanted?")).run()
-    assert said[-2:] == ["wanted?", "create manifest.json"] and any(
-        one.startswith("write objects") for one in said[:-2]
-    ), said
+    target = heard(on.area_of(what), calls, "write", "create", "flush")
+    Creation(area(source), target, what, lambda: AT, still_wanted=lambda: calls.append("wanted?")).run()
+    assert calls[-2:] == ["wanted?", "create manifest.json"] and any(
+        one.startswith("write objects") for one in calls[:-2]
+    ), calls
 
 
 def test_deleted_while_it_is_created(tmp_path: Path) -> None:

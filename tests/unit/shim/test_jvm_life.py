@@ -8,7 +8,7 @@ from supervisor.model.records import Cause, Progress
 from supervisor.shim import state as shim
 from supervisor.shim.reports import parse
 from supervisor.shim.state import Stage
-from tests.unit.shim.world import LAUNCH, World
+from tests.unit.shim.world import LAUNCH, ShimWorld
 
 STALL_S = 40.0
 
@@ -28,8 +28,8 @@ def looked(batch_id: int | None) -> shim.Reported:
     )
 
 
-def started() -> World:
-    world = World(replace(LAUNCH, reports=False, stall_timeout_s=STALL_S))
+def started() -> ShimWorld:
+    world = ShimWorld(replace(LAUNCH, reports=False, stall_timeout_s=STALL_S))
     world.connect()
     world.run()
     world.tell(shim.Executed())
@@ -70,7 +70,7 @@ def test_what_it_made_while_nobody_looked_counts() -> None:
 
 
 def test_one_that_never_made_a_batch_is_left_alone() -> None:
-    world = World(replace(LAUNCH, reports=False, stall_timeout_s=STALL_S, start_timeout_s=60.0))
+    world = ShimWorld(replace(LAUNCH, reports=False, stall_timeout_s=STALL_S, start_timeout_s=60.0))
     world.connect()
     world.run()
     world.tell(shim.Executed())

@@ -78,15 +78,15 @@ def test_an_unreadable_record_is_watched_once(monkeypatch: pytest.MonkeyPatch) -
         cwd="/",
         log_path="/log",
     )
-    told: list[shim.Event] = []
-    link = RegistryLink(launch, Layout("/r"), told.append, lambda _line: None)
+    reported: list[shim.Event] = []
+    link = RegistryLink(launch, Layout("/r"), reported.append, lambda _line: None)
     for token in range(100):
         assert isinstance(link._read(token), shim.OwnRead)
     client: ZooClient | Watched = link._client
     assert isinstance(client, Watched)
     (watch,) = client.watches
     watch()
-    assert told == [shim.OwnChanged()]
+    assert reported == [shim.OwnChanged()]
 
 
 ENTRY = Assignment(
@@ -179,21 +179,21 @@ class Client:
 def made(monkeypatch: pytest.MonkeyPatch) -> tuple[RegistryLink, Client, queue.SimpleQueue[shim.Event]]:
     monkeypatch.setattr(module, "ZooClient", Client)
     Client.made = []
-    told: queue.SimpleQueue[shim.Event] = queue.SimpleQueue()
-    link = RegistryLink(LAUNCH, LAYOUT, told.put, lambda *_line, **_fields: None)
-    return link, Client.made[0], told
+    reported: queue.SimpleQueue[shim.Event] = queue.SimpleQueue()
+    link = RegistryLink(LAUNCH, LAYOUT, reported.put, lambda *_line, **_fields: None)
+    return link, Client.made[0], reported
 
 
-def heard(told: queue.SimpleQueue[shim.Event]) -> list[shim.Event]:
-    return [told.get() for _ in range(told.qsize())]
+def heard(reported: queue.SimpleQueue[shim.Event]) -> list[shim.Event]:
+    return [reported.get() for _ in range(reported.qsize())]
 
 
 def test_a_deadline_counts_from_the_sending_and_the_fence_is_the_version_of_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    link, _, told = made(monkeypatch)
+    link, _, reported = made(monkeypatch)
     link._do(shim.Commit(TX))
-    assert heard(told) == [shim.WriteCommitted("op-1", 12.5, 9)]
+    assert heard(reported) == [shim.WriteCommitted("op-1", 12.5, 9)]
 
 
 def test_what_is_for_the_first_connection_goes_out_on_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,40 +218,40 @@ def test_each_failure_of_a_write_is_told_as_what_it_is(
     error: SupervisorError,
     event: shim.Event,
 ) -> None:
-    link, client, told = made(monkeypatch)
+    link, client, reported = made(monkeypatch)
     client.answer = error
     link._do(shim.Commit(TX))
-    assert heard(told) == [event]
+    assert heard(reported) == [event]
 
 
 def test_a_defect_leaves_no_request_unanswered_and_no_write_for_not_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    link, client, told = made(monkeypatch)
+    link, client, reported = made(monkeypatch)
     client.answer = KeyError("a defect")
     link.start()
     link.submit(shim.Commit(TX))
-    assert told.get(timeout=10) == shim.WriteOutcomeUnknown("op-1")
+    assert reported.get(timeout=10) == shim.WriteOutcomeUnknown("op-1")
     link.close(1.0)
 
 
 def test_what_is_read_is_read_after_a_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that lags would show what was before the write that is to be settled."""
-    link, client, told = made(monkeypatch)
+    link, client, reported = made(monkeypatch)
     link._do(shim.Read(3))
     assert client.asked == ["sync", OWN, "leases"]
-    assert heard(told) == [shim.OwnRead(3, None)]
+    assert heard(reported) == [shim.OwnRead(3, None)]
 
 
 def test_what_could_not_be_read_is_neither_absent_nor_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
-    link, client, told = made(monkeypatch)
+    link, client, reported = made(monkeypatch)
     client.down = True
     link._do(shim.Read(3))
     client.down, client.node = False, Node(b"{torn", Stat(7, 70))
     link._do(shim.Read(4))
     client.node = Node(encode(ASSIGNED), Stat(8, 80))
     link._do(shim.Read(5))
-    failed, unreadable, found = heard(told)
+    failed, unreadable, found = heard(reported)
     assert failed == shim.ReadFailed(3)
     assert isinstance(unreadable, shim.OwnRead) and unreadable.token == 4
     assert isinstance(unreadable.own, Unreadable) and unreadable.own.version == 7
@@ -259,23 +259,23 @@ def test_what_could_not_be_read_is_neither_absent_nor_unreadable(monkeypatch: py
 
 
 def test_a_suspended_session_is_not_lost_and_a_lost_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, client, told = made(monkeypatch)
+    _, client, reported = made(monkeypatch)
     client.connect(7)
     client.on_link(Link.SUSPENDED)
     client.on_link(Link.LOST)
-    assert heard(told) == [shim.Connected(7), shim.Disconnected(), shim.SessionLost()]
+    assert heard(reported) == [shim.Connected(7), shim.Disconnected(), shim.SessionLost()]
 
 
 def test_of_a_client_that_was_replaced_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even that it was closed, which would be taken for the end of the new session."""
-    link, old, told = made(monkeypatch)
+    link, old, reported = made(monkeypatch)
     link._do(shim.NewClient())
     _, new = Client.made
     assert old.closed
     new.connect(8)
     old.connect(7)
     old.on_link(Link.LOST)
-    assert heard(told) == [shim.Connected(8)]
+    assert heard(reported) == [shim.Connected(8)]
 
 
 def test_a_session_is_told_closed_when_it_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,22 +286,22 @@ def test_a_session_is_told_closed_when_it_was_closed(monkeypatch: pytest.MonkeyP
             raise Unreachable("down")
         closed.append((session, password))
 
-    link, client, told = made(monkeypatch)
+    link, client, reported = made(monkeypatch)
     monkeypatch.setattr(module, "close_session", close)
     client.connect(7)
     client.connect(8)
-    heard(told)
+    heard(reported)
     for session in (7, 8, 9):  # 9: nobody knows its password
         link._do(shim.CloseSession(session))
-    assert heard(told) == [shim.CloseFailed(), shim.SessionClosed(), shim.CloseFailed()]
+    assert heard(reported) == [shim.CloseFailed(), shim.SessionClosed(), shim.CloseFailed()]
     assert closed == [(8, b"8")]
 
 
 def test_the_newest_sessions_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    link, client, told = made(monkeypatch)
+    link, client, reported = made(monkeypatch)
     monkeypatch.setattr(module, "close_session", lambda *_session: None)
     for session in range(40):
         client.connect(session)
-    heard(told)
+    heard(reported)
     link._do(shim.CloseSession(39))
-    assert heard(told) == [shim.SessionClosed()] and len(link._passwords) < 40
+    assert heard(reported) == [shim.SessionClosed()] and len(link._passwords) < 40

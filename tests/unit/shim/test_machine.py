@@ -11,10 +11,21 @@ from supervisor.model.records import Cause, OwnState, Phase
 from supervisor.records.codec import encode
 from supervisor.shim import state as shim
 from supervisor.shim.state import Stage
-from tests.unit.shim.world import ENTRY, LAUNCH, LAYOUT, LEASE, LIVE, OWN, World, Znode, kill_tree, running
+from tests.unit.shim.world import (
+    ENTRY,
+    LAUNCH,
+    LAYOUT,
+    LEASE,
+    LIVE,
+    OWN,
+    ShimWorld,
+    Znode,
+    kill_tree,
+    running,
+)
 
 
-def committed(world: World, what: str) -> int:
+def committed(world: ShimWorld, what: str) -> int:
     return sum(isinstance(e, shim.Commit) and e.transaction.what == what for e in world.effects)
 
 
@@ -22,7 +33,7 @@ def committed(world: World, what: str) -> int:
 
 
 def test_nothing_is_executed_before_the_claim_has_committed() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()  # the read
     assert world.stage() is Stage.CLAIMING and not world.executed()
@@ -32,7 +43,7 @@ def test_nothing_is_executed_before_the_claim_has_committed() -> None:
 
 
 def test_the_deadline_counts_from_sending_the_claim() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     sent_at_s = world.now_s
@@ -42,7 +53,7 @@ def test_the_deadline_counts_from_sending_the_claim() -> None:
 
 
 def test_a_claim_confirmed_too_late_executes_nothing_and_says_so() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     world.wait(27.5)
@@ -55,7 +66,7 @@ def test_a_claim_confirmed_too_late_executes_nothing_and_says_so() -> None:
 
 @pytest.mark.parametrize("moved", [OwnState.VACANT, OwnState.EXITED])
 def test_an_entry_that_was_taken_back_is_left_alone(moved: OwnState) -> None:
-    world = World()
+    world = ShimWorld()
     world.move(moved)
     world.connect()
     world.run(1)
@@ -63,7 +74,7 @@ def test_an_entry_that_was_taken_back_is_left_alone(moved: OwnState) -> None:
 
 
 def test_an_entry_of_an_older_fence_is_not_even_tried() -> None:
-    world = World()
+    world = ShimWorld()
     world.move(OwnState.ASSIGNED)
     world.connect()
     world.run(2)
@@ -73,7 +84,7 @@ def test_an_entry_of_an_older_fence_is_not_even_tried() -> None:
 @pytest.mark.parametrize("asked_before", [False, True], ids=["reading", "claiming"])
 def test_a_connection_that_breaks_before_the_claim_ends_it(asked_before: bool) -> None:
     """On the next one it might hear what a restored registry says, and that may be long over: its agent looks at that."""
-    world = World()
+    world = ShimWorld()
     world.connect()
     if asked_before:
         world.settle()
@@ -86,7 +97,7 @@ def test_a_connection_that_breaks_before_the_claim_ends_it(asked_before: bool) -
 
 
 def test_a_claim_that_was_applied_on_the_first_connection_counts_though_that_broke() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     world.disconnect()
@@ -107,7 +118,7 @@ def test_a_claim_goes_out_on_the_first_connection_or_not_at_all() -> None:
 
 
 def test_an_answer_to_an_older_question_is_ignored() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.tell(shim.OwnRead(99, None))
     world.tell(shim.ReadFailed(99))
@@ -115,7 +126,7 @@ def test_an_answer_to_an_older_question_is_ignored() -> None:
 
 
 def test_an_entry_taken_back_between_read_and_claim_is_left_alone() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     world.move(OwnState.VACANT)
@@ -124,7 +135,7 @@ def test_an_entry_taken_back_between_read_and_claim_is_left_alone() -> None:
 
 
 def test_a_lease_that_changed_between_read_and_claim_is_read_again() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     world.nodes[LEASE] = Znode(b"an older attempt's")
@@ -134,7 +145,7 @@ def test_a_lease_that_changed_between_read_and_claim_is_read_again() -> None:
 
 def test_a_shim_that_a_pause_overtook_claims_once_the_pause_is_over() -> None:
     """It was started just before: its refused claims are not held against it."""
-    world = World()
+    world = ShimWorld()
     world.nodes[LAYOUT.pause] = Znode(b"{}")
     world.connect()
     world.run(30)
@@ -147,7 +158,7 @@ def test_a_shim_that_a_pause_overtook_claims_once_the_pause_is_over() -> None:
 
 @pytest.mark.parametrize("looked_before_s", [0.0, 4.0])
 def test_without_a_connection_soon_after_the_agents_look_it_gives_up(looked_before_s: float) -> None:
-    world = World(replace(LAUNCH, looked_s=1000.0 - looked_before_s))
+    world = ShimWorld(replace(LAUNCH, looked_s=1000.0 - looked_before_s))
     world.wait(9.5 - looked_before_s)
     assert not world.finished
     world.wait(0.5)
@@ -156,14 +167,14 @@ def test_without_a_connection_soon_after_the_agents_look_it_gives_up(looked_befo
 
 def test_a_first_connection_that_comes_too_late_is_not_used() -> None:
     """A stopped shim wakes, and finds itself connected: to whatever ZooKeeper is by now."""
-    world = World()
+    world = ShimWorld()
     world.now_s += 10.0
     world.connect()
     assert world.finished and not world.sent
 
 
 def test_what_cannot_be_claimed_for_long_is_given_up() -> None:
-    world = World()
+    world = ShimWorld()
     del world.nodes[OWN]
     world.connect()
     world.run(119)
@@ -174,7 +185,7 @@ def test_what_cannot_be_claimed_for_long_is_given_up() -> None:
 
 @pytest.mark.parametrize("data", [None, b"{nonsense"])
 def test_an_absent_or_unreadable_ownership_is_waited_for(data: bytes | None) -> None:
-    world = World()
+    world = ShimWorld()
     good = world.nodes.pop(OWN)
     if data is not None:
         world.nodes[OWN] = Znode(data, good.version)
@@ -191,7 +202,7 @@ def test_an_absent_or_unreadable_ownership_is_waited_for(data: bytes | None) -> 
 
 @pytest.mark.parametrize("outcome", ["applied", "lost"])
 def test_an_unknown_claim_is_read_back_in_its_session_before_exec(outcome: str) -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     sent_at_s = world.now_s
@@ -209,7 +220,7 @@ def test_an_unknown_claim_is_read_back_in_its_session_before_exec(outcome: str) 
 
 def test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed() -> None:
     """It was not applied, and nothing of that session can be any more: the agent starts another shim."""
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     world.settle("late")
@@ -227,7 +238,7 @@ def test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed()
 
 
 def test_a_session_that_cannot_be_closed_resolves_nothing() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     world.settle("applied")
@@ -241,7 +252,7 @@ def test_a_session_that_cannot_be_closed_resolves_nothing() -> None:
 
 
 def test_an_unknown_claim_that_was_drained_meanwhile_is_buried_without_exec() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     world.settle("applied")
@@ -348,7 +359,7 @@ def test_a_missing_parent_of_all_leases_is_no_reason_to_hurry() -> None:
 
 
 def test_phase_changes_renew_at_once_with_the_doorbell() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.run()
     world.tell(shim.Executed())
@@ -368,7 +379,7 @@ def test_phase_changes_renew_at_once_with_the_doorbell() -> None:
 
 
 def test_an_application_without_session_or_query_runs_once_its_start_is_judged_no_more() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.run()
     world.tell(shim.Executed())
@@ -513,7 +524,7 @@ def test_a_clock_jump_reads_before_anything_else() -> None:
 
 
 def test_a_clock_jump_between_claim_and_exec_is_read_before_exec() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     world.offset_s -= 86400
@@ -604,7 +615,7 @@ def test_a_revoked_attempt_buries_itself() -> None:
 
 
 def test_exec_that_fails_is_permanent_where_time_heals_nothing() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.run()
     world.tree = world.driver = False
@@ -616,7 +627,7 @@ def test_exec_that_fails_is_permanent_where_time_heals_nothing() -> None:
 
 
 def test_a_deadline_that_cannot_be_written_executes_nothing() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.run()
     world.tree = world.driver = False  # the runner skips exec
@@ -638,14 +649,14 @@ def test_sigterm_to_the_shim_stops_the_driver_in_order() -> None:
 
 
 def test_sigterm_before_the_claim_claims_nothing() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.tell(shim.StopAsked())
     assert world.finished and not world.executed()
 
 
 def test_sigterm_while_the_claim_is_under_way_executes_nothing_and_buries() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     world.tell(shim.StopAsked())
@@ -658,7 +669,7 @@ def test_sigterm_while_the_claim_is_under_way_executes_nothing_and_buries() -> N
 
 @pytest.mark.parametrize("outcome", ["not_sent", "lost"])
 def test_after_sigterm_a_claim_that_was_not_applied_is_not_tried_again(outcome: str) -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     world.tell(shim.StopAsked())
@@ -685,7 +696,7 @@ QUICK = replace(LAUNCH, start_timeout_s=60.0, stall_timeout_s=40.0)
     ],
 )
 def test_the_two_time_outs(reports: list[str], kind: bool, cause: Cause | None) -> None:
-    world = World(replace(QUICK, reports=kind))
+    world = ShimWorld(replace(QUICK, reports=kind))
     world.connect()
     world.run()
     world.tell(shim.Executed())
@@ -705,7 +716,7 @@ def test_idle_events_are_life() -> None:
 
 
 def test_the_entry_is_what_the_world_assigned() -> None:
-    assert ENTRY.own_version == World().nodes[OWN].version
+    assert ENTRY.own_version == ShimWorld().nodes[OWN].version
 
 
 def test_a_query_that_waits_for_data_after_a_restart_is_not_ended_for_want_of_a_batch() -> None:
@@ -718,7 +729,7 @@ def test_a_query_that_waits_for_data_after_a_restart_is_not_ended_for_want_of_a_
 
 def test_a_session_without_a_query_is_not_yet_running() -> None:
     """A busy host takes long to load Spark: its starting slot must not be freed, nor ``submit --wait`` satisfied."""
-    world = World(replace(QUICK, start_timeout_s=1000.0))
+    world = ShimWorld(replace(QUICK, start_timeout_s=1000.0))
     world.connect()
     world.run()
     for event in (shim.Executed(), shim.Reported("begun"), shim.Reported("session")):

@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order: ``World`` raises when a driver runs without a lease, or is buried alive."""
+"""Whatever happens in whatever order: ``ShimWorld`` raises when a driver runs without a lease, or is buried alive."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from supervisor.model import lease_terms
 from supervisor.model.records import OwnState
 from supervisor.shim import state as shim
 from supervisor.shim.machine import next_wake_at_s
-from tests.unit.shim.world import REPORT_EVENTS, World, kill_tree, running
+from tests.unit.shim.world import REPORT_EVENTS, ShimWorld, kill_tree, running
 
 OUTCOMES = ["done", "done", "done", "not_sent", "lost", "applied", "late"]
 REPORTS = ["begun", "progress", "stopping", "stopped", "terminated", "unheard"]
 
 
-def outside(world: World, what: str) -> None:
+def outside(world: ShimWorld, what: str) -> None:
     """What the leader, users and bad luck do to /own."""
     if what in ("wreck", "repair"):
         getattr(world, what)()
@@ -38,7 +38,7 @@ def outside(world: World, what: str) -> None:
         world.move(OwnState.ASSIGNED, attempt=own.attempt + 1, claim="")
 
 
-def driver(world: World, what: str) -> None:
+def driver(world: ShimWorld, what: str) -> None:
     if what == "kill works":
         if world.stage() is shim.Stage.KILLING:
             kill_tree(world)
@@ -75,7 +75,7 @@ STEPS = st.one_of(
 )
 
 
-def play(world: World, steps: list[tuple[str, object]]) -> None:
+def play(world: ShimWorld, steps: list[tuple[str, object]]) -> None:
     for kind, what in steps:
         if world.finished:
             return
@@ -96,7 +96,7 @@ def play(world: World, steps: list[tuple[str, object]]) -> None:
             link(world, str(what))
 
 
-def link(world: World, what: str) -> None:
+def link(world: ShimWorld, what: str) -> None:
     match what:
         case "connect":
             world.connect()
@@ -117,7 +117,7 @@ def link(world: World, what: str) -> None:
 @settings(max_examples=600, deadline=None)
 @given(st.lists(STEPS, max_size=60), st.booleans())
 def test_no_sequence_of_events_breaks_the_lease(steps: list[tuple[str, object]], takes_orders: bool) -> None:
-    play(World(takes_orders=takes_orders), steps)
+    play(ShimWorld(takes_orders=takes_orders), steps)
 
 
 @settings(max_examples=300, deadline=None)
@@ -126,7 +126,7 @@ def test_no_sequence_of_events_breaks_the_lease_of_a_running_driver(
     steps: list[tuple[str, object]],
     takes_orders: bool,
 ) -> None:
-    world = World(takes_orders=takes_orders)
+    world = ShimWorld(takes_orders=takes_orders)
     world.connect()
     world.run()
     world.tell(shim.Executed())
@@ -136,7 +136,7 @@ def test_no_sequence_of_events_breaks_the_lease_of_a_running_driver(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(STEPS, max_size=40))
 def test_it_comes_to_an_end_once_everything_works_again(steps: list[tuple[str, object]]) -> None:
-    world = World()
+    world = ShimWorld()
     play(world, steps)
     world.repair()
     for _ in range(400):
@@ -159,15 +159,15 @@ def test_it_comes_to_an_end_once_everything_works_again(steps: list[tuple[str, o
     assert not ours or own.state in (OwnState.EXITED, OwnState.VACANT) or given_up
 
 
-def unsure() -> World:
+def unsure() -> ShimWorld:
     """The claim was sent, and nobody knows what became of it."""
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.settle()
     return world
 
 
-def closing(outcome: str) -> World:
+def closing(outcome: str) -> ShimWorld:
     """... and its session is gone: a new one has asked for its end."""
     world = unsure()
     world.settle(outcome)
@@ -178,7 +178,7 @@ def closing(outcome: str) -> World:
     return world
 
 
-def burying() -> World:
+def burying() -> ShimWorld:
     world = running()
     world.driver = world.tree = False
     world.tell(shim.Exited(1))
@@ -191,7 +191,7 @@ BEGINNINGS = {
     "closing, applied": lambda: closing("applied"),
     "closing, lost": lambda: closing("lost"),
     "burying": burying,
-    "connecting": World,
+    "connecting": ShimWorld,
     "running": running,
 }
 MOVES: list[tuple[str, object]] = [
@@ -208,7 +208,7 @@ MOVES: list[tuple[str, object]] = [
 
 
 @pytest.mark.parametrize("begin", BEGINNINGS.values(), ids=BEGINNINGS)
-def test_no_stage_is_without_an_end(begin: Callable[[], World]) -> None:
+def test_no_stage_is_without_an_end(begin: Callable[[], ShimWorld]) -> None:
     """Every short way for the worse. Then all works again, and it is asked to stop: it ends, and is not woken for nothing."""
     for steps in product(MOVES, repeat=3):
         world = begin()
@@ -217,7 +217,7 @@ def test_no_stage_is_without_an_end(begin: Callable[[], World]) -> None:
         assert why_endless(world) is None, (why_endless(world), steps)
 
 
-def why_endless(world: World) -> str | None:
+def why_endless(world: ShimWorld) -> str | None:
     for _ in range(200):
         if world.finished:
             return None
@@ -239,7 +239,7 @@ def why_endless(world: World) -> str | None:
     "begin", [unsure, lambda: closing("applied"), lambda: closing("lost")], ids=["unsure", "applied", "lost"]
 )
 def test_an_unknown_claim_that_nobody_can_resolve_ends_the_shim(
-    begin: Callable[[], World], asked: bool
+    begin: Callable[[], ShimWorld], asked: bool
 ) -> None:
     """ZooKeeper stays away for good. Nothing was executed, so nothing but the wait for its lease depends on it."""
     world = begin()
@@ -268,7 +268,7 @@ def test_whatever_the_driver_says_its_grace_ends_when_it_was_to_end(
     runs: bool,
 ) -> None:
     """However often it is asked to stop, and whatever it answers."""
-    world, until_at_s = World(takes_orders=takes_orders), None
+    world, until_at_s = ShimWorld(takes_orders=takes_orders), None
     if runs:
         world.connect()
         world.run()

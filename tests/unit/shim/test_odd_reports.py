@@ -20,7 +20,7 @@ from supervisor.shim.lease import record_of
 from supervisor.shim.reports import ReportSocket, parse
 from supervisor.shim.state import Life, Now
 from supervisor.shim.turn import Turn
-from tests.unit.shim.world import LAUNCH, REPORT_EVENTS, World
+from tests.unit.shim.world import LAUNCH, REPORT_EVENTS, ShimWorld
 
 VALUES: tuple[Any, ...] = (
     None,
@@ -105,7 +105,7 @@ def test_a_lease_always_fits_and_gives_up_what_is_shown_before_what_is_remembere
         queries=tuple(f"q{number:035d} {number}" for number in range(words)),
         accepted="o" * 32,
     )
-    world = World(launch=replace(LAUNCH, not_fenced="x" * note, host="h" * 200, remembered=known))
+    world = ShimWorld(launch=replace(LAUNCH, not_fenced="x" * note, host="h" * 200, remembered=known))
     world.connect()
     lease = record_of(Turn(world.state, Now(100.0, 1.8e9)))
     shown = tuple(

@@ -7,11 +7,11 @@ import pytest
 from supervisor.model.records import Lease, Phase
 from supervisor.records.codec import decode
 from supervisor.shim import state as shim
-from tests.unit.shim.world import LAUNCH, LEASE, World
+from tests.unit.shim.world import LAUNCH, LEASE, ShimWorld
 
 
 def test_since_counts_from_the_first_batch_not_from_the_claim() -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.run()
     world.tell(shim.Executed())
@@ -28,7 +28,7 @@ def test_since_counts_from_the_first_batch_not_from_the_claim() -> None:
 
 @pytest.mark.parametrize("outcome", ["done", "not_sent", "lost", "applied"])
 def test_a_phase_during_a_renewal_that_rings_is_told_after_it(outcome: str) -> None:
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.run()
     world.tell(shim.Executed())

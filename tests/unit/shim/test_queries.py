@@ -16,12 +16,12 @@ from supervisor.shim import queries
 from supervisor.shim import state as shim
 from supervisor.shim.reports import parse
 from supervisor.shim.state import Life, Reported, Stage
-from tests.unit.shim.world import LAUNCH, LEASE, World, running
+from tests.unit.shim.world import LAUNCH, LEASE, ShimWorld, running
 
 STALL_S = 40.0
 
 
-def said(event: str, query: str, batch_id: int | None = None, error: str = "") -> Reported:
+def report(event: str, query: str, batch_id: int | None = None, error: str = "") -> Reported:
     return Reported(
         event,
         Progress(query=query, batch_id=batch_id, at="t") if batch_id is not None else None,
@@ -31,27 +31,27 @@ def said(event: str, query: str, batch_id: int | None = None, error: str = "") -
     )
 
 
-def started(*names: str) -> World:
-    world = World(replace(LAUNCH, stall_timeout_s=STALL_S))
+def started(*names: str) -> ShimWorld:
+    world = ShimWorld(replace(LAUNCH, stall_timeout_s=STALL_S))
     world.takes_orders = True
     world.connect()
     world.run()
     world.tell(shim.Executed())
     for name in names:
-        world.tell(said("query", name))
-        world.tell(said("progress", name, 0))
+        world.tell(report("query", name))
+        world.tell(report("progress", name, 0))
     return world
 
 
-def go_on(world: World, seconds: float, *events: tuple[str, str]) -> None:
+def go_on(world: ShimWorld, seconds: float, *events: tuple[str, str]) -> None:
     """Time passes, and these queries say these events every five seconds."""
     for n in range(int(seconds // 5)):
         world.run(5)
         for name, event in events:
-            world.tell(said(event, name, n + 1 if event == "progress" else None))
+            world.tell(report(event, name, n + 1 if event == "progress" else None))
 
 
-def states(world: World) -> dict[str, str]:
+def states(world: ShimWorld) -> dict[str, str]:
     world.run(LAUNCH.lease_s / 6 + 1)
     lease = decode(Lease, world.nodes[LEASE].data, LEASE)
     return {query.query or "": query.state.value for query in lease.queries}
@@ -74,7 +74,7 @@ def test_idle_and_at_work_are_life(event: str) -> None:
 @pytest.mark.parametrize(("error", "state"), [("", "terminated"), ("ValueError: no", "failed")])
 def test_one_that_has_ended_is_not_stalled_and_is_shown(error: str, state: str) -> None:
     world = started("good", "done")
-    world.tell(said("terminated", "done", error=error))
+    world.tell(report("terminated", "done", error=error))
     go_on(world, STALL_S * 3, ("good", "progress"))
     assert world.stage() is Stage.RUNNING
     assert states(world) == {"good": "active", "done": state}
@@ -84,9 +84,9 @@ def test_what_a_query_says_of_its_end_is_covered_as_every_other_text_that_everyb
     """A failed query names the URL or the option that it could not connect with; the lease is shown by ``show``."""
     life = Life()
     place = shim.InPlace("id-q", 3, "s3a://key:hunter2hunter2@elsewhere/ck")
-    life = queries.after_report(life, replace(said("progress", "q", 3), committed=(place,)), 1.0)
+    life = queries.after_report(life, replace(report("progress", "q", 3), committed=(place,)), 1.0)
     life = queries.after_report(
-        life, said("terminated", "q", error="SQLException: jdbc:x://db/y?user=a&password=hunter2"), 2.0
+        life, report("terminated", "q", error="SQLException: jdbc:x://db/y?user=a&password=hunter2"), 2.0
     )
     ((shown,), _more) = queries.shown(life, STALL_S, 3.0, "s3a://bucket/ck")
     assert "hunter2" not in f"{shown.error} {shown.elsewhere}"
@@ -96,7 +96,7 @@ def test_what_a_query_says_of_its_end_is_covered_as_every_other_text_that_everyb
 
 def test_an_application_without_an_active_query_is_silent() -> None:
     world = started("done")
-    world.tell(said("terminated", "done"))
+    world.tell(report("terminated", "done"))
     world.run(STALL_S + 1)
     assert world.state.cause is Cause.STALLED
     assert "ended" in world.state.reason
@@ -104,8 +104,8 @@ def test_an_application_without_an_active_query_is_silent() -> None:
 
 def test_one_that_is_started_again_lives_again() -> None:
     world = started("good", "again")
-    world.tell(said("terminated", "again", error="ValueError: no"))
-    world.tell(said("query", "again"))
+    world.tell(report("terminated", "again", error="ValueError: no"))
+    world.tell(report("query", "again"))
     assert states(world) == {"good": "active", "again": "active"}
     go_on(world, STALL_S + 5, ("good", "progress"))
     assert world.state.cause is Cause.STALLED
@@ -126,7 +126,7 @@ def test_a_silent_query_is_looked_at_before_it_counts_as_stalled() -> None:
 
 def test_the_main_progress_is_the_newest_events() -> None:
     world = started("a", "b")
-    world.tell(said("progress", "a", 7))
+    world.tell(report("progress", "a", 7))
     world.run(LAUNCH.lease_s)
     progress = decode(Lease, world.nodes[LEASE].data, LEASE).progress
     assert progress is not None and (progress.query, progress.batch_id) == ("a", 7)
@@ -135,10 +135,10 @@ def test_the_main_progress_is_the_newest_events() -> None:
 def test_the_most_urgent_are_shown_and_the_rest_is_counted() -> None:
     life = Life()
     for n in range(40):
-        life = queries.after_report(life, said("query", f"q{n}"), float(n))
+        life = queries.after_report(life, report("query", f"q{n}"), float(n))
         if n < 20:
             life = queries.after_report(
-                life, said("terminated", f"q{n}", error="E: no" if n == 19 else ""), float(n)
+                life, report("terminated", f"q{n}", error="E: no" if n == 19 else ""), float(n)
             )
     shown, more = queries.shown(life, 1000.0, 50.0)
     assert (len(shown), len(shown) + more) == (queries.SHOWN, 40)
@@ -149,9 +149,9 @@ def test_the_most_urgent_are_shown_and_the_rest_is_counted() -> None:
 def test_one_that_is_not_tracked_is_counted_once_however_much_it_says() -> None:
     life = Life()
     for n in range(queries.TRACKED + 2):
-        life = queries.after_report(life, said("query", f"q{n}"), float(n))
+        life = queries.after_report(life, report("query", f"q{n}"), float(n))
     for n in range(100):
-        life = queries.after_report(life, said("progress", f"q{queries.TRACKED}", n), 50.0 + n)
+        life = queries.after_report(life, report("progress", f"q{queries.TRACKED}", n), 50.0 + n)
     assert (len(life.queries), life.more_queries) == (queries.TRACKED, 2)
 
 
@@ -192,7 +192,7 @@ def test_whatever_is_reported_the_lease_can_be_written(events: list[Reported | N
         if event is not None:
             life = queries.after_report(life, event, float(now_s))
     shown, more = queries.shown(life, 10.0, 100.0)
-    world = World()
+    world = ShimWorld()
     world.connect()
     world.run()
     lease = decode(Lease, world.nodes[LEASE].data, LEASE)
@@ -218,13 +218,13 @@ def test_whatever_is_reported_the_lease_can_be_written(events: list[Reported | N
 
 
 def reported(query: str, batch_id: int, checkpoint: str, **more: object) -> Reported:
-    told = parse(
+    parsed = parse(
         json.dumps(
             {"event": "progress", "id": query, "batch_id": batch_id, "checkpoint": checkpoint, **more}
         ).encode()
     )
-    assert told is not None
-    return told
+    assert parsed is not None
+    return parsed
 
 
 def test_what_is_committed_in_the_checkpoint_of_the_job_is_remembered_in_the_lease() -> None:
@@ -250,11 +250,11 @@ def test_a_jvm_application_is_remembered_by_what_its_host_saw() -> None:
     launch = replace(
         LAUNCH, env={"SPARK_SUPERVISOR_CHECKPOINT": "/ck"}, remembered=CheckpointExpectation(place="place")
     )
-    told = parse(
+    parsed = parse(
         json.dumps({"event": "idle", "committed": {"q1": 3, "q2": 8}, "checkpoint": "file:///ck"}).encode()
     )
-    assert told is not None
-    life = queries.after_report(Life(), told, 1.0)
+    assert parsed is not None
+    life = queries.after_report(Life(), parsed, 1.0)
     assert queries.remembered(launch, life) == CheckpointExpectation(place="place", queries=("q1 3", "q2 8"))
     assert queries.remembered(replace(launch, remembered=None), life) is None
 
@@ -277,20 +277,23 @@ def test_a_jvm_application_is_remembered_by_what_its_host_saw() -> None:
 )
 def test_what_is_no_committed_batch_is_not_remembered(hostile: dict[str, object]) -> None:
     body = {"event": "progress", "id": "q", "batch_id": 3, "checkpoint": "/ck", **hostile}
-    told = parse(json.dumps(body).encode())
-    assert told is not None
-    assert told.committed == ()
+    parsed = parse(json.dumps(body).encode())
+    assert parsed is not None
+    assert parsed.committed == ()
 
 
 def test_a_query_with_its_checkpoint_elsewhere_is_named() -> None:
     life = Life()
     for event in (
-        said("query", "a"),
-        said("query", "b"),
+        report("query", "a"),
+        report("query", "b"),
         reported("id-a", 1, "s3a://bucket/ck/a"),
         reported("id-b", 1, "file:/tmp/temporary-1"),
     ):
         life = queries.after_report(life, event, 1.0)
-    told, _ = queries.shown(life, 100.0, 2.0, "s3://bucket/ck")
-    assert [(query.query, query.elsewhere) for query in told] == [("a", None), ("b", "file:/tmp/temporary-1")]
+    parsed, _ = queries.shown(life, 100.0, 2.0, "s3://bucket/ck")
+    assert [(query.query, query.elsewhere) for query in parsed] == [
+        ("a", None),
+        ("b", "file:/tmp/temporary-1"),
+    ]
     assert all(query.elsewhere is None for query in queries.shown(life, 100.0, 2.0)[0])

@@ -71,8 +71,8 @@ class Ends:
 @contextmanager
 def made(directory: Path, tree: Tree | None = None, **launch: Any) -> Iterator[tuple[Runner, Ends, Reaped]]:
     """A runner before ``run``; its link to ZooKeeper does nothing."""
-    (go, release), (said, say), (output, written) = os.pipe(), os.pipe(), os.pipe()
-    starter, children, ends = Starter(ROOT, -1, release, said, output), Reaped(), Ends(go, say)
+    (go, release), (read_end, say), (output, written) = os.pipe(), os.pipe(), os.pipe()
+    starter, children, ends = Starter(ROOT, -1, release, read_end, output), Reaped(), Ends(go, say)
     before, runner_module.RegistryLink = runner_module.RegistryLink, lambda *_parts: SimpleNamespace()  # type: ignore[assignment,misc]
     try:
         given = replace(LAUNCH, log_path=str(directory / "log"), **launch)
@@ -96,7 +96,7 @@ def made(directory: Path, tree: Tree | None = None, **launch: Any) -> Iterator[t
             runner._pump.join(10)
     finally:
         runner_module.RegistryLink = before  # type: ignore[misc]
-        for descriptor in (ends.go, release, said, ends.say):
+        for descriptor in (ends.go, release, read_end, ends.say):
             if descriptor >= 0:
                 os.close(descriptor)
 
@@ -129,7 +129,7 @@ def test_the_exit_is_told_before_the_tree_is_told_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "reported"),
     [
         (b"", shim.Executed()),
         (b"late\n", shim.ExecLate()),
@@ -141,14 +141,14 @@ def test_the_exit_is_told_before_the_tree_is_told_empty(tmp_path: Path) -> None:
     ],
 )
 def test_what_became_of_exec_is_told_as_the_starter_said_it(
-    tmp_path: Path, word: bytes, told: shim.Event
+    tmp_path: Path, word: bytes, reported: shim.Event
 ) -> None:
     with made(tmp_path) as (runner, ends, _):
         assert runner._perform((shim.Exec(99.5),)) == []
         assert os.read(ends.go, 100) == b"99.500000\n", "it knows until when it may"
         ends.say_and_end(word)
         heard = [event for _ in range(2) if not runner._heard for event in runner._hear_starter()]
-        assert heard == [told]
+        assert heard == [reported]
 
 
 def test_a_starter_that_died_before_it_was_let_go_has_executed_nothing(tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_the_last_words_of_a_starter_are_heard_before_its_exit(tmp_path: Path) -
         runner._perform((shim.Exec(99.5),))
         ends.say_and_end(b"late\n")
         children.ended[ROOT] = 127
-        told = runner._exit()
-        assert [type(event) for event in told] == [shim.ExecLate, shim.Exited]
+        reported = runner._exit()
+        assert [type(event) for event in reported] == [shim.ExecLate, shim.Exited]
         assert runner._exit() == [], "it is told once"
 
 
@@ -205,10 +205,10 @@ def test_a_chatty_driver_does_not_stop_the_clock(tmp_path: Path) -> None:
 
     with made(tmp_path) as (runner, _, _):
         real, runner._reports._socket = runner._reports._socket, SimpleNamespace(recv=recv)  # type: ignore[assignment]
-        *told, last = runner._happened()
+        *reported, last = runner._happened()
         real.close()
     assert last == shim.Tick()
-    assert [type(event) for event in told] == [shim.Reported] * reports.TAKEN_AT_ONCE
+    assert [type(event) for event in reported] == [shim.Reported] * reports.TAKEN_AT_ONCE
 
 
 def test_the_word_of_the_gate_goes_with_the_exit(tmp_path: Path) -> None:

@@ -39,15 +39,15 @@ def forked(directory: Path, group: Group | None = None) -> Starter:
 
 def ended(starter: Starter) -> bytes:
     """All that it said after "ready"."""
-    said = b""
+    heard = b""
     while data := os.read(starter.answer, 1000):
-        said += data
+        heard += data
     os.waitpid(starter.pid, 0)
     for descriptor in (starter.pidfd, starter.answer, starter.output):
         os.close(descriptor)
     with suppress(OSError):
         os.close(starter.go)
-    return said
+    return heard
 
 
 def test_it_becomes_the_driver_when_it_is_let_go_in_time(tmp_path: Path) -> None:

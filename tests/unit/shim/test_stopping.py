@@ -12,12 +12,12 @@ from supervisor.model.records import OwnState, StopMode
 from supervisor.shim import state as shim
 from supervisor.shim import stopping
 from supervisor.shim.state import Stage
-from tests.unit.shim.world import LAUNCH, World, kill_tree, running
+from tests.unit.shim.world import LAUNCH, ShimWorld, kill_tree, running
 
 GRACE_S = 20.0
 
 
-def asked_to_stop(*, takes_orders: bool = True, **launch: object) -> World:
+def asked_to_stop(*, takes_orders: bool = True, **launch: object) -> ShimWorld:
     """A driver runs, and the fence has just been moved to draining."""
     world = running(replace(LAUNCH, stop_grace_s=GRACE_S, **launch))  # type: ignore[arg-type]
     world.takes_orders = takes_orders
@@ -28,7 +28,7 @@ def asked_to_stop(*, takes_orders: bool = True, **launch: object) -> World:
     return world
 
 
-def ended(world: World, status: int) -> World:
+def ended(world: ShimWorld, status: int) -> ShimWorld:
     """The driver's root ends by itself, and the rest of the tree is killed."""
     world.driver = False
     world.tell(shim.Exited(status))
@@ -38,7 +38,7 @@ def ended(world: World, status: int) -> World:
     return world
 
 
-def orders(world: World) -> list[str]:
+def orders(world: ShimWorld) -> list[str]:
     return [effect.order for effect in world.effects if isinstance(effect, shim.Order)]
 
 

@@ -17,7 +17,7 @@ from supervisor.shim import machine
 from supervisor.shim import state as shim
 from supervisor.shim.state import Event, Now, ShimState, Stage
 from tests.unit.shim.test_machine_properties import OUTCOMES, REPORTS, burying, play, unsure
-from tests.unit.shim.world import LAYOUT, World, running
+from tests.unit.shim.world import LAYOUT, ShimWorld, running
 
 PLAYS, STEPS_OF_A_PLAY = 400, 40
 
@@ -47,40 +47,40 @@ SAMPLES: dict[type, Event] = {
 }
 
 
-def settling() -> World:
+def settling() -> ShimWorld:
     world = unsure()
     world.settle("lost")
     return world
 
 
-def starting() -> World:
-    world = World()
+def starting() -> ShimWorld:
+    world = ShimWorld()
     world.connect()
     world.run()
     return world
 
 
-def stopping() -> World:
+def stopping() -> ShimWorld:
     world = running()
     world.tell(shim.StopAsked())
     return world
 
 
-def killing() -> World:
+def killing() -> ShimWorld:
     world = stopping()
     world.driver = False
     world.tell(shim.Exited(1))
     return world
 
 
-def done() -> World:
+def done() -> ShimWorld:
     world = burying()
     world.run()
     return world
 
 
-BEGINNINGS: dict[Stage, Callable[[], World]] = {
-    Stage.CONNECTING: World,
+BEGINNINGS: dict[Stage, Callable[[], ShimWorld]] = {
+    Stage.CONNECTING: ShimWorld,
     Stage.CLAIMING: unsure,
     Stage.SETTLING: settling,
     Stage.STARTING: starting,
@@ -191,7 +191,7 @@ def recorded(come_to: set[Any]) -> Iterator[None]:
         yield
 
 
-def one_step(world: World, rng: random.Random) -> None:
+def one_step(world: ShimWorld, rng: random.Random) -> None:
     """One thing that happens in life."""
     kind = rng.choice(["settle", "settle", "settle", "wait", "link", "own", "driver", "starter", "pause"])
     if kind == "starter":
@@ -211,7 +211,7 @@ CHOICES: dict[str, list[Any]] = {
 }
 
 
-def starter(world: World, rng: random.Random) -> None:
+def starter(world: ShimWorld, rng: random.Random) -> None:
     """What can become of it, before and after it was let go."""
     if world.stage() in (Stage.CONNECTING, Stage.CLAIMING):
         world.tell(shim.Exited(1))

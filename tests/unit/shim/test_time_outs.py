@@ -61,11 +61,11 @@ SLOW = (("begun", 2.0), ("session", 20.0), ("query", 45.0), ("progress", 97.0))
 
 def phases(launch: Launch, signs: tuple[tuple[str, float], ...], until_at_s: int) -> list[Phase]:
     """What the phase was at each second, without what repeats."""
-    told = [
+    reported = [
         health.phase_of(life(*(sign for sign in signs if sign[1] <= at_s)), launch, 0.0, float(at_s))
         for at_s in range(until_at_s)
     ]
-    return [phase for phase, _ in groupby(told)]
+    return [phase for phase, _ in groupby(reported)]
 
 
 def test_a_slow_start_is_not_running_before_its_first_batch() -> None:

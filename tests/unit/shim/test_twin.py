@@ -169,11 +169,11 @@ class ReportingTree:
 
 
 def test_neither_signals_of_a_stop_nor_the_death_of_its_group_end_it(tmp_path: Path) -> None:
-    said, say = os.pipe()
+    read_end, say = os.pipe()
     shim = os.fork()
     if shim == 0:
         try:
-            os.close(said)
+            os.close(read_end)
             os.setsid()
             tree: Any = ReportingTree(say)
             os.write(say, b"%d\n" % twin.fork_twin(tree, DeadlineFile.create(str(tmp_path)), str(tmp_path)))
@@ -181,7 +181,7 @@ def test_neither_signals_of_a_stop_nor_the_death_of_its_group_end_it(tmp_path: P
         finally:
             os._exit(1)
     os.close(say)
-    with os.fdopen(said, "rb") as pipe:
+    with os.fdopen(read_end, "rb") as pipe:
         made = int(pipe.readline())
         assert processes.identify(made) is not None
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

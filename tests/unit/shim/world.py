@@ -1,6 +1,6 @@
 """A world for the shim's machine: a registry in a dictionary, a clock, a driver. No process, no thread, no waiting.
 
-``World`` performs the effects of ``step`` and lets a test choose what becomes of each request. It also checks, at every
+``ShimWorld`` performs the effects of ``step`` and lets a test choose what becomes of each request. It also checks, at every
 step and against the *registry's* truth (not the machine's own bookkeeping), what must never happen.
 """
 
@@ -93,7 +93,7 @@ class Znode:
 
 
 @dataclass
-class World:
+class ShimWorld:
     """``sent``: requests that wait for their outcome. ``zombies``: unknown ones that may still be applied later."""
 
     launch: Launch = LAUNCH
@@ -367,7 +367,7 @@ class World:
             raise Broken("a renewal of what is not ours any more")
 
 
-def kill_tree(world: World) -> None:
+def kill_tree(world: ShimWorld) -> None:
     """The kill works: root and children are gone."""
     if world.tree:
         if world.driver:
@@ -377,9 +377,9 @@ def kill_tree(world: World) -> None:
     world.tell(shim.TreeSeen(True))
 
 
-def running(launch: Launch = LAUNCH) -> World:
+def running(launch: Launch = LAUNCH) -> ShimWorld:
     """A world in which the driver runs and reports."""
-    world = World(launch)
+    world = ShimWorld(launch)
     world.connect()
     world.run()
     world.tell(shim.Executed())

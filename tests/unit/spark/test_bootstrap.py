@@ -154,11 +154,11 @@ def test_the_application_begins_when_the_gate_says_so(
                 driver.wait(1)
             assert not begun.exists() and reports.names() == ["waiting"]
             write_verdict(str(tmp_path), WORDS[word])
-        _, said = driver.communicate(timeout=60)
+        _, printed = driver.communicate(timeout=60)
     assert (driver.returncode, begun.exists()) == (
         (0, True) if word == "yes" else (bootstrap.NOT_BEGUN, False)
     )
-    assert said == (
+    assert printed == (
         ""
         if word == "yes"
         else "spark-supervisor: the application does not begin: h: the checkpoint is missing\n"
@@ -239,5 +239,5 @@ Caused by: java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AF
     ],
 )
 def test_what_went_wrong_comes_first(text: str, begin: str) -> None:
-    told = bootstrap.telling(text + "x" * 5000 if text else "")
-    assert told.startswith(begin) and len(told) <= bootstrap.MESSAGE_MAX_CHARS
+    message = bootstrap.telling(text + "x" * 5000 if text else "")
+    assert message.startswith(begin) and len(message) <= bootstrap.MESSAGE_MAX_CHARS

@@ -211,8 +211,8 @@ def test_a_start_gets_the_fence(
         return Ran(0, "", "")
 
     monkeypatch.setattr(build, "run_tool", compiled)
-    text, told = prepared()
-    assert told == []
+    text, messages = prepared()
+    assert messages == []
     assert f"{OWNER_KEY}=job=clicks uid=u1 attempt=3 host=h1" in text.replace("\\", "")
     assert str(tmp_path / "runtime" / "fence") in text
 
@@ -245,8 +245,8 @@ def test_the_first_start_finds_it_made(
     with structlog.testing.capture_logs() as logs:
         FenceAhead(on_s3, environ).make()
     assert ([line["event"] for line in logs], len(calls)) == (["fence_made"], 1)
-    text, told = prepared()
-    assert MANAGER in text and (told, len(calls)) == ([], 1)
+    text, messages = prepared()
+    assert MANAGER in text and (messages, len(calls)) == ([], 1)
 
 
 def test_what_could_not_be_made_ahead_is_tried_by_the_first_start(
@@ -262,8 +262,8 @@ def test_what_could_not_be_made_ahead_is_tried_by_the_first_start(
     with structlog.testing.capture_logs() as logs:
         FenceAhead(on_s3, environ).make()
     assert [line["event"] for line in logs] == ["fence_not_made"]
-    _text, told = prepared()
-    assert len(calls) == 2 and "CompileException" in told[0]
+    _text, messages = prepared()
+    assert len(calls) == 2 and "CompileException" in messages[0]
 
 
 def test_a_host_that_has_nothing_on_s3_makes_none(
@@ -309,8 +309,8 @@ def test_who_needs_another_jar_does_not_wait_for_one_that_takes_long(
 
 def test_no_start_fails_for_want_of_it(prepared: Callable[..., tuple[str, list[str]]]) -> None:
     """There is no Janino in this Spark home: it starts all the same, and the reason is told."""
-    text, told = prepared()
+    text, messages = prepared()
     assert MANAGER not in text
-    assert len(told) == 1 and "cannot compile it" in told[0]
-    text, told = prepared(checkpoint_fence="off")
-    assert told == ["the job says checkpoint_fence: off"]
+    assert len(messages) == 1 and "cannot compile it" in messages[0]
+    text, messages = prepared(checkpoint_fence="off")
+    assert messages == ["the job says checkpoint_fence: off"]

@@ -88,9 +88,9 @@ def test_what_is_run_and_what_comes_of_it(host: Host) -> None:
     assert json.loads((host.work / "task.json").read_text()) == {
         "queries": [{"location": "s3a://bucket/sp/data", "batch": 12, "format": 1}]
     }
-    said = parse_properties((host.work / "spark.properties").read_text())
-    assert said["spark.hadoop.fs.s3a.endpoint"] == "http://own:9000"
-    assert not said.keys() & {"spark.executor.memory", "spark.extraListeners"}
+    written = parse_properties((host.work / "spark.properties").read_text())
+    assert written["spark.hadoop.fs.s3a.endpoint"] == "http://own:9000"
+    assert not written.keys() & {"spark.executor.memory", "spark.extraListeners"}
     env = dict(line.split("=", 1) for line in (host.home / "env").read_text().splitlines() if "=" in line)
     assert (env["SPARK_HOME"], env["AWS_PROFILE"], env["AWS_REGION"]) == (str(host.home), "ours", "fast")
     assert not env.keys() & {"SPARK_SUPERVISOR_CONFIG", "AWS_SESSION_TOKEN", "LD_PRELOAD"}
@@ -128,16 +128,16 @@ def test_nothing_of_the_jobs_own_code_is_loaded_unless_it_is_asked_for(host: Hos
         packages=("g:own:1",),
     )
     host.open(job=job)
-    said = parse_properties((host.work / "spark.properties").read_text())
-    assert VALUES.items() <= said.items()
-    assert not said.keys() & OWN_CODE.keys()
-    assert "evil" not in str(said) and "own" not in str(said)
+    written = parse_properties((host.work / "spark.properties").read_text())
+    assert VALUES.items() <= written.items()
+    assert not written.keys() & OWN_CODE.keys()
+    assert "evil" not in str(written) and "own" not in str(written)
     for file in host.work.iterdir():
         file.unlink()
     host.open(job=job, code=("/job/app.jar",))
-    said = parse_properties((host.work / "spark.properties").read_text())
-    assert (said["spark.jars"], said["spark.jars.packages"]) == ("/evil.jar,/job/app.jar", "g:own:1")
-    assert not said.keys() & {"spark.driver.extraJavaOptions", "spark.plugins", "spark.driver.memory"}
+    written = parse_properties((host.work / "spark.properties").read_text())
+    assert (written["spark.jars"], written["spark.jars.packages"]) == ("/evil.jar,/job/app.jar", "g:own:1")
+    assert not written.keys() & {"spark.driver.extraJavaOptions", "spark.plugins", "spark.driver.memory"}
 
 
 def test_state_that_needs_the_jobs_code_says_so(host: Host) -> None:

@@ -58,9 +58,9 @@ def test_spellings(location: str, spark: str, store: str, bucket: str | None) ->
 )
 def test_the_job_says_where_else_the_store_does(conf: dict[str, str], access: S3Access) -> None:
     assert access_of(conf, "bkt", STORE) == access
-    told = {**properties_for(conf, "bkt", STORE), **conf}
+    both = {**properties_for(conf, "bkt", STORE), **conf}
     assert (
-        access_of(told, "bkt", S3Access(others=(*OTHERS, "http://minio:9000"))).endpoint_url
+        access_of(both, "bkt", S3Access(others=(*OTHERS, "http://minio:9000"))).endpoint_url
         == access.endpoint_url
     )
 

@@ -196,7 +196,7 @@ def test_what_a_host_remembers_against_the_registry_is_in_its_record(tmp_path: P
         why.append(None)
 
 
-def told_distrust(bench: Bench) -> str | None:
+def recorded_distrust(bench: Bench) -> str | None:
     found = bench.record(Member, bench.layout.supervisor("host-a"))
     assert isinstance(found, Found)
     distrust: str | None = found.record.distrust
@@ -215,10 +215,10 @@ def test_a_distrust_that_is_over_leaves_the_record_though_the_reply_to_the_regis
     bench.zoo.expire(cast(MemoryClient, agent.client))
     cast(MemoryClient, agent._open()).lose_next_reply()
     agent._turn()
-    assert told_distrust(bench) == "restored"
+    assert recorded_distrust(bench) == "restored"
     why[0] = None
     agent._round()
-    assert told_distrust(bench) is None
+    assert recorded_distrust(bench) is None
 
 
 def test_a_distrust_that_is_over_leaves_the_record_though_the_reply_to_telling_it_was_lost(
@@ -231,10 +231,10 @@ def test_a_distrust_that_is_over_leaves_the_record_though_the_reply_to_telling_i
     agent._distrust = lambda: why[0]
     cast(MemoryClient, agent.client).lose_next_reply()
     agent._turn()
-    assert told_distrust(bench) == "restored"
+    assert recorded_distrust(bench) == "restored"
     why[0] = None
     agent._round()
-    assert told_distrust(bench) is None
+    assert recorded_distrust(bench) is None
 
 
 def test_a_distrust_that_a_restored_zookeeper_brings_back_leaves_the_record(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_distrust_that_a_restored_zookeeper_brings_back_leaves_the_record(tmp_
     agent._round()
     bench.zoo.restore(saved)
     agent._round()
-    assert told_distrust(bench) is None
+    assert recorded_distrust(bench) is None
 
 
 def test_a_registration_that_a_restored_zookeeper_has_lost_is_made_anew(tmp_path: Path) -> None:

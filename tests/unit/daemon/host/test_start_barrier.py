@@ -297,15 +297,15 @@ def test_a_word_is_said_once(tmp_path: Path) -> None:
     assert not run_dir.write_verdict(str(tmp_path / "gone"), run_dir.StartVerdict())
     (tmp_path / run_dir.GATE).unlink()
     start = threading.Barrier(8)
-    said: list[bool] = []
+    written: list[bool] = []
 
     def say(number: int) -> None:
         start.wait(MAX_S)
-        said.append(run_dir.write_verdict(str(tmp_path), run_dir.StartVerdict("no_access", str(number))))
+        written.append(run_dir.write_verdict(str(tmp_path), run_dir.StartVerdict("no_access", str(number))))
 
     threads = [threading.Thread(target=say, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert said.count(True) == 1
+    assert written.count(True) == 1

@@ -61,7 +61,7 @@ def test_a_step_down_is_over_when_every_loop_is(last: str) -> None:
 
 def test_a_defect_that_ends_a_loop_is_told() -> None:
     """The process must not go on without it: it would lead, and do a part of what a leader does."""
-    told: list[tuple[str, BaseException]] = []
+    reported: list[tuple[str, BaseException]] = []
 
     def run() -> None:
         raise KeyError("planted")
@@ -73,12 +73,12 @@ def test_a_defect_that_ends_a_loop_is_told() -> None:
         loops.make("controller"),
         lambda *_term: SimpleNamespace(run=run),  # type: ignore[arg-type,return-value]
         loops.make("remover"),
-        lambda name, error: told.append((name, error)),
+        lambda name, error: reported.append((name, error)),
     )
     leader.begin(loops.term)
     loops.term.over.set()
     leader.step_down(loops.term)
-    assert [(name, type(error)) for name, error in told] == [("sweeper-1", KeyError)]
+    assert [(name, type(error)) for name, error in reported] == [("sweeper-1", KeyError)]
 
 
 def test_a_defect_that_ends_a_loop_of_the_process_ends_the_process(tmp_path: Path) -> None:

@@ -270,7 +270,7 @@ def test_what_is_in_use_stays_until_it_is_not(rig: Rig) -> None:
     rig.look()
     claimed, restored = rig.slot("a"), ""
     rig.bench.submit("b", checkpoint=f"{area(place(rig.store, claimed, 'a')).location}/data")
-    with capture_logs() as said:
+    with capture_logs() as logged:
         rig.pass_(HOUR)
         rig.look()
         restored = rig.slot("a")
@@ -278,7 +278,7 @@ def test_what_is_in_use_stays_until_it_is_not(rig: Rig) -> None:
         rig.pass_(HOUR)
         rig.look()
     assert rig.there("a") == [claimed, restored, rig.slot("a")]
-    assert [line["savepoint"] for line in said if line["event"] == "savepoint_kept"] == [
+    assert [line["savepoint"] for line in logged if line["event"] == "savepoint_kept"] == [
         claimed,
         claimed,
         restored,
@@ -303,9 +303,9 @@ def test_a_failure_is_told_counted_and_tried_again_later_and_later(rig: Rig) -> 
     rig.means.trouble["a"] = Unreachable("the store does not answer")
     waits = []
     for _ in range(4):
-        with capture_logs() as said:
+        with capture_logs() as logged:
             assert rig.look() == []
-        (line,) = [line for line in said if line["event"] == "savepoint_failed"]
+        (line,) = [line for line in logged if line["event"] == "savepoint_failed"]
         waits.append(line["next"])
         assert rig.look() == []
         rig.pass_(float(line["next"].split()[-2]))

@@ -76,10 +76,10 @@ def rig(tmp_path: Path) -> Rig:
 
 
 def test_what_is_left_of_a_savepoint_is_swept_and_said(rig: Rig) -> None:
-    with capture_logs() as said:
+    with capture_logs() as logged:
         assert rig.sweep_after_the_grace() == 1
     assert [*files(rig.place)] == []
-    (swept,) = [line for line in said if line["event"] == "swept"]
+    (swept,) = [line for line in logged if line["event"] == "swept"]
     assert swept["savepoints"] == 1
 
 

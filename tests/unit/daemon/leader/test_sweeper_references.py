@@ -106,10 +106,10 @@ class Once:
         return self.waits > 1
 
 
-def sweeps_in(told: Callable[[Term[Any]], None]) -> bool:
+def sweeps_in(read_term: Callable[[Term[Any]], None]) -> bool:
     bench, swept = Bench(), []
     term: Term[Any] = Term(1, 0, MemoryClient(bench.zoo), 1000.0, depose=lambda why: None)
-    told(term)
+    read_term(term)
     over: Any = Once()
     term.over = over
     nobody: Any = None

@@ -43,7 +43,7 @@ def _raising(error: Exception) -> Any:
 def test_each_cause_of_each_item_is_said_once_in_a_while_and_never_without_end() -> None:
     now = [0.0]
     apart = ErrorBoundary("loop", lambda: now[0])
-    with capture_logs() as said:
+    with capture_logs() as logged:
         for _ in range(3):
             assert apart.attempt("a", _raising(ZeroDivisionError("x")), 7) == 7
         apart.attempt("b", _raising(ZeroDivisionError("x")), 0)
@@ -52,10 +52,10 @@ def test_each_cause_of_each_item_is_said_once_in_a_while_and_never_without_end()
         apart.attempt("a", _raising(ZeroDivisionError("x")), 0)
         for number in range(2 * KNOWN_MAX):
             apart.attempt(str(number), _raising(ValueError("y")), 0)
-    assert [line["item"] for line in said[:4]] == ["a", "b", "a", "a"] and len(
+    assert [line["item"] for line in logged[:4]] == ["a", "b", "a", "a"] and len(
         apart._logged_at_s
     ) <= KNOWN_MAX
-    assert {(line["event"], line["loop"]) for line in said} == {("item_failed", "loop")}
+    assert {(line["event"], line["loop"]) for line in logged} == {("item_failed", "loop")}
 
 
 def test_what_a_loop_expects_goes_through() -> None:

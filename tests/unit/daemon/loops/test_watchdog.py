@@ -67,10 +67,10 @@ def test_f60_a_stuck_loop_ends_the_process_and_says_which() -> None:
         watchdog.start()
         a_loop_that_hangs()
     """)
-    _, said = stuck.communicate(timeout=30)
+    _, errors = stuck.communicate(timeout=30)
     assert stuck.returncode == EXIT_CODE
-    assert said.startswith("watchdog: the loop controller has been stuck for ")
-    assert "a_loop_that_hangs" in said
+    assert errors.startswith("watchdog: the loop controller has been stuck for ")
+    assert "a_loop_that_hangs" in errors
 
 
 def test_f60_a_log_that_nobody_reads_does_not_keep_it() -> None:
@@ -103,9 +103,9 @@ def test_f60_not_even_a_held_interpreter_lock_keeps_it() -> None:
         time.sleep(1.0)
         ctypes.PyDLL(None).sleep(60)     # PyDLL keeps the lock
     """)
-    _, said = held.communicate(timeout=30)
+    _, errors = held.communicate(timeout=30)
     assert held.returncode != 0
-    assert "Timeout" in said
+    assert "Timeout" in errors
 
 
 def test_f2_a_stopped_and_continued_process_is_not_stuck() -> None:
@@ -127,8 +127,8 @@ def test_f2_a_stopped_and_continued_process_is_not_stuck() -> None:
     seen_at_s = boottime_s()
     wait_until(lambda: boottime_s() > seen_at_s + 4.0, 10)
     stopped.send_signal(signal.SIGCONT)
-    _, said = stopped.communicate(timeout=30)
-    assert (stopped.returncode, said) == (0, "")
+    _, errors = stopped.communicate(timeout=30)
+    assert (stopped.returncode, errors) == (0, "")
 
 
 @pytest.mark.parametrize("abstract", [False, True])

@@ -22,9 +22,9 @@ def mode_of(path: Path) -> int:
 
 def lock(runtime_dir: Path) -> list[dict[str, object]]:
     """What was logged."""
-    with capture_logs() as said:
+    with capture_logs() as events:
         os.close(take_lock(runtime_dir))
-    return [dict(line) for line in said]
+    return [dict(line) for line in events]
 
 
 def owned_by(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
@@ -43,13 +43,13 @@ def test_one_that_is_open_to_others_is_tightened_and_that_is_said(tmp_path: Path
     directory = tmp_path / "run"
     directory.mkdir()
     directory.chmod(mode)
-    (told,) = lock(directory)
-    assert (told["event"], told["log_level"], told["runtime_dir"]) == (
+    (logged,) = lock(directory)
+    assert (logged["event"], logged["log_level"], logged["runtime_dir"]) == (
         "runtime_dir_tightened",
         "warning",
         str(directory),
     )
-    assert (told["was"], told["now"]) == (f"{mode:04o}", "0700")
+    assert (logged["was"], logged["now"]) == (f"{mode:04o}", "0700")
     assert mode_of(directory) == 0o700
 
 
@@ -62,13 +62,13 @@ def test_one_of_another_user_is_refused(tmp_path: Path, mode: int, monkeypatch: 
     owned_by(monkeypatch, SOMEBODY)
     with pytest.raises(InvalidInput) as refused:
         take_lock(directory)
-    said = str(refused.value)
-    assert f"supervisor.runtime_dir {directory} is a directory of " in said and f"({owner})" in said
+    refusal = str(refused.value)
+    assert f"supervisor.runtime_dir {directory} is a directory of " in refusal and f"({owner})" in refusal
     assert (
-        f"mode {mode:04o}" in said
-        and f"runs as uid {SOMEBODY}" in said
-        and "chown it" in said
-        and "\n" not in said
+        f"mode {mode:04o}" in refusal
+        and f"runs as uid {SOMEBODY}" in refusal
+        and "chown it" in refusal
+        and "\n" not in refusal
     )
     assert mode_of(directory) == mode and not list(directory.iterdir())
 
@@ -76,8 +76,8 @@ def test_one_of_another_user_is_refused(tmp_path: Path, mode: int, monkeypatch: 
 def test_a_link_of_ours_is_followed_to_a_directory_of_ours(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o755)
     (tmp_path / "run").symlink_to(tmp_path / "real")
-    (told,) = lock(tmp_path / "run")
-    assert told["event"] == "runtime_dir_tightened" and mode_of(tmp_path / "real") == 0o700
+    (logged,) = lock(tmp_path / "run")
+    assert logged["event"] == "runtime_dir_tightened" and mode_of(tmp_path / "real") == 0o700
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InvalidInput, match="dangling cannot be used"):
         take_lock(tmp_path / "dangling")
