@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -141,3 +142,45 @@ COMMANDS = sorted(
 
 OTHERS = [typed for typed in ALL if not _of_program(typed) and not typed.inline]
 OTHER_SPANS = [typed for typed in ALL if not _of_program(typed) and typed.inline]
+
+
+# -- commands that other tests run ------------------------------------------------------------------------------------------
+
+
+class Elsewhere(NamedTuple):
+    """A test that runs the command line, as ``file.py::function``; its program and verb stand in the function, or in ``where``.
+
+    ``where``: the script or recipe that the test makes run.
+    """
+
+    test: str
+    where: str = ""
+
+
+TUTORIAL = Elsewhere("tests/e2e/test_tutorial.py::test_what_the_tutorial_shows_is_what_is_seen")
+
+
+def _function(test: str) -> str:
+    """The source of ``file.py::function``, with its decorators."""
+    file, _, name = test.partition("::")
+    text = (ROOT / file).read_text()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+    return ""
+
+
+def problem_of(typed: str, row: Elsewhere | str) -> str:
+    """What is wrong with a row; empty if the test is there, and what it runs has the program and the verb."""
+    if isinstance(row, str):
+        return "" if len(row.split()) > 3 else f"{typed}: say why"
+    function = _function(row.test)
+    if not function:
+        return f"{typed}: there is no {row.test}"
+    if row is TUTORIAL:
+        return "" if "BLOCKS[1:]" in function else f"{typed}: the tutorial is not followed"
+    text = (ROOT / row.where).read_text() if row.where else function
+    program_and_verb = [word for word in typed.split()[:3] if word[0].isalnum() or word == typed][:2]
+    missing = [word for word in program_and_verb if word not in text]
+    return f"{typed}: {row.where or row.test} does not have {missing}" if missing else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from glob import glob
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,11 +20,10 @@ from supervisor.savepoints import deep_verify
 from supervisor.spark.state_reading import OpenedStore, StateOf
 from tests.integration.test_departing import Host
 from tests.unit.cli import page_worlds as worlds
-from tests.unit.cli.conftest import Ran, Terminal
+from tests.unit.cli.conftest import Terminal
 from tests.unit.cli.doctor.test_command import FINE
 from tests.unit.cli.page_worlds import Site, World, obey
-from tests.unit.page_commands import COMMANDS
-from tests.unit.test_page_commands import Elsewhere, problem_of
+from tests.unit.page_commands import COMMANDS, Elsewhere, problem_of
 
 T = TypeVar("T")
 
@@ -52,7 +51,10 @@ IN_GENERAL: dict[str, World] = {
 """By the words that a command begins with: the state in which it is typed. Where no row fits, the job runs."""
 
 OF_PAGES: dict[tuple[str, str], World] = {
-    ("supervisor/docs/jobs-upgrade.md", "resume rate-counts --from-savepoint before-upgrade"): worlds.quarantined,
+    (
+        "supervisor/docs/jobs-upgrade.md",
+        "resume rate-counts --from-savepoint before-upgrade",
+    ): worlds.quarantined,
     ("supervisor/docs/operate-monitoring.md", "explain"): worlds.failing,
     ("supervisor/docs/operate-monitoring.md", "history"): worlds.failing,
     ("supervisor/docs/runbooks/checkpoint.md", "cancel"): worlds.quarantined,
@@ -186,7 +188,9 @@ CASES = [(pages, world, words) for (world, words), pages in by_world().items()]
 
 
 @pytest.mark.parametrize(
-    ("pages", "world", "words"), CASES, ids=[f"{world.__name__}: {' '.join(words)}" for _, world, words in CASES]
+    ("pages", "world", "words"),
+    CASES,
+    ids=[f"{world.__name__}: {' '.join(words)}" for _, world, words in CASES],
 )
 def test_a_command_of_a_page_does_what_the_page_says(
     site: Site, tools: list[Any], pages: list[str], world: World, words: tuple[str, ...]
@@ -202,3 +206,23 @@ def test_a_command_of_a_page_does_what_the_page_says(
         assert said is not None and said in ran.out, ran.out
     if words[0] == "doctor" and any(word.endswith(".yaml") for word in words):
         assert tools[0].spec is not None
+
+
+@pytest.mark.parametrize(("typed", "row"), ELSEWHERE.items(), ids=list(ELSEWHERE))
+def test_what_is_not_carried_out_here_is_in_a_page_and_in_the_test_that_is_named(
+    typed: str, row: Elsewhere
+) -> None:
+    assert typed in {" ".join(words) for _, words in COMMANDS}
+    assert problem_of(f'"{typed}"', row) == ""
+
+
+def test_every_row_of_the_tables_is_of_a_command_in_a_page() -> None:
+    typed = [(page, " ".join(words)) for page, words in RUN]
+    unused = [
+        key
+        for key in OF_PAGES
+        if not any(page == key[0] and begun({key[1]: 1}, each) for page, each in typed)
+    ]
+    unused += [key for key in (*FAILS, *PRINTS_THERE) if key not in typed]
+    lonely = [key for key in (*IN_GENERAL, *PRINTS) if not any(begun({key: 1}, each) for _, each in typed)]
+    assert (unused, lonely) == ([], [])
