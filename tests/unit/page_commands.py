@@ -129,7 +129,7 @@ def _of_program(typed: Typed) -> Typed | None:
 
 
 ALL = [typed for page in FOR_READERS for typed in (*lines_of(page), *spans_of(page))]
-OF_TESTERS = [typed for page in FOR_TESTERS for typed in spans_of(page)]
+OF_TESTERS = [typed for page in FOR_TESTERS for typed in (*lines_of(page), *spans_of(page))]
 
 COMMANDS = sorted(
     {

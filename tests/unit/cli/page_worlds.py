@@ -143,10 +143,14 @@ World = Callable[[Site], None]
 
 
 def fleet(site: Site) -> None:
-    """Two supervisors, of which one leads, and no job."""
+    """Two supervisors, of which one leads, and no job: the first submit made the cluster, and nothing of its job is left."""
+    terminal, layout = site.terminal, site.terminal.bench.layout
     site.run("submit", site.spec)
-    site.run("cancel", site.name)
-    terminal = site.terminal
+    left = (layout.jobs, layout.owns, layout.checkpoints)
+    for path in [
+        path for path in terminal.bench.zoo.tree() if path.startswith(tuple(f"{one}/" for one in left))
+    ]:
+        terminal.bench.zoo.remove(path)
     for supervisor in ("host-a", "host-b"):
         terminal.bench.join(supervisor)
     lead(terminal, "host-a", 7)
@@ -158,7 +162,7 @@ def running(site: Site) -> None:
     fleet(site)
     site.checkpoint.parent.mkdir(parents=True)
     unpack("hdfs-v1", site.terminal.home).rename(site.checkpoint)
-    site.run("submit", site.spec, "--accept-fresh-start")
+    site.run("submit", site.spec)
     site.work()
     site.wrote(1)
 
@@ -221,8 +225,9 @@ def stalled(site: Site) -> None:
     site.work(attempt=1, history=history)
     bench = site.terminal.bench
     queries = (QueryProgress(query="counts", id="i1", state=QueryState.ACTIVE, batch_id=12, at=AT),)
-    lease = bench.record(Lease, bench.layout.lease(site.name)).record
-    bench.put(bench.layout.lease(site.name), replace(lease, queries=queries))
+    lease = bench.record(Lease, bench.layout.lease(site.name))
+    assert isinstance(lease, Found)
+    bench.put(bench.layout.lease(site.name), replace(lease.record, queries=queries))
 
 
 def failing(site: Site) -> None:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from collections.abc import Iterator
 from glob import glob
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
 
-from supervisor.cli import logs, waiting, watch
+from supervisor.cli import waiting, watch
 from supervisor.cli.doctor import command as doctor_command
 from supervisor.savepoints import deep_verify
 from supervisor.spark.state_reading import OpenedStore, StateOf
@@ -83,12 +85,17 @@ PRINTS = {
     "accept-registry --dry-run": "a dry run: nothing was changed",
     "cancel": "cancelled",
     "checkpoint show": "12",
-    "checkpoint verify": "",
-    "docs": "",
+    "checkpoint verify": "1 query",
+    "docs": "tutorial",
+    "docs reference": "# Reference",
+    "docs runbooks/incident": "# Runbook: something failed",
+    "docs tutorial": "# Tutorial",
+    "docs zookeeper": "# ",
     "doctor": "2 checks ok",
-    "explain": "",
+    "explain": "rate-counts",
+    "explain clicks": "clicks is running",
     "history": "EVENT",
-    "list": "",
+    "list": "NAME ",
     "list --watch": "running attempt 1",
     "logs": "hello from attempt",
     "pause": "nothing is started",
@@ -96,7 +103,7 @@ PRINTS = {
     "resume": "resumed",
     "savepoint create": "savepoint",
     "savepoint list": "complete",
-    "savepoint verify": "",
+    "savepoint verify": "is whole",
     "show": "rate-counts",
     "status": "host-a (epoch 7)",
     "stop-drivers": "1 driver stopped",
@@ -142,8 +149,9 @@ def site(terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(terminal.home)
     monkeypatch.setattr(waiting, "sleep", lambda _s: obey(site))
     monkeypatch.setattr(sys, "stdin", Answers("yes\n"))
-    for module, pause in ((watch, "_pause"), (logs.time, "sleep")):
-        monkeypatch.setattr(module, pause, interrupted)
+    monkeypatch.setattr(watch, "_pause", interrupted)
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=interrupted)
+    monkeypatch.setattr("supervisor.cli.logs.time", clock)
     yield site
     for shim in host.shims:
         shim.kill()
