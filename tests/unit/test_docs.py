@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from supervisor.cli.lazy import ListedCommand
-from supervisor.cli.main import app
 from supervisor.model import lease_terms
 from supervisor.plan.table import TABLE, Do, Owned, Wanted
 from supervisor.records.layout import Layout
@@ -182,42 +177,6 @@ def test_a_page_of_the_package_says_which_files_only_a_checkout_has(page: Path) 
 PAGES = sorted(
     name for name in TEXTS if name == "README.md" or name.startswith("supervisor/") and name.endswith(".md")
 )
-
-
-def _typed(page: str) -> list[str]:
-    """Lines of the blocks of a page that are for a shell, without comments."""
-    blocks = re.findall(r"^ *```(?:sh|console)\n(.*?)^ *```", TEXTS[page], re.MULTILINE | re.DOTALL)
-    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-COMMANDS = sorted(
-    {
-        f"spark-supervisor {words}"
-        for page in PAGES
-        for line in _typed(page)
-        for words in re.findall(r"(?:^|[/ ])spark-supervisor ([^&|#;]*)", line)
-        if not line.startswith(("useradd", "ln ", "install ", "systemctl "))
-    }
-)
-
-PROGRAM: Any = typer.main.get_command(app)
-
-
-@pytest.mark.parametrize("typed", COMMANDS)
-def test_a_command_of_a_page_is_one_that_the_program_takes(typed: str) -> None:
-    """The command and its options exist, and its arguments are as many as it takes. Nothing is carried out."""
-    command = PROGRAM
-    arguments = shlex.split(typed)[1:]
-    while arguments and arguments[0] in getattr(command, "commands", ()):
-        command = command.commands[arguments.pop(0)]
-        command = command.load() if isinstance(command, ListedCommand) else command
-    assert not hasattr(command, "commands"), f"no such command: {typed}"
-    command.make_context(typed, arguments)
-
-
-def test_enough_commands_are_tried() -> None:
-    assert len(COMMANDS) > 30
 
 
 @pytest.mark.parametrize("page", PAGES)

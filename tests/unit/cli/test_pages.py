@@ -1,61 +1,243 @@
-"""Commands of the pages are carried out, each on an ensemble in memory, where the job of the pages runs."""
+"""Every command of the program in every page is carried out, in the state of the cluster that its page is about.
+
+The ensemble is in memory, and a fleet obeys while a command waits. What can't be carried out so stands in ``ELSEWHERE``.
+"""
 
 from __future__ import annotations
 
-import shlex
+import io
+import sys
+import time
+from collections.abc import Iterator
+from glob import glob
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 import pytest
 
-from tests.unit.checkpoint.golden import unpack
+from supervisor.cli import watch
+from supervisor.cli.doctor import command as doctor_command
+from supervisor.operations import waiting
+from supervisor.savepoints import deep_verify
+from supervisor.spark.state_reading import OpenedStore, StateOf
+from tests.integration.test_drain_host import Host
+from tests.unit.cli import page_worlds as worlds
 from tests.unit.cli.conftest import Terminal
-from tests.unit.test_docs import COMMANDS
+from tests.unit.cli.doctor.test_command import FINE
+from tests.unit.cli.page_worlds import Site, World, obey
+from tests.unit.page_commands import COMMANDS, Elsewhere, problem_of
 
-NAME = "rate-counts"
+T = TypeVar("T")
 
-NOT_HERE = {
-    "dev": "starts ZooKeeper and two supervisors: tests/e2e/test_demo.py",
-    "demo": "starts ZooKeeper and two supervisors: tests/e2e/test_demo.py",
-    "doctor": "asks the host for Java, Spark and its servers: tests/integration/test_doctor.py",
-    "list --watch": "runs until it is interrupted",
-    "logs": "reads what a driver wrote: tests/unit/cli/test_logs.py",
-    "accept-registry": "asks for a yes, and needs a registry that is distrusted: tests/unit/cli/test_accept_registry.py",
-    "resume": "needs a savepoint and a job that is suspended: tests/unit/cli/test_with_savepoint.py",
-    "stop-drivers": "signals the shims of a host: tests/integration/test_drain_host.py",
-    "submit": "names files of the reader: tests/unit/cli/test_submit.py",
-    "suspend rate-counts --savepoint": "needs a driver that stops: tests/unit/cli/test_with_savepoint.py",
-    "switchover": "needs a leader: tests/unit/cli/test_operate.py",
+ELSEWHERE = {
+    "demo": Elsewhere("tests/e2e/test_demo.py::test_demo_shows_all_of_its_story"),
+    "dev": Elsewhere("tests/e2e/test_demo.py::test_dev_is_there_to_be_used"),
+    "run": Elsewhere("tests/faults/test_killed.py::test_f1_kill_9_of_the_leader", "tests/testbed/fleet.py"),
+    "--install-completion": Elsewhere(
+        "tests/unit/cli/test_completion.py::test_it_installs_itself_into_the_shell_that_called_it"
+    ),
 }
-"""By the words that a command begins with: why it is not carried out here, and which test does it."""
+"""They start processes that stay, or write into the reader's home: the test that runs the command line."""
+
+RUN = [(page, words) for page, words in COMMANDS if " ".join(words) not in ELSEWHERE]
+
+IN_GENERAL: dict[str, World] = {
+    "submit": worlds.cancelled,
+    "resume": worlds.suspended,
+    "unpause": worlds.paused,
+    "accept-registry": worlds.restored,
+    "stop-drivers": worlds.hosting,
+    "savepoint list": worlds.saved,
+    "savepoint verify": worlds.saved,
+}
+"""By the words that a command begins with: the state in which it is typed. Where no row fits, the job runs."""
+
+OF_PAGES: dict[tuple[str, str], World] = {
+    (
+        "supervisor/docs/jobs-upgrade.md",
+        "resume rate-counts --from-savepoint before-upgrade",
+    ): worlds.quarantined,
+    ("supervisor/docs/operate-monitoring.md", "explain"): worlds.failing,
+    ("supervisor/docs/operate-monitoring.md", "history"): worlds.failing,
+    ("supervisor/docs/runbooks/checkpoint.md", "cancel"): worlds.quarantined,
+    ("supervisor/docs/runbooks/checkpoint.md", "checkpoint"): worlds.damaged,
+    ("supervisor/docs/runbooks/checkpoint.md", "resume"): worlds.quarantined,
+    ("supervisor/docs/runbooks/incident.md", ""): worlds.failing,
+    ("supervisor/docs/runbooks/incident.md", "stop-drivers"): worlds.hosting,
+    ("supervisor/docs/runbooks/incident.md", "unpause"): worlds.paused,
+    ("supervisor/docs/runbooks/oom.md", "explain"): worlds.out_of_memory,
+    ("supervisor/docs/runbooks/oom.md", "history"): worlds.out_of_memory,
+    ("supervisor/docs/runbooks/oom.md", "logs"): worlds.out_of_memory,
+    ("supervisor/docs/runbooks/oom.md", "cancel"): worlds.out_of_memory,
+    ("supervisor/docs/runbooks/s3.md", "explain"): worlds.failing,
+    ("supervisor/docs/runbooks/stalled.md", ""): worlds.stalled,
+    ("supervisor/docs/runbooks/zookeeper-restore.md", "explain"): worlds.failing,
+    ("supervisor/docs/runbooks/stalled.md", "submit"): worlds.cancelled,
+    ("supervisor/docs/runbooks/zookeeper-restore.md", "cancel"): worlds.corrupt,
+    ("supervisor/docs/tutorial.md", "list --all"): worlds.cancelled,
+    ("supervisor/docs/tutorial.md", "status"): worlds.fleet,
+}
+"""By page and the words that the command begins with: where the page is about another state than the command in general."""
+
+FAILS = {
+    ("supervisor/docs/operate-daily.md", "logs rate-counts -f"): 130,  # until Ctrl-C
+    ("supervisor/docs/runbooks/checkpoint.md", "checkpoint verify rate-counts"): 1,
+}
+"""What ends with another code than 0, as its page says."""
+
+PRINTS = {
+    "accept-registry": "epoch",
+    "accept-registry --dry-run": "a dry run: nothing was changed",
+    "cancel": "cancelled",
+    "checkpoint show": "12",
+    "checkpoint verify": "1 query",
+    "docs": "tutorial",
+    "docs concepts-guarantees": "# What you can rely on",
+    "docs reference": "# Reference",
+    "docs runbooks/incident": "# Runbook: something failed",
+    "docs tutorial": "# Tutorial",
+    "docs zookeeper": "# ",
+    "doctor": "2 checks ok",
+    "explain": "rate-counts",
+    "explain clicks": "clicks is running",
+    "history": "EVENT",
+    "list": "NAME ",
+    "list --watch": "running attempt 1",
+    "logs": "hello from attempt",
+    "pause": "nothing is started",
+    "restart": "restarted",
+    "resume": "resumed",
+    "savepoint create": "savepoint",
+    "savepoint list": "complete",
+    "savepoint verify": "is whole",
+    "show": "rate-counts",
+    "status": "host-a (epoch 7)",
+    "stop-drivers": "1 driver stopped",
+    "submit": "submitted",
+    "suspend": "suspended",
+    "switchover": "host-b leads",
+    "unpause": "unpaused",
+}
+"""By the words that a command begins with: what stands in its output."""
+
+PRINTS_THERE = {
+    ("supervisor/docs/runbooks/oom.md", "history rate-counts"): "out_of_memory",
+    ("supervisor/docs/runbooks/oom.md", "explain rate-counts"): "spark.driver.memory",
+    ("supervisor/docs/runbooks/stalled.md", "history rate-counts"): "stalled",
+    ("supervisor/docs/runbooks/incident.md", "logs rate-counts --attempt 7"): "hello from attempt 7",
+    ("supervisor/docs/runbooks/checkpoint.md", "checkpoint verify rate-counts"): "lacks version 13",
+    ("supervisor/docs/operate-monitoring.md", "explain"): "rate-counts",
+    ("supervisor/docs/runbooks/incident.md", "explain"): "rate-counts",
+    ("supervisor/docs/tutorial.md", "status"): "host-a (epoch 7)",
+}
+"""What a page says that its command prints."""
 
 
-def _is_elsewhere(typed: str) -> bool:
-    """``--wait`` needs a fleet that carries the command out: tests/unit/cli/test_waiting.py."""
-    words = " ".join(shlex.split(typed)[1:])
-    if "clicks" in words:  # the tutorial: tests/e2e/test_tutorial.py
+def begun(table: dict[str, T], typed: str) -> T | None:
+    """The row of the longest words that ``typed`` begins with."""
+    fits = [key for key in table if f"{typed} ".startswith(f"{key} ") or not key]
+    return table[max(fits, key=len)] if fits else None
+
+
+def world_of(page: str, typed: str) -> World:
+    there = {words: world for (of, words), world in OF_PAGES.items() if of == page}
+    if "--from-savepoint" in typed and typed.startswith("submit"):
+        return worlds.emptied
+    return begun(there, typed) or begun(IN_GENERAL, typed) or worlds.running
+
+
+@pytest.fixture
+def site(terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """The reader sits in the directory of the examples, at a terminal, and looks once before Ctrl-C."""
+    host = Host(tmp_path / "run" / "attempts")
+    site = Site(terminal, host, "rate-counts")
+    site.lay_out()
+    monkeypatch.chdir(terminal.home)
+    monkeypatch.setattr(waiting, "sleep", lambda _s: obey(site))
+    monkeypatch.setattr(sys, "stdin", Answers("yes\n"))
+    monkeypatch.setattr(watch, "_pause", interrupted)
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=interrupted)
+    monkeypatch.setattr("supervisor.cli.logs.time", clock)
+    yield site
+    for shim in host.shims:
+        shim.kill()
+        shim.communicate()
+
+
+class Answers(io.StringIO):
+    def isatty(self) -> bool:
         return True
-    return words.endswith("--wait") or any(words == each or words.startswith(f"{each} ") for each in NOT_HERE)
 
 
-RUN = sorted({" ".join(typed.split()) for typed in COMMANDS if not _is_elsewhere(typed)})
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("typed", RUN)
-def test_a_command_of_a_page_does_what_it_says(terminal: Terminal, tmp_path: Path, typed: str) -> None:
-    checkpoint = unpack("hdfs-v1", tmp_path)
-    assert terminal.run("submit", terminal.spec(NAME, f"checkpoint: {checkpoint}")).code == 0
-    assert terminal.run("savepoint", "create", NAME, "one").code == 0
-    terminal.bench.run(NAME)
-    ran = terminal.run(*shlex.split(typed)[1:])
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.strip()
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The doctor finds the host well, and Spark opens every state; returns the subjects of the doctor."""
+    subjects: list[Any] = []
+
+    def examine(subject: Any, _areas: object) -> Any:
+        subjects.append(subject)
+        return FINE
+
+    def opened(states: list[StateOf], *_given: object, code: object) -> tuple[OpenedStore, ...]:
+        return (OpenedStore(states[0].location, 0, "stateStoreSave", "default", 2, 7, None),)
+
+    monkeypatch.setattr(doctor_command, "examine", examine)
+    monkeypatch.setattr(deep_verify, "open_state", opened)
+    return subjects
 
 
-def test_what_is_not_carried_out_here_is_in_the_pages() -> None:
-    words = [" ".join(shlex.split(typed)[1:]) for typed in COMMANDS]
-    assert [each for each in NOT_HERE if not any(typed.startswith(each) for typed in words)] == []
+def by_world() -> dict[tuple[World, tuple[str, ...]], list[str]]:
+    """Pages that have a command in the same state, once."""
+    found: dict[tuple[World, tuple[str, ...]], list[str]] = {}
+    for page, words in RUN:
+        found.setdefault((world_of(page, " ".join(words)), words), []).append(page)
+    return found
 
 
-@pytest.mark.parametrize("reason", [reason for reason in NOT_HERE.values() if ": " in reason])
-def test_the_test_that_is_named_instead_is_there(reason: str) -> None:
-    assert (Path(__file__).resolve().parents[3] / reason.rpartition(": ")[2]).is_file()
+CASES = [(pages, world, words) for (world, words), pages in by_world().items()]
+
+
+@pytest.mark.parametrize(
+    ("pages", "world", "words"),
+    CASES,
+    ids=[f"{world.__name__}: {' '.join(words)}" for _, world, words in CASES],
+)
+def test_a_command_of_a_page_does_what_the_page_says(
+    site: Site, tools: list[Any], pages: list[str], world: World, words: tuple[str, ...]
+) -> None:
+    site.name = "clicks" if any("clicks" in word for word in words) else "rate-counts"
+    world(site)
+    files = [name for word in words for name in (sorted(glob(word)) if "*" in word else [word])]
+    typed = " ".join(words)
+    ran = site.terminal.run(*files)
+    assert ran.code == max(FAILS.get((page, typed), 0) for page in pages), ran.err
+    assert ran.out.strip() and "Traceback" not in ran.err
+    for said in (begun(PRINTS, typed), *(PRINTS_THERE.get((page, typed), "") for page in pages)):
+        assert said is not None and said in ran.out, ran.out
+    if words[0] == "doctor" and any(word.endswith(".yaml") for word in words):
+        assert tools[0].spec is not None
+
+
+@pytest.mark.parametrize(("typed", "row"), ELSEWHERE.items(), ids=list(ELSEWHERE))
+def test_what_is_not_carried_out_here_is_in_a_page_and_in_the_test_that_is_named(
+    typed: str, row: Elsewhere
+) -> None:
+    assert typed in {" ".join(words) for _, words in COMMANDS}
+    assert problem_of(f'"{typed}"', row) == ""
+
+
+def test_every_row_of_the_tables_is_of_a_command_in_a_page() -> None:
+    typed = [(page, " ".join(words)) for page, words in RUN]
+    unused = [
+        key
+        for key in OF_PAGES
+        if not any(page == key[0] and begun({key[1]: 1}, each) for page, each in typed)
+    ]
+    unused += [key for key in (*FAILS, *PRINTS_THERE) if key not in typed]
+    lonely = [key for key in (*IN_GENERAL, *PRINTS) if not any(begun({key: 1}, each) for _, each in typed)]
+    assert (unused, lonely) == ([], [])
