@@ -81,6 +81,7 @@ def judge(world: ChaosWorld, users: Sequence[User]) -> Verdict:
             user.finish()
         wanted = wanted_now(users)
         _wait_running(world, wanted)
+        _wait_stopped(world, users)
         settled_s = boottime_s() - mended_at_s
     except (AssertionError, SupervisorError) as error:
         violations.append(f"did not settle: {error}")
@@ -127,6 +128,18 @@ def _wait_running(world: ChaosWorld, wanted: Sequence[Wanted]) -> None:
             return
         assert not late, "; ".join(missing) + "; " + "; ".join(_told(world, missing))
         time.sleep(0.5)
+
+
+def _wait_stopped(world: ChaosWorld, users: Sequence[User]) -> None:
+    """Until no driver that was asked to end is still being stopped: an orderly stop takes its time, and then it is over."""
+    unwanted = {job.name for user in users for job in user.jobs if job.now.state != RUNNING}
+
+    def is_over() -> bool:
+        return not [
+            row for row in world.fleet.rows() if row["name"] in unwanted and row["state"] == "stopping"
+        ]
+
+    eventually(is_over, SETTLED_S, "the end of the drivers that users have stopped")
 
 
 def _told(world: ChaosWorld, missing: Sequence[str]) -> list[str]:
