@@ -74,7 +74,7 @@ def examine_registry(context: CommandContext) -> RegistryFinding:
     cluster = _cluster(context)
     zoo, store, layout = context.zoo(), context.store(), context.layout
     blobs, marks = Blobs(store), EpochMarks(store)
-    specs = list(context.store().entries(SPECS))
+    specs = list(store.entries(SPECS))
     view = Observer(zoo, layout, boottime_s, epoch=0).take_view(None)
     epoch = _epoch(zoo, layout)
     lease_s = _longest_lease_s(blobs, specs)

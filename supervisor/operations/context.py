@@ -85,6 +85,11 @@ class CommandContext:
         return Blobs(self.store())
 
     def store(self) -> Store:
+        """Returns the store, the same at each call: a client for S3 takes a while to make."""
+        return self._store
+
+    @cached_property
+    def _store(self) -> Store:
         return store_of(self.settings, COMMAND_STORE_DEADLINE_S)
 
 

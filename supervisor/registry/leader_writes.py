@@ -84,7 +84,7 @@ def assign(
     claim must meet."""
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
-    history = _history_before(context, job, old, waited)
+    history = _history_before(context, job, old, attempt, memory, waited)
     changed = Ownership(
         state=OwnState.ASSIGNED,
         op=context.op_id,
@@ -138,11 +138,16 @@ def _entry_of(ref: Found[JobRef], own_version: int, attempt: int, memory: Driver
 
 
 def _history_before(
-    context: LeaderWriteContext, job: JobRef, old: Ownership, waited: Waited | None
+    context: LeaderWriteContext,
+    job: JobRef,
+    old: Ownership,
+    attempt: int,
+    memory: DriverMemory,
+    waited: Waited | None,
 ) -> tuple[HistoryEntry, ...]:
-    """Returns the history of the uid up to its next assignment: what its user changed last, an attempt that was lost,
-    memory that is raised."""
-    same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
+    """Returns the history of the uid up to the assignment of ``attempt``: what its user changed last, an
+    attempt that was lost, memory that is raised."""
+    same = old.uid == job.uid
     history = old.history if same else (HistoryEntry(at=job.submitted_at, event="submitted"),)
     if job.changed not in history and not (same and old.restart_nonce == job.restart_nonce):
         # what the user changed last stands only in the reference, until the next change
