@@ -29,66 +29,6 @@ from supervisor.shim import state as shim
 from supervisor.shim.link import FIRST_CONNECTION, RegistryLink
 from tests.unit.shim.world import ASSIGNED
 
-
-class Watched:
-    """Keeps watches as the client does: in a set, until they fire."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        self.watches: set[Callable[[], None]] = set()
-
-    def start(self) -> None: ...
-    def sync(self) -> None: ...
-
-    def read(self, path: str, watch: Callable[[], None]) -> Node:
-        self.watches.add(watch)
-        return Node(b"{not json", Stat(1, 1, 1, 0, 0, 0))
-
-    def read_many(self, paths: Sequence[str]) -> Reads:
-        return Reads(tuple(None for _ in paths), 0.0, 0.0)
-
-
-def test_an_unreadable_record_is_watched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ZooClient", Watched)
-    entry = Assignment(
-        name="j",
-        uid="u",
-        attempt=1,
-        revision=1,
-        job_version=0,
-        own_version=0,
-        spec=BlobRef(key="k", sha256="0", bytes=1),
-        memory=1,
-    )
-    launch = Launch(
-        cluster="t",
-        hosts="h:1",
-        root="/r",
-        session_timeout_s=6.0,
-        supervisor="s",
-        host="h",
-        assignment=entry,
-        lease_s=12.0,
-        stop_grace_s=5.0,
-        start_timeout_s=60.0,
-        stall_timeout_s=60.0,
-        unbounded=True,
-        reports=True,
-        argv=("true",),
-        env={},
-        cwd="/",
-        log_path="/log",
-    )
-    reported: list[shim.Event] = []
-    link = RegistryLink(launch, Layout("/r"), reported.append, lambda _line: None)
-    for token in range(100):
-        assert isinstance(link._read(token), shim.OwnRead)
-    client: ZooClient | Watched = link._client
-    assert isinstance(client, Watched)
-    (watch,) = client.watches
-    watch()
-    assert reported == [shim.OwnChanged()]
-
-
 ENTRY = Assignment(
     name="j",
     uid="u",
@@ -118,6 +58,38 @@ LAUNCH = Launch(
     cwd="/",
     log_path="/log",
 )
+
+
+class Watched:
+    """Keeps watches as the client does: in a set, until they fire."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.watches: set[Callable[[], None]] = set()
+
+    def start(self) -> None: ...
+    def sync(self) -> None: ...
+
+    def read(self, path: str, watch: Callable[[], None]) -> Node:
+        self.watches.add(watch)
+        return Node(b"{not json", Stat(1, 1, 1, 0, 0, 0))
+
+    def read_many(self, paths: Sequence[str]) -> Reads:
+        return Reads(tuple(None for _ in paths), 0.0, 0.0)
+
+
+def test_an_unreadable_record_is_watched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ZooClient", Watched)
+    reported: list[shim.Event] = []
+    link = RegistryLink(LAUNCH, Layout("/r"), reported.append, lambda _line: None)
+    for token in range(100):
+        assert isinstance(link._read(token), shim.OwnRead)
+    client: ZooClient | Watched = link._client
+    assert isinstance(client, Watched)
+    (watch,) = client.watches
+    watch()
+    assert reported == [shim.OwnChanged()]
+
+
 LAYOUT = Layout("/r")
 OWN = LAYOUT.own("j")
 OPS: tuple[Op, ...] = (

@@ -31,45 +31,16 @@ from supervisor.daemon.host.guarded_attempt import (
     step,
 )
 from supervisor.model.emptiness import Emptiness
-from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import DOUBT_S, KILL_TIME_S, SECOND_KILLER_PERIOD_S
-from supervisor.model.records import Assignment, BlobRef, Cause, Ownership, OwnState
+from supervisor.model.records import Cause, Ownership, OwnState
 from supervisor.model.second_killer import Act, KillerProbe, ShimStruck, TreeStruck
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import SetData
 from supervisor.records.codec import decode
 from supervisor.records.layout import Layout
+from tests.unit.shim.world import ENTRY, LAUNCH
 
 LAYOUT, BOOT, CLAIM, BORN_S, DEADLINE_S = Layout("/c"), "boot-1", "c1a1", 100.0, 128.0
-ENTRY = Assignment(
-    name="job",
-    uid="uid-1",
-    attempt=1,
-    revision=1,
-    job_version=3,
-    own_version=7,
-    spec=BlobRef(key="k", sha256="0" * 64, bytes=1),
-    memory=1,
-)
-LAUNCH = Launch(
-    cluster="c",
-    hosts="zk:2181",
-    root="/c",
-    session_timeout_s=10.0,
-    supervisor="host-a",
-    host="here",
-    assignment=ENTRY,
-    lease_s=30.0,
-    stop_grace_s=20.0,
-    start_timeout_s=300.0,
-    stall_timeout_s=600.0,
-    unbounded=True,
-    reports=True,
-    argv=("driver",),
-    env={},
-    cwd="/",
-    log_path="/log",
-)
 SHIM = ShimRecord(ProcessId(4711, 99, BOOT), CLAIM)
 CLAIMED = Ownership(
     state=OwnState.CLAIMED,
