@@ -548,7 +548,7 @@ class Metrics:
         )
         self._lag = self._gauge(
             "job_lag_records",
-            "Records that the sources of a query have and it has not read, where they tell (Kafka)",
+            "Records that the sources of a query have and it has not read, where they report it (Kafka)",
             "job",
             "query",
         )

@@ -135,7 +135,7 @@ def _holes(query: Query) -> Iterator[CheckpointFinding]:
     for name, log in ((OFFSETS, query.offsets), (COMMITS, query.commits)):
         gaps = [(one[1] + 1, other[0] - 1) for one, other in zip(log.runs, log.runs[1:], strict=False)]
         if name == OFFSETS and query.previous_offset is not None and query.previous_offset.missing:
-            gaps = gaps[:-1]  # told as what it is
+            gaps = gaps[:-1]  # reported as what it is
         if gaps:
             first, last = gaps[-1]
             which = f"{first}" if first == last else f"{first} to {last}"

@@ -1,4 +1,4 @@
-"""Implements the ``checkpoint show|verify NAME|LOCATION`` command: tells what is in a checkpoint, and whether
+"""Implements the ``checkpoint show|verify NAME|LOCATION`` command: prints what is in a checkpoint, and whether
 Spark can go on from it.
 
 It changes nothing.

@@ -141,7 +141,7 @@ def last_message() -> bytes | None:
         if dead:
             return message
         if ended:
-            poller.unregister(pipe)  # proves nothing; the pidfd will tell
+            poller.unregister(pipe)  # proves nothing; the pidfd will show it
 
 
 def await_parent_death() -> None:

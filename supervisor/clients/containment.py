@@ -43,7 +43,7 @@ class Containment(Protocol):
         """Sends SIGKILL to the whole tree until nothing of it is seen, or for ``timeout_s``. Returns the
         seconds it took.
 
-        Idempotent; ``emptiness`` tells the outcome.
+        Idempotent; ``emptiness`` shows the outcome.
         """
 
     def emptiness(self) -> Emptiness: ...
@@ -135,7 +135,7 @@ class CgroupContainment:
         for group in reversed(self._groups()):
             try:
                 os.rmdir(group)
-            except OSError:  # already gone, or populated: the guardian looks again
+            except OSError:  # already gone, or populated: the guardian tries again
                 return
 
     def _groups(self) -> list[str]:
@@ -210,10 +210,10 @@ class ScanContainment:
     def kill(self, timeout_s: float) -> float:
         began_at_s = time.monotonic()
         clean = 0
-        while clean < 2:  # once more after a clean look: /proc is no snapshot
+        while clean < 2:  # once more after a clean scan: /proc is no snapshot
             tree = self._tree()
             for member in tree:
-                with contextlib.suppress(OSError):  # no descriptor just now: the next look finds it again
+                with contextlib.suppress(OSError):  # no descriptor just now: the next scan finds it again
                     processes.kill(ProcessId(member.pid, member.start_ticks, self._boot_id))
             clean = 0 if tree else clean + 1
             if time.monotonic() - began_at_s >= timeout_s:

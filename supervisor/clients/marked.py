@@ -42,7 +42,7 @@ def kill_marked(variable: str, value: str, timeout_s: float) -> bool:
     ``timeout_s``."""
     until_at_s = time.monotonic() + timeout_s
     clean = 0
-    while clean < 2:  # once more after a clean look: /proc is no snapshot
+    while clean < 2:  # once more after a clean scan: /proc is no snapshot
         members = find_marked(variable, value)
         for member in members:
             processes.kill(member)

@@ -5,7 +5,7 @@ of it is pure.
 version that was read; the id of the multi is in /epoch, so that a lost reply can be resolved by reading back
 (F18). /leader alone would be no fence: deleted and created anew it has version 0 again (zookeeper.md M11).
 
-/epoch also remembers the latest terms, each with the id of its election. By them ``coord.trust`` tells this
+/epoch also remembers the latest terms, each with the id of its election. By them ``coord.trust`` distinguishes this
 registry from one that was restored to an older state and has been led since: a number alone can be caught up
 with.
 """
@@ -218,7 +218,7 @@ def accept(layout: Layout, seen: RestoredRegistry, acceptance: Acceptance) -> Tr
 
     An operator's command writes it, not a contender: it leads nothing. The acceptance has its place among the
     terms, so that its mark, which was put into the store before, is known here (``coord.trust``). /accepted
-    is made anew, never set: its czxid tells what was written before the acceptance from what came after it.
+    is made anew, never set: its czxid separates what was written before the acceptance from what came after it.
     """
     author = Author(ACCEPTER, acceptance.id)
     term = _remember_recorded(

@@ -45,7 +45,7 @@ class State(StrEnum):
 
     IDLE = "idle"  # not started
     CONNECTING = "connecting"  # a fresh client has no session yet
-    FOLLOWING = "following"  # has a session; watches /leader, or waits to look again
+    FOLLOWING = "following"  # has a session; watches /leader, or waits to try again
     CONTENDING = "contending"  # the election multi is on its way
     SETTLING = "settling"  # its outcome is unknown: being read back
     LEADING = "leading"

@@ -37,7 +37,7 @@ class StartDoubt:
         Raises Unreachable or AccessDenied, also when the store can't be asked: it could not give the spec
         either. Raises Corrupt if the newest mark there is unreadable.
         """
-        # taken first: the contender looks and remembers meanwhile
+        # taken first: the contender reads and remembers meanwhile
         layout, before = self._layout, self._trust.memory
         zoo.sync()
         nodes = zoo.read_many(

@@ -31,7 +31,7 @@ class Term(Generic[Client]):
     registry last; no write for jobs goes out on another. A session and its epoch may be in the backup that
     ZooKeeper was restored from, and then go on; but every connection breaks, and the contender's reading on
     the next one shows what is there now (found by exploration: ``tests/explore/test_restores.py``).
-    ``depose`` tells the contender that the term has ended here, and ``nudge`` that a hand-over was asked for.
+    ``depose`` notifies the contender that the term has ended here, and ``nudge`` that a hand-over was asked for.
     A ``Term`` is safe to use from any thread.
     """
 
@@ -92,7 +92,7 @@ class Term(Generic[Client]):
         return self._give_up("a write failed on the epoch: another supervisor was elected")
 
     def nudge(self) -> None:
-        """Tells the contender that a planned hand-over of this term was asked for, so that it reads that now
+        """Notifies the contender that a planned hand-over of this term was asked for, so that it reads that now
         and not at its next tick."""
         self._nudge()
 
@@ -122,7 +122,7 @@ class Term(Generic[Client]):
         self._recorded = True
 
     def _hindrance(self) -> NotLeader | NotSent | None:
-        # The contender's thread may be as late as this one: after a SIGCONT nobody has been told anything (F2, F60).
+        # The contender's thread may be as late as this one: after a SIGCONT nobody has been notified of anything (F2, F60).
         if self.over.is_set():
             return NotLeader(f"term {self.epoch} is over: {self._why}")
         if self.client.link in (Link.LOST, Link.CLOSED):
@@ -136,7 +136,7 @@ class Term(Generic[Client]):
         return None
 
     def _give_up(self, why: str) -> NotLeader:
-        """Ends the term for good, whatever is heard later, and tells the contender."""
+        """Ends the term for good, whatever is heard later, and notifies the contender."""
         self.end(why)
         self._depose(why)
         return NotLeader(f"term {self.epoch} is over: {why}")

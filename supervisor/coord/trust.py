@@ -28,14 +28,14 @@ one multi writes /accepted and makes n the epoch of the registry. It follows:
     everything in the store, so numbers of acceptances grow along real time, whatever ZooKeeper was restored
     to in between. The store itself is never restored: that is the assumption behind every check of epochs.
 (2) *It is believed once.* A supervisor believes an acceptance only if its number is above the last that the
-    supervisor has noted; the new number is on its disk before it trusts. Then what it remembered of the lost
+    supervisor has recorded; the new number is on its disk before it trusts. Then what it remembered of the lost
     state counts for nothing, and it remembers this state instead. An acceptance of the same number or a lower
     one changes nothing, ever again.
-(3) *A second restore may lead to a state before the acceptance.* A supervisor that has noted the acceptance
-    sees a registry without it (or with an older one), and distrusts. For one that was down and has not noted
+(3) *A second restore may lead to a state before the acceptance.* A supervisor that has recorded the acceptance
+    sees a registry without it (or with an older one), and distrusts. For one that was down and has not recorded
     it, the mark n in the store is above the epoch there, or is not among the terms that the registry
     remembers, or has another author: as leader it distrusts, and publishes that to all.
-(4) *A second restore may lead to a state after the acceptance.* Its number is not above the one noted, so (2)
+(4) *A second restore may lead to a state after the acceptance.* Its number is not above the one recorded, so (2)
     does not apply, and the witnesses are the same as before any acceptance: the doorbell and the zxid in the
     memory of every supervisor that was up, and every term in the store that began since the snapshot. The
     acceptance excuses none of these: they were remembered, or recorded, after it.
@@ -53,7 +53,7 @@ registry as it was read; so a mark never undoes an acceptance that came in betwe
 late.
 
 One case can't be detected: a restore within one term that nobody had noticed before the next leader recorded
-its term. If a supervisor notices it then, the terms after that one heed its mark.
+its term. If a supervisor notices it then, the terms after that one obey its mark.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class Memory:
     """Holds what is kept of ZooKeeper. ``doorbell_version`` and ``doorbell_mzxid`` are the version and the
     mzxid of /doorbell, or -1 if it was never seen.
 
-    ``last_accepted`` is the number of the latest acceptance that was noted. It is 0 if none was, and None if it is
+    ``last_accepted`` is the number of the latest acceptance that was recorded. It is 0 if none was, and None if it is
     not known any more, since the file could not be read. ``last_accepted_id`` is the id of that acceptance.
     ``reason`` says why the registry is not trusted, or is None. ``restored`` is True if that is because it
     has another past, and not for want of something to judge by.
@@ -229,7 +229,7 @@ class Trust:
         """Judges one reading, and remembers it. Returns ``reason``.
 
         Raises OSError when what must be remembered can't be kept: a distrust stands all the same, and an
-        acceptance that could not be noted is not believed.
+        acceptance that could not be recorded is not believed.
         """
         judged = self._judged(layout, evidence)
         if self._is_news(judged):
@@ -327,7 +327,7 @@ def _weighed(known: Memory, seen: RegistryEvidence, accepted: Acceptance | None,
     """Applies (2), (3) and (4) of the module's docstring, in this order."""
     newest, its_id = (accepted.epoch, accepted.id) if accepted is not None else (0, "")
     if known.last_accepted is None:
-        # whether it was believed before can't be told any more
+        # whether it was believed before can't be found out any more
         return replace(known, last_accepted=newest, last_accepted_id=its_id)
     if newest > known.last_accepted:
         return _with_doorbell(

@@ -49,7 +49,7 @@ EVENTS: Final[dict[str, Event]] = {
     "store_usable_again": Event("It can.", "was"),
     "http_request_failed": Event("A client went away.", "client exc_info"),
     "http_answer_failed": Event("A defect while answering a request.", "path"),
-    "zookeeper_callback_failed": Event("A defect in what is told of the ZooKeeper session."),
+    "zookeeper_callback_failed": Event("A defect in the handling of a change of the ZooKeeper session."),
     "sentinel_not_told": Event(
         "The session closer does not run: a crash now would be noticed only after the session time."
     ),
@@ -66,7 +66,7 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "contender_failed": Event("A defect in the contender; the process is ended by the watchdog.", "state"),
     "session_not_closed": Event("An abandoned session could not be closed; it expires by itself.", "why"),
-    "probe_failed": Event("A look at the leader's place failed; tried again.", "why"),
+    "probe_failed": Event("A read of the leader's znode failed; tried again.", "why"),
     "epoch_not_recorded": Event(
         "The term is not in the store yet: nothing is started or cleaned meanwhile.", "epoch why"
     ),
@@ -86,7 +86,7 @@ EVENTS: Final[dict[str, Event]] = {
         "The wait after an accepted restore is over: jobs start again.", "epoch acceptance by"
     ),
     "parents_made_anew": Event(
-        "Fixed znodes were missing, and the leader made them again; what was below them is told anew.",
+        "Fixed znodes were missing, and the leader made them again; what was below them is registered again.",
         "epoch paths why",
     ),
     "parents_not_made": Event("Missing fixed znodes could not be made again; tried again.", "why"),
@@ -106,7 +106,7 @@ EVENTS: Final[dict[str, Event]] = {
     "pass_skipped": Event(
         "No view could be taken, or the pass could not be finished; tried again.", "epoch why next"
     ),
-    "alarm": Event("Something that a person should look at.", "epoch why"),
+    "alarm": Event("Something that a person should act on.", "epoch why"),
     "alarm_over": Event("It is over.", "epoch why"),
     "paused": Event("An operator paused the cluster.", "epoch why next"),
     "unpaused": Event("The leader acts again.", "epoch"),
@@ -123,7 +123,7 @@ EVENTS: Final[dict[str, Event]] = {
         "It was not deleted, although the spec asks for it; `why` says why.", "epoch job uid checkpoint why"
     ),
     "checkpoint_not_deleted": Event("A deletion does not get on; tried again later.", "epoch path why next"),
-    "deletion_interrupted": Event("Something changed meanwhile; looked at again.", "epoch path why"),
+    "deletion_interrupted": Event("Something changed meanwhile; checked again.", "epoch path why"),
     "deletion_not_looked_at": Event("ZooKeeper did not answer; tried again.", "epoch why next"),
     "savepoint_created": Event(
         "A savepoint of the schedule is complete.", f"{_ATTEMPT} savepoint batches objects bytes s"
@@ -141,7 +141,7 @@ EVENTS: Final[dict[str, Event]] = {
     "savepoint_removed": Event("A savepoint of the schedule is beyond keep or max_age.", "job savepoint why"),
     "savepoint_kept": Event("It is, but somebody uses it.", "job savepoint why next"),
     "savepoints_not_removed": Event(
-        "Those that may go could not be looked at or removed; tried again.", "job why next"
+        "Those that may go could not be read or removed; tried again.", "job why next"
     ),
     # The host: agent and starting
     "registered": Event("This host can be given drivers.", "supervisor session session_timeout_s"),
@@ -166,7 +166,7 @@ EVENTS: Final[dict[str, Event]] = {
         "The checkpoint is the one that the job left.", f"{_ATTEMPT} checkpoint requests"
     ),
     "checkpoint_not_checked": Event(
-        "This host may not look at the checkpoint: the job is started all the same.",
+        "This host has no access to the checkpoint: the job is started all the same.",
         f"{_ATTEMPT} checkpoint why next",
     ),
     "checkpoint_not_fenced": Event(
@@ -235,7 +235,7 @@ EVENTS: Final[dict[str, Event]] = {
         "REALTIME moved against BOOTTIME: /own is read before anything else.", f"{_ATTEMPT} why"
     ),
     "shim_deadline_unwritable": Event(
-        "The second killers could not be told of the deadline.", f"{_ATTEMPT} why"
+        "The deadline could not be written for the second killers.", f"{_ATTEMPT} why"
     ),
     "shim_request_failed": Event("A defect in a request to ZooKeeper.", f"{_ATTEMPT} why"),
     "shim_lost_twin": Event("The twin ended before the shim.", f"{_ATTEMPT} next"),

@@ -217,7 +217,7 @@ def _impossible_memory(e: ExitEvidence) -> ExitVerdict:
 
 def _short_of_memory(e: ExitEvidence) -> str | None:
     """Returns what ran out and which setting to raise, if anything shows that it was memory. A text of the
-    driver counts more than a counter, because it tells whose memory it was. Without any counter, a SIGKILL
+    driver counts more than a counter, because it shows whose memory it was. Without any counter, a SIGKILL
     that the supervisor did not send is most likely the kernel's."""
     of_error = out_of_memory.advice_in(e.error, e.tail)
     if of_error is not None:

@@ -62,7 +62,7 @@ def loads_of(rows: Iterable[Row], now_s: float | None = None) -> dict[str, Load]
 
 def _is_starting(row: Row, now_s: float | None) -> bool:
     """Returns whether the job is between its assignment and its first committed batch, unless it is stuck (or
-    makes no query, which looks alike).
+    makes no query, which cannot be distinguished from it).
 
     The time for which it has been starting is what this observer saw, or the shim's own count, which a
     takeover does not reset, whichever is longer.

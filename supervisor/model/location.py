@@ -1,4 +1,4 @@
-"""Normalises the locations of checkpoints, so that one is told apart from another under any spelling. It is
+"""Normalises the locations of checkpoints, so that one is distinguished from another under any spelling. It is
 pure: it asks no file system.
 
 Two jobs on one checkpoint destroy it, so ``registry`` claims every location under its digest and refuses

@@ -182,7 +182,7 @@ class CheckpointState(StrEnum):
 
     DELETING = "deleting"
     DELETED = "deleted"
-    KEPT = "kept"  # it could not be told that it was still this uid's, and nobody else's
+    KEPT = "kept"  # it was not certain that it was still this uid's, and nobody else's
 
     @classmethod
     def _missing_(cls, value: object) -> CheckpointState | None:
@@ -519,7 +519,7 @@ class PendingDeletion:
     may say where its S3 is.
 
     ``epoch`` is that of the first term that began to delete; 0 means that none has begun. It is never
-    overwritten: it tells a later term that requests of an earlier one may be on their way.
+    overwritten: it shows a later term that requests of an earlier one may be on their way.
     """
 
     name: JobName

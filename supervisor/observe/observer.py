@@ -192,7 +192,7 @@ class Observer:
             lease = None  # the lease must be read after this state of the ownership was seen
         self._rows[name] = Row(name, ref, own, seen_at_s, lease, leftovers)
         if not _needs_lease(self._rows[name]):
-            # absence looks like an earlier absence: nothing may be waited out on it
+            # this absence cannot be distinguished from an earlier one: nothing may be waited out on it
             self._first_seen.forget_lease(name)
 
     def _claims_of(self, results: list[Found[Result]]) -> dict[str, tuple[str, Found[CheckpointClaim]]]:

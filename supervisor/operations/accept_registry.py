@@ -1,4 +1,4 @@
-"""Implements the ``accept-registry`` command: tells why a restored registry is distrusted and what accepting
+"""Implements the ``accept-registry`` command: says why a restored registry is distrusted and what accepting
 it means, and writes the acceptance.
 
 Called by ``cli.accept_registry``. It brings together parts that may not know each other: the registry, the

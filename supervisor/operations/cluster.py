@@ -61,7 +61,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class ClusterWrite(Generic[Answer]):
-    """Holds a multi to commit, what to answer then, and how to tell from a later reading whether it was
+    """Holds a multi to commit, what to answer then, and how to find out from a later reading whether it was
     applied."""
 
     tx: Transaction

@@ -1,4 +1,4 @@
-"""Tells what happened to a job, as its records have it: of one submission of the name, or of all that are
+"""Collects what happened to a job, as its records have it: of one submission of the name, or of all that are
 kept."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from supervisor.operations.names import no_job
 
 @dataclass(frozen=True)
 class JobStory:
-    """Tells of one submission. ``headline`` is the reason in its shortest form; ``uid`` is empty if no record
+    """Describes one submission. ``headline`` is the reason in its shortest form; ``uid`` is empty if no record
     names one; ``entries`` are oldest first."""
 
     uid: str

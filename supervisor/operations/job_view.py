@@ -1,4 +1,4 @@
-"""Takes all that ``show`` tells of one job, the live uid or else the newest, except its scheduled savepoints
+"""Reads all that ``show`` prints of one job, the live uid or else the newest, except its scheduled savepoints
 (``savepoints.operations``) and its output (``operations.logs``)."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from supervisor.spark.fence.choice import why_not_wanted
 
 @dataclass(frozen=True)
 class JobView:
-    """Holds what is told of one job. None means that a value is unknown, or that there is none.
+    """Holds what ``show`` prints of one job. None means that a value is unknown, or that there is none.
 
     ``driver_memory`` is to what it was raised. ``queries`` has a document for each query, and
     ``more_queries`` how many are left out. ``start`` has the seconds of each phase of the start.
@@ -50,7 +50,7 @@ class JobView:
 
 
 def view_of(context: CommandContext, job: OneJob) -> JobView:
-    """Returns what is told of ``job``. A store that does not answer costs only the spec. Raises
+    """Returns what ``show`` prints of ``job``. A store that does not answer costs only the spec. Raises
     Unreachable."""
     result = job.result.record if isinstance(job.result, Found) else None
     queries, more = queries_of(job, wall_s())

@@ -111,7 +111,7 @@ class JobRecords:
 
 @dataclass(frozen=True, slots=True)
 class JobWrite:
-    """Holds a multi to commit, what to answer then, and how to tell from a later reading whether it was
+    """Holds a multi to commit, what to answer then, and how to find out from a later reading whether it was
     applied."""
 
     tx: Transaction
@@ -454,7 +454,7 @@ class JobOperations:
         return None if isinstance(found.own, Found) else seen(Lease, zoo.read(path), path)
 
     def _entry_exists(self, zoo: ZkSession, found: JobRecords) -> bool:
-        """Tells whether the entry of an assigned attempt exists; False if no attempt is assigned.
+        """Returns whether the entry of an assigned attempt exists; False if no attempt is assigned.
 
         The entry comes and goes with the ownership, unless it is changed by hand.
         """
@@ -612,7 +612,7 @@ def _must_be_newest(found: JobRecords, name: str, uid: str) -> None:
 
 
 def _is_parked(own: Ownership) -> bool:
-    """Tells whether the job waits after an exit (back-off or quarantine), so that a resume has something to
+    """Returns whether the job waits after an exit (back-off or quarantine), so that a resume has something to
     clear."""
     return own.state is OwnState.EXITED
 

@@ -1,4 +1,4 @@
-"""Extracts the last lines that tell why a driver ended, from the end of its output, for ``show``
+"""Extracts the last lines that show why a driver ended, from the end of its output, for ``show``
 (``operations.logs``).
 
 It is pure but for reading the file.

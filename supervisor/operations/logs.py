@@ -147,7 +147,7 @@ def _log_dir(context: CommandContext, job: OneJob, number: int) -> Path:
 
 
 def _elsewhere(context: CommandContext, job: OneJob, output: AttemptOutput) -> SupervisorError:
-    """Returns an error that says where the output must be, as far as the records tell."""
+    """Returns an error that says where the output must be, as far as the records show."""
     path, number = output.path, output.attempt
     here, where = _place_of(context, job, number)
     which = f"attempt {number} of {job.row.name}"

@@ -36,7 +36,7 @@ ELECTIONS_MAX = 3
 """Limits how often the epochs are judged anew when a supervisor was elected meanwhile; then the view is shown
 without the judgement."""
 ASK_EVERY_S = 30.0
-"""An answer of the store counts for this long to whoever looks again and again."""
+"""An answer of the store counts for this long to a caller that reads again and again."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ class Judgement:
 class EpochsInStore:
     """Asks the store what its epochs say of the registry, judged as the leader does.
 
-    Whoever looks again and again keeps one: while /epoch stays as it is, the store is asked every
-    ``ASK_EVERY_S``, so that a store that is down does not hold up each look.
+    A caller that reads again and again keeps one: while /epoch stays as it is, the store is asked every
+    ``ASK_EVERY_S``, so that a store that is down does not hold up each read.
     """
 
     def __init__(self, context: CommandContext) -> None:

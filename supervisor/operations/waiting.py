@@ -1,8 +1,8 @@
 """Waits until what a person asked for has come about: that a job runs, that no driver of it is alive, that
 another supervisor leads.
 
-``cli`` calls it for ``--wait`` and for ``switchover``, after the write is durable. Each wait looks every half
-second, for a bounded time, and tells a ``WaitListener`` how far it is. A ZooKeeper that is away for a moment
+``cli`` calls it for ``--wait`` and for ``switchover``, after the write is durable. Each wait reads every half
+second, for a bounded time, and notifies a ``WaitListener`` of its progress. A ZooKeeper that is away for a moment
 does not end a wait. When the time runs out, the error says what is still missing.
 """
 
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 
 class WaitListener(Protocol):
-    """Is told how far a wait is."""
+    """Is notified of the progress of a wait."""
 
     def report(self, name: str, phase: str, *, done: bool = False) -> None:
-        """Is called at each look with how far ``name`` is; ``phase`` is often the same again."""
+        """Is called at each read with how far ``name`` is; ``phase`` is often the same again."""
 
     def refresh(self) -> None:
-        """Is called after each look."""
+        """Is called after each read."""
 
 
 PERIOD_S = 0.5

@@ -31,7 +31,7 @@ def may_start(view: View) -> bool:
 
 def wait_left_s(view: View, now_s: float) -> float | None:
     """Returns the seconds until the wait after an acceptance is over. They are 0 if it is over and can be
-    noted, and None if it never will be over by itself."""
+    recorded, and None if it never will be over by itself."""
     if view.accepted is None or isinstance(view.accepted.seen, Unreadable):
         return None
     return max(0.0, view.accepted.first_seen_at_s + wait_of_s(view.accepted.seen.record) - now_s)

@@ -104,7 +104,7 @@ def _with_unwilling(note: Note, view: View) -> Note:
 
 
 def _paused(plan: Plan, why: str) -> Plan:
-    """Returns the plan of a paused cluster: nothing is done, and what would be done is noted. The alarms go
+    """Returns the plan of a paused cluster: nothing is done, and what would be done is recorded. The alarms go
     on."""
     held = tuple(
         Note(action.name, f"{why}; held back: {action.why}", pending=True) for action in plan.actions

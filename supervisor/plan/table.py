@@ -4,8 +4,8 @@
 the guards of the writes (4.1 million states): change a cell only with a trace or an argument.
 
 *same / other* compare the uid of /own with that of the reference (or, without one, of the dirty result).
-*silent* means that the lease has not changed for the full wait W, judged by a read sent at or after first
-sight + W.
+*silent* means that the lease has not changed for the full wait W, judged by a read sent at or after
+``observed_since`` + W.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from supervisor.registry.user_writes import ClaimedLocation
 
 MAYBE_PLACE: Final = re.compile(rb'"([0-9a-f]{%d})\b' % PLACE_CHARS)
 """It matches what looks like a place (``model.checkpoint_expectation.place_of``) in an ownership as ``codec``
-writes it. Decoding tells whether it is one."""
+writes it. Decoding shows whether it is one."""
 
 
 class Index:

@@ -24,7 +24,7 @@ after a judgement of its own, whatever else is claimed meanwhile.
 A deletion can't hit those that come after, because a leader gives the claim up only when every request that
 anybody can have sent is over. Its own requests were each answered, or are waited for as well. Those of an
 earlier term (``PendingDeletion.epoch`` is not its own) can't be asked about, so it waits for as long as one
-may be under way (``Removal.late_s``), counted from its own first sight.
+may be under way (``Removal.late_s``), counted from its own first observation.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def commit_resolved(
     if it was applied, and False if it certainly was not and may be tried again.
 
     ``committed(zoo)`` reads back, and returns True if it was applied, False if it certainly was not, and None
-    if that can't be told from what is there now. ``how_to_find_out`` says how a user finds out (REFERENCE.md:
+    if that can't be found out from what is there now. ``how_to_find_out`` says how a user finds out (REFERENCE.md:
     exit code 6). Raises GuardFailed, Unreachable (nothing was sent), or OutcomeUnknown.
     """
     try:

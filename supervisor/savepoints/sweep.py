@@ -58,7 +58,7 @@ class SavepointSweeper:
                 break
             try:
                 self._shelf.delete(name, savepoint)
-            except ITS_OWN:  # being restored, or another was faster: looked at again
+            except ITS_OWN:  # being restored, or another was faster: checked again in the next round
                 continue
             removed.append(f"{name}/{savepoint}")
         return tuple(removed)

@@ -21,7 +21,7 @@ VMSTAT = "/proc/vmstat"
 
 
 class Counter(NamedTuple):
-    """Names a counter: ``file`` has a line ``oom_kill N``, and ``tells`` is whom a higher N means."""
+    """Names a counter: ``file`` has a line ``oom_kill N``, and ``tells`` names whom a higher N means."""
 
     file: str
     tells: Oom
@@ -37,7 +37,7 @@ class OomWatch:
         ]
 
     def seen(self) -> Oom | None:
-        """Returns whom the kernel has killed since; None if the counters do not tell."""
+        """Returns whom the kernel has killed since; None if the counters do not show it."""
         for counter, before in self._before:
             after = read(counter.file)
             if after is not None:

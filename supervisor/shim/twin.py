@@ -27,7 +27,7 @@ from supervisor.shim.log import ShimLog
 def fork_twin(tree: Containment, deadline: DeadlineFile, directory: str) -> int:
     """Forks the twin, and returns its pid in the shim. It must be called while this process has one thread.
 
-    It forks twice, so that the twin is nobody's child: a shim that is child subreaper can then tell from
+    It forks twice, so that the twin is nobody's child: a shim that is child subreaper can then distinguish from
     having no child left that its tree is empty. ``tree`` must be one that can be asked after the shim's
     death. ``directory`` is the run directory. Raises OSError.
     """
@@ -66,7 +66,7 @@ def _be_twin(shim: int, tree: Containment, deadline: DeadlineFile, directory: st
         os.close(write_pid)
         watch(shim, tree, deadline, log, directory)
         code = 0
-    except BaseException as error:  # noqa: BLE001 - nothing above could tell anybody
+    except BaseException as error:  # noqa: BLE001 - nothing above could report it
         log.log_event("twin_failed", "error", why=repr(error))
     finally:
         os._exit(code)

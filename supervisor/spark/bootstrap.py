@@ -498,7 +498,7 @@ def await_queries(sessions: Sequence[Any]) -> None:
     while True:
         active = [query for session in sessions for query in session.streams.active]
         for session in sessions:
-            # Never reset: Spark remembers a failure until then, so that none slips by between two looks.
+            # Never reset: Spark remembers a failure until then, so that none slips by between two probes.
             session.streams.awaitAnyTermination(0.001)
         if not active:
             return

@@ -63,7 +63,7 @@ class Orders:
         self._counting = threading.Lock()
         self._stopped = threading.Event()
         self._thread = 0
-        self._seen: dict[str, Any] = {}  # run id → what Spark was doing for it at the last look
+        self._seen: dict[str, Any] = {}  # run id → what Spark was doing for it at the last probe
         self.committed: dict[str, int] = {}  # run id → batches that the listener saw committed
         # query id → its end, which the shim had no room to hear of
         self.unsaid: dict[str, dict[str, Any]] = {}
@@ -257,14 +257,14 @@ class Closing:
         cannot be ended while this thread holds the lock."""
         _, _, state, ended = self._engine
         stack = self._stack()
-        if in_sink(stack):  # without our lock it can't commit, and it looks at the state only after that
+        if in_sink(stack):  # without our lock it can't commit, and it reads the state only after that
             state.set(ended)
             return "sink"
         if not in_trigger(stack):
             state.set(ended)
             if not in_trigger(self._stack()):
                 return "asleep"
-            state.set(active)  # it went on between the look and the word
+            state.set(active)  # it went on between the probe and the order
             return ""
         if not waits_for_lock(stack):  # it is planning the batch, or has just committed one
             return ""

@@ -35,7 +35,7 @@ S3A_JARS_VARIABLE: Final = "SPARK_SUPERVISOR_S3A_JARS"
 @dataclass(frozen=True, slots=True)
 class Toolchain:
     """Describes what starts a job. If ``java_home`` is None, the ``java`` on the PATH is used as it is.
-    ``version`` is that of Spark, or None if its jars do not tell.
+    ``version`` is that of Spark, or None if its jars do not show it.
 
     ``s3a_jars`` are the thin S3A jars (deploy/s3a-jars), all of one directory; it is empty where there are
     none or Spark has its own. ``defaults`` is what ``spark-defaults.conf`` says; spark-submit reads that file
@@ -74,7 +74,7 @@ def find_toolchain(
     """
     spark = spark_home_of(home, environ)
     java = java_home_of(java_home, environ)
-    # the driver's PATH is then another than the one that was looked at
+    # the driver's PATH is then another than the one that was probed
     if java is None and "PATH" in job_env:
         java = _home_of(java_of(None, environ))
     return Toolchain(

@@ -24,7 +24,7 @@ USERS = 3
 USER_PAUSE_S = 8.0
 BEGIN_S = 180.0
 BURST_S, LULL_S = 70.0, 24.0
-"""Each leader counts the full wait of a silent attempt from its own first sight: with leaders of two seconds only, nobody
+"""Each leader counts the full wait of a silent attempt from its own first observation: with leaders of two seconds only, nobody
 would ever wait long enough."""
 LOOK_S = 30.0
 """How often the witness is judged while the run goes on: a violation ends it at once."""

@@ -2,7 +2,7 @@
 
 Left out, because no later step can depend on it:
 
-* absolute time; of an instant that is due, how long it has been due; of a first sight, more than the longest wait;
+* absolute time; of an instant that is due, how long it has been due; of a first observation, more than the longest wait;
 * zxids: the code compares them only with those that a leader remembers, so the key says whether a sight is of what is
   there now. The version of /lease moves at every renewal and is compared only with one that was read: the key has the
   difference, and all that is four and more behind is one (a lease that is deleted, made anew and renewed up to the very

@@ -228,7 +228,7 @@ DECISIONS = (
     ),
     text(
         "back-off-is-skipped",
-        "§8: back-off after the leader's own first sight of the exit",
+        "§8: back-off after the leader's own first observation of the exit",
         (decide._after_exit, "if wait_s > 0:", "if False:"),
     ),
     text(

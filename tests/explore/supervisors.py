@@ -407,9 +407,9 @@ def passed(world: ExploredWorld, me: Supervisor, tree: Snapshot) -> Outcome:
 
 
 def notice(world: ExploredWorld) -> ExploredWorld:
-    """Leaders that have nothing to do have looked: their first sights are as early as they can be.
+    """Leaders that have nothing to do have observed: their FirstSeen instants are as early as they can be.
 
-    A pass without actions changes only the first sights, and those of one tick are of one time, whenever within it they
+    A pass without actions changes only FirstSeen, and those of one tick are of one time, whenever within it they
     are taken. Earlier sights end waits earlier, so the worst that a leader may do is kept; and a pass fewer is interleaved.
     """
     for index, me in enumerate(world.supervisors):
@@ -426,7 +426,7 @@ Outcome = tuple[FirstSeen, tuple[Sent, ...], tuple[str, ...], bool]
 
 
 def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
-    """Observe, plan, check. What a leader remembers between passes are its first sights; it reads all the rest anew."""
+    """Observe, plan, check. What a leader remembers between passes is FirstSeen; it reads all the rest anew."""
     assert me.term is not None
     epoch, fence = me.term
     observer = Observer(zoo, LAYOUT, lambda: zoo.now_s, epoch)

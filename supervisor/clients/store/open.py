@@ -24,7 +24,7 @@ def open_store(
     deadline_s: float = DEADLINE_S,
     asked: Mapping[str, str] | None = None,
 ) -> Store:
-    """Returns the store of ``s3://bucket/prefix`` or ``file:///dir``. It does no I/O: ``check`` tells whether
+    """Returns the store of ``s3://bucket/prefix`` or ``file:///dir``. It does no I/O: ``check`` finds out whether
     the store is there.
 
     ``asked`` is that of ``spec.s3a.asked``: encryption, and who pays.

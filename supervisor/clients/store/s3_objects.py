@@ -382,7 +382,7 @@ class S3ObjectClient:
             except ClientError as error:
                 if code_of(error) != "NoSuchUpload":
                     raise
-            found = _head(client, name)  # Ceph 16 does not tell it
+            found = _head(client, name)  # Ceph 16 does not report it
             if found is None or found.get("Metadata", {}).get(TOKEN) != token:
                 raise Conflict(
                     f"{self.location}/{key}: its copy was dropped before it was complete, by a lifecycle rule or by hand"

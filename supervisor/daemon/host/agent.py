@@ -314,7 +314,7 @@ class Agent:
             trust_check = TrustCheck(checked_at_s, again, self._known(client, given.record.name, own.record))
             self._launcher.start(given.record, trust_check, _ended_before(own.record))
         except (Refused, AccessDenied) as error:
-            # No access is told in the records, not only in this host's log; and another host may have access.
+            # No access is reported in the records, not only in this host's log; and another host may have access.
             refused = error if isinstance(error, Refused) else Refused(Cause.NO_ACCESS, str(error))
             self._launcher.refused(refused)
             self._refuse(client, given.record, own, refused)

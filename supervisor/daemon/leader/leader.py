@@ -78,7 +78,7 @@ class Leader:
         """Awaits the end of every task of ``term``, whose ``over`` is set already.
 
         A task ends only with the request that it is in, such as a batch of a deletion or a copy for a
-        savepoint. ``beat`` tells the watchdog that waiting for that is no defect, for ``AWAIT_MAX_S``; after
+        savepoint. ``beat`` notifies the watchdog that waiting for that is no defect, for ``AWAIT_MAX_S``; after
         that the watchdog ends this process, which costs no driver.
         """
         self.wake()

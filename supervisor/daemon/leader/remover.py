@@ -171,7 +171,7 @@ class Remover:
             return self._carry_on(job, now)
         except NotLeader:
             raise
-        except (Conflict, NotSent, OutcomeUnknown) as error:  # looked at again
+        except (Conflict, NotSent, OutcomeUnknown) as error:  # tried again in the next round
             log.debug("deletion_interrupted", epoch=self._term.epoch, path=job.path, why=str(error))
             job.next_at_s = self._clock() + TICK_S
         except SupervisorError as error:
@@ -245,7 +245,7 @@ class Remover:
         return self._finish(job, now, removal)
 
     def _wait(self, job: LocationDeletion, now: ClaimUnderDeletion, path: str, reason: str) -> bool:
-        """Publishes that nobody can tell whether the claim at ``path`` is in the way, and raises Corrupt: the
+        """Publishes that it is not known whether the claim at ``path`` is in the way, and raises Corrupt: the
         deletion is tried again for as long as it takes."""
         why = f"it waits: a claim that may overlap it can't be read ({reason}); mend or delete the znode {path} by hand"
         if now.result is not None and (
