@@ -413,7 +413,7 @@ def cold_start(bench: Bench, own: Path, jars: Path) -> float:
     try:
         driver.answer()
         place = f"s3a://{bench.bucket}/{uuid.uuid4().hex[:8]}"
-        driver.tell(
+        driver.call(
             "start",
             manager=MANAGERS["ours"],
             checkpoint=place,

@@ -117,12 +117,12 @@ class Driver:
         found: dict[str, Any] = json.loads(line)
         return found
 
-    def say(self, do: str, **more: Any) -> None:
+    def send(self, do: str, **more: Any) -> None:
         assert self._process.stdin is not None
         print(json.dumps({"do": do, **more}), file=self._process.stdin, flush=True)
 
-    def tell(self, do: str, **more: Any) -> dict[str, Any]:
-        self.say(do, **more)
+    def call(self, do: str, **more: Any) -> dict[str, Any]:
+        self.send(do, **more)
         return self.answer()
 
     def end(self) -> None:
@@ -160,12 +160,12 @@ def race(
 
     def start(name: str, *, meets: bool = how == "in-step") -> None:
         other = str(sinks["second" if name == "first" else "first"]) if meets else None
-        drivers[name].say(
+        drivers[name].send(
             "start", manager=manager, checkpoint=place, sink=str(sinks[name]), every=every, other=other
         )
 
     def decided() -> bool:
-        states.update({name: driver.tell("state") for name, driver in drivers.items()})
+        states.update({name: driver.call("state") for name, driver in drivers.items()})
         return not all(state["alive"] for state in states.values())
 
     def side_by_side() -> bool:
@@ -182,7 +182,7 @@ def race(
     if together:
         first.answer()
         wait_until(lambda: bool(batches(sinks["first"])), RACE_MAX_S, "a checkpoint")
-        first.tell("stop")
+        first.call("stop")
         sinks["first"].unlink()
         start("first")
     else:
@@ -214,7 +214,7 @@ def race(
         re.search(re.escape(f"checkpoint fence: {place}/") + r"\S+ was written by \[job=race", logs)
     )
     for driver in drivers.values():
-        driver.tell("stop")
+        driver.call("stop")
     return found
 
 
@@ -235,15 +235,15 @@ def times(
 ) -> tuple[list[float], list[float]]:
     """Milliseconds of ``walCommit + commitOffsets`` and of the whole batch; the first five are left out."""
     sink = directory / "sink"
-    driver.tell("start", manager=manager, checkpoint=place, sink=str(sink), every="0 seconds", other=None)
+    driver.call("start", manager=manager, checkpoint=place, sink=str(sink), every="0 seconds", other=None)
 
     def reached() -> bool:
-        state = driver.tell("state")
+        state = driver.call("state")
         assert state["alive"], f"the query has ended: {state['error']}"
         return len(batches(sink)) >= wanted
 
     wait_until(reached, ANSWER_MAX_S, f"{wanted} batches")
-    took = driver.tell("stop")["batches"][5:]
+    took = driver.call("stop")["batches"][5:]
     return [each["walCommit"] + each["commitOffsets"] for each in took], [
         each["triggerExecution"] for each in took
     ]
@@ -380,7 +380,7 @@ def overlap(rounds: int, driver: Driver, root: str) -> None:
     )
     for name, manager in MANAGERS.items():
         told = Counter(
-            driver.tell("overlap", manager=manager, checkpoint=f"{root}/overlap-{name}-{n}")["told"]
+            driver.call("overlap", manager=manager, checkpoint=f"{root}/overlap-{name}-{n}")["told"]
             for n in range(rounds)
         )
         print(f"{name:<20} {rounds:>7} {told[1]:>15} {told[2]:>30}", flush=True)

@@ -103,7 +103,7 @@ class Live:
     def __init__(self, stack: Stack, closing: contextlib.ExitStack) -> None:
         self._stack = stack
         self._closing = closing
-        self._office: CommandContext | None = None
+        self._commands: CommandContext | None = None
 
     def now_s(self) -> float:
         return boottime_s()
@@ -119,7 +119,7 @@ class Live:
     def start_ensemble(self) -> str:
         self._stack.start_ensemble()
         settings = self._stack.settings()
-        self._office = self._closing.enter_context(open_commands(settings))
+        self._commands = self._closing.enter_context(open_commands(settings))
         return settings.zookeeper.hosts
 
     def start_supervisor(self, name: str) -> int:
@@ -200,8 +200,8 @@ class Live:
         return shlex.quote(str(self._stack.config)), shlex.quote(str(self._stack.spec))
 
     def _context(self) -> CommandContext:
-        assert self._office is not None, "the ensemble is not started"
-        return self._office
+        assert self._commands is not None, "the ensemble is not started"
+        return self._commands
 
     def _run(self, *arguments: str) -> str:
         """Runs a command of the command line, as anybody would give it, in this process. Raises

@@ -177,7 +177,7 @@ def wait_of_s(row: Row) -> float:
 def full_wait_over(row: Row) -> Waited | None:
     """Returns the guard that a write resting on the full wait must carry, or None while the wait is not over.
 
-    The wait counts only up to a read of the lease that was *sent* at or after observed_since + W (protocol §5).
+    The wait counts only up to a read of the lease that was *sent* at or after first_seen_at_s + W (protocol §5).
     """
     if row.lease is None or row.lease.silent_s < wait_of_s(row):
         return None

@@ -5,7 +5,7 @@ the guards of the writes (4.1 million states): change a cell only with a trace o
 
 *same / other* compare the uid of /own with that of the reference (or, without one, of the dirty result).
 *silent* means that the lease has not changed for the full wait W, judged by a read sent at or after
-``observed_since`` + W.
+``first_seen_at_s`` + W.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ These rules have no exception:
 * A claim is asked for on the first connection only, and that was made soon after the agent had looked whether the
   registry is to be trusted (``CONNECT_PATIENCE_S``). ZooKeeper cannot be restored from an older state without breaking
   every connection, and what an older state says of this entry may be long over: another host may run the job by what
-  was lost, under a lease that nobody remembers. So a shim whose connection breaks ends, and the agent starts anew from the registry.
+  was lost, under a lease that nobody remembers. So a shim whose connection breaks ends, and the agent starts anew from
+  the registry.
 * The deadline is the BOOTTIME read before *sending* the last claim or renewal that is known to have committed, + D − K
   (a claim that was settled by reading back counts from its own sending). Nothing else moves it, least of all an answer
   whose outcome is unknown. At deadline − 2p the tree is killed (``lease_terms.shim_acts_at_s`` says why not later).

@@ -15,7 +15,7 @@ from tests.faults.checker import Span
 UNKNOWN_CAUSE = "nothing known"
 
 
-def tell(world: ChaosWorld, users: Sequence[User], verdict: Verdict, lasted_s: float) -> str:
+def render(world: ChaosWorld, users: Sequence[User], verdict: Verdict, lasted_s: float) -> str:
     return "\n".join(
         [
             *_head(world, lasted_s),

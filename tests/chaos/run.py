@@ -11,7 +11,7 @@ from pathlib import Path
 from supervisor.clock import boottime_s
 from tests.chaos import on_attempts, on_hosts, on_links, on_servers, on_supervisors
 from tests.chaos.nemesis import Lane
-from tests.chaos.report import changes_of_leader, tell
+from tests.chaos.report import changes_of_leader, render
 from tests.chaos.restore import restore_old_data
 from tests.chaos.tail import Tail
 from tests.chaos.users import User, make_users
@@ -60,7 +60,7 @@ def run(options: Options, directory: Path, say: Callable[[str], None] = print) -
         verdict = judge(world, users)
         for user in users:
             user.close()
-        text = tell(world, users, verdict, lasted_s)
+        text = render(world, users, verdict, lasted_s)
         if verdict.violations:
             world.fleet.tell_logs()
         return Outcome(verdict, text, sum(world.diary.faults.values()), changes_of_leader(world))
@@ -100,7 +100,7 @@ def _watch(world: ChaosWorld, users: list[User], began_at_s: float, say: Callabl
         if due and boottime_s() - began_at_s > due[0]:
             due.pop(0)
             _restore(world, choice)
-        wrong = [*look(world, users, tail), *ended(world)]
+        wrong = [*judge_now(world, users, tail), *ended(world)]
         world.violations += wrong
         say(
             f"{boottime_s() - began_at_s:6.0f} s  faults {sum(world.diary.faults.values())}  leader changes "
@@ -133,7 +133,7 @@ def _restore(world: ChaosWorld, choice: random.Random) -> None:
         )
 
 
-def look(world: ChaosWorld, users: list[User], tail: Tail) -> list[str]:
+def judge_now(world: ChaosWorld, users: list[User], tail: Tail) -> list[str]:
     """What is wrong in the record so far."""
     notes = tail.notes()
     acknowledged = [ack for user in users for ack in user.acknowledged]

@@ -44,7 +44,7 @@ class TermWatcher(threading.Thread):
     def run(self) -> None:
         while not self._stopping.wait(PERIOD_S):
             with contextlib.suppress(SupervisorError):
-                self._look()
+                self._read_once()
         if self._client is not None:
             self._client.close()
 
@@ -67,7 +67,7 @@ class TermWatcher(threading.Thread):
             wait_until(lambda: self.newest_epoch > epoch or stop(), timeout_s, "another leader")
         return self.newest_epoch > epoch
 
-    def _look(self) -> None:
+    def _read_once(self) -> None:
         if self._client is None or self._client.link in ("lost", "closed"):
             if self._client is not None:
                 self._client.close()

@@ -127,7 +127,7 @@ def test_a_reader_sees_the_whole_object_or_none(make_store: MakeStore) -> None:
     seen: list[bytes] = []
     stop = threading.Event()
 
-    def look() -> None:
+    def read_again() -> None:
         store = make_store()
         while not stop.is_set():
             try:
@@ -135,7 +135,7 @@ def test_a_reader_sees_the_whole_object_or_none(make_store: MakeStore) -> None:
             except NotFound:
                 continue
 
-    reader = threading.Thread(target=look)
+    reader = threading.Thread(target=read_again)
     reader.start()
     make_store().create("k", BIG)
     while not seen and reader.is_alive():

@@ -27,7 +27,7 @@ def quiet() -> Iterator[None]:
         structlog.configure(**before)
 
 
-def tell(story: str, *faults: Fault) -> MemoryWorld:
+def run_story(story: str, *faults: Fault) -> MemoryWorld:
     world = MemoryWorld(*faults)
     with world.at_virtual_time():
         STORIES[story](world)
@@ -44,7 +44,7 @@ def record() -> Passed:
     """Raises AssertionError if a story goes wrong without any fault."""
     passed = {}
     for story in STORIES:
-        world = tell(story)
+        world = run_story(story)
         assert not world.broken, f"{story}, without any fault: {world.broken}"
         passed[story] = world.passed
     return passed
@@ -89,7 +89,7 @@ def run_pairs(pairs: Iterable[Pair]) -> tuple[Counter[int], dict[str, list[str]]
     """(how many pairs by the number of their faults that struck, pair → what must not be)."""
     struck, wrong = Counter[int](), dict[str, list[str]]()
     for pair in pairs:
-        world = tell(*pair)
+        world = run_story(*pair)
         struck[world.struck] += 1
         if world.broken:
             wrong[describe_pair(pair)] = world.broken
@@ -112,7 +112,7 @@ def run(faults: Iterable[tuple[str, Fault]]) -> tuple[int, list[str]]:
     """(how many faults struck, what must not be)."""
     struck, wrong = 0, []
     for story, fault in faults:
-        world = tell(story, fault)
+        world = run_story(story, fault)
         struck += world.struck
         wrong += [f"{story}, {fault}: {each}" for each in world.broken]
     return struck, wrong

@@ -209,7 +209,7 @@ class OneRun:
 
     def _registered(self) -> bool:
         with self.fleet._looking:
-            return self.fleet.look(self.fleet.layout.job(self.name)) is not None
+            return self.fleet.read_znode(self.fleet.layout.job(self.name)) is not None
 
     def _run_command(self, *words: str, config: Path | None) -> CommandResult:
         if self._recording:

@@ -71,20 +71,22 @@ def submission(
 
 @dataclass
 class Bench:
-    """``founded``: ``layout`` is there, without a cluster's identity. ``clients``: all that a session made, oldest first."""
+    """``bootstrapped``: ``layout`` is there, without a cluster's identity. ``clients``: all that a session made, oldest first."""
 
     zoo: MemoryZoo = field(default_factory=MemoryZoo)
     layout: Layout = Layout(ROOT)
     clients: list[MemoryClient] = field(default_factory=list)
-    founded: bool = True
+    bootstrapped: bool = True
 
     def __post_init__(self) -> None:
-        if not self.founded:
+        if not self.bootstrapped:
             return
         self.zoo.put(ROOT, b"")
-        founded = {self.layout.version: str(LAYOUT_VERSION).encode(), self.layout.doorbell: b""}
-        founded |= dict.fromkeys(self.layout.persistent_parents(), b"")
-        self.zoo.client().commit(Transaction("found", "f", tuple(Create(*each) for each in founded.items())))
+        bootstrapped = {self.layout.version: str(LAYOUT_VERSION).encode(), self.layout.doorbell: b""}
+        bootstrapped |= dict.fromkeys(self.layout.persistent_parents(), b"")
+        self.zoo.client().commit(
+            Transaction("found", "f", tuple(Create(*each) for each in bootstrapped.items()))
+        )
         self.zoo.log.clear()
 
     def sessions(self) -> KeptSession[MemoryClient]:

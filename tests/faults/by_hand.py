@@ -106,14 +106,14 @@ class Stage:
         blob = BlobRef(key=f"specs/{name}/{uid}/1-{'0' * 64}.json", sha256="0" * 64, bytes=2)
         return self.commands().submit(Submission(name, uid, blob, terms)).uid
 
-    def look(self, path: str) -> Node | None:
+    def read_znode(self, path: str) -> Node | None:
         """A reading that shows everything committed before."""
         self.client.sync()
         return self.client.read(path)
 
     def own(self, name: str) -> Found[Ownership]:
         path = self.layout.own(name)
-        found = seen(Ownership, self.look(path), path)
+        found = seen(Ownership, self.read_znode(path), path)
         assert isinstance(found, Found)
         return found
 
@@ -121,7 +121,7 @@ class Stage:
         return self.own(name).record.state
 
     def registered(self, name: str) -> bool:
-        return self.look(self.layout.job(name)) is not None
+        return self.read_znode(self.layout.job(name)) is not None
 
     def close(self) -> None:
         for client in self.clients:

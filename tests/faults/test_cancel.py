@@ -29,7 +29,7 @@ CLEAN_UP = zookeeper_request('"state":"clean"')
 
 def result_of(fleet: Fleet, uid: str) -> Result | None:
     path = fleet.layout.result(uid)
-    found = seen(Result, fleet.look(path), path)
+    found = seen(Result, fleet.read_znode(path), path)
     return found.record if isinstance(found, Found) else None
 
 
@@ -193,15 +193,15 @@ def test_flink_39704_a_late_write_of_a_cancelled_uid(fleet: Fleet, job: str, eve
     first = fleet.submit(job, suspended=event == "resumed")
     if event != "resumed":
         fleet.wait_state(job, "running")
-    ref = seen(JobRef, fleet.look(layout.job(job)), layout.job(job))
-    own = seen(Ownership, fleet.look(layout.own(job)), layout.own(job))
+    ref = seen(JobRef, fleet.read_znode(layout.job(job)), layout.job(job))
+    own = seen(Ownership, fleet.read_znode(layout.own(job)), layout.own(job))
     assert isinstance(ref, Found) and isinstance(own, Found)
     context = user_writes.UserWriteContext(layout, new_op_id(), wall_iso())
     late = user_writes.run_again(context, ref, own, new_op_id(), event)
 
     fleet.cancel(job)
     second = fleet.submit(job)
-    now = seen(JobRef, fleet.look(layout.job(job)), layout.job(job))
+    now = seen(JobRef, fleet.read_znode(layout.job(job)), layout.job(job))
     assert isinstance(now, Found) and now.version == ref.version, "the version of the reference is no fence"
     with pytest.raises(GuardFailed) as failed:
         client.commit(late)
@@ -355,6 +355,6 @@ def test_cancel_of_a_job_that_has_not_started(fleet: Fleet, job: str) -> None:
     a_leader_acts(fleet, job)
     assert fleet.starts(job) == []
     path = fleet.layout.own(job)
-    own = seen(Ownership, fleet.look(path), path)
+    own = seen(Ownership, fleet.read_znode(path), path)
     assert isinstance(own, Found) and own.record.state is OwnState.VACANT
     fleet.judge()

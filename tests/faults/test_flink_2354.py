@@ -38,7 +38,7 @@ def stage(ensemble: Ensemble, zk_root: str) -> Iterator[Stage]:
 
 def outcome(stage: Stage, uid: str) -> Outcome | None:
     path = stage.layout.result(uid)
-    found = seen(Result, stage.look(path), path)
+    found = seen(Result, stage.read_znode(path), path)
     return found.record.outcome if isinstance(found, Found) else None
 
 
@@ -46,8 +46,8 @@ def starts(stage: Stage, name: str) -> list[int]:
     return [note.attempt for note in stage.notes if note.job == name and note.event == "start"]
 
 
-def came(carried: list[ActionResult]) -> list[ActionOutcome]:
-    return [each.outcome for each in carried]
+def outcomes(results: list[ActionResult]) -> list[ActionOutcome]:
+    return [each.outcome for each in results]
 
 
 def test_flink_2354(stage: Stage) -> None:
@@ -61,7 +61,7 @@ def test_flink_2354(stage: Stage) -> None:
     assert [type(action) for action in a.plan()] == [Conclude]  # and A pauses
     b = LeaderByHand(stage, "b")
     b.plan()
-    assert came(a.act()) == [ActionOutcome.NOT_LEADER]
+    assert outcomes(a.act()) == [ActionOutcome.NOT_LEADER]
     assert stage.registered("j") and outcome(stage, uid) is None
     b.act()
     assert outcome(stage, uid) is Outcome.FINISHED and not stage.registered("j")
@@ -82,11 +82,11 @@ def test_flink_2354_an_old_view_under_the_right_epoch(stage: Stage) -> None:
     b.plan()
     old = b.latest
     assert [type(action) for action in old.actions] == [Conclude]
-    assert came(b.act()) == [ActionOutcome.DONE]
+    assert outcomes(b.act()) == [ActionOutcome.DONE]
     assert outcome(stage, uid) is Outcome.FAILED
     assert stage.commands().restart("j").uid == uid
     b.latest = old
-    assert came(b.act()) == [ActionOutcome.CHANGED]
+    assert outcomes(b.act()) == [ActionOutcome.CHANGED]
     assert stage.registered("j"), "what was registered again is not lost"
     b.pass_once()
     host.claim_all()
@@ -101,7 +101,7 @@ def test_flink_2354_launch_from_an_old_read(stage: Stage) -> None:
     assert [type(action) for action in b.plan()] == [Assign]
     done = stage.commands().cancel("j")
     acknowledged = Acknowledged("j", done.uid, boottime_s())
-    assert came(b.act()) == [ActionOutcome.CHANGED]
+    assert outcomes(b.act()) == [ActionOutcome.CHANGED]
     b.pass_once()
     assert host.claim_all() == [] and starts(stage, "j") == []
     assert checker.revived(stage.notes, [acknowledged]) == []
@@ -149,7 +149,7 @@ def test_flink_2354_mirror_a_running_job_is_not_started_twice(stage: Stage) -> N
     for _ in range(3):
         host.renew(driver)
         assert b.plan() == ()
-    assert came(a.pass_once()) in ([], [ActionOutcome.NOT_LEADER])
+    assert outcomes(a.pass_once()) in ([], [ActionOutcome.NOT_LEADER])
 
     end_at_s = deadline_at_s(driver.sent_at_s, LEASE_S)
     revoked = False
@@ -179,7 +179,7 @@ def test_flink_2354_mirror_a_stale_lock_keeps_no_job(stage: Stage) -> None:
     stage.submit("j", unbounded=False)
     a.pass_once()
     (driver,) = host.claim_all()
-    assert stage.look(stage.layout.live(driver.entry.uid, 1)) is not None
+    assert stage.read_znode(stage.layout.live(driver.entry.uid, 1)) is not None
     b = LeaderByHand(stage, "b")
     host.end(driver, Cause.KILLED, 137)
     wait_until(lambda: any(isinstance(action, Assign) for action in b.plan()), 20, "the back-off")
@@ -196,7 +196,7 @@ def test_f52_a_leader_that_flaps(stage: Stage) -> None:
     b = LeaderByHand(stage, "b")
     second = LeaderByHand(stage, "a")
     assert first.epoch < b.epoch < second.epoch
-    assert came(first.act()) == [ActionOutcome.NOT_LEADER]
+    assert outcomes(first.act()) == [ActionOutcome.NOT_LEADER]
     with pytest.raises(NotLeader):
         first.term.check()
     second.pass_once()

@@ -21,7 +21,7 @@ GARBAGE = [b"", b"{not json", b'{"v":1}', b'{"v":99,"uid":"x"}', b"\xff\xfe"]
 
 def set_data(fleet: Fleet, path: str, data: bytes) -> bytes:
     """Overwrite a record as an accident would; returns what was there."""
-    node = fleet.look(path)
+    node = fleet.read_znode(path)
     assert node is not None
     fleet.client.commit(Transaction("accident", new_op_id(), (SetData(path, data, ANY_VERSION),)))
     ring = SetData(fleet.layout.doorbell, path.rpartition("/")[2].encode(), ANY_VERSION)
@@ -179,7 +179,7 @@ def test_f29_a_blob_is_missing_or_altered(fleet: Fleet, job: str, what: str, how
     fleet.wait_state(f"{job}-other", "running")
     the_rest_goes_on(fleet, f"{job}-other")
     assert fleet.starts(job) == []
-    assert fleet.look(fleet.layout.job(job)) is not None, "never deleted on doubt"
+    assert fleet.read_znode(fleet.layout.job(job)) is not None, "never deleted on doubt"
     _rewrite(blob, good)
     fleet.ok("resume", job)
     fleet.wait_state(job, "running")

@@ -43,7 +43,7 @@ def submitted(fleet: Fleet) -> None:
 def remembered(fleet: Fleet, job: str = JOB) -> int | None:
     """The newest batch of the query that the next start has to find."""
     path = fleet.layout.lease(job)
-    lease = seen(Lease, fleet.look(path), path)
+    lease = seen(Lease, fleet.read_znode(path), path)
     known = queries_of(lease.record.remembered) if isinstance(lease, Found) else ()
     return next((query.batch_id for query in known if query.id == QUERY), None)
 

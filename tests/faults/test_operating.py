@@ -36,7 +36,7 @@ def test_switchover_to_and_fro_restarts_nothing(
     assert fleet.ok("switchover", "-o", "json").document["leader"] == first
     assert "leads already" in fleet.ok("switchover", "--to", first).out
     assert fleet.cli("switchover", "--to", "nobody").code == 3
-    assert fleet.look(fleet.layout.switchover) is None
+    assert fleet.read_znode(fleet.layout.switchover) is None
     fleet.assert_undisturbed(*names)
 
 
@@ -69,7 +69,7 @@ def test_paused_nothing_is_started_but_a_cancel_is_obeyed(fleet: Fleet, job: str
         # Nothing is started even by a new leader, and nothing is cleaned.
         fleet.ok("switchover")
         assert [len(fleet.starts(name)) for name in (killed, cancelled, waiting)] == [1, 1, 0]
-        result = fleet.look(fleet.layout.result(uid))
+        result = fleet.read_znode(fleet.layout.result(uid))
         assert result is not None and b'"dirty"' in result.data
     finally:
         fleet.ok("unpause")
@@ -77,7 +77,7 @@ def test_paused_nothing_is_started_but_a_cancel_is_obeyed(fleet: Fleet, job: str
     fleet.wait_state(waiting, "running")
     assert [len(fleet.starts(name)) for name in (killed, cancelled, waiting)] == [2, 1, 1]
     wait_until(
-        lambda: b'"clean"' in (node.data if (node := fleet.look(fleet.layout.result(uid))) else b""),
+        lambda: b'"clean"' in (node.data if (node := fleet.read_znode(fleet.layout.result(uid))) else b""),
         30,
         "clean-up",
     )

@@ -27,7 +27,7 @@ def test_what_is_told_again_costs_no_driver(fleet: Fleet, job: str, parent: str)
     fleet.wait_state(job, "running")
     driver, path = fleet.process(job, DRIVER), getattr(fleet.layout, parent)
     remove_all(fleet.client, path)
-    wait_until(lambda: fleet.look(path) is not None, 60, f"{path} to be made anew")
+    wait_until(lambda: fleet.read_znode(path) is not None, 60, f"{path} to be made anew")
     later = f"{job}-later"
     fleet.submit(later)
     fleet.wait_state(later, "running")

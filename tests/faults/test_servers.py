@@ -32,7 +32,7 @@ def wait_renewed(fleet: Fleet, name: str) -> None:
     """Until two more renewals are committed."""
 
     def version() -> int:
-        node = fleet.look(fleet.layout.lease(name))
+        node = fleet.read_znode(fleet.layout.lease(name))
         assert node is not None
         return node.stat.version
 

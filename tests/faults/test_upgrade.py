@@ -53,7 +53,7 @@ def tomorrows_cli(fleet: Fleet, *words: str) -> None:
 
 
 def record(fleet: Fleet, path: str) -> dict[str, Any]:
-    node = fleet.look(path)
+    node = fleet.read_znode(path)
     assert node is not None, path
     body: dict[str, Any] = json.loads(node.data)
     return body

@@ -93,7 +93,7 @@ class Shelves:
             self.rig.job(name)
             self._user_made(name)
         for _ in range(2):
-            self.rig.look()
+            self.rig.run_once()
             self.rig.pass_(HOUR)
         self.kept = directory / "kept"
         self.times = (self.rig.now_s, self.rig.store_s)

@@ -89,7 +89,7 @@ def _live(rng: random.Random, world: ShimWorld, changed: list[str]) -> None:
             report = parse(json.dumps(body).encode()[:8192])
             if report is not None:
                 changed.append(repr(body)[:500])
-                world.tell(report)
+                world.deliver(report)
         elif kind < 0.75:
             world.nodes[OWN] = replace(world.nodes[OWN], data=odd_record(rng, world.nodes[OWN].data, ()))
             changed.append(world.nodes[OWN].data.decode(errors="replace")[:500])

@@ -13,7 +13,7 @@ from supervisor.coord.leadership import LeadershipState, State
 from supervisor.errors import Conflict
 from tests.fakes.registry_bench import Bench
 from tests.fakes.zookeeper import MemoryZoo
-from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded, running
+from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, bootstrapped, running
 from tests.waiting import wait_until
 
 
@@ -37,7 +37,7 @@ def test_curator_460_leadership_is_over_a_session_time_after_the_last_answered_r
 
 
 def test_curator_644_645_contenders_that_all_come_back_at_once_elect_one_leader(tmp_path: Path) -> None:
-    zoo, epochs = founded(), MemoryEpochs()
+    zoo, epochs = bootstrapped(), MemoryEpochs()
     rigs = [Rig(zoo, epochs, tmp_path / name, name) for name in "abc"]
     with running(*rigs):
         wait_until(lambda: settled(rigs) and newest(rigs), 20, "one leader, and its term")
@@ -69,7 +69,7 @@ def newest(rigs: list[Rig]) -> int:
 def test_kazoo_42_an_ensemble_that_comes_back_empty_is_led_by_nobody_and_left_as_it_is(
     tmp_path: Path,
 ) -> None:
-    zoo = founded()
+    zoo = bootstrapped()
     rig = Rig(zoo, MemoryEpochs(), tmp_path / "a")
     with running(rig):
         rig.leads()

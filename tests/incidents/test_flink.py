@@ -22,7 +22,7 @@ from supervisor.records.reading import seen
 from tests.fakes import zookeeper as fake
 from tests.fakes.zookeeper import MemoryZoo
 from tests.simulation.test_flink_2354_required import NAME, Term, World
-from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded, running
+from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, bootstrapped, running
 from tests.waiting import wait_until
 
 
@@ -89,7 +89,7 @@ def test_flink_9573_leading_again_revives_nothing_of_an_earlier_term(world: Worl
 
 
 def test_flink_10255_a_standby_owns_nothing_that_a_removal_could_trip_over(tmp_path: Path) -> None:
-    zoo, epochs = founded(), MemoryEpochs()
+    zoo, epochs = bootstrapped(), MemoryEpochs()
     leader, standby = Rig(zoo, epochs, tmp_path / "a", "a"), Rig(zoo, epochs, tmp_path / "b", "b")
     with running(leader):
         leader.leads()
@@ -132,7 +132,7 @@ def test_flink_11813_a_finished_job_is_finished_for_every_leader_that_comes(worl
 
 
 def test_flink_19154_losing_zookeeper_or_stopping_deletes_nothing(tmp_path: Path) -> None:
-    zoo, epochs = founded(), MemoryEpochs()
+    zoo, epochs = bootstrapped(), MemoryEpochs()
     for path in ("/t/jobs/j", "/t/own/j", "/t/lease/j", "/t/results/u"):
         zoo.put(path, b"as it was")
     before = records(zoo)
@@ -164,7 +164,7 @@ def test_flink_27382_a_leader_that_goes_in_the_middle_of_a_clean_up_leaves_it_to
     assert kinds(world.terms["B"]) == [CleanUp]
     world.act("B")
     assert result(world).state is Cleanliness.CLEAN
-    assert world.stage.look(world.stage.layout.lease(NAME)) is None
+    assert world.stage.read_znode(world.stage.layout.lease(NAME)) is None
     assert world.stage.state(NAME) is OwnState.VACANT
 
 
@@ -189,6 +189,6 @@ def outcome(world: World) -> Outcome:
 def result(world: World) -> Result:
     (uid,) = world.submitted
     path = world.stage.layout.result(uid)
-    found = seen(Result, world.stage.look(path), path)
+    found = seen(Result, world.stage.read_znode(path), path)
     assert isinstance(found, Found)
     return found.record

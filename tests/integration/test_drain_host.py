@@ -118,11 +118,11 @@ def test_an_attempt_that_is_only_being_started_is_waited_for(
     assert late.stdout is not None and late.stdout.readline() == "ready\n"
     identity = processes.identify(late.pid)
     assert identity is not None
-    looks: list[int] = []
+    reads: list[int] = []
 
     def hurry() -> bool:
-        looks.append(1)
-        if len(looks) == 3:
+        reads.append(1)
+        if len(reads) == 3:
             run_dir.write_process(str(unborn / run_dir.SHIM), identity, "claim")
         return False
 

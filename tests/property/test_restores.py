@@ -29,7 +29,7 @@ from supervisor.errors import Conflict
 from supervisor.model.records import Acceptance
 from supervisor.model.transaction import ANY_VERSION, Delete, SetData, Transaction
 from tests.fakes.zookeeper import Saved
-from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs, founded
+from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs, bootstrapped
 
 PASTS = 32
 SUPERVISORS = 2
@@ -49,7 +49,7 @@ class World:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.zoo = founded()
+        self.zoo = bootstrapped()
         self.zoo.put(PATHS.doorbell, b"")
         self.store = MemoryEpochs()
         self.history: tuple[Event, ...] = ()
@@ -96,7 +96,7 @@ class World:
             self.trusts[i].remember(self.zoo.zxid if self.seen[i] == self.history else 0)
         self.trusts[i] = self.trust(i)
 
-    def look(self, n: int) -> str | None:
+    def trust_check(self, n: int) -> str | None:
         """A supervisor looks, and is held to what it must find."""
         i = n % SUPERVISORS
         before = set(self.seen[i])
@@ -116,7 +116,7 @@ class World:
     def lead(self, n: int) -> None:
         """A supervisor looks, is elected and records its term, as far as it may. ``n`` above 5: on a new host."""
         i = n % SUPERVISORS
-        distrust = self.look(n) if n < 6 else None
+        distrust = self.trust_check(n) if n < 6 else None
         client = self.zoo.client()
         leader, epoch = client.read_many((PATHS.leader, PATHS.epoch)).nodes
         assert epoch is not None
@@ -175,7 +175,7 @@ class World:
                 self.trusts[i].doubt(PATHS, self.evidence()) is None
                 or self.trusts[i].judge(PATHS, self.evidence()) is None
             )
-            assert self.look(i) is None
+            assert self.trust_check(i) is None
         node = self.zoo.client().read(PATHS.epoch)
         assert node is not None
         now = election_view(PATHS, None, node)
@@ -190,8 +190,8 @@ class World:
 STEPS: tuple[Callable[[World, int], object], ...] = (
     World.change,
     World.change,
-    World.look,
-    World.look,
+    World.trust_check,
+    World.trust_check,
     World.lead,
     World.save,
     World.restore,
@@ -203,7 +203,9 @@ STEPS: tuple[Callable[[World, int], object], ...] = (
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 11)), max_size=25))
 @example([(World.lead, 1), (World.restore, 1), (World.lead, 7)])  # caught up with by number
-@example([(World.change, 0), (World.look, 0), (World.restore, 0), (World.change, 0), (World.look, 0)])
+@example(
+    [(World.change, 0), (World.trust_check, 0), (World.restore, 0), (World.change, 0), (World.trust_check, 0)]
+)
 def test_what_was_lost_is_noticed_and_an_acceptance_counts_once(
     steps: list[tuple[Callable[[World, int], object], int]],
 ) -> None:
@@ -220,20 +222,20 @@ def test_the_same_snapshot_restored_twice_is_accepted_twice(tmp_path: Path) -> N
         (World.lead, 1),
         (World.save, 0),
         (World.change, 0),
-        (World.look, 0),
-        (World.look, 1),
+        (World.trust_check, 0),
+        (World.trust_check, 1),
         (World.lead, 1),
     ):
         step(world, n)
     for snapshot in (1, 1, 2):
         world.restore(2 * snapshot + 1)
-        assert world.look(0) and world.look(1)
+        assert world.trust_check(0) and world.trust_check(1)
         world.accept(0)
-        assert world.look(0) is None and world.look(1) is None
+        assert world.trust_check(0) is None and world.trust_check(1) is None
         if snapshot == 1:
             world.lead(1)
             world.save(0)
             world.change(0)
-            world.look(0)
-            world.look(1)
+            world.trust_check(0)
+            world.trust_check(1)
             world.lead(1)

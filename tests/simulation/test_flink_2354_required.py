@@ -307,7 +307,7 @@ class World:
 
     def judge(self) -> None:
         layout = self.stage.layout
-        ref = seen(JobRef, self.stage.look(layout.job(NAME)), layout.job(NAME))
+        ref = seen(JobRef, self.stage.read_znode(layout.job(NAME)), layout.job(NAME))
         registered = ref.record.uid if isinstance(ref, Found) else None
         assert len(self.concluded) == len(set(self.concluded)), "concluded twice"
         for uid in self.submitted:
@@ -325,7 +325,7 @@ class World:
             assert self.stage.state(NAME) in (OwnState.VACANT, OwnState.EXITED)
 
     def _result(self, uid: str) -> Result | None:
-        found = seen(Result, self.stage.look(self.stage.layout.result(uid)), "result")
+        found = seen(Result, self.stage.read_znode(self.stage.layout.result(uid)), "result")
         return found.record if isinstance(found, Found) else None
 
 

@@ -44,7 +44,7 @@ class Director:
         self.connected = connected
         self.shim: Process | None = None
         self.saved: Snapshot | None = None
-        self.look()
+        self.trust_check()
 
     def is_it(self, runner: Runner | None) -> bool:
         if not self.connected:
@@ -53,7 +53,7 @@ class Director:
             runner is not None and runner.state.stage is Stage.CONNECTING and runner.state.session is not None
         )
 
-    def look(self) -> None:
+    def trust_check(self) -> None:
         world = self.world
         attempts = [attempt for host in world.hosts for attempt in host.attempts.values()]
         if self.shim is None:
@@ -70,7 +70,7 @@ class Director:
             world.loop.cont(self.shim)
             world.loop.after(5.0, world.users.handle_alarms)
             return
-        world.loop.after(0.001, self.look)
+        world.loop.after(0.001, self.trust_check)
 
 
 @pytest.mark.parametrize("connected", [True, False])

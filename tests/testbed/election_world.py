@@ -17,7 +17,7 @@ T = 4.0
 CLUSTER = "election-test"
 
 
-def founded(hosts: str, root: str) -> Layout:
+def bootstrapped(hosts: str, root: str) -> Layout:
     layout = Layout(root)
     client = ZooClient(hosts, 10.0)
     client.start()
@@ -46,7 +46,7 @@ class ElectionWorld:
 
     def __init__(self, hosts: str, root: str, directory: Path) -> None:
         self.hosts, self.directory = hosts, directory
-        self.layout = founded(hosts, root)
+        self.layout = bootstrapped(hosts, root)
         self.contenders: list[ContenderProcess] = []
         self.zoo = ZooClient(hosts, 10.0)
         self.zoo.start()

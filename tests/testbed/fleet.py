@@ -257,12 +257,12 @@ class Fleet(FleetCommands, FleetWitness):
         return hint.record.epoch if hint else 0
 
     def _leader_hint(self) -> Found[LeaderHint] | None:
-        found = seen(LeaderHint, self.look(self.layout.leader), self.layout.leader)
+        found = seen(LeaderHint, self.read_znode(self.layout.leader), self.layout.leader)
         return found if isinstance(found, Found) else None
 
     def leader_session(self) -> int:
         """Session id of the present term."""
-        node = self.look(self.layout.leader)
+        node = self.read_znode(self.layout.leader)
         assert node is not None, "nobody leads"
         return node.stat.ephemeral_owner
 
@@ -369,7 +369,7 @@ class Fleet(FleetCommands, FleetWitness):
             self._client.wait_connected(PATIENCE_S)
         return self._client
 
-    def look(self, path: str) -> Node | None:
+    def read_znode(self, path: str) -> Node | None:
         """A fresh reading (after a sync), tried again while the ensemble is being harmed."""
 
         def answered() -> tuple[Node | None] | None:

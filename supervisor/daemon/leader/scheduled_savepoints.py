@@ -131,7 +131,7 @@ class ScheduledSavepoints:
         self._clock = clock
         self._tick_s = tick_s
         self._lock = threading.Lock()
-        self._standings: dict[str, SavepointStatus] = {}
+        self._statuses: dict[str, SavepointStatus] = {}
         self._in_flight: dict[str, Future[None]] = {}
         self._apart = ErrorBoundary("savepoints")
 
@@ -158,14 +158,14 @@ class ScheduledSavepoints:
         jobs = {row.name: found for row in view.rows.values() if (found := self._wanted_of(row)) is not None}
         now_s = self._clock()
         with self._lock:
-            known = self._standings
-            self._standings = {
+            known = self._statuses
+            self._statuses = {
                 name: known[name]
                 if name in known and known[name].uid == job.uid
                 else SavepointStatus(job.uid, now_s, now_s)
                 for name, job in jobs.items()
             }
-            statuses = dict(self._standings)
+            statuses = dict(self._statuses)
         self._metrics.set_savepoints(
             {name: SavepointAge(statuses[name].at_s, job.policy.every_s) for name, job in jobs.items()}
         )
@@ -284,7 +284,7 @@ class ScheduledSavepoints:
     def _later(self, job: WantedSavepoint, first_s: float) -> float:
         """Postpones the job's next check, longer with each failure, and returns the seconds until then."""
         with self._lock:
-            savepoint_status = self._standings.get(job.name)
+            savepoint_status = self._statuses.get(job.name)
         failures = savepoint_status.failures + 1 if savepoint_status is not None else 1
         wait_s = min(first_s * 2.0 ** min(failures - 1, 16), RETRY_MAX_S, job.policy.every_s)
         self._note(job, check_at_s=self._clock() + wait_s, failures=failures)
@@ -292,9 +292,9 @@ class ScheduledSavepoints:
 
     def _note(self, job: WantedSavepoint, **changes: float) -> None:
         with self._lock:
-            savepoint_status = self._standings.get(job.name)
+            savepoint_status = self._statuses.get(job.name)
             if savepoint_status is not None and savepoint_status.uid == job.uid:
-                self._standings[job.name] = replace(savepoint_status, **changes)  # type: ignore[arg-type]
+                self._statuses[job.name] = replace(savepoint_status, **changes)  # type: ignore[arg-type]
 
     def _go_on(self) -> bool:
         """Returns False once the term is over; calling it is also how the end of the term is noticed."""

@@ -45,7 +45,7 @@ class Attempt:
     starter_alive: bool = False
     driver: Driver | None = None
     deadline_at_s: float | None = None
-    gate: StartVerdict | None = None
+    verdict: StartVerdict | None = None
 
     def start_shim(self) -> None:
         """Fork and exec of the shim; then its twin, its starter, and only then the rest of it."""
@@ -106,8 +106,8 @@ class Attempt:
             return
         if self.host.clock.boottime_s(self.world.loop.now_s) >= before_at_s:
             self.starter_alive = False
-            self.runner.post(shim.ExecLate())
+            self.runner.deliver(shim.ExecLate())
             return
         self.starter_alive = False
         self.driver = Driver(self)
-        self.runner.post(shim.Executed())
+        self.runner.deliver(shim.Executed())

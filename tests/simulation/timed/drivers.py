@@ -49,12 +49,12 @@ class Driver:
             self.exit(1, "crashed")
 
     def _begin(self) -> None:
-        gate = self.attempt.gate
-        if self.attempt.launch.is_held and (gate is None or gate.cause):
-            if gate is None:
+        verdict = self.attempt.verdict
+        if self.attempt.launch.is_held and (verdict is None or verdict.cause):
+            if verdict is None:
                 self._after(0.1, self._begin)
             else:
-                self.exit(78, f"not let begin: {gate.why}")
+                self.exit(78, f"not let begin: {verdict.why}")
             return
         self._begun = True
         self._report("begun")

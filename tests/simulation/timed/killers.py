@@ -40,7 +40,7 @@ class Twin:
         self._planned_at_s = 0.0
 
     def read_soon(self) -> None:
-        self._world.loop.after(0.001 + 0.01 * self._world.random.random(), self._look, self.process)
+        self._world.loop.after(0.001 + 0.01 * self._world.random.random(), self._poll, self.process)
 
     def read_later(self) -> None:
         """In time for the deadline that was written, unless a look before it is planned: that one sees the new deadline."""
@@ -51,9 +51,9 @@ class Twin:
         left_s = deadline_at_s - SECOND_KILLER_PERIOD_S - clock.boottime_s(loop.now_s)
         wait_s = max(0.0, left_s / clock.rate) + 0.05 * self._world.random.random()
         self._planned_at_s = loop.now_s + wait_s
-        loop.after(wait_s, self._look, self.process)
+        loop.after(wait_s, self._poll, self.process)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         attempt, now_s = self._attempt, self.process.clock.boottime_s(self._world.loop.now_s)
         if self._killer.act is not Act.PROBE:
             return

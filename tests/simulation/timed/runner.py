@@ -42,7 +42,7 @@ class Runner:
         self._ended: deque[shim.Event] = deque()
         self._turn_due = False
         self._ticks = 0
-        self._link = link.RegistryLink(attempt.launch, layout, self.post, lambda *_args, **_more: None)
+        self._link = link.RegistryLink(attempt.launch, layout, self.deliver, lambda *_args, **_more: None)
         self._link.start()
         self._turn()
 
@@ -51,7 +51,7 @@ class Runner:
 
     # -- what happens ----------------------------------------------------------------------------------------------
 
-    def post(self, event: shim.Event) -> None:
+    def deliver(self, event: shim.Event) -> None:
         self._posted.append(event)
         self._soon()
 
@@ -61,8 +61,8 @@ class Runner:
             self._soon()
 
     def driver_ended(self, status: int) -> None:
-        gate = self._attempt.gate
-        refused = (Cause(gate.cause), gate.why) if gate is not None and gate.cause else None
+        verdict = self._attempt.verdict
+        refused = (Cause(verdict.cause), verdict.why) if verdict is not None and verdict.cause else None
         self._ended.append(shim.Exited(status, refused=refused))
         self._soon()
 
@@ -113,7 +113,7 @@ class Runner:
                 loop.after(late_s, lambda: attempt.exec(before_at_s))
             case shim.Order(order) if order == STOP:
                 if attempt.driver is None or not attempt.driver.order_stop():
-                    self.post(shim.Unheard(effect))
+                    self.deliver(shim.Unheard(effect))
             case shim.Terminate():
                 if attempt.driver is not None:
                     attempt.driver.terminate()
@@ -129,7 +129,7 @@ class Runner:
     def _tree_seen(self) -> None:
         while self._ended:
             self._feed(self._ended.popleft())
-        self.post(shim.TreeSeen(self._attempt.emptiness(by_shim=True) is Emptiness.EMPTY))
+        self.deliver(shim.TreeSeen(self._attempt.emptiness(by_shim=True) is Emptiness.EMPTY))
 
     def _finish(self) -> None:
         self._link.close(1.0)

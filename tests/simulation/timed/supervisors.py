@@ -157,20 +157,20 @@ class SimStarter:
         )
         held = job.reports and world.lots("held", host.name, key).random() < HELD
         if held:
-            launch = replace(launch, env={GATE: "gate"})
+            launch = replace(launch, env={GATE: "verdict"})
         attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id, decided_at_s)
         attempt.start_shim()
         if held:
-            self._look(key, attempt)
+            self._poll(key, attempt)
 
     def check_again(self) -> dict[str, str]:
         """For drivers that wait, and that no thread of this supervisor is looking for."""
         for key, attempt in self._host.attempts.items():
-            if attempt.launch.is_held and attempt.gate is None and key not in self._looking:
-                self._look(key, attempt)
+            if attempt.launch.is_held and attempt.verdict is None and key not in self._looking:
+                self._poll(key, attempt)
         return {}
 
-    def _look(self, key: str, attempt: Attempt) -> None:
+    def _poll(self, key: str, attempt: Attempt) -> None:
         """The look at the checkpoint beside the start, and then the word for the driver, which waits at its gate."""
         world = self._world
         lots = world.lots("look", self._host.name, key, f"{world.loop.now_s:.6f}")
@@ -179,8 +179,8 @@ class SimStarter:
         def tell() -> None:
             self._looking.discard(key)
             answered = world.calm or lots.random() < 0.8
-            if attempt.gate is None:
-                attempt.gate = (
+            if attempt.verdict is None:
+                attempt.verdict = (
                     StartVerdict() if answered else StartVerdict(Cause.NO_ACCESS.value, "no answer in time")
                 )
 

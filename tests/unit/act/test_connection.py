@@ -10,7 +10,7 @@ from supervisor.errors import NotSent
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
 from supervisor.records.layout import Layout
 from tests.fakes.zookeeper import MemoryClient
-from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded, running
+from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, bootstrapped, running
 from tests.waiting import wait_until
 
 BELL = Transaction("ring", "r", (SetData(PATHS.doorbell, b"j", ANY_VERSION),))
@@ -18,7 +18,7 @@ BELL = Transaction("ring", "r", (SetData(PATHS.doorbell, b"j", ANY_VERSION),))
 
 def test_nothing_goes_out_on_a_connection_on_which_nobody_has_looked() -> None:
     """ZooKeeper was restored in between, and its backup has this session and this epoch: the fence still holds."""
-    zoo = founded()
+    zoo = bootstrapped()
     zoo.put(PATHS.doorbell, b"")
     client = MemoryClient(zoo)
     client.start()
@@ -35,7 +35,7 @@ def test_nothing_goes_out_on_a_connection_on_which_nobody_has_looked() -> None:
 
 
 def test_a_leader_that_has_looked_again_goes_on(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    rig = Rig(founded(), MemoryEpochs(), tmp_path / "zxid")
+    rig = Rig(bootstrapped(), MemoryEpochs(), tmp_path / "zxid")
     with running(rig):
         term = rig.leads()
         assert term.connection == rig.client.connections == 1

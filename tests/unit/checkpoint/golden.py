@@ -21,7 +21,7 @@ def unpack(name: str, directory: Path) -> Path:
     return directory / name
 
 
-def look(location: Path | str, access: S3Access | None = None, checksums: bool = True) -> Checkpoint:
+def inspected(location: Path | str, access: S3Access | None = None, checksums: bool = True) -> Checkpoint:
     tree = open_tree(str(location), access or S3Access())
     assert tree is not None
     return inspect(tree, checksums=checksums)

@@ -23,7 +23,7 @@ from supervisor.clients.store.tree import Level, open_tree
 from supervisor.errors import AccessDenied, Corrupt, NotFound
 from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import MotoServer
-from tests.unit.checkpoint.golden import NAMES, look, only, unpack
+from tests.unit.checkpoint.golden import NAMES, inspected, only, unpack
 
 
 def upload(directory: Path, server: MotoServer, bucket: str, prefix: str = "ck") -> str:
@@ -41,7 +41,7 @@ def upload(directory: Path, server: MotoServer, bucket: str, prefix: str = "ck")
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_spark_wrote_is_good(name: str, tmp_path: Path) -> None:
-    checkpoint = look(unpack(name, tmp_path))
+    checkpoint = inspected(unpack(name, tmp_path))
     assert judge(checkpoint) == ()
     assert only(checkpoint).lag == (0 if name == "files" else 1)
 
@@ -50,12 +50,12 @@ def test_every_object_is_counted_once(tmp_path: Path) -> None:
     for name in NAMES:
         directory = unpack(name, tmp_path)
         sizes = [path.stat().st_size for path in directory.rglob("*") if path.is_file()]
-        amount = look(directory).amount
+        amount = inspected(directory).amount
         assert (amount.objects, amount.bytes) == (len(sizes), sum(sizes)), name
 
 
 def test_the_parts_of_a_stateful_query(tmp_path: Path) -> None:
-    query = only(look(unpack("rocksdb-v2", tmp_path)))
+    query = only(inspected(unpack("rocksdb-v2", tmp_path)))
     assert query.id == "3ccde098-86af-47c1-b2f1-c836465e46e0"
     assert (query.offsets.runs, query.commits.runs, query.wanted) == (((0, 5),), ((0, 4),), 5)
     (operator,) = query.operators
@@ -80,14 +80,14 @@ def test_a_state_file_that_is_too_large_to_be_compared_is_counted_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoint = unpack("rocksdb-v2", tmp_path)
-    sizes = [store.needed_bytes for store in only(look(checkpoint)).operators[0].stores]
+    sizes = [store.needed_bytes for store in only(inspected(checkpoint)).operators[0].stores]
     monkeypatch.setattr(module, "CHECKED_MAX_BYTES", min(sizes) - 1)
-    query = only(look(checkpoint))
+    query = only(inspected(checkpoint))
     assert (query.checksums_read, query.checksums_left) == (0, 2)
 
 
 def test_a_join_has_four_stores_in_each_partition(tmp_path: Path) -> None:
-    (operator,) = only(look(unpack("join", tmp_path))).operators
+    (operator,) = only(inspected(unpack("join", tmp_path))).operators
     assert len(operator.stores) == 8
     assert {store.newest for store in operator.stores} == {5}
 
@@ -97,7 +97,7 @@ def test_queries_in_directories_below_the_location(tmp_path: Path) -> None:
     unpack("hdfs-v1", tmp_path)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "readme").write_text("mine")
-    checkpoint = look(tmp_path)
+    checkpoint = inspected(tmp_path)
     assert [query.path for query in checkpoint.queries] == ["files", "hdfs-v1"]
     assert checkpoint.others.objects == 1
     assert checkpoint.queries[1].metadata.key == "hdfs-v1/metadata"
@@ -105,8 +105,8 @@ def test_queries_in_directories_below_the_location(tmp_path: Path) -> None:
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    assert look(tmp_path).queries == ()
-    assert look(tmp_path / "not" / "there").queries == ()
+    assert inspected(tmp_path).queries == ()
+    assert inspected(tmp_path / "not" / "there").queries == ()
 
 
 def test_a_directory_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_a_directory_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "scandir", refuse)  # root may read everything
     with pytest.raises(AccessDenied):
-        look(tmp_path / "ck")
+        inspected(tmp_path / "ck")
 
 
 def without_places(checkpoint: Checkpoint) -> Any:
@@ -139,8 +139,8 @@ def test_the_same_on_s3_as_on_a_file_system(
 ) -> None:
     directory = unpack(name, tmp_path)
     location = upload(directory, moto_server, s3_bucket)
-    there = look(location, S3Access(moto_server.endpoint_url))
-    assert without_places(there) == without_places(look(directory))
+    there = inspected(location, S3Access(moto_server.endpoint_url))
+    assert without_places(there) == without_places(inspected(directory))
     assert there.location == f"s3://{s3_bucket}/ck"
     assert 0 < there.requests <= 25
 

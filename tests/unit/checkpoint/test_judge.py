@@ -11,7 +11,7 @@ import pytest
 from supervisor.checkpoint import layout
 from supervisor.checkpoint.findings import CheckpointFinding, Code
 from supervisor.checkpoint.judge import judge
-from tests.unit.checkpoint.golden import look, unpack, without, write
+from tests.unit.checkpoint.golden import inspected, unpack, without, write
 
 V1, V2, ROCKS, FILES = "hdfs-v1", "rocksdb-v2", "rocksdb-v1", "files"
 ID5 = "1811fd4c-8246-4d9c-8422-895047e86f5a"
@@ -78,8 +78,8 @@ def test_a_damage_is_found(
 ) -> None:
     checkpoint = unpack(name, tmp_path)
     damage(checkpoint)
-    found = [finding for finding in judge(look(checkpoint)) if finding.code is code]
-    assert [finding.object for finding in found] == [where], judge(look(checkpoint))
+    found = [finding for finding in judge(inspected(checkpoint)) if finding.code is code]
+    assert [finding.object for finding in found] == [where], judge(inspected(checkpoint))
     assert all(finding.remedy for finding in found)
 
 
@@ -87,7 +87,7 @@ def test_lost_state_names_every_partition(tmp_path: Path) -> None:
     checkpoint = unpack(V1, tmp_path)
     for path in [path for path in (checkpoint / "state/0").rglob("*delta*") if path.is_file()]:
         path.unlink()
-    (finding,) = judge(look(checkpoint))
+    (finding,) = judge(inspected(checkpoint))
     assert (finding.code, finding.object) == (Code.STATE_MISSING, "state/0/0")
     assert "partition 0" in finding.sentence
     assert "partition 1" in finding.sentence
@@ -97,16 +97,16 @@ def test_a_missing_newest_commit_is_replayed(tmp_path: Path) -> None:
     """Newest offset 2 and commit 1: what a driver leaves that died in a batch."""
     checkpoint = unpack("files", tmp_path)
     without(checkpoint, "commits/2")
-    assert judge(look(checkpoint)) == ()
+    assert judge(inspected(checkpoint)) == ()
 
 
 def test_the_log_of_a_file_source_may_be_compacted_and_ahead(tmp_path: Path) -> None:
     checkpoint = unpack(FILES, tmp_path)
     (checkpoint / "sources/0/2").rename(checkpoint / "sources/0/2.compact")
     without(checkpoint, "sources/0/0", "sources/0/1")
-    assert judge(look(checkpoint)) == ()
+    assert judge(inspected(checkpoint)) == ()
     (checkpoint / "sources/0/2.compact").rename(checkpoint / "sources/0/3")
-    assert judge(look(checkpoint)) == ()
+    assert judge(inspected(checkpoint)) == ()
 
 
 def test_a_start_without_its_log_leaves_an_offset_that_leads_back(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_start_without_its_log_leaves_an_offset_that_leads_back(tmp_path: Path
         "offsets/3",
         (checkpoint / "offsets/2").read_bytes().replace(b'{"logOffset":2}', b'{"logOffset":0}'),
     )
-    (finding,) = judge(look(checkpoint))
+    (finding,) = judge(inspected(checkpoint))
     assert (finding.code, "up to entry 2" in finding.sentence) == (Code.SOURCE_LOG_MISSING, True)
 
 
@@ -126,14 +126,14 @@ def test_of_several_file_sources_each_has_its_log_and_one_that_is_read_twice_has
     checkpoint = unpack(FILES, tmp_path)
     offset = (checkpoint / "offsets/2").read_bytes().rstrip(b"\n")
     write(checkpoint, "offsets/2", offset + b'\n{"logOffset":1}')
-    assert judge(look(checkpoint)) == (), "a self-union"
+    assert judge(inspected(checkpoint)) == (), "a self-union"
     (checkpoint / "sources/1").mkdir()
     (checkpoint / "sources/1/0").write_bytes(b"v1\n")
-    (finding,) = judge(look(checkpoint))
+    (finding,) = judge(inspected(checkpoint))
     assert (finding.code, finding.object) == (Code.SOURCE_LOG_MISSING, "sources/1")
     assert "ends at entry 0" in finding.sentence
     (checkpoint / "sources/1/1").write_bytes(b"v1\n")
-    assert judge(look(checkpoint)) == ()
+    assert judge(inspected(checkpoint)) == ()
 
 
 def test_a_snapshot_makes_what_is_older_unneeded(tmp_path: Path) -> None:
@@ -141,17 +141,17 @@ def test_a_snapshot_makes_what_is_older_unneeded(tmp_path: Path) -> None:
     for partition in (0, 1):
         write(checkpoint, f"state/0/{partition}/11.snapshot", b"whole")
         without(checkpoint, *(f"state/0/{partition}/{version}.delta" for version in range(1, 12)))
-    assert judge(look(checkpoint)) == ()
+    assert judge(inspected(checkpoint)) == ()
 
 
 def test_a_stateless_query_needs_no_state(tmp_path: Path) -> None:
-    assert judge(look(unpack("files", tmp_path))) == ()
+    assert judge(inspected(unpack("files", tmp_path))) == ()
 
 
 def test_notices_come_last(tmp_path: Path) -> None:
     checkpoint = unpack(V1, tmp_path)
     without(checkpoint, "commits/10", "state/0/1/13.delta")
-    found = judge(look(checkpoint))
+    found = judge(inspected(checkpoint))
     assert [finding.is_notice for finding in found] == [False, True]
     assert isinstance(found[0], CheckpointFinding)
 

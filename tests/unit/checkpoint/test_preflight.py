@@ -29,7 +29,7 @@ ID = "ff7b2486-db9c-40b5-91ab-94bbc3f36e3d"
 SEEN = (SeenQuery(ID, 12),)
 
 
-def look(location: Path, expected: tuple[SeenQuery, ...] = SEEN) -> Code | None:
+def inspected(location: Path, expected: tuple[SeenQuery, ...] = SEEN) -> Code | None:
     tree = open_tree(str(location), S3Access())
     assert tree is not None
     found = preflight(tree, expected)
@@ -38,13 +38,13 @@ def look(location: Path, expected: tuple[SeenQuery, ...] = SEEN) -> Code | None:
 
 
 def test_a_healthy_one_passes(tmp_path: Path) -> None:
-    assert look(unpack("hdfs-v1", tmp_path)) is None
+    assert inspected(unpack("hdfs-v1", tmp_path)) is None
 
 
 def test_a_missing_newest_commit_is_replayed(tmp_path: Path) -> None:
     checkpoint = unpack("hdfs-v1", tmp_path)
     without(checkpoint, "commits/12")
-    assert look(checkpoint) is None
+    assert inspected(checkpoint) is None
 
 
 def empty(checkpoint: Path) -> None:
@@ -77,12 +77,12 @@ def test_what_is_refused(damage: Callable[[Path], object], code: Code, tmp_path:
     checkpoint = unpack("hdfs-v1", tmp_path)
     damage(checkpoint)
     before = sorted(tmp_path.rglob("*"))
-    assert look(checkpoint) is code
+    assert inspected(checkpoint) is code
     assert sorted(tmp_path.rglob("*")) == before, "no data is touched"
 
 
 def test_nothing_is_expected_of_a_job_that_committed_nothing(tmp_path: Path) -> None:
-    assert look(tmp_path / "none", ()) is None
+    assert inspected(tmp_path / "none", ()) is None
 
 
 def test_the_query_may_be_in_any_of_many_directories(tmp_path: Path) -> None:
@@ -91,17 +91,17 @@ def test_the_query_may_be_in_any_of_many_directories(tmp_path: Path) -> None:
         (checkpoint / f"query-{number:03}").mkdir(parents=True)
         write(checkpoint, f"query-{number:03}/metadata", b'{"id":"another"}')
     shutil.move(unpack("hdfs-v1", tmp_path), checkpoint / "query-999")
-    assert look(checkpoint) is None
+    assert inspected(checkpoint) is None
 
 
 def test_several_queries_each_in_its_directory(tmp_path: Path) -> None:
     files = unpack("files", tmp_path)
     unpack("hdfs-v1", tmp_path)
     both = (*SEEN, SeenQuery("0ad6ac04-e858-432d-8218-addf97e927d3", 2))
-    assert look(tmp_path, both) is None
+    assert inspected(tmp_path, both) is None
     shutil.rmtree(files)
-    assert look(tmp_path, both) is Code.FOREIGN
-    assert look(tmp_path, SEEN) is None
+    assert inspected(tmp_path, both) is Code.FOREIGN
+    assert inspected(tmp_path, SEEN) is None
 
 
 @pytest.mark.parametrize("newest", [0, 10, 99, 998, 1001, 9999, 10007, 100_003, 123_456_789])
@@ -113,8 +113,8 @@ def test_the_newest_offset_is_found_whatever_its_digits(newest: int, ahead: int,
     for batch in range(max(0, newest - 30), newest + 1):
         (tmp_path / "offsets" / str(batch)).write_bytes(b"v1\n{}\n1" if batch < newest else b"cut")
         (tmp_path / "offsets" / f".{batch}.crc").write_bytes(b"")
-    assert look(tmp_path, (SeenQuery("q", max(0, newest - ahead)),)) is Code.OFFSET_UNREADABLE
-    assert look(tmp_path, (SeenQuery("q", newest + 1),)) is Code.TRUNCATED
+    assert inspected(tmp_path, (SeenQuery("q", max(0, newest - ahead)),)) is Code.OFFSET_UNREADABLE
+    assert inspected(tmp_path, (SeenQuery("q", newest + 1),)) is Code.TRUNCATED
 
 
 def test_asynchronous_progress_tracking_logs_only_some_batches(tmp_path: Path) -> None:
@@ -123,10 +123,10 @@ def test_asynchronous_progress_tracking_logs_only_some_batches(tmp_path: Path) -
     (tmp_path / "metadata").write_bytes(b'{"id":"q"}')
     for batch in (0, 7, 15, 22):
         (tmp_path / "offsets" / str(batch)).write_bytes(b"v1\n{}\n1")
-    assert look(tmp_path, (SeenQuery("q", 29),)) is None
+    assert inspected(tmp_path, (SeenQuery("q", 29),)) is None
     (tmp_path / "offsets" / "22").write_bytes(b"")
-    assert look(tmp_path, (SeenQuery("q", 29),)) is Code.OFFSET_UNREADABLE
-    assert look(tmp_path, (SeenQuery("q", 5000),)) is Code.TRUNCATED
+    assert inspected(tmp_path, (SeenQuery("q", 29),)) is Code.OFFSET_UNREADABLE
+    assert inspected(tmp_path, (SeenQuery("q", 5000),)) is Code.TRUNCATED
 
 
 @pytest.mark.parametrize(("newest", "retained"), [(150, 100), (1234, 1200), (100_020, 100), (7, 8)])

@@ -66,7 +66,7 @@ def terminal(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Terminal:
-    bench = Bench(founded=False)
+    bench = Bench(bootstrapped=False)
     keep: Callable[..., Any] = lambda *_: bench.sessions()  # noqa: E731
     monkeypatch.setattr(operations_context, "keep_session", keep)
     terminal = Terminal(bench, tmp_path, capsys)

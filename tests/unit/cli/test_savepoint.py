@@ -16,7 +16,7 @@ from supervisor.savepoints import create, deep_verify
 from supervisor.savepoints.create import Creation
 from supervisor.savepoints.schedule import id_of, slot_of
 from supervisor.spark.state_reading import OpenedStore, StateOf
-from tests.unit.checkpoint.golden import look, only, unpack, without
+from tests.unit.checkpoint.golden import inspected, only, unpack, without
 from tests.unit.checkpoint.savepoints import AT, area, begun, contents, files
 from tests.unit.checkpoint.savepoints import shelf as shelves
 from tests.unit.cli.conftest import Terminal
@@ -44,7 +44,7 @@ def test_create_list_show_verify_delete(terminal: Terminal, checkpoint: Path) ->
         None,
     )
     assert listed["location"] == f"file://{terminal.home}/store/savepoints/clicks/one"
-    assert listed["queries"] == [{"path": "", "id": only(look(checkpoint)).id, "batch": 12}]
+    assert listed["queries"] == [{"path": "", "id": only(inspected(checkpoint)).id, "batch": 12}]
     shown = terminal.run("savepoint", "show", "clicks", "-o", "json").json
     assert shown == listed
     for text in ("clicks", "one", "complete"):
@@ -197,11 +197,11 @@ def test_submit_from_a_savepoint(terminal: Terminal, checkpoint: Path) -> None:
     assert (ran.code, fresh.exists()) == (0, False)
     ran = terminal.run("submit", spec, "--from-savepoint", "one", "-o", "json")
     assert (ran.code, ran.json[0]["did"], ran.json[0]["savepoint"]) == (0, "submitted", "one")
-    assert only(look(fresh)).commits.newest == 12
+    assert only(inspected(fresh)).commits.newest == 12
     assert terminal.bench.ref("clicks").record.fresh_start, "what the name left before does not count"
     job, own = terminal.bench.ref("clicks").record, terminal.bench.own("clicks")
     expected = to_be_expected(str(fresh), job.fresh_start, None, own.remembered, job.begins_with)
-    assert queries_of(expected) == (SeenQuery(only(look(fresh)).id or "", 12),), (
+    assert queries_of(expected) == (SeenQuery(only(inspected(fresh)).id or "", 12),), (
         "nor does a start from nothing"
     )
     again = terminal.run("submit", spec, "--from-savepoint", "one", "-o", "json")
@@ -273,7 +273,7 @@ def test_what_submit_from_a_savepoint_refuses(terminal: Terminal, checkpoint: Pa
         "submit", terminal.spec("d", f"checkpoint: {checkpoint}"), "--from-savepoint", location
     )
     assert ran.code == 4
-    assert only(look(checkpoint)).offsets.newest == 13
+    assert only(inspected(checkpoint)).offsets.newest == 13
 
 
 def test_delete_refuses_where_a_job_has_its_checkpoint(terminal: Terminal, checkpoint: Path) -> None:

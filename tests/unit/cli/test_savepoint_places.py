@@ -12,7 +12,7 @@ from supervisor.savepoints.operations import home_of
 from supervisor.settings.file import Settings, load_settings
 from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import MotoServer
-from tests.unit.checkpoint.golden import look, only, unpack
+from tests.unit.checkpoint.golden import inspected, only, unpack
 from tests.unit.checkpoint.test_inspect import upload
 from tests.unit.cli.conftest import Terminal
 
@@ -90,7 +90,7 @@ def test_the_whole_round_on_s3(
     assert terminal.run("cancel", "clicks").code == 0
     again = terminal.spec("clicks", f"checkpoint: s3a://{s3_bucket}/fresh")
     assert terminal.run("submit", again, "--from-savepoint", "one").code == 0
-    assert only(look(f"s3://{s3_bucket}/fresh", S3Access(moto_server.endpoint_url))).commits.newest == 2
+    assert only(inspected(f"s3://{s3_bucket}/fresh", S3Access(moto_server.endpoint_url))).commits.newest == 2
     assert terminal.run("savepoint", "delete", "clicks", "one").code == 0
     keys = [each["Key"] for each in moto_server.client().list_objects_v2(Bucket=other)["Contents"]]
     assert not [key for key in keys if "savepoints" in key]

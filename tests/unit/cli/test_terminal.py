@@ -210,8 +210,8 @@ def test_a_taller_list_than_the_screen_says_how_many_are_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for number in range(30):
-        terminal.bench.founded or terminal.submit("seed")
-        terminal.bench.founded = True
+        terminal.bench.bootstrapped or terminal.submit("seed")
+        terminal.bench.bootstrapped = True
         terminal.bench.submit(f"job-{number:02}")
     story(monkeypatch)
     with on_screen(monkeypatch, 100) as screen:
@@ -226,8 +226,8 @@ def test_reasons_below_their_rows_take_room_on_the_screen_too(
 
     for number in range(20):
         name = f"job-{number:02}"
-        terminal.bench.submit(name) if terminal.bench.founded else terminal.submit(name)
-        terminal.bench.founded = True
+        terminal.bench.submit(name) if terminal.bench.bootstrapped else terminal.submit(name)
+        terminal.bench.bootstrapped = True
         terminal.bench.exit(name, permanent=True)
         own = terminal.bench.layout.own(name)
         terminal.bench.put(own, replace(terminal.bench.own(name), reason="the whole reason " * 10 + "END"))

@@ -20,7 +20,7 @@ from supervisor.spec.job import from_canonical
 from supervisor.spec.s3a import S3Access
 from tests.fakes.zookeeper import MemoryClient
 from tests.testbed.moto import MotoServer
-from tests.unit.checkpoint.golden import look, only, unpack
+from tests.unit.checkpoint.golden import inspected, only, unpack
 from tests.unit.checkpoint.savepoints import Dying, Killed, Life, contents
 from tests.unit.checkpoint.test_inspect import upload
 from tests.unit.cli.conftest import Terminal
@@ -72,13 +72,13 @@ def test_a_suspended_job_goes_on_from_a_copy_of_the_savepoint(terminal: Terminal
     )
     fresh = checkpoint_of(terminal)
     assert fresh.parent == saved.parent and fresh.name.startswith(f"{saved.name}.from-one-")
-    assert only(look(fresh)).commits.newest == BATCH
+    assert only(inspected(fresh)).commits.newest == BATCH
     assert contents(saved) == before
     assert f"its checkpoint is {fresh} from now on" in ran.err and f"{saved} stays as it is" in ran.err
     job, own = terminal.bench.ref("clicks").record, terminal.bench.own("clicks")
     assert (job.desired, job.revision) == (Desired.RUNNING, 2)
     assert queries_of(to_be_expected(str(fresh), job.fresh_start, None, own.remembered)) == (
-        SeenQuery(only(look(saved)).id, BATCH),
+        SeenQuery(only(inspected(saved)).id, BATCH),
     )
     assert "from savepoint one" in terminal.run("history", "clicks").out
     assert terminal.run("show", "clicks", "-o", "json").json["spec"]["checkpoint"] == str(fresh)
@@ -359,7 +359,7 @@ def test_a_resume_that_is_killed_leaves_the_old_or_the_new_and_goes_on(
     small: Path,
     dying: Callable[[int, bool], Life],
 ) -> None:
-    newest = only(look(small)).commits.newest
+    newest = only(inspected(small)).commits.newest
 
     def stopped() -> Path:
         """Suspended, and nobody runs. Its checkpoint."""
@@ -388,7 +388,7 @@ def test_a_resume_that_is_killed_leaves_the_old_or_the_new_and_goes_on(
         ran = terminal.run("resume", "clicks", "--from-savepoint", "one", "-o", "json")
         assert ran.code == 0, ran.err
         assert terminal.bench.ref("clicks").record.revision == revision + 1
-        assert only(look(checkpoint_of(terminal))).commits.newest == newest and contents(old) == before
+        assert only(inspected(checkpoint_of(terminal))).commits.newest == newest and contents(old) == before
         assert len([*small.parent.glob("*.from-one-*")]) == revision, "no copy is left beside"
 
 
@@ -438,7 +438,7 @@ def test_on_s3_from_bucket_to_bucket_and_not_while_it_cannot_be_reached(
     at(moto_server.endpoint_url)
     location = upload(unpack("files", tmp_path), moto_server, s3_bucket)
     access = S3Access(moto_server.endpoint_url)
-    newest = only(look(location, access)).commits.newest
+    newest = only(inspected(location, access)).commits.newest
     assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {location}")).code == 0
     assert terminal.run("suspend", "clicks", "--savepoint", "one").code == 0
     at("http://127.0.0.1:9")
@@ -454,5 +454,5 @@ def test_on_s3_from_bucket_to_bucket_and_not_while_it_cannot_be_reached(
     ran = terminal.run("resume", "clicks", "--from-savepoint", "one", "-o", "json")
     assert (ran.code, ran.json["did"]) == (0, "resumed"), ran.err
     assert ran.json["checkpoint"].startswith(f"{location}.from-one-")
-    assert only(look(ran.json["checkpoint"], access)).commits.newest == newest
+    assert only(inspected(ran.json["checkpoint"], access)).commits.newest == newest
     assert terminal.bench.ref("clicks").record.terms.checkpoint == ran.json["checkpoint"]

@@ -26,7 +26,7 @@ def root_of(ticks: int = ROOT.start_ticks, boot_id: str | None = None) -> Proces
     return ProcessId(ROOT.pid, ticks, processes.boot_id() if boot_id is None else boot_id)
 
 
-def looks(monkeypatch: pytest.MonkeyPatch, *seen: tuple[ProcessStat, ...]) -> list[int]:
+def scans(monkeypatch: pytest.MonkeyPatch, *seen: tuple[ProcessStat, ...]) -> list[int]:
     """``seen`` at each look at /proc, the last for ever. Returns the pids that are killed."""
     left, killed = list(seen), list[int]()
 
@@ -44,13 +44,13 @@ def looks(monkeypatch: pytest.MonkeyPatch, *seen: tuple[ProcessStat, ...]) -> li
 
 def test_a_tree_that_was_not_seen_once_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """/proc is no snapshot: who forks while it is read may be missed, parent and child."""
-    killed = looks(monkeypatch, (ROOT,), (), (ROOT, CHILD), (), ())
+    killed = scans(monkeypatch, (ROOT,), (), (ROOT, CHILD), (), ())
     ScanContainment("c", root_of).kill(10.0)
     assert killed == [ROOT.pid, ROOT.pid, CHILD.pid] or killed == [ROOT.pid, CHILD.pid, ROOT.pid]
 
 
 def test_all_descendants_are_seen_whatever_they_did_to_their_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks(monkeypatch, (ROOT, CHILD, DAEMON, ProcessStat(4_000_009, "S", 1, 4_000_009, 60)))
+    scans(monkeypatch, (ROOT, CHILD, DAEMON, ProcessStat(4_000_009, "S", 1, 4_000_009, 60)))
     assert sorted(ScanContainment("c", root_of).pids()) == [ROOT.pid, CHILD.pid, DAEMON.pid]
 
 
@@ -58,23 +58,23 @@ def test_all_descendants_are_seen_whatever_they_did_to_their_session(monkeypatch
 def test_a_number_that_means_another_process_now_is_no_root(
     monkeypatch: pytest.MonkeyPatch, root: ProcessId
 ) -> None:
-    looks(monkeypatch, (ROOT, CHILD))
+    scans(monkeypatch, (ROOT, CHILD))
     assert ScanContainment("c", lambda: root).pids() == []
 
 
 def test_orphans_that_fell_to_the_shim_are_seen_by_the_shim(monkeypatch: pytest.MonkeyPatch) -> None:
     orphan = ProcessStat(4_000_004, "S", os.getpid(), 4_000_004, 53)
-    looks(monkeypatch, (orphan,))
+    scans(monkeypatch, (orphan,))
     assert ScanContainment("c", lambda: None, lambda: False).pids() == [orphan.pid]
     assert ScanContainment("c", lambda: None).pids() == []
 
 
 def test_a_scan_proves_nothing_but_to_who_has_no_child_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks(monkeypatch, ())
+    scans(monkeypatch, ())
     assert ScanContainment("c", lambda: None).emptiness() is Emptiness.UNPROVABLE
     assert ScanContainment("c", lambda: None, lambda: False).emptiness() is Emptiness.POPULATED
     assert ScanContainment("c", lambda: None, lambda: True).emptiness() is Emptiness.EMPTY
-    looks(monkeypatch, (ROOT,))
+    scans(monkeypatch, (ROOT,))
     assert ScanContainment("c", root_of, lambda: True).emptiness() is Emptiness.POPULATED
 
 
@@ -105,14 +105,14 @@ class Group(CgroupContainment):
     def __init__(self, directory: Path, blows: int) -> None:
         super().__init__(str(directory))
         self._left, self.blows = blows, 0
-        self.say(blows)
+        self.write_populated(blows)
 
-    def say(self, populated: int) -> None:
+    def write_populated(self, populated: int) -> None:
         Path(f"{self.path}/cgroup.events").write_text(f"populated {min(populated, 1)}\nfrozen 0\n")
 
     def _kill_once(self) -> None:
         self.blows += 1
-        self.say(self._left - self.blows)
+        self.write_populated(self._left - self.blows)
 
 
 def test_a_group_is_killed_until_it_is_empty(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ class Clock:
 
         self.now_s = 100.0
         for each in (module, kazoo_connection):
-            monkeypatch.setattr(each, "boottime_s", self.look)
+            monkeypatch.setattr(each, "boottime_s", self.tick_s)
 
-    def look(self) -> float:
+    def tick_s(self) -> float:
         self.now_s += 1.0
         return self.now_s
 
@@ -102,11 +102,11 @@ def test_what_has_no_answer_in_time_is_unknown_and_ends_a_silent_connection(
 ) -> None:
     clock, link = Clock(monkeypatch), connected()
     reply = sent_on(link)
-    reply.sent_at_s = clock.look()
+    reply.sent_at_s = clock.tick_s()
     clock.now_s += REQUEST_S
     with pytest.raises(kazoo.ConnectionDropped):
         link.resolve_overdue()
-    link.heard_at_s = clock.look()
+    link.heard_at_s = clock.tick_s()
     link.resolve_overdue()
     assert outcome(reply)
 
@@ -167,7 +167,7 @@ def test_a_request_is_pending_with_its_time_before_a_byte_of_it_leaves(
 
     def write(_message: bytes, _timeout_s: float) -> None:
         assert [each for _, each, _ in link._pending] == [reply], "what is cut from now on is unknown"
-        left_s.append(clock.look())
+        left_s.append(clock.tick_s())
 
     link._connection._write = write
     link.submit("r", b"frame", reply)

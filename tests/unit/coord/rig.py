@@ -56,7 +56,7 @@ class MemoryEpochs:
             raise Unreachable("the store is down")
 
 
-def founded(epoch: int = 0) -> MemoryZoo:
+def bootstrapped(epoch: int = 0) -> MemoryZoo:
     zoo = MemoryZoo()
     zoo.put(PATHS.cluster, codec.encode(CLUSTER))
     zoo.put(PATHS.epoch, codec.encode(EpochRecord(epoch=epoch, supervisor="", op="founding")))

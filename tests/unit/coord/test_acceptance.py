@@ -9,7 +9,7 @@ from supervisor.model.records import Acceptance, EpochRecord, LeaderHint
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
 from supervisor.records import codec
 from tests.fakes.zookeeper import MemoryZoo
-from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded, running
+from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, bootstrapped, running
 from tests.waiting import wait_until
 
 
@@ -38,7 +38,7 @@ def ring(zoo: MemoryZoo) -> None:
 
 
 def test_the_leader_is_fenced_out_and_all_trust_again(tmp_path: Path) -> None:
-    zoo, epochs = founded(), MemoryEpochs()
+    zoo, epochs = bootstrapped(), MemoryEpochs()
     zoo.put(PATHS.doorbell, b"")
     saved = zoo.snapshot()
     a, b = Rig(zoo, epochs, tmp_path / "a", "a"), Rig(zoo, epochs, tmp_path / "b", "b")
@@ -71,7 +71,7 @@ def test_the_leader_is_fenced_out_and_all_trust_again(tmp_path: Path) -> None:
 
 def test_distrust_that_turns_out_later_is_said_too(tmp_path: Path) -> None:
     """By the store, after the election: a host without a memory."""
-    zoo, epochs = founded(), MemoryEpochs()
+    zoo, epochs = bootstrapped(), MemoryEpochs()
     epochs.kept[7] = ("x", "op7")
     rig = Rig(zoo, epochs, tmp_path / "zxid")
     with running(rig):

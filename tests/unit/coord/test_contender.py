@@ -15,13 +15,13 @@ from supervisor.model.records import Cluster, EpochRecord, LeaderHint
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Transaction
 from supervisor.records import codec
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
-from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded, running
+from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, bootstrapped, running
 from tests.waiting import wait_until
 
 
 @pytest.fixture
 def zoo() -> MemoryZoo:
-    return founded()
+    return bootstrapped()
 
 
 @pytest.fixture

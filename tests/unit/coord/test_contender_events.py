@@ -25,7 +25,7 @@ from supervisor.coord.term import Term
 from supervisor.errors import NotLeader, NotSent, Unreachable
 from supervisor.model.transaction import Create, Transaction
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
-from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded
+from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, bootstrapped
 
 T_S = 1.5
 
@@ -34,7 +34,7 @@ def candidate(
     directory: Path, zoo: MemoryZoo | None = None
 ) -> tuple[Rig, Contender[MemoryClient], MemoryClient]:
     """A contender with a session, whose thread was not started. ``directory``: for what it remembers."""
-    rig = Rig(zoo or founded(), MemoryEpochs(), Path(tempfile.mkdtemp(dir=directory)) / "zxid")
+    rig = Rig(zoo or bootstrapped(), MemoryEpochs(), Path(tempfile.mkdtemp(dir=directory)) / "zxid")
     rig.contender._connect(machine.Connect())
     return rig, rig.contender, rig.client
 

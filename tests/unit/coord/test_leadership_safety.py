@@ -105,7 +105,7 @@ class Supervisor:
                 self.zoo.end(self.session)  # by the client, or by its id and password before the next look
                 self.session = None
             case leadership.ReadElection() | leadership.ResolveOutcome():
-                return self.look(effect)
+                return self.read_election(effect)
             case leadership.Stand(epoch, version):
                 return self.stand(epoch, version)
             case leadership.Probe() if self.connected:
@@ -130,7 +130,7 @@ class Supervisor:
             assert self.paused is isinstance(effect, leadership.ResumeTerm)
             self.paused = isinstance(effect, leadership.PauseTerm)
 
-    def look(self, effect: leadership.ReadElection | leadership.ResolveOutcome) -> leadership.Event:
+    def read_election(self, effect: leadership.ReadElection | leadership.ResolveOutcome) -> leadership.Event:
         zoo = self.zoo
         if not self.connected:
             return (

@@ -20,7 +20,7 @@ from supervisor.model.records import Acceptance, EpochRecord, LeaderHint
 from supervisor.model.transaction import Reads
 from supervisor.records import codec
 from tests.fakes.zookeeper import MemoryZoo
-from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs, founded
+from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs, bootstrapped
 
 
 class Host:
@@ -41,7 +41,7 @@ class Host:
 
 
 def test_a_new_host_learns_it_from_the_leader(tmp_path: Path) -> None:
-    zoo = founded(3)
+    zoo = bootstrapped(3)
     host = Host(zoo, tmp_path)
     assert host.says() == ""
     zoo.put(PATHS.leader, codec.encode(LeaderHint(supervisor="s1", epoch=3, address="a")))
@@ -61,7 +61,7 @@ def test_a_new_host_learns_it_from_the_leader(tmp_path: Path) -> None:
 
 
 def test_a_new_host_learns_it_from_the_store_where_nobody_leads(tmp_path: Path) -> None:
-    host = Host(founded(3), tmp_path)
+    host = Host(bootstrapped(3), tmp_path)
     host.epochs.kept[4] = ("s1", "op4")
     assert "epoch 4" in host.says()
     del host.epochs.kept[4]
@@ -71,7 +71,7 @@ def test_a_new_host_learns_it_from_the_store_where_nobody_leads(tmp_path: Path) 
 
 
 def test_what_it_remembers_counts_without_anybody(tmp_path: Path) -> None:
-    zoo = founded(3)
+    zoo = bootstrapped(3)
     zoo.put(PATHS.doorbell, b"")
     host = Host(zoo, tmp_path)
     saved = zoo.snapshot()
@@ -82,7 +82,7 @@ def test_what_it_remembers_counts_without_anybody(tmp_path: Path) -> None:
 
 
 def test_an_assignment_from_before_the_acceptance_is_not_started(tmp_path: Path) -> None:
-    zoo = founded(3)
+    zoo = bootstrapped(3)
     host = Host(zoo, tmp_path)
     client = zoo.client()
     cluster, epoch = client.read_many((PATHS.cluster, PATHS.epoch)).nodes
@@ -106,7 +106,7 @@ def test_a_look_that_is_older_than_what_the_contender_has_remembered_since_is_no
     tmp_path: Path,
 ) -> None:
     """The agent's look and the contender's come from two threads: the slower one has not gone back in time."""
-    zoo = founded(3)
+    zoo = bootstrapped(3)
     zoo.put(PATHS.doorbell, b"")
     host = Host(zoo, tmp_path)
     host.take_note()
@@ -124,7 +124,7 @@ def test_a_look_that_is_older_than_what_the_contender_has_remembered_since_is_no
 
 
 def test_an_election_while_the_store_is_asked_is_no_restore(tmp_path: Path) -> None:
-    zoo = founded(3)
+    zoo = bootstrapped(3)
     host = Host(zoo, tmp_path)
     newest = host.epochs.newest_epoch_above
 

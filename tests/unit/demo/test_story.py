@@ -151,7 +151,7 @@ class FakeWorld:
         return "/d/alpha/supervisor.yaml", "/d/jobs/clicks.yaml"
 
 
-def tell(*faults: str, pace: DemoPace = FAST) -> tuple[Story, FakeWorld, str]:
+def run_story(*faults: str, pace: DemoPace = FAST) -> tuple[Story, FakeWorld, str]:
     world, stream = FakeWorld(frozenset(faults)), io.StringIO()
     story = Story(world, Screen(stream, world.now_s), pace, stack.FLEET)
     assert story.run() is (story.failure is None)
@@ -159,7 +159,7 @@ def tell(*faults: str, pace: DemoPace = FAST) -> tuple[Story, FakeWorld, str]:
 
 
 def test_in_a_good_world_everything_is_seen() -> None:
-    story, world, text = tell()
+    story, world, text = run_story()
     assert story.failure is None
     assert world.called == [
         "start alpha",
@@ -176,7 +176,7 @@ def test_in_a_good_world_everything_is_seen() -> None:
 
 
 def test_a_batch_that_is_replayed_is_explained() -> None:
-    story, _, text = tell("replay")
+    story, _, text = run_story("replay")
     assert story.failure is None
     assert "once more" in text and "not yet committed" in " ".join(text.split())
 
@@ -205,7 +205,7 @@ def test_a_batch_that_is_replayed_is_explained() -> None:
     ],
 )
 def test_what_is_not_seen_is_told(fault: str, claim: Claim, says: str) -> None:
-    story, _, text = tell(fault)
+    story, _, text = run_story(fault)
     assert story.failure is not None
     assert story.failure.claim is claim and says in str(story.failure)
     summary = text.partition("What was observed")[2]
@@ -230,7 +230,7 @@ def test_the_record_is_judged_to_the_end() -> None:
 
 
 def test_a_wait_says_something_now_and_then() -> None:
-    _, _, text = tell(pace=DemoPace(batches=30, watch_s=30))
+    _, _, text = run_story(pace=DemoPace(batches=30, watch_s=30))
     assert text.count("... batch") > 10 and "watching for" in text
 
 

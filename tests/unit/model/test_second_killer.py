@@ -21,8 +21,8 @@ NEAR_S = DEADLINE_S - SECOND_KILLER_PERIOD_S
 LIVES, DIED = KillerProbe(False, DEADLINE_S), KillerProbe(True, DEADLINE_S)
 
 
-def acting(at_s: float = NEAR_S, look: KillerProbe = LIVES) -> SecondKiller:
-    return step(SecondKiller(), look, at_s)
+def acting(at_s: float = NEAR_S, probe: KillerProbe = LIVES) -> SecondKiller:
+    return step(SecondKiller(), probe, at_s)
 
 
 def test_while_the_shim_lives_and_its_deadline_is_far_nothing_is_done() -> None:

@@ -17,8 +17,8 @@ RENEWED = replace(FIRST, mzxid=FIRST.mzxid + 1)
 
 
 def test_a_lease_was_first_seen_when_the_answer_that_showed_it_had_arrived() -> None:
-    sight = FirstSeen().lease("j", FIRST, sent_at_s=10.0, received_at_s=13.0)
-    assert (sight.first_seen_at_s, sight.silent_s) == (13.0, -3.0)
+    seen_lease = FirstSeen().lease("j", FIRST, sent_at_s=10.0, received_at_s=13.0)
+    assert (seen_lease.first_seen_at_s, seen_lease.silent_s) == (13.0, -3.0)
 
 
 def test_its_silence_counts_up_to_the_sending_of_the_latest_read() -> None:
@@ -52,7 +52,7 @@ def test_the_absence_of_a_lease_is_not_waited_out_on_behalf_of_a_later_attempt()
     silent = []
     for state in (OwnState.REVOKED, OwnState.EXITED, OwnState.REVOKED):
         bench.set_own("j", state)
-        sight = observer.take_view(None).rows["j"].lease
-        silent.append(None if sight is None else sight.first_seen_at_s)
+        seen_lease = observer.take_view(None).rows["j"].lease
+        silent.append(None if seen_lease is None else seen_lease.first_seen_at_s)
     first, between, again = silent
     assert first is not None and between is None and again is not None and again > first

@@ -21,9 +21,9 @@ from tests.fakes.registry_bench import Bench
 
 
 def read_at(view: View, name: str) -> float:
-    sight = view.rows[name].lease
-    assert sight is not None
-    return sight.read_sent_at_s
+    seen_lease = view.rows[name].lease
+    assert seen_lease is not None
+    return seen_lease.read_sent_at_s
 
 
 def test_a_short_lease_is_not_kept_waiting_by_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:

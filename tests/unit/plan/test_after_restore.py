@@ -19,7 +19,7 @@ W = full_wait_s(8.0)
 S = OwnState
 
 
-def sight(age_s: float, since_zxid: int = 0, **changes: object) -> SeenAcceptance:
+def seen_acceptance(age_s: float, since_zxid: int = 0, **changes: object) -> SeenAcceptance:
     record = replace(Acceptance(id="a1", epoch=9, by="root@here", at="t", wait_s=W), **changes)  # type: ignore[arg-type]
     return SeenAcceptance(Found(record, 0, 99), since_zxid, NOW_S - age_s)
 
@@ -42,13 +42,13 @@ WAITING = {
 @pytest.mark.parametrize("waiting", WAITING.values(), ids=WAITING)
 def test_nothing_is_started_until_a_leader_has_noted_the_end_of_the_wait(waiting: Row) -> None:
     for age_s, over in ((0.0, False), (W - 0.1, False), (W + 0.1, True)):
-        plan = planned(sight(age_s), waiting)
+        plan = planned(seen_acceptance(age_s), waiting)
         assert plan.actions == ()
         assert (plan.waited_out is not None) is over
         (note,) = plan.notes
         assert "restored" in note.why and note.pending
         assert plan.alarms == (Alarm(note.why),)
-    for accepted in (sight(0.0, waited=True), None):
+    for accepted in (seen_acceptance(0.0, waited=True), None):
         (action,) = planned(accepted, waiting).actions
         assert isinstance(action, Assign)
 
@@ -56,30 +56,35 @@ def test_nothing_is_started_until_a_leader_has_noted_the_end_of_the_wait(waiting
 def test_a_plan_that_starts_in_the_wait_is_broken() -> None:
     waiting = row(ref=job(), own=own(S.VACANT, uid=""))
     plan = planned(None, waiting)
-    assert violations(view(waiting, accepted=sight(W + 1)), plan)
+    assert violations(view(waiting, accepted=seen_acceptance(W + 1)), plan)
 
 
 def test_whoever_renews_is_left_alone_and_orderly_stops_go_on() -> None:
-    assert planned(sight(0.0), row(ref=job(), own=own(S.CLAIMED), lease=lease())).actions == ()
+    assert planned(seen_acceptance(0.0), row(ref=job(), own=own(S.CLAIMED), lease=lease())).actions == ()
     suspended = row(ref=job(desired=Desired.SUSPENDED), own=own(S.CLAIMED), lease=lease())
-    assert [type(a) for a in planned(sight(0.0), suspended).actions] == [Drain]
+    assert [type(a) for a in planned(seen_acceptance(0.0), suspended).actions] == [Drain]
     silent = row(ref=job(), own=own(S.CLAIMED), lease=lease(WAIT_S))
-    assert [type(a) for a in planned(sight(0.0), silent).actions] == [Revoke]
+    assert [type(a) for a in planned(seen_acceptance(0.0), silent).actions] == [Revoke]
 
 
 @pytest.mark.parametrize("waited", [False, True])
 def test_what_was_assigned_before_the_acceptance_is_taken_back(waited: bool) -> None:
     """That very attempt may have run in the lost state."""
     assigned = row(ref=job(), own=own(S.ASSIGNED))  # of zxid 70
-    assert [type(a) for a in planned(sight(0.0, 71, waited=waited), assigned).actions] == [Unassign]
-    assert planned(sight(0.0, 69, waited=waited), assigned).actions == ()
+    assert [type(a) for a in planned(seen_acceptance(0.0, 71, waited=waited), assigned).actions] == [Unassign]
+    assert planned(seen_acceptance(0.0, 69, waited=waited), assigned).actions == ()
 
 
 def test_a_wait_that_no_lease_can_have_is_the_longest_there_can_be() -> None:
     waiting = row(ref=job(), own=own(S.VACANT, uid=""))
     for wait_s in (0.0, -1.0, 1e9, float("inf")):
-        assert planned(sight(full_wait_s(LEASE_MAX_S) - 1, wait_s=wait_s), waiting).waited_out is None
-        assert planned(sight(full_wait_s(LEASE_MAX_S) + 1, wait_s=wait_s), waiting).waited_out is not None
+        assert (
+            planned(seen_acceptance(full_wait_s(LEASE_MAX_S) - 1, wait_s=wait_s), waiting).waited_out is None
+        )
+        assert (
+            planned(seen_acceptance(full_wait_s(LEASE_MAX_S) + 1, wait_s=wait_s), waiting).waited_out
+            is not None
+        )
 
 
 def test_an_unreadable_acceptance_holds_everything_back() -> None:
@@ -91,7 +96,10 @@ def test_an_unreadable_acceptance_holds_everything_back() -> None:
 
 def test_the_end_of_the_wait_is_not_noted_before_the_epoch_is_recorded_or_while_paused() -> None:
     for parts in ({"recorded": False}, {"paused": True}, {"distrust": "restored"}):
-        assert planned(sight(W + 1), row(ref=job(), own=own(S.VACANT, uid="")), **parts).waited_out is None
+        assert (
+            planned(seen_acceptance(W + 1), row(ref=job(), own=own(S.VACANT, uid="")), **parts).waited_out
+            is None
+        )
 
 
 def test_a_host_that_distrusts_is_given_nothing() -> None:

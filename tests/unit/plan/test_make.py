@@ -161,10 +161,10 @@ def test_the_first_attempt_of_a_uid_is_number_one_and_carries_no_failures() -> N
 
 
 def test_what_rests_on_the_full_wait_says_so() -> None:
-    sight = lease(WAIT_S)
-    (action,) = planned(row(ref=job(), own=own(S.REVOKED), lease=sight))
+    seen_lease = lease(WAIT_S)
+    (action,) = planned(row(ref=job(), own=own(S.REVOKED), lease=seen_lease))
     assert action.waited is not None
-    assert action.waited.lease is sight.seen
+    assert action.waited.lease is seen_lease.seen
     assert action.account.failures == 1, "a lost attempt counts for the back-off"
     assert action.account.charged == 0, "but not for the budget"
 
@@ -180,8 +180,8 @@ def test_a_lost_attempt_resets_as_any_other_if_its_last_renewal_says_that_it_ran
 
 
 def test_a_lease_of_another_attempt_says_nothing_of_how_long_this_one_ran() -> None:
-    sight = SeenLease(lease(ran_s=10_000.0, claim="older").seen, NOW_S - 303, NOW_S)
-    (action,) = planned(row(ref=job(), own=own(S.REVOKED, failures=4), lease=sight))
+    seen_lease = SeenLease(lease(ran_s=10_000.0, claim="older").seen, NOW_S - 303, NOW_S)
+    (action,) = planned(row(ref=job(), own=own(S.REVOKED, failures=4), lease=seen_lease))
     assert action.account.failures == 5
 
 
@@ -206,8 +206,8 @@ def test_the_wait_goes_by_the_terms_of_the_old_attempt_not_of_the_new_spec() -> 
 
 
 def test_the_wait_counts_up_to_the_sending_of_the_last_read_not_up_to_now() -> None:
-    sight = SeenLease(lease().seen, NOW_S - 10 * WAIT_S, NOW_S - 10 * WAIT_S + 1)
-    assert kinds(row(ref=job(), own=own(S.REVOKED), lease=sight)) == []
+    seen_lease = SeenLease(lease().seen, NOW_S - 10 * WAIT_S, NOW_S - 10 * WAIT_S + 1)
+    assert kinds(row(ref=job(), own=own(S.REVOKED), lease=seen_lease)) == []
 
 
 class TestAfterAnExit:

@@ -88,11 +88,13 @@ def rows(draw: st.DrawFn, number: int) -> Row:
             mzxid=one(10, 70),
         )
     )
-    sight = one("unread", "absent", "unreadable", "there")
+    lease_read = one("unread", "absent", "unreadable", "there")
     silent_s = draw(LONG_AGO)
-    seen = lease(silent_s, one(*Phase), one(uid, other), claim=one("c", "d")) if sight == "there" else None
-    if sight in ("absent", "unreadable"):
-        seen = SeenLease(None if sight == "absent" else Unreadable("bad", 1, 1), NOW_S - silent_s, NOW_S)
+    seen = (
+        lease(silent_s, one(*Phase), one(uid, other), claim=one("c", "d")) if lease_read == "there" else None
+    )
+    if lease_read in ("absent", "unreadable"):
+        seen = SeenLease(None if lease_read == "absent" else Unreadable("bad", 1, 1), NOW_S - silent_s, NOW_S)
     left = tuple(leftover(each) for each in one((), (uid,), (other,), (uid, other), ("w",)))
     return row(
         name=name, ref=ref, own=owned, lease=seen, leftovers=left, own_seen_at_s=NOW_S - draw(LONG_AGO)

@@ -45,7 +45,7 @@ OURS = CheckpointClaim(
 
 
 @pytest.fixture
-def look() -> Callable[..., tuple[str | None, bool]]:
+def previous_and_held() -> Callable[..., tuple[str | None, bool]]:
     """What the remover would find out about OURS, with these claims beside it."""
 
     def asked(*records: CheckpointClaim, raw: bytes | None = None) -> tuple[str | None, bool]:
@@ -63,22 +63,29 @@ def look() -> Callable[..., tuple[str | None, bool]]:
 
 
 def test_living_claims_at_inside_and_around_are_in_the_way_and_others_are_not(
-    look: Callable[..., tuple[str | None, bool]],
+    previous_and_held: Callable[..., tuple[str | None, bool]],
 ) -> None:
     inside, around, beside = (
         CheckpointClaim(location=location, name="b", uid="u2")
         for location in ("s3://bkt/x/a/in", "s3://bkt/x", "s3://bkt/x/ab")
     )
-    assert look() == look(beside) == (None, False)
-    assert look(inside) == look(around) == look(beside, around) == ("u2", False)
-    assert look(replace(inside, name="a")) == ("u2", False), "of the same name too"
-    assert look(replace(inside, doom=PendingDeletion(name="b", uid="u2", at=""))) == (None, False), (
-        "two that are deleted do each other no harm"
+    assert previous_and_held() == previous_and_held(beside) == (None, False)
+    assert (
+        previous_and_held(inside)
+        == previous_and_held(around)
+        == previous_and_held(beside, around)
+        == ("u2", False)
     )
-    assert look(replace(inside, doom=PendingDeletion(name="b", uid="u9", at=""))) == ("u2", False), (
-        "one that somebody has altered counts as living"
-    )
-    assert look(raw=b"{") == (None, True), "nobody can tell which place it is about"
+    assert previous_and_held(replace(inside, name="a")) == ("u2", False), "of the same name too"
+    assert previous_and_held(replace(inside, doom=PendingDeletion(name="b", uid="u2", at=""))) == (
+        None,
+        False,
+    ), "two that are deleted do each other no harm"
+    assert previous_and_held(replace(inside, doom=PendingDeletion(name="b", uid="u9", at=""))) == (
+        "u2",
+        False,
+    ), "one that somebody has altered counts as living"
+    assert previous_and_held(raw=b"{") == (None, True), "nobody can tell which place it is about"
 
 
 def test_a_claim_that_comes_after_a_look_is_found_by_the_next() -> None:

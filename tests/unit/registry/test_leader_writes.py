@@ -114,8 +114,10 @@ def test_an_attempt_that_was_waited_out_stands_in_the_history_as_lost() -> None:
 
 
 def test_a_buried_attempt_ran_as_long_as_its_last_renewal_said() -> None:
-    for sight, ran_s in ((lease(ran_s=700.0), 700.0), (lease(ran_s=700.0, claim="older"), 0.0)):
-        assert own_written(multi(actions.Bury("j", "w", own(S.REVOKED), Waited(sight.seen)))).ran_s == ran_s
+    for seen_lease, ran_s in ((lease(ran_s=700.0), 700.0), (lease(ran_s=700.0, claim="older"), 0.0)):
+        assert (
+            own_written(multi(actions.Bury("j", "w", own(S.REVOKED), Waited(seen_lease.seen)))).ran_s == ran_s
+        )
 
 
 def test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen() -> None:

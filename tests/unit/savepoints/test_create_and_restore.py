@@ -19,7 +19,7 @@ from supervisor.savepoints.manifest import SavepointStage, checked_id, decode_be
 from supervisor.savepoints.restore import MARK, read_savepoint, restore, verify
 from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import MotoServer
-from tests.unit.checkpoint.golden import NAMES, look, only, unpack, without, write
+from tests.unit.checkpoint.golden import NAMES, inspected, only, unpack, without, write
 from tests.unit.checkpoint.savepoints import (
     AT,
     Moving,
@@ -92,11 +92,11 @@ def test_a_copy_is_whole_and_ends_at_the_newest_commit(name: str, tmp_path: Path
     source = unpack(name, tmp_path)
     before = contents(source)
     manifest = create(source, tmp_path / "store")
-    query = only(look(source))
+    query = only(inspected(source))
     assert [(each.id, each.batch) for each in manifest.queries] == [(query.id, query.commits.newest)]
-    copied = only(look(place(tmp_path / "store") / "data"))
+    copied = only(inspected(place(tmp_path / "store") / "data"))
     assert (copied.offsets.newest, copied.lag, copied.id) == (query.commits.newest, 0, query.id)
-    assert judge(look(place(tmp_path / "store") / "data")) == ()
+    assert judge(inspected(place(tmp_path / "store") / "data")) == ()
     assert contents(source) == before
     assert verify(area(place(tmp_path / "store"))).problems == ()
     data = place(tmp_path / "store") / "data"
@@ -128,7 +128,7 @@ def test_nothing_to_save(tmp_path: Path) -> None:
 
 def test_a_damaged_checkpoint_is_no_savepoint(tmp_path: Path) -> None:
     source = unpack("hdfs-v1", tmp_path)
-    newest = only(look(source)).commits.newest
+    newest = only(inspected(source)).commits.newest
     without(source, f"state/0/1/{(newest or 0) + 1}.delta")
     with pytest.raises(Corrupt, match="lacks version"):
         create(source, tmp_path / "store")
@@ -165,12 +165,12 @@ def test_what_the_clean_up_takes_and_nobody_needs_is_left_out(tmp_path: Path) ->
     assert not gone & keys
     assert "offsets/11" in keys
     assert verify(area(place(tmp_path / "store"))).problems == ()
-    assert manifest.queries[0].batch == only(look(source)).commits.newest
+    assert manifest.queries[0].batch == only(inspected(source)).commits.newest
 
 
 def test_when_something_needed_has_gone_a_newer_batch_is_taken(tmp_path: Path) -> None:
     source = unpack("hdfs-v1", tmp_path)
-    newest = only(look(source)).commits.newest
+    newest = only(inspected(source)).commits.newest
     assert newest is not None
     seen: list[str] = []
 
@@ -192,7 +192,7 @@ def test_when_something_needed_has_gone_a_newer_batch_is_taken(tmp_path: Path) -
 
 def test_a_state_file_that_is_replaced_during_the_copy_is_looked_at_again(tmp_path: Path) -> None:
     source = unpack("hdfs-v1", tmp_path)
-    newest = only(look(source)).commits.newest
+    newest = only(inspected(source)).commits.newest
     assert newest is not None
     key = f"state/0/0/{newest + 1}.delta"
     replaced = []
@@ -209,7 +209,7 @@ def test_a_state_file_that_is_replaced_during_the_copy_is_looked_at_again(tmp_pa
 
 def test_a_checkpoint_that_is_cleaned_up_faster_than_copied_is_no_savepoint(tmp_path: Path) -> None:
     source = unpack("hdfs-v1", tmp_path)
-    batches = [only(look(source)).commits.newest or 0]
+    batches = [only(inspected(source)).commits.newest or 0]
 
     def always(key: str) -> None:
         if key == f"commits/{batches[-1]}":
@@ -227,7 +227,7 @@ def test_a_checkpoint_that_is_cleaned_up_faster_than_copied_is_no_savepoint(tmp_
 def test_a_batch_that_is_not_committed_leaves_nothing_in_it(tmp_path: Path) -> None:
     """Its offset, its state, and a snapshot of it, which a later start would take for its own."""
     source = unpack("hdfs-v1", tmp_path)
-    newest = only(look(source)).commits.newest
+    newest = only(inspected(source)).commits.newest
     assert newest is not None
     for key in (f"offsets/{newest + 1}", f"state/0/0/{newest + 2}.delta", f"state/0/0/{newest + 2}.snapshot"):
         write(source, key, b"v1\n{}")
@@ -242,7 +242,7 @@ def test_a_batch_that_is_not_committed_leaves_nothing_in_it(tmp_path: Path) -> N
 def test_created_again_it_is_the_same(tmp_path: Path) -> None:
     source = unpack("hdfs-v1", tmp_path)
     first = create(source, tmp_path / "store")
-    later(source, (only(look(source)).commits.newest or 0) + 1)
+    later(source, (only(inspected(source)).commits.newest or 0) + 1)
     assert create(source, tmp_path / "store") == first
 
 
@@ -252,7 +252,7 @@ def test_restored_it_is_a_checkpoint_without_traces(name: str, tmp_path: Path) -
     saved, target = area(place(tmp_path / "store")), tmp_path / "fresh" / "ck"
     assert restore(saved, area(target), AT).did
     assert contents(target) == contents(place(tmp_path / "store") / "data")
-    assert judge(look(target)) == ()
+    assert judge(inspected(target)) == ()
     assert not [*saved.items("restores")]
     again = restore(saved, area(target), AT)
     assert not again.did, "asked for again after the answer was lost: fine"
@@ -536,6 +536,6 @@ def test_on_s3(tmp_path: Path, moto_server: MotoServer, s3_bucket: str) -> None:
     target = open_area(f"s3a://{s3_bucket}/fresh", access)
     assert restore(there("clicks/one"), target, AT).did
     assert not restore(there("clicks/one"), target, AT).did
-    assert judge(look(f"s3://{s3_bucket}/fresh", access)) == ()
+    assert judge(inspected(f"s3://{s3_bucket}/fresh", access)) == ()
     there("clicks/one").write("data/offsets/1", b"v1\n{}\n-")
     assert [problem for problem in verify(there("clicks/one")).problems if "offsets/1" in problem]

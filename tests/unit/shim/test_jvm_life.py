@@ -32,9 +32,9 @@ def started() -> ShimWorld:
     world = ShimWorld(replace(LAUNCH, reports=False, stall_timeout_s=STALL_S))
     world.connect()
     world.run()
-    world.tell(shim.Executed())
-    world.tell(looked(None))
-    world.tell(replace(looked(5), event="progress"))
+    world.deliver(shim.Executed())
+    world.deliver(looked(None))
+    world.deliver(replace(looked(5), event="progress"))
     return world
 
 
@@ -49,7 +49,7 @@ def test_a_driver_that_is_looked_at_and_makes_nothing_is_stalled() -> None:
     world = started()
     for _ in range(5):
         world.run(10)
-        world.tell(looked(5))
+        world.deliver(looked(5))
     world.run(1)
     assert (world.stage() is Stage.RUNNING, world.state.cause) == (False, Cause.STALLED)
 
@@ -57,14 +57,14 @@ def test_a_driver_that_is_looked_at_and_makes_nothing_is_stalled() -> None:
 def test_what_it_made_while_nobody_looked_counts() -> None:
     world = started()
     world.run(STALL_S * 3)
-    world.tell(looked(50))
+    world.deliver(looked(50))
     world.run(STALL_S / 2)
-    world.tell(looked(50))
+    world.deliver(looked(50))
     world.run(1)
     assert world.stage() is Stage.RUNNING
     assert world.state.life.progress is not None and world.state.life.progress.batch_id == 50
     world.run(STALL_S)
-    world.tell(looked(50))
+    world.deliver(looked(50))
     world.run(1)
     assert world.state.cause is Cause.STALLED
 
@@ -73,9 +73,9 @@ def test_one_that_never_made_a_batch_is_left_alone() -> None:
     world = ShimWorld(replace(LAUNCH, reports=False, stall_timeout_s=STALL_S, start_timeout_s=60.0))
     world.connect()
     world.run()
-    world.tell(shim.Executed())
+    world.deliver(shim.Executed())
     for batch in (None, 7, 7, 7, 7, 7):  # of an earlier attempt
-        world.tell(looked(batch))
+        world.deliver(looked(batch))
         world.run(30)
     assert world.stage() is Stage.RUNNING
 

@@ -35,9 +35,9 @@ def committed(world: ShimWorld, what: str) -> int:
 def test_nothing_is_executed_before_the_claim_has_committed() -> None:
     world = ShimWorld()
     world.connect()
-    world.settle()  # the read
+    world.answer()  # the read
     assert world.stage() is Stage.CLAIMING and not world.executed()
-    world.settle()  # the claim
+    world.answer()  # the claim
     assert world.executed() == 1
     assert world.own().state is OwnState.CLAIMED and world.own().claims == 1
 
@@ -45,19 +45,19 @@ def test_nothing_is_executed_before_the_claim_has_committed() -> None:
 def test_the_deadline_counts_from_sending_the_claim() -> None:
     world = ShimWorld()
     world.connect()
-    world.settle()
+    world.answer()
     sent_at_s = world.now_s
     world.wait(3.0)
-    world.settle()
+    world.answer()
     assert world.state.deadline_at_s == lease_terms.deadline_at_s(sent_at_s, 30.0) == world.file_deadline_at_s
 
 
 def test_a_claim_confirmed_too_late_executes_nothing_and_says_so() -> None:
     world = ShimWorld()
     world.connect()
-    world.settle()
+    world.answer()
     world.wait(27.5)
-    world.settle()
+    world.answer()
     assert not world.executed() and world.stage() is Stage.KILLING
     kill_tree(world)
     world.run(5)
@@ -87,9 +87,9 @@ def test_a_connection_that_breaks_before_the_claim_ends_it(asked_before: bool) -
     world = ShimWorld()
     world.connect()
     if asked_before:
-        world.settle()
+        world.answer()
     world.disconnect()
-    world.settle("lost")
+    world.answer("lost")
     assert committed(world, "claim") == asked_before
     world.connect()
     world.run(2)
@@ -99,9 +99,9 @@ def test_a_connection_that_breaks_before_the_claim_ends_it(asked_before: bool) -
 def test_a_claim_that_was_applied_on_the_first_connection_counts_though_that_broke() -> None:
     world = ShimWorld()
     world.connect()
-    world.settle()
+    world.answer()
     world.disconnect()
-    world.settle("applied")
+    world.answer("applied")
     world.connect()
     world.run(2)
     assert world.executed() == 1
@@ -120,15 +120,15 @@ def test_a_claim_goes_out_on_the_first_connection_or_not_at_all() -> None:
 def test_an_answer_to_an_older_question_is_ignored() -> None:
     world = ShimWorld()
     world.connect()
-    world.tell(shim.OwnRead(99, None))
-    world.tell(shim.ReadFailed(99))
+    world.deliver(shim.OwnRead(99, None))
+    world.deliver(shim.ReadFailed(99))
     assert world.state.reading and len(world.sent) == 1
 
 
 def test_an_entry_taken_back_between_read_and_claim_is_left_alone() -> None:
     world = ShimWorld()
     world.connect()
-    world.settle()
+    world.answer()
     world.move(OwnState.VACANT)
     world.run(2)
     assert world.finished and not world.executed() and world.own().state is OwnState.VACANT
@@ -137,7 +137,7 @@ def test_an_entry_taken_back_between_read_and_claim_is_left_alone() -> None:
 def test_a_lease_that_changed_between_read_and_claim_is_read_again() -> None:
     world = ShimWorld()
     world.connect()
-    world.settle()
+    world.answer()
     world.nodes[LEASE] = Znode(b"an older attempt's")
     world.run(2)
     assert world.executed() == 1 and committed(world, "claim") == 2
@@ -204,9 +204,9 @@ def test_an_absent_or_unreadable_ownership_is_waited_for(data: bytes | None) -> 
 def test_an_unknown_claim_is_read_back_in_its_session_before_exec(outcome: str) -> None:
     world = ShimWorld()
     world.connect()
-    world.settle()
+    world.answer()
     sent_at_s = world.now_s
-    world.settle(outcome)
+    world.answer(outcome)
     assert world.stage() is Stage.SETTLING and not world.executed()
     world.wait(1)
     assert world.count(shim.CloseSession) == 0
@@ -222,11 +222,11 @@ def test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed()
     """It was not applied, and nothing of that session can be any more: the agent starts another shim."""
     world = ShimWorld()
     world.connect()
-    world.settle()
-    world.settle("late")
+    world.answer()
+    world.answer("late")
     world.lose_session()
     world.open_sessions.add(1)  # our side thinks it is lost; the quorum may not have noticed yet
-    world.settle("lost")  # the read that was under way
+    world.answer("lost")  # the read that was under way
     world.connect()
     world.wait(1)
     assert [type(e) for _, _, e in world.sent] == [shim.CloseSession]
@@ -240,13 +240,13 @@ def test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed()
 def test_a_session_that_cannot_be_closed_resolves_nothing() -> None:
     world = ShimWorld()
     world.connect()
-    world.settle()
-    world.settle("applied")
+    world.answer()
+    world.answer("applied")
     world.lose_session()
-    world.settle("lost")
+    world.answer("lost")
     world.connect()
     for _ in range(10):
-        world.settle("lost")
+        world.answer("lost")
         world.wait(1)
     assert not world.executed() and world.count(shim.CloseSession) >= 5
 
@@ -254,8 +254,8 @@ def test_a_session_that_cannot_be_closed_resolves_nothing() -> None:
 def test_an_unknown_claim_that_was_drained_meanwhile_is_buried_without_exec() -> None:
     world = ShimWorld()
     world.connect()
-    world.settle()
-    world.settle("applied")
+    world.answer()
+    world.answer("applied")
     world.move(OwnState.DRAINING)
     world.run(2)
     assert not world.executed()
@@ -284,7 +284,7 @@ def test_the_deadline_counts_from_sending_the_renewal() -> None:
         world.wait(0.5)
     sent_at_s = world.now_s
     world.wait(2.5)
-    world.settle()
+    world.answer()
     assert committed(world, "renew") == renewals + 1
     assert world.state.deadline_at_s == lease_terms.deadline_at_s(sent_at_s, 30.0) == world.file_deadline_at_s
 
@@ -294,7 +294,7 @@ def test_an_unknown_renewal_moves_no_deadline() -> None:
     world.run(4)
     deadline_at_s = world.state.deadline_at_s
     world.wait(2)
-    world.settle("applied")
+    world.answer("applied")
     assert world.state.deadline_at_s == deadline_at_s == world.file_deadline_at_s
 
 
@@ -340,14 +340,14 @@ def test_a_missing_parent_of_all_leases_is_no_reason_to_hurry() -> None:
         while world.sent:
             _, _, effect = world.sent.pop(0)
             asked += isinstance(effect, shim.Commit)
-            world.tell(
+            world.deliver(
                 shim.WriteRejected(effect.transaction.id, LEASE, "no_node")
                 if isinstance(effect, shim.Commit)
                 else world._read(effect.token)
             )
             assert asked < 60, "it asks again and again while no time passes"
         world.now_s += 0.1
-        world.tell(shim.Tick())
+        world.deliver(shim.Tick())
     assert asked > 5
     before_at_s = world.state.deadline_at_s
     world.run(10.0)  # it is there again
@@ -362,7 +362,7 @@ def test_phase_changes_renew_at_once_with_the_doorbell() -> None:
     world = ShimWorld()
     world.connect()
     world.run()
-    world.tell(shim.Executed())
+    world.deliver(shim.Executed())
     world.run()
     steps = [
         ("waiting", Phase.WAITING),
@@ -373,7 +373,7 @@ def test_phase_changes_renew_at_once_with_the_doorbell() -> None:
     ]
     for event, phase in steps:
         rung = world.nodes["/c/doorbell"].version
-        world.tell(shim.Reported(event))
+        world.deliver(shim.Reported(event))
         world.run()
         assert world.phase() is phase and world.nodes["/c/doorbell"].version == rung + 1
 
@@ -382,8 +382,8 @@ def test_an_application_without_session_or_query_runs_once_its_start_is_judged_n
     world = ShimWorld()
     world.connect()
     world.run()
-    world.tell(shim.Executed())
-    world.tell(shim.Reported("begun"))
+    world.deliver(shim.Executed())
+    world.deliver(shim.Reported("begun"))
     world.run(LAUNCH.start_timeout_s - 1)
     assert world.phase() is Phase.BEGUN
     world.run(2)
@@ -396,7 +396,7 @@ def test_an_application_without_session_or_query_runs_once_its_start_is_judged_n
 def test_draining_is_taken_over_and_renewed_while_the_driver_stops() -> None:
     world = running()
     world.move(OwnState.DRAINING)
-    world.tell(shim.OwnChanged())
+    world.deliver(shim.OwnChanged())
     world.run()
     assert world.stage() is Stage.STOPPING and world.count(shim.Terminate) == 1
     before = committed(world, "renew")
@@ -421,7 +421,7 @@ def test_no_renewal_after_the_grace_even_if_the_tree_does_not_die() -> None:
     world.move(OwnState.DRAINING)
     world.run(26)
     before = committed(world, "renew")
-    world.tell(shim.TreeSeen(False))
+    world.deliver(shim.TreeSeen(False))
     world.run(30)
     assert committed(world, "renew") == before and world.stage() is Stage.KILLING and not world.buried
 
@@ -429,10 +429,10 @@ def test_no_renewal_after_the_grace_even_if_the_tree_does_not_die() -> None:
 def test_a_tree_that_takes_long_to_die_is_renewed_while_the_claim_stands() -> None:
     world = running()
     world.driver = False
-    world.tell(shim.Exited(1))
+    world.deliver(shim.Exited(1))
     before = committed(world, "renew")
     for _ in range(40):
-        world.tell(shim.TreeSeen(False))
+        world.deliver(shim.TreeSeen(False))
         world.run(0.5)
     assert committed(world, "renew") - before >= 3 and not world.buried
 
@@ -451,8 +451,8 @@ def test_a_tree_that_takes_long_to_die_is_renewed_while_the_claim_stands() -> No
 def test_anything_else_kills_at_once(changes: dict[str, object]) -> None:
     world = running()
     world.move(**changes)  # type: ignore[arg-type]
-    world.tell(shim.OwnChanged())
-    world.settle()
+    world.deliver(shim.OwnChanged())
+    world.answer()
     assert world.stage() is Stage.KILLING and world.count(shim.Terminate) == 0
     version = world.nodes[OWN].version
     kill_tree(world)
@@ -470,8 +470,8 @@ def test_what_cannot_be_believed_stops_renewals_and_the_deadline_decides(what: s
     else:
         data, change = (b"{", 1) if what == "unreadable" else (encode(world.own()), -1)
         world.nodes[OWN] = Znode(data, good.version + change)
-    world.tell(shim.OwnChanged())
-    world.settle()
+    world.deliver(shim.OwnChanged())
+    world.answer()
     before = committed(world, "renew")
     world.run(20)
     assert world.stage() is Stage.RUNNING and committed(world, "renew") == before
@@ -517,7 +517,7 @@ def test_a_clock_jump_reads_before_anything_else() -> None:
     world.run(1)
     world.offset_s += 3600
     world.now_s += 30 / 6
-    world.tell(shim.Tick())
+    world.deliver(shim.Tick())
     assert [type(e) for _, _, e in world.sent] == [shim.Read]
     world.run()
     assert world.stage() is Stage.RUNNING
@@ -526,9 +526,9 @@ def test_a_clock_jump_reads_before_anything_else() -> None:
 def test_a_clock_jump_between_claim_and_exec_is_read_before_exec() -> None:
     world = ShimWorld()
     world.connect()
-    world.settle()
+    world.answer()
     world.offset_s -= 86400
-    world.settle()
+    world.answer()
     assert not world.executed()
     world.run()
     assert world.executed() == 1
@@ -537,7 +537,7 @@ def test_a_clock_jump_between_claim_and_exec_is_read_before_exec() -> None:
 def test_after_a_suspend_the_deadline_is_looked_at_first() -> None:
     world = running()
     world.now_s += 3600
-    world.tell(shim.Tick())
+    world.deliver(shim.Tick())
     assert world.stage() is Stage.KILLING
 
 
@@ -547,7 +547,7 @@ def test_after_a_suspend_the_deadline_is_looked_at_first() -> None:
 def test_leftover_children_are_killed_before_the_tombstone() -> None:
     world = running()
     world.driver = False
-    world.tell(shim.Exited(1))
+    world.deliver(shim.Exited(1))
     world.run(3)
     assert world.count(shim.Kill) >= 1 and not world.buried
     kill_tree(world)
@@ -559,12 +559,12 @@ def test_the_tombstone_is_retried_until_it_commits() -> None:
     world = running()
     world.disconnect()
     world.driver = False
-    world.tell(shim.Exited(1))
+    world.deliver(shim.Exited(1))
     kill_tree(world)
     world.wait(3600)
     assert not world.finished
     world.connect()
-    world.settle()
+    world.answer()
     world.move(OwnState.DRAINING)  # between read and write
     world.run(60)
     assert world.finished and world.own().state is OwnState.EXITED
@@ -573,10 +573,10 @@ def test_the_tombstone_is_retried_until_it_commits() -> None:
 def test_the_tombstone_is_not_given_up_while_the_record_is_ours() -> None:
     world = running()
     world.driver = False
-    world.tell(shim.Exited(1))
+    world.deliver(shim.Exited(1))
     kill_tree(world)
     for outcome in ["done", "not_sent", "done", "lost"] * 200:  # a read that works, a write that does not
-        world.settle(outcome)
+        world.answer(outcome)
         world.wait(5)
     assert not world.finished and world.now_s > 1600
     world.run(60)
@@ -587,7 +587,7 @@ def test_the_second_killers_are_called_off_once_the_tree_is_empty() -> None:
     world = running()
     world.disconnect()
     world.driver = False
-    world.tell(shim.Exited(1))
+    world.deliver(shim.Exited(1))
     assert world.file_deadline_at_s is not None
     kill_tree(world)
     assert world.file_deadline_at_s is None
@@ -596,10 +596,10 @@ def test_the_second_killers_are_called_off_once_the_tree_is_empty() -> None:
 def test_a_tombstone_of_unknown_outcome_is_read_back() -> None:
     world = running()
     world.driver = False
-    world.tell(shim.Exited(1))
+    world.deliver(shim.Exited(1))
     kill_tree(world)
-    world.settle()
-    world.settle("applied")
+    world.answer()
+    world.answer("applied")
     version = world.nodes[OWN].version
     world.run(60)
     assert world.finished and world.nodes[OWN].version == version
@@ -619,8 +619,8 @@ def test_exec_that_fails_is_permanent_where_time_heals_nothing() -> None:
     world.connect()
     world.run()
     world.tree = world.driver = False
-    world.tell(shim.ExecFailed("java is not there", True))
-    world.tell(shim.Exited(127))
+    world.deliver(shim.ExecFailed("java is not there", True))
+    world.deliver(shim.Exited(127))
     kill_tree(world)
     world.run(2)
     assert (world.own().cause, world.own().permanent, world.own().ran_s) == (Cause.NOT_STARTED, True, 0.0)
@@ -631,7 +631,7 @@ def test_a_deadline_that_cannot_be_written_executes_nothing() -> None:
     world.connect()
     world.run()
     world.tree = world.driver = False  # the runner skips exec
-    world.tell(shim.DeadlineUnwritable())
+    world.deliver(shim.DeadlineUnwritable())
     kill_tree(world)
     world.run(2)
     assert (world.own().cause, world.own().permanent) == (Cause.NOT_STARTED, False)
@@ -639,10 +639,10 @@ def test_a_deadline_that_cannot_be_written_executes_nothing() -> None:
 
 def test_sigterm_to_the_shim_stops_the_driver_in_order() -> None:
     world = running()
-    world.tell(shim.StopAsked())
+    world.deliver(shim.StopAsked())
     assert world.count(shim.Terminate) == 1
     world.driver = False
-    world.tell(shim.Exited(143))
+    world.deliver(shim.Exited(143))
     kill_tree(world)
     world.run(2)
     assert world.own().cause is Cause.STOPPED
@@ -651,16 +651,16 @@ def test_sigterm_to_the_shim_stops_the_driver_in_order() -> None:
 def test_sigterm_before_the_claim_claims_nothing() -> None:
     world = ShimWorld()
     world.connect()
-    world.tell(shim.StopAsked())
+    world.deliver(shim.StopAsked())
     assert world.finished and not world.executed()
 
 
 def test_sigterm_while_the_claim_is_under_way_executes_nothing_and_buries() -> None:
     world = ShimWorld()
     world.connect()
-    world.settle()
-    world.tell(shim.StopAsked())
-    world.settle()
+    world.answer()
+    world.deliver(shim.StopAsked())
+    world.answer()
     assert not world.executed()
     kill_tree(world)
     world.run(2)
@@ -671,9 +671,9 @@ def test_sigterm_while_the_claim_is_under_way_executes_nothing_and_buries() -> N
 def test_after_sigterm_a_claim_that_was_not_applied_is_not_tried_again(outcome: str) -> None:
     world = ShimWorld()
     world.connect()
-    world.settle()
-    world.tell(shim.StopAsked())
-    world.settle(outcome)
+    world.answer()
+    world.deliver(shim.StopAsked())
+    world.answer(outcome)
     world.run(5)
     assert (world.finished, world.own().state, world.own().claims) == (True, OwnState.ASSIGNED, 0)
 
@@ -699,9 +699,9 @@ def test_the_two_time_outs(reports: list[str], kind: bool, cause: Cause | None) 
     world = ShimWorld(replace(QUICK, reports=kind))
     world.connect()
     world.run()
-    world.tell(shim.Executed())
+    world.deliver(shim.Executed())
     for report in reports:
-        world.tell(shim.Reported(report))
+        world.deliver(shim.Reported(report))
     world.run(100)
     assert world.state.cause is cause
     assert (world.stage() is Stage.RUNNING) == (cause is None)
@@ -711,7 +711,7 @@ def test_idle_events_are_life() -> None:
     world = running(QUICK)
     for _ in range(20):
         world.run(10)
-        world.tell(shim.Reported("idle"))
+        world.deliver(shim.Reported("idle"))
     assert world.stage() is Stage.RUNNING
 
 
@@ -722,7 +722,7 @@ def test_the_entry_is_what_the_world_assigned() -> None:
 def test_a_query_that_waits_for_data_after_a_restart_is_not_ended_for_want_of_a_batch() -> None:
     world = running(replace(QUICK, stall_timeout_s=10_000.0))
     for event in ("begun", "session", "query", "idle"):
-        world.tell(shim.Reported(event))
+        world.deliver(shim.Reported(event))
     world.run(QUICK.start_timeout_s * 2)
     assert world.stage() is Stage.RUNNING
 
@@ -733,6 +733,6 @@ def test_a_session_without_a_query_is_not_yet_running() -> None:
     world.connect()
     world.run()
     for event in (shim.Executed(), shim.Reported("begun"), shim.Reported("session")):
-        world.tell(event)
+        world.deliver(event)
     world.run(60)
     assert world.phase() is Phase.SESSION

@@ -44,20 +44,20 @@ def driver(world: ShimWorld, what: str) -> None:
             kill_tree(world)
     elif what == "kill fails":
         if world.stage() is shim.Stage.KILLING:
-            world.tell(shim.TreeSeen(False))
+            world.deliver(shim.TreeSeen(False))
     elif what == "exits" and world.driver:
         world.driver = False
-        world.tell(shim.Exited(1))
+        world.deliver(shim.Exited(1))
     elif what == "executed" and world.driver:
-        world.tell(shim.Executed())
+        world.deliver(shim.Executed())
     elif what == "unheard":
-        world.tell(shim.Unheard(shim.Order("stop")))
+        world.deliver(shim.Unheard(shim.Order("stop")))
     elif what not in ("exits", "executed"):
-        world.tell(shim.Reported(what, query="q", queries=1))
+        world.deliver(shim.Reported(what, query="q", queries=1))
 
 
 STEPS = st.one_of(
-    st.tuples(st.just("settle"), st.sampled_from(OUTCOMES)),
+    st.tuples(st.just("answer"), st.sampled_from(OUTCOMES)),
     st.tuples(st.just("wait"), st.sampled_from([0.1, 0.5, 1.0, 3.0, 8.0, 20.0, 30.0])),
     st.tuples(st.just("suspend"), st.sampled_from([1.0, 20.0, 100.0])),
     st.tuples(st.just("clock"), st.sampled_from([-3600.0, 1.0, 3.2e8])),
@@ -79,13 +79,13 @@ def play(world: ShimWorld, steps: list[tuple[str, object]]) -> None:
     for kind, what in steps:
         if world.finished:
             return
-        if kind == "settle":
-            world.settle(str(what))
+        if kind == "answer":
+            world.answer(str(what))
         elif kind == "wait":
             world.wait(float(str(what)))
         elif kind == "suspend":
             world.now_s += float(str(what))
-            world.tell(shim.Tick())
+            world.deliver(shim.Tick())
         elif kind == "clock":
             world.offset_s += float(str(what))
         elif kind == "own":
@@ -109,9 +109,9 @@ def link(world: ShimWorld, what: str) -> None:
         case "late":
             world.come_late()
         case "watch":
-            world.tell(shim.OwnChanged())
+            world.deliver(shim.OwnChanged())
         case "stop":
-            world.tell(shim.StopAsked())
+            world.deliver(shim.StopAsked())
 
 
 @settings(max_examples=600, deadline=None)
@@ -129,7 +129,7 @@ def test_no_sequence_of_events_breaks_the_lease_of_a_running_driver(
     world = ShimWorld(takes_orders=takes_orders)
     world.connect()
     world.run()
-    world.tell(shim.Executed())
+    world.deliver(shim.Executed())
     play(world, steps)
 
 
@@ -143,12 +143,12 @@ def test_it_comes_to_an_end_once_everything_works_again(steps: list[tuple[str, o
         if world.finished:
             break
         world.connect()
-        while world.settle():
+        while world.answer():
             pass
         world.wait(2.0)
         if world.driver:
             world.driver = False
-            world.tell(shim.Exited(0))
+            world.deliver(shim.Exited(0))
         if world.stage() is shim.Stage.KILLING:
             kill_tree(world)
     assert world.finished
@@ -163,16 +163,16 @@ def unsure() -> ShimWorld:
     """The claim was sent, and nobody knows what became of it."""
     world = ShimWorld()
     world.connect()
-    world.settle()
+    world.answer()
     return world
 
 
 def closing(outcome: str) -> ShimWorld:
     """... and its session is gone: a new one has asked for its end."""
     world = unsure()
-    world.settle(outcome)
+    world.answer(outcome)
     world.lose_session()
-    world.settle("lost")
+    world.answer("lost")
     world.connect()
     world.wait(1.0)
     return world
@@ -181,8 +181,8 @@ def closing(outcome: str) -> ShimWorld:
 def burying() -> ShimWorld:
     world = running()
     world.driver = world.tree = False
-    world.tell(shim.Exited(1))
-    world.tell(shim.TreeSeen(True))
+    world.deliver(shim.Exited(1))
+    world.deliver(shim.TreeSeen(True))
     return world
 
 
@@ -199,9 +199,9 @@ MOVES: list[tuple[str, object]] = [
     ("link", "connect"),
     ("link", "lose"),
     ("link", "give up"),
-    ("settle", "done"),
-    ("settle", "lost"),
-    ("settle", "not_sent"),
+    ("answer", "done"),
+    ("answer", "lost"),
+    ("answer", "not_sent"),
     ("wait", 1.0),
     ("link", "stop"),
 ]
@@ -213,7 +213,7 @@ def test_no_stage_is_without_an_end(begin: Callable[[], ShimWorld]) -> None:
     for steps in product(MOVES, repeat=3):
         world = begin()
         play(world, list(steps))
-        world.tell(shim.StopAsked())
+        world.deliver(shim.StopAsked())
         assert why_endless(world) is None, (why_endless(world), steps)
 
 
@@ -222,11 +222,11 @@ def why_endless(world: ShimWorld) -> str | None:
         if world.finished:
             return None
         world.connect()
-        while world.settle():
+        while world.answer():
             pass
         if world.stage() is shim.Stage.KILLING:
             kill_tree(world)
-        while world.settle():
+        while world.answer():
             pass
         world.wait(0.5)
         if not world.finished and not world.sent and next_wake_at_s(world.state) <= world.now_s:
@@ -243,10 +243,10 @@ def test_an_unknown_claim_that_nobody_can_resolve_ends_the_shim(
 ) -> None:
     """ZooKeeper stays away for good. Nothing was executed, so nothing but the wait for its lease depends on it."""
     world = begin()
-    world.settle("lost")
+    world.answer("lost")
     world.disconnect()
     if asked:
-        world.tell(shim.StopAsked())
+        world.deliver(shim.StopAsked())
     world.wait(2 * lease_terms.full_wait_s(world.launch.lease_s))
     assert world.finished and world.executions == 0
 
@@ -272,12 +272,12 @@ def test_whatever_the_driver_says_its_grace_ends_when_it_was_to_end(
     if runs:
         world.connect()
         world.run()
-        world.tell(shim.Executed())
+        world.deliver(shim.Executed())
     for step in steps:
         if world.finished:
             return
         if isinstance(step, shim.Reported):
-            world.tell(step)
+            world.deliver(step)
         else:
             play(world, [step])
         ladder = world.state.ladder

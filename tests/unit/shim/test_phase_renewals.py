@@ -14,13 +14,13 @@ def test_since_counts_from_the_first_batch_not_from_the_claim() -> None:
     world = ShimWorld()
     world.connect()
     world.run()
-    world.tell(shim.Executed())
+    world.deliver(shim.Executed())
     world.run(2)
     claimed_at = decode(Lease, world.nodes[LEASE].data, LEASE).since
-    world.tell(shim.Reported("query"))
+    world.deliver(shim.Reported("query"))
     world.run(2)
     assert decode(Lease, world.nodes[LEASE].data, LEASE).since == claimed_at
-    world.tell(shim.Reported("progress"))
+    world.deliver(shim.Reported("progress"))
     world.run(2)
     lease = decode(Lease, world.nodes[LEASE].data, LEASE)
     assert lease.phase is Phase.RUNNING and lease.since > claimed_at
@@ -31,12 +31,12 @@ def test_a_phase_during_a_renewal_that_rings_is_told_after_it(outcome: str) -> N
     world = ShimWorld()
     world.connect()
     world.run()
-    world.tell(shim.Executed())
+    world.deliver(shim.Executed())
     world.run()
-    world.tell(shim.Reported("query"))  # its renewal is under way
-    world.tell(shim.Reported("progress"))  # and the first batch is committed meanwhile
+    world.deliver(shim.Reported("query"))  # its renewal is under way
+    world.deliver(shim.Reported("progress"))  # and the first batch is committed meanwhile
     begun_at_s = world.now_s
-    world.settle(outcome)
+    world.answer(outcome)
     world.connect()
     world.run(0 if outcome == "done" else 2)
     assert decode(Lease, world.nodes[LEASE].data, LEASE).phase is Phase.RUNNING

@@ -36,10 +36,10 @@ def started(*names: str) -> ShimWorld:
     world.takes_orders = True
     world.connect()
     world.run()
-    world.tell(shim.Executed())
+    world.deliver(shim.Executed())
     for name in names:
-        world.tell(report("query", name))
-        world.tell(report("progress", name, 0))
+        world.deliver(report("query", name))
+        world.deliver(report("progress", name, 0))
     return world
 
 
@@ -48,7 +48,7 @@ def go_on(world: ShimWorld, seconds: float, *events: tuple[str, str]) -> None:
     for n in range(int(seconds // 5)):
         world.run(5)
         for name, event in events:
-            world.tell(report(event, name, n + 1 if event == "progress" else None))
+            world.deliver(report(event, name, n + 1 if event == "progress" else None))
 
 
 def states(world: ShimWorld) -> dict[str, str]:
@@ -74,7 +74,7 @@ def test_idle_and_at_work_are_life(event: str) -> None:
 @pytest.mark.parametrize(("error", "state"), [("", "terminated"), ("ValueError: no", "failed")])
 def test_one_that_has_ended_is_not_stalled_and_is_shown(error: str, state: str) -> None:
     world = started("good", "done")
-    world.tell(report("terminated", "done", error=error))
+    world.deliver(report("terminated", "done", error=error))
     go_on(world, STALL_S * 3, ("good", "progress"))
     assert world.stage() is Stage.RUNNING
     assert states(world) == {"good": "active", "done": state}
@@ -96,7 +96,7 @@ def test_what_a_query_says_of_its_end_is_covered_as_every_other_text_that_everyb
 
 def test_an_application_without_an_active_query_is_silent() -> None:
     world = started("done")
-    world.tell(report("terminated", "done"))
+    world.deliver(report("terminated", "done"))
     world.run(STALL_S + 1)
     assert world.state.cause is Cause.STALLED
     assert "ended" in world.state.reason
@@ -104,8 +104,8 @@ def test_an_application_without_an_active_query_is_silent() -> None:
 
 def test_one_that_is_started_again_lives_again() -> None:
     world = started("good", "again")
-    world.tell(report("terminated", "again", error="ValueError: no"))
-    world.tell(report("query", "again"))
+    world.deliver(report("terminated", "again", error="ValueError: no"))
+    world.deliver(report("query", "again"))
     assert states(world) == {"good": "active", "again": "active"}
     go_on(world, STALL_S + 5, ("good", "progress"))
     assert world.state.cause is Cause.STALLED
@@ -114,19 +114,19 @@ def test_one_that_is_started_again_lives_again() -> None:
 def test_a_silent_query_is_looked_at_before_it_counts_as_stalled() -> None:
     world = started("good", "long")
 
-    def looks() -> int:
+    def probes() -> int:
         return sum(isinstance(effect, shim.Order) and effect.order == "look" for effect in world.effects)
 
     go_on(world, STALL_S * queries.PROBE_AFTER - 5, ("good", "progress"))
-    assert looks() == 0
+    assert probes() == 0
     go_on(world, STALL_S / 2, ("good", "progress"))
-    assert 2 <= looks() <= STALL_S / 2 / (STALL_S * queries.PROBE_EVERY) + 1
+    assert 2 <= probes() <= STALL_S / 2 / (STALL_S * queries.PROBE_EVERY) + 1
     assert world.stage() is Stage.RUNNING
 
 
 def test_the_main_progress_is_the_newest_events() -> None:
     world = started("a", "b")
-    world.tell(report("progress", "a", 7))
+    world.deliver(report("progress", "a", 7))
     world.run(LAUNCH.lease_s)
     progress = decode(Lease, world.nodes[LEASE].data, LEASE).progress
     assert progress is not None and (progress.query, progress.batch_id) == ("a", 7)
@@ -235,11 +235,11 @@ def test_what_is_committed_in_the_checkpoint_of_the_job_is_remembered_in_the_lea
     )
     world = running(launch)
     assert queries.remembered(launch, world.state.life) == launch.remembered
-    world.tell(reported("here", 3, "s3a://bucket/ck"))
-    world.tell(reported("below", 4, "s3a://bucket/ck/q2/"))
-    world.tell(reported("elsewhere", 5, "file:/tmp/temporary-1"))
-    world.tell(reported("beside", 6, "s3a://bucket/ck2"))
-    world.tell(reported("here", 9, "s3a://bucket/ck"))
+    world.deliver(reported("here", 3, "s3a://bucket/ck"))
+    world.deliver(reported("below", 4, "s3a://bucket/ck/q2/"))
+    world.deliver(reported("elsewhere", 5, "file:/tmp/temporary-1"))
+    world.deliver(reported("beside", 6, "s3a://bucket/ck2"))
+    world.deliver(reported("here", 9, "s3a://bucket/ck"))
     world.wait(LAUNCH.lease_s / 3)
     world.run()
     lease = decode(Lease, world.nodes[LEASE].data, LEASE)

@@ -22,7 +22,7 @@ def asked_to_stop(*, takes_orders: bool = True, **launch: object) -> ShimWorld:
     world = running(replace(LAUNCH, stop_grace_s=GRACE_S, **launch))  # type: ignore[arg-type]
     world.takes_orders = takes_orders
     world.move(OwnState.DRAINING)
-    world.tell(shim.OwnChanged())
+    world.deliver(shim.OwnChanged())
     world.run()
     assert world.stage() is Stage.STOPPING
     return world
@@ -31,7 +31,7 @@ def asked_to_stop(*, takes_orders: bool = True, **launch: object) -> ShimWorld:
 def ended(world: ShimWorld, status: int) -> ShimWorld:
     """The driver's root ends by itself, and the rest of the tree is killed."""
     world.driver = False
-    world.tell(shim.Exited(status))
+    world.deliver(shim.Exited(status))
     kill_tree(world)
     world.run()
     assert world.finished
@@ -44,9 +44,9 @@ def orders(world: ShimWorld) -> list[str]:
 
 def test_one_that_stops_at_its_boundary_gets_no_signal() -> None:
     world = asked_to_stop()
-    world.tell(shim.Reported("stopping", queries=2))
+    world.deliver(shim.Reported("stopping", queries=2))
     world.run(stopping.ANSWER_S + 1)
-    world.tell(shim.Reported("stopped"))
+    world.deliver(shim.Reported("stopped"))
     ended(world, 0)
     assert (orders(world), world.count(shim.Terminate)) == (["stop"], 0)
     assert world.own().stop_mode is StopMode.BATCH_BOUNDARY
@@ -57,7 +57,7 @@ def test_one_that_stops_at_its_boundary_gets_no_signal() -> None:
 def test_one_that_cannot_be_asked_gets_sigterm_at_once(answer: str) -> None:
     world = asked_to_stop(takes_orders=answer != "deaf", reports=answer != "a JVM application")
     if answer == "no query":
-        world.tell(shim.Reported("stopping", queries=0))
+        world.deliver(shim.Reported("stopping", queries=0))
     assert world.count(shim.Terminate) == 1
     assert ended(world, 143).own().stop_mode is StopMode.SIGTERM
 
@@ -73,7 +73,7 @@ def test_one_that_does_not_answer_gets_sigterm_before_its_time() -> None:
 def test_one_that_has_heard_is_given_the_time() -> None:
     """Its JVM may be too busy to say how many queries there are."""
     world = asked_to_stop()
-    world.tell(shim.Reported("heard"))
+    world.deliver(shim.Reported("heard"))
     world.run(stopping.ANSWER_S + 1)
     assert world.count(shim.Terminate) == 0
     world.run(GRACE_S - stopping.ANSWER_S)
@@ -82,7 +82,7 @@ def test_one_that_has_heard_is_given_the_time() -> None:
 
 def test_a_batch_that_does_not_end_in_time_gets_sigterm_and_then_sigkill() -> None:
     world = asked_to_stop()
-    world.tell(shim.Reported("stopping", queries=1))
+    world.deliver(shim.Reported("stopping", queries=1))
     world.run(GRACE_S - stopping.TERMINATE_MAX_S - 1)
     assert world.count(shim.Terminate) == 0
     world.run(2)
@@ -96,8 +96,8 @@ def test_a_batch_that_does_not_end_in_time_gets_sigterm_and_then_sigkill() -> No
 
 def test_an_application_that_lingers_after_its_queries_gets_sigterm() -> None:
     world = asked_to_stop()
-    world.tell(shim.Reported("stopping", queries=1))
-    world.tell(shim.Reported("stopped"))
+    world.deliver(shim.Reported("stopping", queries=1))
+    world.deliver(shim.Reported("stopped"))
     world.run(GRACE_S - stopping.TERMINATE_MAX_S + 1)
     assert world.count(shim.Terminate) == 1
     assert ended(world, 143).own().stop_mode is StopMode.SIGTERM
@@ -105,14 +105,14 @@ def test_an_application_that_lingers_after_its_queries_gets_sigterm() -> None:
 
 def test_one_that_fails_while_it_is_waited_for_was_stopped_by_nobody() -> None:
     world = asked_to_stop()
-    world.tell(shim.Reported("stopping", queries=1))
+    world.deliver(shim.Reported("stopping", queries=1))
     assert ended(world, 1).own().stop_mode is None
 
 
 def test_the_deadline_stands_above_the_ladder() -> None:
     """protocol §7: a driver that stops slowly never outlives its lease."""
     world = asked_to_stop(lease_s=10.0)
-    world.tell(shim.Reported("stopping", queries=1))
+    world.deliver(shim.Reported("stopping", queries=1))
     world.disconnect()
     world.wait(9.0)
     assert world.stage() is Stage.KILLING

@@ -49,7 +49,7 @@ SAMPLES: dict[type, Event] = {
 
 def settling() -> ShimWorld:
     world = unsure()
-    world.settle("lost")
+    world.answer("lost")
     return world
 
 
@@ -62,14 +62,14 @@ def starting() -> ShimWorld:
 
 def stopping() -> ShimWorld:
     world = running()
-    world.tell(shim.StopAsked())
+    world.deliver(shim.StopAsked())
     return world
 
 
 def killing() -> ShimWorld:
     world = stopping()
     world.driver = False
-    world.tell(shim.Exited(1))
+    world.deliver(shim.Exited(1))
     return world
 
 
@@ -193,7 +193,7 @@ def recorded(come_to: set[Any]) -> Iterator[None]:
 
 def one_step(world: ShimWorld, rng: random.Random) -> None:
     """One thing that happens in life."""
-    kind = rng.choice(["settle", "settle", "settle", "wait", "link", "own", "driver", "starter", "pause"])
+    kind = rng.choice(["answer", "answer", "answer", "wait", "link", "own", "driver", "starter", "pause"])
     if kind == "starter":
         starter(world, rng)
     elif kind == "pause":
@@ -203,7 +203,7 @@ def one_step(world: ShimWorld, rng: random.Random) -> None:
 
 
 CHOICES: dict[str, list[Any]] = {
-    "settle": OUTCOMES,
+    "answer": OUTCOMES,
     "wait": [0.1, 1.0, 8.0],
     "link": ["connect", "connect", "connect", "disconnect", "lose", "give up", "late", "watch", "stop"],
     "own": ["bump", "drain", "revoke", "wreck", "repair"],
@@ -214,8 +214,8 @@ CHOICES: dict[str, list[Any]] = {
 def starter(world: ShimWorld, rng: random.Random) -> None:
     """What can become of it, before and after it was let go."""
     if world.stage() in (Stage.CONNECTING, Stage.CLAIMING):
-        world.tell(shim.Exited(1))
+        world.deliver(shim.Exited(1))
     elif world.stage() is Stage.STARTING:
         world.driver = world.tree = False
         ended = (shim.ExecLate(), shim.ExecFailed("no such file", True), shim.DeadlineUnwritable())
-        world.tell(rng.choice(ended))
+        world.deliver(rng.choice(ended))

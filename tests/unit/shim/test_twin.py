@@ -64,12 +64,12 @@ class Deadlines:
     """``then`` is what the file says after some looks at it."""
 
     def __init__(self, then: float | None) -> None:
-        self._then, self._looks, self.was_looked_at_twice = then, 0, threading.Event()
+        self._then, self._probes, self.was_looked_at_twice = then, 0, threading.Event()
         self.may_go_on = threading.Event()
 
     def read(self) -> float | None:
-        self._looks += 1
-        if self._looks == 2:
+        self._probes += 1
+        if self._probes == 2:
             self.was_looked_at_twice.set()
         return self._then if self.may_go_on.is_set() else None
 

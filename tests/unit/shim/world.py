@@ -124,11 +124,11 @@ class ShimWorld:
             LAYOUT.doorbell: Znode(b""),
         }
         self.state = ShimState(self.launch, LAYOUT, CLAIM, 100, 101, born_at_s=self.now_s)
-        self.tell(shim.Tick())
+        self.deliver(shim.Tick())
 
     # -- what a test does ----------------------------------------------------------------------------------------------
 
-    def tell(self, event: Event) -> tuple[Effect, ...]:
+    def deliver(self, event: Event) -> tuple[Effect, ...]:
         """One event, its effects performed; what they answer at once is told as well."""
         before = self.state
         self.state, effects = step(before, event, Now(self.now_s, self.now_s + self.offset_s))
@@ -145,10 +145,10 @@ class ShimWorld:
             self.sessions += 1
             self.open_sessions.add(self.sessions)
         self.resumable = True
-        self.tell(shim.Connected(self.sessions))
+        self.deliver(shim.Connected(self.sessions))
 
     def disconnect(self) -> None:
-        self.tell(shim.Disconnected())
+        self.deliver(shim.Disconnected())
 
     def lose_session(self) -> None:
         """The server has expired it: nothing of it is applied from now on."""
@@ -156,22 +156,22 @@ class ShimWorld:
             return
         self._expire(self.state.session)
         self.resumable = False
-        self.tell(shim.SessionLost())
+        self.deliver(shim.SessionLost())
 
     def give_up_session(self) -> None:
         """The client calls it lost; at the quorum it lives on, and so may what was sent in it."""
         if self.state.session is not None:
             self.resumable = False
-            self.tell(shim.SessionLost())
+            self.deliver(shim.SessionLost())
 
     def wait(self, seconds: float) -> None:
         """Time passes, with a tick twice a second as in life."""
         until_at_s = self.now_s + seconds
         while self.now_s < until_at_s and not self.finished:
             self.now_s = min(until_at_s, self.now_s + 0.5)
-            self.tell(shim.Tick())
+            self.deliver(shim.Tick())
 
-    def settle(self, outcome: str = "done", index: int = 0) -> bool:
+    def answer(self, outcome: str = "done", index: int = 0) -> bool:
         """What becomes of a request: done, not_sent, lost (unknown, not applied), applied (unknown), late (unknown, may
         be applied later)."""
         if not self.sent:
@@ -181,7 +181,7 @@ class ShimWorld:
             case shim.Commit(transaction):
                 self._settle_commit(session, sent_at_s, transaction, outcome)
             case shim.Read(token):
-                self.tell(
+                self.deliver(
                     self._read(token)
                     if outcome == "done" and session in self.open_sessions
                     else shim.ReadFailed(token)
@@ -189,16 +189,16 @@ class ShimWorld:
             case shim.CloseSession(old):
                 if outcome == "done":
                     self._expire(old)
-                    self.tell(shim.SessionClosed())
+                    self.deliver(shim.SessionClosed())
                 else:
-                    self.tell(shim.CloseFailed())
+                    self.deliver(shim.CloseFailed())
         return True
 
     def run(self, seconds: float = 0.0) -> None:
         """Everything goes well: all requests are done, time passes."""
         until_at_s = self.now_s + seconds
         for _ in range(10_000):
-            while self.settle():
+            while self.answer():
                 pass
             if self.now_s >= until_at_s or self.finished:
                 return
@@ -259,7 +259,7 @@ class ShimWorld:
                 self.file_deadline_at_s = deadline_at_s
             case shim.Order():
                 if not self.takes_orders:
-                    self.tell(shim.Unheard(effect))
+                    self.deliver(shim.Unheard(effect))
             case shim.Exec(before_at_s):
                 self._execute(before_at_s)
             case shim.Finish():
@@ -269,12 +269,12 @@ class ShimWorld:
 
     def _settle_commit(self, session: int, sent_at_s: float, transaction: Transaction, outcome: str) -> None:
         if outcome == "not_sent":
-            self.tell(shim.WriteNotSent(transaction.id))
+            self.deliver(shim.WriteNotSent(transaction.id))
         elif outcome == "done" and session in self.open_sessions:
             failed = self._apply(session, sent_at_s, transaction)
             sets_own = any(isinstance(op, SetData) and op.path == OWN for op in transaction.ops)
             own = self.nodes[OWN].version if sets_own else None
-            self.tell(
+            self.deliver(
                 shim.WriteRejected(transaction.id, *failed)
                 if failed
                 else shim.WriteCommitted(transaction.id, sent_at_s, own)
@@ -284,7 +284,7 @@ class ShimWorld:
                 self._apply(session, sent_at_s, transaction)
             elif outcome == "late":
                 self.zombies.append((session, sent_at_s, transaction))
-            self.tell(shim.WriteOutcomeUnknown(transaction.id))
+            self.deliver(shim.WriteOutcomeUnknown(transaction.id))
 
     def _apply(self, session: int, sent_at_s: float, transaction: Transaction) -> tuple[str, str] | None:
         """Path and kind of the first guard that failed, or None."""
@@ -372,9 +372,9 @@ def kill_tree(world: ShimWorld) -> None:
     if world.tree:
         if world.driver:
             world.driver = False
-            world.tell(shim.Exited(-9))
+            world.deliver(shim.Exited(-9))
         world.tree = False
-    world.tell(shim.TreeSeen(True))
+    world.deliver(shim.TreeSeen(True))
 
 
 def running(launch: Launch = LAUNCH) -> ShimWorld:
@@ -382,7 +382,7 @@ def running(launch: Launch = LAUNCH) -> ShimWorld:
     world = ShimWorld(launch)
     world.connect()
     world.run()
-    world.tell(shim.Executed())
-    world.tell(shim.Reported("progress"))
+    world.deliver(shim.Executed())
+    world.deliver(shim.Reported("progress"))
     world.run()
     return world

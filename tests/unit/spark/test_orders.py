@@ -144,18 +144,18 @@ def test_no_query_is_started_any_more() -> None:
 def test_a_look_tells_work_from_silence() -> None:
     bench = Bench(Query("idle", in_batch=False), Query("busy", in_batch=True))
 
-    def look() -> list[str]:
+    def probed() -> list[str]:
         bench.sent.clear()
         bench.orders.probe()
         return [f"{event} {more['query']}" for event, more in bench.sent]
 
-    assert look() == ["idle name-idle"], "nothing to compare with, no task"
-    assert look() == ["idle name-idle"], "nothing has moved"
+    assert probed() == ["idle name-idle"], "nothing to compare with, no task"
+    assert probed() == ["idle name-idle"], "nothing has moved"
     bench.done = 1
-    assert look() == ["idle name-idle", "working name-busy"]
-    assert look() == ["idle name-idle"]
+    assert probed() == ["idle name-idle", "working name-busy"]
+    assert probed() == ["idle name-idle"]
     bench.tasks = 1
-    assert look() == look() == ["idle name-idle", "working name-busy"], "tasks run"
+    assert probed() == probed() == ["idle name-idle", "working name-busy"], "tasks run"
 
 
 @pytest.mark.parametrize("error", [None, "no"])

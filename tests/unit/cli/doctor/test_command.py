@@ -105,12 +105,12 @@ def test_a_server_that_is_slow_is_given_its_share_and_one_that_is_down_is_not_wa
 
         def close(self, _within_s: float) -> None: ...
 
-    def look(_hosts: str, within_s: float) -> tuple[ServerProbe, ...]:
+    def probed(_hosts: str, within_s: float) -> tuple[ServerProbe, ...]:
         asked["server"] = within_s
         return (ServerProbe("zk:2181", serving, error="" if serving else "connection refused"),)
 
     monkeypatch.setattr(zookeeper, "ZooClient", Client)
-    monkeypatch.setattr(zookeeper, "probe_servers", look)
+    monkeypatch.setattr(zookeeper, "probe_servers", probed)
     settings = load_settings(terminal.config, {})
     assert zookeeper.collect(Subject(settings, {}, patience=3.0)).error.what == "nobody answers"
     assert asked == {"server": 9.0, "request": 9.0, "connect": connect_s}

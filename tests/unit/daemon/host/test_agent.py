@@ -58,8 +58,8 @@ class Started:
     def check_again(self) -> dict[str, str]:
         return self.unwritten
 
-    def start(self, given: Assignment, look: TrustCheck, ended_before: str | None = None) -> None:
-        self.known.append(look.known)
+    def start(self, given: Assignment, trust_check: TrustCheck, ended_before: str | None = None) -> None:
+        self.known.append(trust_check.known)
         self.keys.append(f"{given.uid}.{given.attempt}")
 
     def refused(self, why: Refused) -> None:
@@ -126,7 +126,7 @@ class Refusing(Started):
         super().__init__()
         self.error = error
 
-    def start(self, given: Assignment, look: TrustCheck, ended_before: str | None = None) -> None:
+    def start(self, given: Assignment, trust_check: TrustCheck, ended_before: str | None = None) -> None:
         raise self.error
 
 

@@ -77,7 +77,7 @@ class ReporterRig:
         self._reporter._logs.clear()
         self._reporter._looked_for.clear()
 
-    def look(self, found: int | Exception | None, *, waits: bool = False) -> list[dict[str, Any]]:
+    def probe(self, found: int | Exception | None, *, waits: bool = False) -> list[dict[str, Any]]:
         """One look; what the shim was told of it."""
         self.log.found, self.log.waits = found, waits
         self._reporter.round(self._beat)
@@ -96,37 +96,37 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReporterRig
 
 
 def test_progress_idle_and_a_look_in_vain_are_told_apart(rig: ReporterRig) -> None:
-    assert rig.look(None) == [{"event": "looked", "batch_id": None}]
-    assert rig.look(0) == [{"event": "progress", "batch_id": 0}]
-    assert rig.look(0) == [{"event": "looked", "batch_id": 0}]
-    assert rig.look(0, waits=True) == [{"event": "idle"}]
-    assert rig.look(7, waits=True) == [{"event": "progress", "batch_id": 7}]
+    assert rig.probe(None) == [{"event": "looked", "batch_id": None}]
+    assert rig.probe(0) == [{"event": "progress", "batch_id": 0}]
+    assert rig.probe(0) == [{"event": "looked", "batch_id": 0}]
+    assert rig.probe(0, waits=True) == [{"event": "idle"}]
+    assert rig.probe(7, waits=True) == [{"event": "progress", "batch_id": 7}]
     assert rig.beats == 5
 
 
 def test_what_can_not_be_read_is_no_look_at_all(rig: ReporterRig) -> None:
     """Nor does the first look that succeeds take what was there before for progress."""
     away = Unreachable("the store is away")
-    assert rig.look(away) == []
-    assert rig.look(40) == [{"event": "looked", "batch_id": 40}]
-    assert rig.look(away) == []
-    assert rig.look(41) == [{"event": "progress", "batch_id": 41}]
+    assert rig.probe(away) == []
+    assert rig.probe(40) == [{"event": "looked", "batch_id": 40}]
+    assert rig.probe(away) == []
+    assert rig.probe(41) == [{"event": "progress", "batch_id": 41}]
 
 
 def test_a_fresh_attempt_is_looked_at_at_once(rig: ReporterRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its first look is where progress begins: what it commits before that would be taken for its predecessor's."""
-    rig.look(3)
+    rig.probe(3)
     monkeypatch.setattr(attempt_reporter, "COMMITS_EVERY_S", 3600.0)
-    assert rig.look(4) == []
+    assert rig.probe(4) == []
     rig.forget_readings()
-    assert rig.look(4) == [{"event": "looked", "batch_id": 4}]
+    assert rig.probe(4) == [{"event": "looked", "batch_id": 4}]
 
 
 def test_a_supervisor_begins_with_a_look_and_says_what_it_found(rig: ReporterRig) -> None:
-    rig.look(3)
-    rig.look(4)
+    rig.probe(3)
+    rig.probe(4)
     rig.start()
-    assert rig.look(50) == [{"event": "looked", "batch_id": 50}]
+    assert rig.probe(50) == [{"event": "looked", "batch_id": 50}]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_job_whose_commits_cannot_be_opened_disturbs_no_other(
         def launches(self) -> dict[str, Launch]:
             return {"uid-0.1": bad, KEY: good}
 
-    def look_at(launch: Launch) -> CommitLog:
+    def probe_at(launch: Launch) -> CommitLog:
         if launch is bad:
             raise trouble
         return cast(CommitLog, log)
@@ -152,7 +152,7 @@ def test_a_job_whose_commits_cannot_be_opened_disturbs_no_other(
     home = Two(tmp_path, tmp_path)
     (home.attempts_dir / KEY).mkdir(parents=True)
     with ReportSocket(home.attempts_dir / KEY) as shim:
-        AttemptReporter("s1", home, Layout("/c"), lambda: None, Metrics(boottime_s), look_at).round(
+        AttemptReporter("s1", home, Layout("/c"), lambda: None, Metrics(boottime_s), probe_at).round(
             lambda: None
         )
         assert shim.take() == [{"event": "looked", "batch_id": 3}]

@@ -74,9 +74,9 @@ def watched() -> GuardedAttempt:
     return feed(unborn(), DirectoryRead(LAUNCH, SHIM), KillerProbe(False, DEADLINE_S))[0]
 
 
-def burying(look: KillerProbe = DIED, at_s: float = 110.0) -> GuardedAttempt:
+def burying(probe: KillerProbe = DIED, at_s: float = 110.0) -> GuardedAttempt:
     """Asked for /own, after a kill that was proven."""
-    struck = (look, CONNECTED, ShimStruck(True), TreeStruck(0.1, Emptiness.EMPTY))
+    struck = (probe, CONNECTED, ShimStruck(True), TreeStruck(0.1, Emptiness.EMPTY))
     guarded_attempt, effects = feed(watched(), *struck, CONNECTED, at_s=at_s)
     assert effects == (ReadOwn(),)
     return guarded_attempt
@@ -134,9 +134,9 @@ def test_a_living_shim_far_from_its_deadline_is_not_touched() -> None:
     assert (guarded_attempt.stage, effects) == (GuardStage.WATCHED, ())
 
 
-@pytest.mark.parametrize("look", [KillerProbe(True, DEADLINE_S), KillerProbe(False, BORN_S)])
-def test_the_shim_is_killed_before_its_tree(look: KillerProbe) -> None:
-    guarded_attempt, effects = feed(watched(), look, AWAY)
+@pytest.mark.parametrize("probe", [KillerProbe(True, DEADLINE_S), KillerProbe(False, BORN_S)])
+def test_the_shim_is_killed_before_its_tree(probe: KillerProbe) -> None:
+    guarded_attempt, effects = feed(watched(), probe, AWAY)
     assert effects == (Strike(Act.KILL_SHIM),)
     guarded_attempt, effects = feed(guarded_attempt, ShimStruck(True))
     assert effects == (Strike(Act.KILL_TREE),)
@@ -187,16 +187,16 @@ def buried(effects: tuple[Effect, ...]) -> Ownership:
 
 
 @pytest.mark.parametrize(
-    ("look", "at_s", "cause"),
+    ("probe", "at_s", "cause"),
     [
         (KillerProbe(True, DEADLINE_S), 110.0, Cause.SHIM_DIED),
         (KillerProbe(False, DEADLINE_S), DEADLINE_S, Cause.LEASE_EXPIRED),
     ],
 )
 def test_the_tombstone_is_written_at_the_version_just_read_and_says_why(
-    look: KillerProbe, at_s: float, cause: Cause
+    probe: KillerProbe, at_s: float, cause: Cause
 ) -> None:
-    guarded_attempt, effects = feed(burying(look, at_s), read(Found(CLAIMED, 9), at_s - 4.0), at_s=at_s)
+    guarded_attempt, effects = feed(burying(probe, at_s), read(Found(CLAIMED, 9), at_s - 4.0), at_s=at_s)
     own = buried(effects)
     assert (own.state, own.cause, own.ran_s) == (OwnState.EXITED, cause, 4.0)
     assert feed(guarded_attempt, TombstoneWritten())[0].stage is GuardStage.REMOVING

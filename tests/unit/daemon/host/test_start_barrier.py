@@ -72,11 +72,11 @@ class Beside(Slow):
     def is_held(self, key: str = KEY) -> bool:
         return self.hosted.launches()[key].is_held
 
-    def word(self, key: str = KEY) -> run_dir.StartVerdict | None:
+    def verdict(self, key: str = KEY) -> run_dir.StartVerdict | None:
         return run_dir.read_verdict(str(self.hosted.attempts_dir / key))
 
-    def wait_word(self, key: str = KEY) -> run_dir.StartVerdict:
-        return wait_until(lambda: self.word(key), MAX_S, "the word")
+    def wait_verdict(self, key: str = KEY) -> run_dir.StartVerdict:
+        return wait_until(lambda: self.verdict(key), MAX_S, "the word")
 
 
 @pytest.fixture
@@ -89,10 +89,10 @@ def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Beside:
 
 def test_a_start_does_not_wait_for_the_look_and_the_driver_is_told_what_came_of_it(beside: Beside) -> None:
     beside.begin().result(MAX_S)
-    assert beside.is_held() and beside.word() is None
+    assert beside.is_held() and beside.verdict() is None
     assert beside.check_again() == {} and beside.looks == 1, "somebody is about to tell it"
     beside.answer.set_result(None)
-    assert beside.wait_word() == run_dir.StartVerdict()
+    assert beside.wait_verdict() == run_dir.StartVerdict()
     beside.check_again()
     assert beside.looks == 1
 
@@ -119,11 +119,11 @@ REFUSALS = {
 
 @pytest.mark.parametrize("why", REFUSALS)
 def test_whatever_comes_of_the_look_the_driver_is_told(beside: Beside, why: str) -> None:
-    error, word = REFUSALS[why]
+    error, verdict = REFUSALS[why]
     beside.begin().result(MAX_S)
     with structlog.testing.capture_logs() as logs:
         beside.answer.set_exception(error)
-        assert beside.wait_word() == word
+        assert beside.wait_verdict() == verdict
         wait_until(lambda: any(line["event"] == "start_refused" for line in logs), MAX_S, "the log line")
 
 
@@ -214,7 +214,7 @@ def test_after_a_look_that_lasted_the_next_start_waits_for_its_own(
             beside.answer.set_exception(
                 Unreachable("no answer in time") if slow == "no answer" else RecursionError("x")
             )
-        beside.wait_word()
+        beside.wait_verdict()
         wait_until(lambda: not beside._barrier._awaited, MAX_S, "the end of it")
     beside.answer = Future()
     the_second_waits_for_its_look(beside)
@@ -238,7 +238,7 @@ def test_a_word_that_can_not_be_written_is_tried_again_and_told_meanwhile(
             wait_until(lambda: not beside._barrier._awaited, MAX_S, "its end")
         assert [line["event"] for line in logs] == ["start_delayed"], "said once"
     beside.check_again()
-    assert beside.wait_word() == run_dir.StartVerdict()
+    assert beside.wait_verdict() == run_dir.StartVerdict()
     wait_until(lambda: beside.check_again() == {}, MAX_S, "nothing to tell of")
     assert not [
         entry.name for entry in (beside.hosted.attempts_dir / KEY).iterdir() if entry.name.startswith(".")
@@ -259,9 +259,9 @@ def test_a_word_is_for_one_directory_not_for_its_name(beside: Beside) -> None:
     run_dir.create(str(beside.hosted.attempts_dir), KEY, encode(old, 1 << 20))
     beside.answer.set_result(None)
     wait_until(lambda: not beside._barrier._awaited, MAX_S, "the end of the old look")
-    assert beside.word() is None
+    assert beside.verdict() is None
     beside.check_again()
-    assert beside.wait_word() == run_dir.StartVerdict() and beside.looks == 2
+    assert beside.wait_verdict() == run_dir.StartVerdict() and beside.looks == 2
 
 
 def test_without_a_thread_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +279,7 @@ def test_the_next_supervisor_looks_for_who_waits(beside: Beside, tmp_path: Path)
     successor.check_again()
     wait_until(lambda: beside.looks == 2, MAX_S, "its look")
     beside.answer.set_result(None)
-    assert successor.wait_word() == run_dir.StartVerdict()
+    assert successor.wait_verdict() == run_dir.StartVerdict()
 
 
 def no_room(*_: object) -> None:

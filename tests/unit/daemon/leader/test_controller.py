@@ -225,9 +225,9 @@ def test_the_end_of_the_wait_after_a_restore_is_written_down_once_and_jobs_start
     rig.bench.submit("a")
     rig.controller._full_at_s = float("-inf")
     assert rig.done() == []
-    sight = rig.controller._observer._accepted
-    assert sight is not None
-    rig.controller._observer._accepted = replace(sight, first_seen_at_s=sight.first_seen_at_s - 100)
+    acceptance = rig.controller._observer._accepted
+    assert acceptance is not None
+    rig.controller._observer._accepted = replace(acceptance, first_seen_at_s=acceptance.first_seen_at_s - 100)
     assert rig.done() == []
     found = rig.bench.record(Acceptance, layout.accepted)
     assert isinstance(found, Found) and found.record.waited

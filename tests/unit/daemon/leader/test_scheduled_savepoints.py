@@ -82,14 +82,14 @@ class Here:
     def in_use(self) -> Callable[[str], str | None]:
         places = CheckpointClaims.load(self._rig.client, self._rig.bench.layout)
 
-        def look(location: str) -> str | None:
+        def run_once(location: str) -> str | None:
             try:
                 places.reserve("", location)
             except SupervisorError as error:
                 return str(error)
             return None
 
-        return look
+        return run_once
 
 
 class Rig:
@@ -132,7 +132,7 @@ class Rig:
         self.now_s += seconds
         self.store_s += seconds
 
-    def look(self) -> list[str]:
+    def run_once(self) -> list[str]:
         """As the loop does it, one after the other → what was made."""
         before = len(self.means.made)
         for wanted in self.leader.due():
@@ -161,8 +161,8 @@ def test_once_in_each_period(rig: Rig) -> None:
     slots = []
     for _ in range(3):
         slots.append(rig.slot("a"))
-        assert rig.look() == [f"a/{slots[-1]}"]
-        assert rig.look() == []
+        assert rig.run_once() == [f"a/{slots[-1]}"]
+        assert rig.run_once() == []
         rig.pass_(HOUR)
     assert rig.there("a") == slots[1:]  # keep: 2
 
@@ -177,27 +177,27 @@ def test_jobs_without_a_period_or_not_running_get_none(rig: Rig) -> None:
         rig.bench.layout.job("suspended"),
         replace(ref, desired=Desired.SUSPENDED, changed=HistoryEntry(at=AT, event="suspended")),
     )
-    assert rig.look() == []
+    assert rig.run_once() == []
     rig.bench.run("starts")
-    assert rig.look() == [f"starts/{rig.slot('starts')}"]
+    assert rig.run_once() == [f"starts/{rig.slot('starts')}"]
 
 
 def test_nothing_while_paused_distrusted_or_not_recorded(rig: Rig) -> None:
     rig.job("a")
     rig.paused = True
-    assert rig.look() == []
+    assert rig.run_once() == []
     rig.paused = False
     rig.term.set_distrust("restored")
-    assert rig.look() == []
+    assert rig.run_once() == []
 
 
 def test_the_next_leader_goes_on_without_doubling(rig: Rig) -> None:
     rig.job("a")
-    rig.look()
+    rig.run_once()
     rig.elect()
-    assert rig.look() == []
+    assert rig.run_once() == []
     rig.pass_(HOUR)
-    assert rig.look() == [f"a/{rig.slot('a')}"]
+    assert rig.run_once() == [f"a/{rig.slot('a')}"]
 
 
 def test_what_a_leader_began_the_next_completes(rig: Rig) -> None:
@@ -216,7 +216,7 @@ def test_what_a_leader_began_the_next_completes(rig: Rig) -> None:
         )
     )
     rig.elect()
-    assert rig.look() == [f"a/{rig.slot('a')}"]
+    assert rig.run_once() == [f"a/{rig.slot('a')}"]
 
 
 def test_two_leaders_at_once_make_one(rig: Rig) -> None:
@@ -238,17 +238,17 @@ def test_with_a_wrong_clock_of_the_store_one_is_made_each_period_and_the_newest_
     for change_s in (0.0, 0.0, jump_s, 0.0, -jump_s, 0.0, 0.0):
         rig.store_s += change_s
         rig.pass_(HOUR)
-        (newest,) = rig.look()
+        (newest,) = rig.run_once()
         assert newest.removeprefix("a/") in rig.there("a")
     assert [rig.slot("a")] == [each for each in rig.there("a") if each == newest.removeprefix("a/")]
 
 
 def test_the_clock_of_the_host_does_not_count(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.job("a")
-    rig.look()
+    rig.run_once()
     monkeypatch.setattr("time.time", lambda: 1.0)
     rig.elect()
-    assert rig.look() == []
+    assert rig.run_once() == []
 
 
 def test_a_savepoint_of_the_users_is_neither_counted_nor_removed(rig: Rig) -> None:
@@ -259,24 +259,24 @@ def test_a_savepoint_of_the_users_is_neither_counted_nor_removed(rig: Rig) -> No
         rig.means.shelf.begin(what)
         Creation(area(source), rig.means.shelf.area_of(what), what, lambda: AT).run()
     kept = [rig.slot("a"), "mine"]
-    assert rig.look() == [f"a/{rig.slot('a')}-2"]
+    assert rig.run_once() == [f"a/{rig.slot('a')}-2"]
     rig.pass_(HOUR)
-    assert rig.look() == [f"a/{rig.slot('a')}"]
+    assert rig.run_once() == [f"a/{rig.slot('a')}"]
     assert sorted(rig.there("a")) == sorted([*kept, rig.slot("a")])
 
 
 def test_what_is_in_use_stays_until_it_is_not(rig: Rig) -> None:
     rig.job("a", SavepointPolicy(every_s=HOUR, keep=1))
-    rig.look()
+    rig.run_once()
     claimed, restored = rig.slot("a"), ""
     rig.bench.submit("b", checkpoint=f"{area(place(rig.store, claimed, 'a')).location}/data")
     with capture_logs() as logged:
         rig.pass_(HOUR)
-        rig.look()
+        rig.run_once()
         restored = rig.slot("a")
         area(place(rig.store, restored, "a")).write("restores/x.json", b'{"target": "s3://b/x", "at": "now"}')
         rig.pass_(HOUR)
-        rig.look()
+        rig.run_once()
     assert rig.there("a") == [claimed, restored, rig.slot("a")]
     assert [line["savepoint"] for line in logged if line["event"] == "savepoint_kept"] == [
         claimed,
@@ -285,17 +285,17 @@ def test_what_is_in_use_stays_until_it_is_not(rig: Rig) -> None:
     ]
     area(place(rig.store, restored, "a")).remove("restores/x.json")
     rig.pass_(HOUR)
-    rig.look()
+    rig.run_once()
     assert rig.there("a") == [claimed, rig.slot("a")]
 
 
 def test_submitted_anew_with_another_checkpoint_it_gets_one_at_once(rig: Rig) -> None:
     rig.job("a")
-    rig.look()
+    rig.run_once()
     rig.bench.commands().cancel("a")
     rig.job("a", checkpoint=f"file://{unpack('hdfs-v1', rig.directory)}")
-    assert rig.look() == [f"a/{rig.slot('a')}-2"]
-    assert rig.look() == []
+    assert rig.run_once() == [f"a/{rig.slot('a')}-2"]
+    assert rig.run_once() == []
 
 
 def test_a_failure_is_told_counted_and_tried_again_later_and_later(rig: Rig) -> None:
@@ -304,51 +304,51 @@ def test_a_failure_is_told_counted_and_tried_again_later_and_later(rig: Rig) -> 
     waits = []
     for _ in range(4):
         with capture_logs() as logged:
-            assert rig.look() == []
+            assert rig.run_once() == []
         (line,) = [line for line in logged if line["event"] == "savepoint_failed"]
         waits.append(line["next"])
-        assert rig.look() == []
+        assert rig.run_once() == []
         rig.pass_(float(line["next"].split()[-2]))
     assert waits == [f"tried again in {s} s" for s in (30, 60, 120, 240)]
     assert rig.series("s_total", job="a", outcome="failed") == 4
     rig.means.trouble.clear()
-    assert len(rig.look()) == 1
+    assert len(rig.run_once()) == 1
     assert rig.series("s_total", job="a", outcome="done") == 1
 
 
 def test_nothing_to_save_yet_is_no_failure(rig: Rig) -> None:
     rig.job("a")
     rig.means.trouble["a"] = NotYet("no batch")
-    rig.look()
+    rig.run_once()
     assert rig.series("s_total", job="a", outcome="failed") == 0
     rig.means.trouble.clear()
     rig.pass_(module.NOT_YET_S)
-    assert len(rig.look()) == 1
+    assert len(rig.run_once()) == 1
 
 
 def test_the_trouble_of_one_is_not_that_of_another(rig: Rig) -> None:
     rig.job("bad")
     rig.job("good")
     rig.means.trouble["bad"] = ZeroDivisionError("a defect")
-    assert rig.look() == [f"good/{rig.slot('good')}"]
+    assert rig.run_once() == [f"good/{rig.slot('good')}"]
     assert rig.series("s_total", job="bad", outcome="failed") == 1
 
 
 def test_the_age_is_that_of_the_newest_and_grows_while_none_can_be_made(rig: Rig) -> None:
     rig.job("a")
-    rig.look()
+    rig.run_once()
     since = rig.store_s - slot_of("a", HOUR, rig.store_s)
-    rig.look()
+    rig.run_once()
     assert (rig.series("_age_seconds", job="a"), rig.series("_period_seconds", job="a")) == (since, HOUR)
     rig.means.trouble["a"] = Unreachable("down")
     rig.elect()
     rig.means.trouble["a"] = Unreachable("down")
     rig.pass_(2 * HOUR)
-    rig.look()
-    rig.look()
+    rig.run_once()
+    rig.run_once()
     assert rig.series("_age_seconds", job="a") == since + 2 * HOUR, "also of a leader that has not made it"
     rig.bench.commands().cancel("a")
-    rig.look()
+    rig.run_once()
     assert rig.series("_age_seconds", job="a") is None
 
 

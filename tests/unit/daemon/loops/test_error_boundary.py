@@ -239,7 +239,7 @@ def test_scheduled_savepoints_of_what_is_no_location_trouble_no_other_job(tmp_pa
         rig.bench.layout.job("odd"),
         encode(replace(job, terms=replace(job.terms, checkpoint="relative/path"))),
     )
-    assert rig.look() == [f"good/{rig.slot('good')}"]
+    assert rig.run_once() == [f"good/{rig.slot('good')}"]
 
 
 @pytest.mark.parametrize(
