@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from supervisor.checkpoint.inspect import inspect
-from supervisor.checkpoint.judge import judge
 from supervisor.checkpoint.layout import in_words
-from supervisor.checkpoint.preflight import preflight
 from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, known_name
-from supervisor.cli.output import age, local_time, print_labelled, print_line, print_table
+from supervisor.cli.output import age, local_time, print_labelled, print_line, print_table, readable_size
 from supervisor.cli.progress import counting
 from supervisor.clock import wall_iso
-from supervisor.errors import InvalidInput, NotFound
-from supervisor.operations.checkpoints import Located, is_location, located, tree_of
+from supervisor.errors import InvalidInput
+from supervisor.operations.checkpoints import (
+    Located,
+    inspect_checkpoint,
+    is_location,
+    located,
+    verify_checkpoint,
+)
 from supervisor.operations.context import open_commands
 from supervisor.settings.file import PATH_VARIABLE, Settings
 
@@ -53,7 +56,9 @@ def show(chosen: Chosen, where: Where) -> int:
       spark-supervisor checkpoint show clicks
       spark-supervisor checkpoint show s3a://bucket/checkpoints/clicks -o json
     """
-    seen, _ = _inspect(chosen, where, checksums=False)
+    settings, checkpoint = _located(chosen, where)
+    with counting() as report_progress:
+        seen = inspect_checkpoint(settings, checkpoint, report_progress)
     if chosen.document:
         chosen.print_document(document_of(seen))
         return 0
@@ -74,10 +79,9 @@ def verify(chosen: Chosen, where: Where) -> int:
       spark-supervisor checkpoint verify clicks
       spark-supervisor checkpoint verify file:///data/checkpoints/clicks -o json | jq '.findings[].code'
     """
-    seen, lost = _inspect(chosen, where, checksums=True)
-    findings = judge(seen)
-    if lost is not None and lost.code not in {finding.code for finding in findings}:
-        findings = (lost, *findings)
+    settings, checkpoint = _located(chosen, where)
+    with counting() as report_progress:
+        seen, findings = verify_checkpoint(settings, checkpoint, report_progress)
     problems = sum(not finding.is_notice for finding in findings)
     if chosen.document:
         chosen.print_document(_verdict(seen, findings))
@@ -90,34 +94,15 @@ app.command("show", short_help="Show what is in a checkpoint.")(show)
 app.command("verify", short_help="Say whether Spark can go on from it.")(verify)
 
 
-# -- looking ------------------------------------------------------------------------------------------------------
+# -- where it is ------------------------------------------------------------------------------------------------------
 
 
-def _inspect(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint, CheckpointFinding | None]:
-    """Returns the checkpoint and, with ``checksums``, the finding that something is missing there though the
-    registry remembers it of the job. Raises NotFound."""
-    settings: Settings | None
+def _located(chosen: Chosen, where: str) -> tuple[Settings | None, Located]:
     if is_location(where):
-        settings, located_checkpoint = _settings_if_any(chosen), Located(where, {})
-    else:
-        settings = chosen.settings()
-        located_checkpoint = _of_job(settings, known_name(where))
-    tree = tree_of(settings, located_checkpoint)
-    with counting() as report_progress:
-        seen = inspect(tree, checksums=checksums, report_progress=report_progress)
-    if not seen.queries:
-        what = (
-            f"{seen.amount.objects} objects, but no checkpoint of Spark's"
-            if seen.amount.objects
-            else "nothing"
-        )
-        raise NotFound(f"there is {what} at {tree.location}")
-    return seen, preflight(tree, located_checkpoint.expected) if checksums else None
-
-
-def _of_job(settings: Settings, name: str) -> Located:
+        return _settings_if_any(chosen), Located(where, {})
+    settings = chosen.settings()
     with open_commands(settings) as context:
-        return located(context, name)
+        return settings, located(context, known_name(where))
 
 
 def _settings_if_any(chosen: Chosen) -> Settings | None:
@@ -195,9 +180,8 @@ def _amount(amount: Amount) -> dict[str, Any]:
 def _print(seen: Checkpoint) -> None:
     document = document_of(seen)
     print_line(f"{'location:':<16} {seen.location}")
-    print_line(
-        f"{'objects:':<16} {seen.amount.objects}, {_size(seen.amount.bytes)}, newest {age(document['newest_at'])} ago"
-    )
+    amount = f"{seen.amount.objects}, {readable_size(seen.amount.bytes)}"
+    print_line(f"{'objects:':<16} {amount}, newest {age(document['newest_at'])} ago")
     for query in document["queries"]:
         print()
         _print_query(query)
@@ -220,7 +204,10 @@ def _print_query(query: dict[str, Any]) -> None:
     ]
     lines += [(f"source {number}", source["words"]) for number, source in enumerate(query["sources"])]
     lines.append(
-        ("objects", f"{query['objects']}, {_size(query['bytes'])}, newest {age(query['newest_at'])} ago")
+        (
+            "objects",
+            f"{query['objects']}, {readable_size(query['bytes'])}, newest {age(query['newest_at'])} ago",
+        )
     )
     for label, value in lines:
         if value is not None:
@@ -238,7 +225,7 @@ def _print_query(query: dict[str, Any]) -> None:
                     each["format"],
                     " ".join(each["kinds"]),
                     each["objects"],
-                    _size(each["bytes"]),
+                    readable_size(each["bytes"]),
                 )
                 for each in query["operators"]
             ],
@@ -258,16 +245,6 @@ def _lag(lag: int | None) -> str | None:
     return {0: "none: every batch is committed", 1: "1: the newest batch is not committed yet"}.get(
         lag, str(lag)
     )
-
-
-def _size(count: int) -> str:
-    size, units = float(count), iter(("B", "KiB", "MiB", "GiB"))
-    unit = next(units)
-    for larger in units:
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
 # -- verifying ----------------------------------------------------------------------------------------------------

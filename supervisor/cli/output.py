@@ -91,6 +91,17 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
+def readable_size(count: int) -> str:
+    """Returns a number of bytes for people: ``512 B``, ``1.5 GiB``."""
+    size, units = float(count), iter(("B", "KiB", "MiB", "GiB", "TiB"))
+    unit = next(units)
+    for larger in units:
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
 def age(iso: str | None, now_s: float | None = None) -> str:
     """Returns how long ago (or until) an ISO 8601 time is, in its largest unit, like ``42s`` or ``2d``."""
     try:

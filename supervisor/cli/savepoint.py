@@ -14,7 +14,15 @@ import typer
 from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, Name, command, known_name
-from supervisor.cli.output import age, local_time, notice, print_labelled, print_line, print_table
+from supervisor.cli.output import (
+    age,
+    local_time,
+    notice,
+    print_labelled,
+    print_line,
+    print_table,
+    readable_size,
+)
 from supervisor.cli.progress import progress
 from supervisor.clock import wall_iso
 from supervisor.errors import InvalidInput, NotFound
@@ -141,7 +149,7 @@ def create(
         return 1 if bad else 0
     batches = ", ".join(str(query.batch) for query in manifest.queries)
     print_line(
-        f"{name}: savepoint {manifest.id} after batch {batches}: {manifest.objects} objects, {_size(manifest.bytes)}"
+        f"{name}: savepoint {manifest.id} after batch {batches}: {manifest.objects} objects, {readable_size(manifest.bytes)}"
     )
     _print_stores(stores)
     for problem in bad:
@@ -178,7 +186,7 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
                 age(each["created_at"] or each["begun_at"]),
                 _batches(each),
                 each["objects"],
-                None if each["bytes"] is None else _size(each["bytes"]),
+                None if each["bytes"] is None else readable_size(each["bytes"]),
                 each["problem"] or each["location"],
             )
             for each in found
@@ -224,7 +232,9 @@ def show(chosen: Chosen, name: Name, which: Which = None) -> int:
         ("complete", document["created_at"]),
         (
             "objects",
-            None if document["objects"] is None else f"{document['objects']}, {_size(document['bytes'])}",
+            None
+            if document["objects"] is None
+            else f"{document['objects']}, {readable_size(document['bytes'])}",
         ),
         ("problem", document["problem"] or None),
     ):
@@ -279,7 +289,7 @@ def verify(
     _print_stores(stores)
     for problem in problems:
         print_line(f"problem: {problem}")
-    good = f"whole: {manifest.objects} objects, {_size(manifest.bytes)}"
+    good = f"whole: {manifest.objects} objects, {readable_size(manifest.bytes)}"
     print_line(f"{manifest.name}: savepoint {manifest.id} is {'damaged' if problems else good}")
     return 1 if problems else 0
 
@@ -441,13 +451,3 @@ def _entry(entry: ShelfEntry) -> dict[str, Any]:
 
 def _batches(document: dict[str, Any]) -> str:
     return " ".join(str(query["batch"]) for query in document["queries"])
-
-
-def _size(count: int) -> str:
-    size, units = float(count), iter(("B", "KiB", "MiB", "GiB", "TiB"))
-    unit = next(units)
-    for larger in units:
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"

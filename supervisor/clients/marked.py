@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from supervisor.clients import processes
@@ -38,16 +39,21 @@ def find_marked(variable: str, value: str) -> list[ProcessId]:
 
 
 def kill_marked(variable: str, value: str, timeout_s: float) -> bool:
-    """Sends SIGKILL to all of them until two scans in a row find none. Returns False if some still live after
-    ``timeout_s``."""
+    """Sends SIGKILL to all of them until two scans in a row find none. Returns False if some still live, or none
+    could be looked for, after ``timeout_s``. A process that cannot be signalled now, for want of descriptors,
+    keeps none of the others alive."""
     until_at_s = time.monotonic() + timeout_s
     clean = 0
     while clean < 2:  # once more after a clean scan: /proc is no snapshot
-        members = find_marked(variable, value)
-        for member in members:
-            processes.kill(member)
-        clean = 0 if members else clean + 1
-        if members and time.monotonic() >= until_at_s:
+        try:
+            members: list[ProcessId] | None = find_marked(variable, value)
+        except OSError:  # want of descriptors proves nothing
+            members = None
+        for member in members or ():
+            with suppress(OSError):
+                processes.kill(member)
+        clean = clean + 1 if members == [] else 0
+        if not clean and time.monotonic() >= until_at_s:
             return False
         time.sleep(_STEP_S)
     return True

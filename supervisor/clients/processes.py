@@ -95,8 +95,11 @@ def started_at_s(process: ProcessId) -> float:
 
 
 def own_age_s() -> float:
-    """Returns for how many seconds this process has existed; 0.0 if /proc has no entry of it."""
-    me = identify(os.getpid())
+    """Returns for how many seconds this process has existed; 0.0 if /proc does not say."""
+    try:
+        me = identify(os.getpid())
+    except OSError:  # want of descriptors: what needs one will say so
+        return 0.0
     return 0.0 if me is None else max(0.0, boottime_s() - started_at_s(me))
 
 

@@ -11,12 +11,11 @@ import re
 from supervisor.clients.store.base import Store, StoreEntry, delete_each
 from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound
 from supervisor.model.records import EpochRecord
-from supervisor.records.codec import decode, encode
+from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
 
 EPOCHS = "epochs/"
 EPOCH_DIGITS = 10
 EPOCHS_KEPT = 100
-MARK_MAX_BYTES = 4096
 
 _EPOCH_KEY = re.compile(rf"epochs/([0-9]{{{EPOCH_DIGITS}}})")
 
@@ -65,7 +64,7 @@ class EpochMarks:
         """Returns the mark of ``epoch``, or None if there is none. Raises ``Corrupt``."""
         key = epoch_key(epoch)
         try:
-            return decode(EpochRecord, self._store.read(key, MARK_MAX_BYTES), f"{self._store.url}/{key}")
+            return decode(EpochRecord, self._store.read(key, MAX_RECORD_BYTES), f"{self._store.url}/{key}")
         except NotFound:
             return None
 

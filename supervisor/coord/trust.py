@@ -122,11 +122,16 @@ def judge_epochs(store: EpochMarks, epoch: int, recent: Mapping[int, Author]) ->
 
 def mark_restored(store: EpochMarks, epoch: int, recent: Mapping[int, Author], by: Author) -> None:
     """Makes the store speak against this registry, which is at ``epoch`` now, for good: until it is accepted.
-    It is idempotent.
+    It is idempotent. A newest mark that is unreadable says nothing: this one is made above it, so that no later
+    leader reads that one as the newest.
 
     Raises Conflict when the number was taken meanwhile; the caller then tries again, from a new judgement.
     """
-    if judge_epochs(store, epoch, recent) is None:
+    try:
+        doubt = judge_epochs(store, epoch, recent)
+    except Corrupt:
+        doubt = None
+    if doubt is None:
         store.record_epoch(max(epoch, store.newest_epoch_above(0) or 0) + 1, by.supervisor, by.op)
 
 

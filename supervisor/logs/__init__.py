@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from contextlib import AbstractContextManager
 from typing import Any, Final, TextIO
 
 import structlog
@@ -33,7 +32,6 @@ def configure_logs(level: str = "INFO", *, as_json: bool | None = None, stream: 
     stream = sys.stderr if stream is None else stream
     as_json = not stream.isatty() if as_json is None else as_json
     shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -74,11 +72,6 @@ def get_logger(name: str, **bound: Any) -> structlog.stdlib.BoundLogger:
     before ``configure_logs``."""
     logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name, **bound)
     return logger
-
-
-def log_context(**fields: Any) -> AbstractContextManager[None]:
-    """Binds ``fields`` to every event of this thread inside the ``with`` block (threads of a pool do not inherit them)."""
-    return structlog.contextvars.bound_contextvars(**fields)
 
 
 def _rendering(as_json: bool, colours: bool) -> list[Processor]:

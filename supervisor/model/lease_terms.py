@@ -38,6 +38,13 @@ def renew_period_s(lease_s: float) -> float:
     return lease_s / 6
 
 
+def request_timeout_s(lease_s: float) -> float:
+    """Returns for how long a shim waits for the answer to a request: one renewal period, 5 s at most. A request
+    that hangs then costs one renewal, and the next one is sent on another connection before the shim must kill.
+    """
+    return min(5.0, renew_period_s(lease_s))
+
+
 def deadline_at_s(sent_at_s: float, lease_s: float) -> float:
     """Returns when the driver tree must be killed: at the *sending* of the last claim or renewal that
     committed, + D − K.

@@ -81,15 +81,15 @@ def _shown_result(uid: str, result: Seen[Result], name: str | None) -> JobRow:
         )
 
 
-def with_reasons(rows: list[JobRow], reasons: Callable[[], Mapping[str, str]]) -> list[JobRow]:
-    """Returns ``rows`` with the reasons of the pending ones. ``reasons`` returns them by name, and is called
-    only if there is a pending one.
+def with_reasons(rows: list[JobRow], reasons: Callable[[], Mapping[str, Shown]]) -> list[JobRow]:
+    """Returns ``rows`` with what the plan says of the pending ones. ``reasons`` returns that by name, and is
+    called only if there is a pending one.
     """
     if all(row.state != JobState.PENDING for row in rows):
         return rows
     why = reasons()
     return [
-        replace(row, reason=why[row.name], trouble=None)
+        replace(row, state=why[row.name].state.value, reason=why[row.name].reason, trouble=None)
         if row.state == JobState.PENDING and row.name is not None and row.name in why
         else row
         for row in rows
@@ -195,8 +195,8 @@ def read_ended(zoo: ZkReader, layout: Layout, row: Row) -> list[OneJob]:
     ]
 
 
-def job_row(job: OneJob, wall_now_s: float, why: str | None = None) -> JobRow:
-    """Returns the row of ``show``; ``why`` is why it is pending."""
+def job_row(job: OneJob, wall_now_s: float, why: Shown | None = None) -> JobRow:
+    """Returns the row of ``show``; ``why`` is what the plan says of it if it is pending."""
     if job.result is not None:
         return row_of_result(job.uid, job.result, job.row.name)
     return row_of(job.row, wall_now_s, why, job.host)
@@ -205,7 +205,7 @@ def job_row(job: OneJob, wall_now_s: float, why: str | None = None) -> JobRow:
 # -- records to rows ----------------------------------------------------------------------------------------------
 
 
-def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | None = None) -> JobRow:
+def row_of(row: Row, wall_now_s: float, why: Shown | None = None, host: Member | None = None) -> JobRow:
     """Returns the row of a registered name, or of one whose records are corrupt. ``host`` is the supervisor
     that it is assigned to.
     """
@@ -230,7 +230,7 @@ def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | N
     if next_at_s is not None and next_at_s <= wall_now_s:
         shown = shown_state(row, host=host, backoff_is_over=True)
     if shown.state is JobState.PENDING and why is not None:
-        shown = Shown(JobState.PENDING, why)
+        shown = why
     owned = own.uid == job.uid  # else the ownership is still about an earlier submission of the name
     placed = owned and own.state in OCCUPYING
     lease = row.lease_of_owner if placed and own.state in LEASED else None

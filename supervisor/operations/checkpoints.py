@@ -1,12 +1,16 @@
-"""Finds where the checkpoint of a job is, and how this host reads it. Called by ``cli`` and ``daemon``; no
-policy here."""
+"""Finds where the checkpoint of a job is and how this host reads it, and inspects and verifies it for
+``checkpoint show`` and ``checkpoint verify``. The scheduled savepoints of ``daemon`` find checkpoints by it, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from supervisor.checkpoint.inspect import inspect
+from supervisor.checkpoint.judge import judge
 from supervisor.checkpoint.opening import open_checkpoint
+from supervisor.checkpoint.preflight import preflight
 from supervisor.clients.store.base import DEADLINE_S
 from supervisor.clients.store.patient_tree import PatientTree
 from supervisor.clients.store.tree import Tree
@@ -20,6 +24,8 @@ from supervisor.spec.job import from_canonical
 from supervisor.spec.s3a import S3Access, access_of_store, bucket_of
 
 if TYPE_CHECKING:
+    from supervisor.checkpoint.findings import CheckpointFinding
+    from supervisor.checkpoint.picture import Checkpoint
     from supervisor.operations.context import CommandContext
     from supervisor.settings.file import Settings
 
@@ -91,3 +97,37 @@ def tree_of(settings: Settings | None, located: Located) -> Tree:
             f"nobody but Spark can look at {located.location}: only file:// and s3a:// locations can be judged"
         )
     return PatientTree(quick, patient)
+
+
+def inspect_checkpoint(
+    settings: Settings | None, located: Located, report_progress: Callable[[int], None]
+) -> Checkpoint:
+    """Returns what is in the checkpoint. ``report_progress`` is called with the number of objects seen so far.
+
+    Raises NotFound if there is no checkpoint of Spark's, and Unreachable or AccessDenied of the store.
+    """
+    return _inspected(tree_of(settings, located), report_progress, checksums=False)
+
+
+def verify_checkpoint(
+    settings: Settings | None, located: Located, report_progress: Callable[[int], None]
+) -> tuple[Checkpoint, tuple[CheckpointFinding, ...]]:
+    """Returns what is in the checkpoint, and the findings of whether Spark can go on from it. One of them is
+    that something is missing there though the registry remembers it of the job. Raises as ``inspect_checkpoint``.
+    """
+    tree = tree_of(settings, located)
+    found = _inspected(tree, report_progress, checksums=True)
+    findings = judge(found)
+    lost = preflight(tree, located.expected)
+    if lost is not None and lost.code not in {finding.code for finding in findings}:
+        findings = (lost, *findings)
+    return found, findings
+
+
+def _inspected(tree: Tree, report_progress: Callable[[int], None], *, checksums: bool) -> Checkpoint:
+    found = inspect(tree, checksums=checksums, report_progress=report_progress)
+    if not found.queries:
+        objects = found.amount.objects
+        what = f"{objects} objects, but no checkpoint of Spark's" if objects else "nothing"
+        raise NotFound(f"there is {what} at {tree.location}")
+    return found

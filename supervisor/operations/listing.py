@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from supervisor.clock import wall_s
 from supervisor.model.job_row import JobRow
 from supervisor.model.records import Pause
+from supervisor.model.state import Shown
 from supervisor.observe.listing import OneJob, job_row, take_rows, with_reasons
 from supervisor.operations.context import CommandContext
 from supervisor.operations.scene import EpochsInStore, scene_of_pending, take_view
@@ -47,16 +48,18 @@ class JobLister:
             return JobList([])
         view = take_view(context)
         rows = take_rows(context.zoo(), context.layout, view, wall_s(), every_uid=self._every_uid)
-        besides: dict[str, str] = {}
+        besides: dict[str, Shown] = {}
 
-        def reasons() -> dict[str, str]:
+        def reasons() -> dict[str, Shown]:
             scene = scene_of_pending(context, view, self._store)
             if view.paused:
                 besides.update(scene.pending_reasons(pause_is_shown=True))
             return scene.pending_reasons()
 
         rows = [
-            replace(row, trouble=besides[row.name]) if row.state == "pending" and row.name in besides else row
+            replace(row, trouble=besides[row.name].reason)
+            if row.state == "pending" and row.name in besides
+            else row
             for row in with_reasons(rows, reasons)
         ]
         hosts = Counter(member.host for member in view.members.values())

@@ -19,7 +19,7 @@ from supervisor.coord.trust import judge_epochs
 from supervisor.errors import NotFound, SupervisorError
 from supervisor.model.records import EpochRecord, LeaderHint, OwnState, Phase
 from supervisor.model.seen import Found, Seen
-from supervisor.model.state import JobState
+from supervisor.model.state import JobState, Shown
 from supervisor.model.transaction import Node
 from supervisor.model.view import Row, View
 from supervisor.observe.listing import aged, changes_of, newest_results, read_job
@@ -56,8 +56,8 @@ class Scene:
     def explainer(self) -> Explainer:
         return Explainer(self.aged, self.policy, self.now_s, self.leader)
 
-    def pending_reasons(self, *, pause_is_shown: bool = False) -> dict[str, str]:
-        """Returns by name why a pending job is not started (``plan.pending``)."""
+    def pending_reasons(self, *, pause_is_shown: bool = False) -> dict[str, Shown]:
+        """Returns by name what is shown of a pending job, and why it is not started (``plan.pending``)."""
         return pending_reasons(self.aged, self.policy, self.now_s, self.leader, pause_is_shown=pause_is_shown)
 
 

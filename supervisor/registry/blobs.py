@@ -23,7 +23,7 @@ from supervisor.clients.store.base import checked_key
 from supervisor.clients.store.local import digest_of, source_chunks
 from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.records import BlobRef
-from supervisor.records.codec import decode, encode
+from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
 
 SPECS = "specs/"
 ARTIFACTS = "artifacts/"
@@ -31,7 +31,6 @@ CHECKS = "checks/"
 CLUSTER_KEY = "cluster.json"
 
 SPEC_MAX_BYTES = 1024 * 1024
-MARK_MAX_BYTES = 4096
 
 _SPEC_KEY = re.compile(r"specs/([^/]+)/([^/]+)/([1-9][0-9]*)-([0-9a-f]{64})\.json")
 _ARTIFACT_KEY = re.compile(r"artifacts/([^/]+)/([^/]+)/([0-9a-f]{64})/([^/]+)")
@@ -180,7 +179,7 @@ class Blobs:
     def read_cluster(self) -> ClusterMark | None:
         """Returns whose store this is, or None if it is nobody's yet. Raises ``Corrupt``."""
         try:
-            data = self._store.read(CLUSTER_KEY, MARK_MAX_BYTES)
+            data = self._store.read(CLUSTER_KEY, MAX_RECORD_BYTES)
         except NotFound:
             return None
         mark = decode(ClusterMark, data, f"{self._store.url}/{CLUSTER_KEY}")

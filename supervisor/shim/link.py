@@ -64,11 +64,10 @@ class RegistryLink:
     def _new_client(self) -> ZooClient:
         """Makes a client. Its request time-out is such that a hanging request costs no more than one renewal."""
         self._generation += 1
-        request_timeout_s = min(5.0, max(1.0, lease_terms.renew_period_s(self._launch.lease_s)))
         client = ZooClient(
             self._launch.hosts,
             self._launch.session_timeout_s,
-            request_timeout_s=request_timeout_s,
+            request_timeout_s=lease_terms.request_timeout_s(self._launch.lease_s),
             on_link=partial(self._on_link, self._generation),
         )
         self._client = client

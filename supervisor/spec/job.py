@@ -361,12 +361,6 @@ def local_paths(spec: JobSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given for given in _files(spec) if is_local_path(given)))
 
 
-def store_keys(spec: JobSpec) -> tuple[str, ...]:
-    """Returns the keys of the uploaded files that an agent must fetch before a start, each once."""
-    found = (store_key(given) for given in _files(spec))
-    return tuple(dict.fromkeys(key for key in found if key is not None))
-
-
 def store_key(given: str) -> str | None:
     """Returns the key in ``store:<key>``, or None for a file that is used in place."""
     return given.removeprefix(STORE_SCHEME) if given.startswith(STORE_SCHEME) else None

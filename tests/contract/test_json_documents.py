@@ -15,6 +15,7 @@ import pytest
 
 from supervisor.clock import boottime_s
 from supervisor.model.records import EpochRecord, LeaderHint, Progress
+from supervisor.model.state import JobState, Shown
 from supervisor.observe import status as status_module
 from supervisor.observe.listing import seconds_of, take_rows, with_reasons
 from supervisor.observe.observer import Observer
@@ -113,7 +114,7 @@ def test_list(bench: Bench, every_uid: bool) -> None:
     client = bench.zoo.client()
     view = Observer(client, bench.layout, boottime_s, epoch=0).take_view(None)
     rows = take_rows(client, bench.layout, view, NOW_S, every_uid=every_uid)
-    rows = with_reasons(rows, lambda: {"waiting": "no room: host-a is full"})
+    rows = with_reasons(rows, lambda: {"waiting": Shown(JobState.PENDING, "no room: host-a is full")})
     documents = [row.document() for row in rows]
     assert all(list(document)[: len(ROW_KEYS)] == ROW_KEYS for document in documents)
     check("list-all" if every_uid else "list", documents)

@@ -73,6 +73,7 @@ from supervisor.registry.blob_sweep import GRACE_S as SWEEP_GRACE_S
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check
+from tests import judges
 from tests.crash_points.points import Point, failpoints
 from tests.fakes import zookeeper as fake
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
@@ -573,17 +574,15 @@ class MemoryWorld:
     # -- the judge --------------------------------------------------------------------------------------------------------
 
     def _judge_exec(self, driver: Execution) -> None:
-        if driver.uid in self.cancelled:
-            self.broken.append(
-                f"I2: {driver.uid}.{driver.attempt} was claimed after its cancel was acknowledged"
-            )
-        for other in self.executions:
-            if other.dead_at_s is None:
-                self.broken.append(
-                    f"I1: {driver.uid}.{driver.attempt} starts while {other.uid}.{other.attempt} lives"
-                )
-            if (other.uid, other.attempt) == (driver.uid, driver.attempt):
-                self.broken.append(f"{driver.uid}.{driver.attempt} is executed a second time")
+        new = judges.Driver(NAME, driver.uid, driver.attempt)
+        executed = {(other.uid, other.attempt) for other in self.executions}
+        wrong = [judges.claimed_after_cancel(new, self.cancelled), judges.executed_again(new, executed)]
+        wrong += [
+            judges.two_drivers(new, judges.Driver(NAME, other.uid, other.attempt))
+            for other in self.executions
+            if other.dead_at_s is None
+        ]
+        self.broken += [each for each in wrong if each is not None]
         self.executions.append(driver)
 
     def alive(self) -> int:

@@ -128,7 +128,7 @@ DISTRUSTS = (
     text(
         "restore-is-not-left-in-the-store",
         OLDER,
-        (trust.mark_restored, "if judge_epochs(store, epoch, recent) is None:", "if False:"),
+        (trust.mark_restored, "if doubt is None:", "if False:"),
     ),
     text("agent-asks-not-the-store", OLDER, (StartDoubt.of, "if term != self._cleared:", "if False:")),
 )

@@ -26,6 +26,7 @@ from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Check, Transaction
 from supervisor.operations.jobs import Did, Done
 from supervisor.records.reading import seen
+from tests import judges
 from tests.explore import operators
 from tests.explore.setting import JOBS as JOB_KINDS
 from tests.explore.setting import LAYOUT, LEASE_S, RESULTS_KEPT, TICK_S, location_of, terms_of
@@ -53,18 +54,24 @@ def shown_own(own: Seen[Ownership]) -> str:
     return "an unreadable /own" if isinstance(own, Unreadable) else "that there is no /own"
 
 
+def driver_of(shim: Shim) -> judges.Driver:
+    return judges.Driver(shim.name, shim.uid, shim.attempt)
+
+
 # -- I1, I5: at exec ---------------------------------------------------------------------------------------------------
 
 
 def execute(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     """A driver of this name begins to live."""
+    new = driver_of(shim)
     for other in world.shims:
-        if other.name == shim.name and other.tree in LIVING:
-            return world.breaks(f"I1: driver {shim.title} is executed while driver {other.title} is alive")
-    if shim.claim not in world.judge.claimed:
-        return world.breaks(f"I5: driver {shim.title} is executed, and its claim has not committed")
-    if (shim.uid, shim.attempt) in world.judge.executed:
-        return world.breaks(f"I1: attempt {shim.uid}.{shim.attempt} is executed a second time")
+        if other.tree in LIVING and judges.exclude_each_other(new, driver_of(other)):
+            return world.breaks(judges.two_drivers(new, driver_of(other)))
+    wrong = judges.executed_unclaimed(
+        new, claimed=shim.claim in world.judge.claimed
+    ) or judges.executed_again(new, world.judge.executed)
+    if wrong is not None:
+        return world.breaks(wrong)
     executed = world.judge.executed | {(shim.uid, shim.attempt)}
     started = sum(1 for uid, _ in executed if uid == shim.uid)
     if started > 1 + world.judge.reasons:
@@ -102,8 +109,8 @@ def commit(
             after = after.breaks(
                 f"I10: shim {shim.title}, from before the registry was replaced, claims what that says"
             )
-        if shim.uid in dict(after.judge.cancelled):
-            after = after.breaks(f"I2: a claim for {shim.uid} commits after its cancel was acknowledged")
+        revived = judges.claimed_after_cancel(driver_of(shim), dict(after.judge.cancelled))
+        after = after if revived is None else after.breaks(revived)
         after = after._replace(judge=after.judge._replace(claimed=after.judge.claimed | {shim.claim}))
         after = operators.held(after, tx.what, shim.name)
     if tx.what == "exit":
@@ -120,8 +127,9 @@ def buried(world: ExploredWorld, shim: Shim) -> ExploredWorld:
 
 def leader_commit(before: ExploredWorld, after: ExploredWorld, sent: Sent, came: Answer) -> ExploredWorld:
     """A multi of a leader was answered."""
-    if not any(isinstance(op, Check) and op == Check(LAYOUT.epoch, sent.epoch) for op in sent.tx.ops):
-        return after.breaks(f"I4: {sent.tx.what} of {sent.name} does not check the persistent epoch")
+    unguarded = judges.unguarded(sent.tx, LAYOUT.epoch, sent.epoch)
+    if unguarded is not None:
+        return after.breaks(unguarded)
     if came is None or isinstance(came, GuardFailed):
         return after
     if before.tree.nodes[LAYOUT.epoch].version != sent.epoch:
@@ -183,18 +191,21 @@ def registry_holds(before: ExploredWorld, after: ExploredWorld) -> ExploredWorld
         if path.startswith(JOBS) and node is not old.get(path):
             ref = seen(JobRef, after.tree.read(path), path)
             if isinstance(ref, Found):
-                if LAYOUT.result(ref.record.uid) in nodes:
-                    return after.breaks(f"I7: {ref.record.uid} is registered and has a result")
-                if ref.record.uid in dict(after.judge.cancelled):
-                    return after.breaks(
-                        f"I2: {ref.record.uid} is registered again after its cancel was acknowledged"
-                    )
+                name, uid = ref.record.name, ref.record.uid
+                results = {uid} if LAYOUT.result(uid) in nodes else ()
+                wrong = judges.reference_and_result(name, uid, results) or judges.registered_after_cancel(
+                    name, uid, dict(after.judge.cancelled)
+                )
+                if wrong is not None:
+                    return after.breaks(wrong)
                 if LAYOUT.own(ref.record.name) not in nodes:
                     return after.breaks(f"I7: {ref.record.name} is registered without an ownership")
     for uid in after.judge.registered:
         name = uid.partition("-")[2]
-        if LAYOUT.result(uid) not in nodes and not refers(after, name, uid):
-            return after.breaks(f"I3: {uid} was acknowledged, and is neither registered nor has it a result")
+        known = {uid} if LAYOUT.result(uid) in nodes or refers(after, name, uid) else ()
+        lost = judges.lost_job(name, uid, known)
+        if lost is not None:
+            return after.breaks(lost)
     for path, node in old.items():
         if path.startswith(OWNS) and (path not in nodes or nodes[path].version < node.version):
             return after.breaks(f"§4: the version of {path} went back")
@@ -403,7 +414,5 @@ def time_passes(world: ExploredWorld) -> ExploredWorld:
     for uid, tick in world.judge.cancelled:
         for shim in world.shims:
             if shim.uid == uid and shim.tree in LIVING and world.tick - tick > obeyed_ticks(shim.name):
-                return world.breaks(
-                    f"I2: driver {shim.title} still lives {world.tick - tick} ticks after its cancel"
-                )
+                return world.breaks(judges.outlived_cancel(driver_of(shim), f"{world.tick - tick} ticks"))
     return world

@@ -68,7 +68,11 @@ def no_wait() -> AbstractContextManager[object]:
     [
         (no_epoch_check, "cancel", "does not check the persistent epoch"),
         (deadline_from_the_acknowledgement, "starting, shim stopped", "commits while driver u0-a.1 is alive"),
-        (cancel_that_does_not_move_the_fence, "cancel without a supervisor", "still lives"),
+        (
+            cancel_that_does_not_move_the_fence,
+            "cancel without a supervisor",
+            "after its cancel was acknowledged",
+        ),
         (
             tombstone_before_the_tree_is_empty,
             "driver fails",

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import judges
+
 STARTING_S = 2.0
 """From the claim to the first line of the driver, on a busy machine: a driver claimed just before a cancel may still note
 its start that much after the acknowledgement. Later, it can only have been claimed after it."""
@@ -117,8 +119,12 @@ class Span:
     host: str = ""
 
     @property
+    def driver(self) -> judges.Driver:
+        return judges.Driver(self.job, self.uid, self.attempt)
+
+    @property
     def title(self) -> str:
-        return f"{self.job} {self.uid}.{self.attempt}"
+        return self.driver.title
 
 
 def read(path: Path, newest_bytes: int | None = None) -> list[Note]:
@@ -199,9 +205,8 @@ def overlaps(notes: Iterable[Note]) -> list[str]:
     for span in spans(notes):
         old = latest.get(span.job)
         if old is not None and span.first_at_s < old.last_at_s:
-            wrong.append(
-                f"I1: {span.title} ran together with {old.title} for {old.last_at_s - span.first_at_s:.3f} s"
-            )
+            together_s = old.last_at_s - span.first_at_s
+            wrong.append(f"{judges.two_drivers(span.driver, old.driver)}, for {together_s:.3f} s")
         if old is None or span.last_at_s > old.last_at_s:
             latest[span.job] = span
     return wrong
@@ -232,7 +237,7 @@ def outlived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged], grace_
     for span in spans(notes):
         at_s, end_at_s = until_at_s.get(span.uid, (0.0, None))
         if end_at_s is not None and span.last_at_s > end_at_s:
-            wrong.append(f"I2: {span.title} was still alive {span.last_at_s - at_s:.3f} s after its cancel")
+            wrong.append(judges.outlived_cancel(span.driver, f"{span.last_at_s - at_s:.3f} s"))
     return wrong
 
 

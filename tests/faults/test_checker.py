@@ -56,7 +56,7 @@ def test_an_overlap_between_uids_of_a_name_is_found() -> None:
 
 def test_an_overlap_with_an_attempt_before_the_last_is_found() -> None:
     found = judge(attempt(1, 10.0, 20.0), attempt(2, 20.05, 20.05), attempt(3, 19.0, 19.5))
-    assert any("u1.3 ran together with job u1.1" in each for each in found)
+    assert any("driver job u1.3 is executed while driver job u1.1 is alive" in each for each in found)
 
 
 def test_a_surviving_child_counts() -> None:

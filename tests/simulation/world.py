@@ -32,7 +32,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found, Seen
-from supervisor.model.transaction import Check, Create, Delete, Node, Reads, SetData, Transaction
+from supervisor.model.transaction import Create, Delete, Node, Reads, SetData, Transaction
 from supervisor.observe.change_notifier import ChangeNotifier
 from supervisor.observe.observer import Observer
 from supervisor.operations.jobs import Did, JobOperations, Submission
@@ -44,6 +44,7 @@ from supervisor.records.reading import seen
 from supervisor.registry import attempt_writes
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.record_sweep import Deletion, RecordListing, take_listing, to_sweep
+from tests import judges
 from tests.fakes import zookeeper as fake
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
 
@@ -277,8 +278,7 @@ class SimulatedWorld:
         action = leader.queue.pop(0)
         context = LeaderWriteContext(self.layout, leader.epoch, leader.fence, self.new_id(), "t")
         tx = transaction_for(action, context)
-        if tx.ops[0] != Check(self.layout.epoch, leader.fence):
-            self.broken.append(f"{tx.what} does not check the epoch")
+        self._broke_if(judges.unguarded(tx, self.layout.epoch, leader.fence))
         leader.reread.add(action.name)
         self._spoil_reply(leader.client)
         try:
@@ -403,22 +403,22 @@ class SimulatedWorld:
         else:
             shim.done = True
 
+    def _broke_if(self, what: str | None) -> None:
+        if what is not None:
+            self.broken.append(what)
+
     def execute(self, shim: ShimModel, fence: int, sent_at_s: float) -> None:
         """Exec of the driver: the judge looks."""
         a = shim.assignment
-        if a.uid in self.cancelled:
-            self.broken.append(
-                f"I2: {a.name} {a.uid}.{a.attempt} was claimed after its cancel was acknowledged"
-            )
-        if (a.uid, a.attempt) in self.executed:
-            self.broken.append(f"{a.name} {a.uid}.{a.attempt} is executed a second time")
-        self.executed.add((a.uid, a.attempt))
         place = self.places[a.uid]
+        new = judges.Driver(a.name, a.uid, a.attempt, place)
+        self._broke_if(judges.claimed_after_cancel(new, self.cancelled))
+        self._broke_if(judges.executed_again(new, self.executed))
+        self.executed.add((a.uid, a.attempt))
         for tree in self.trees:
-            if tree.dead_at_s is None and (tree.name == a.name or tree.place == place):
-                self.broken.append(
-                    f"I1: {a.name} {a.uid}.{a.attempt} starts while {tree.uid}.{tree.attempt} is alive"
-                )
+            old = judges.Driver(tree.name, tree.uid, tree.attempt, tree.place)
+            if tree.dead_at_s is None and judges.exclude_each_other(new, old):
+                self.broken.append(judges.two_drivers(new, old))
         shim.fence = fence
         shim.deadline_at_s = deadline_at_s(sent_at_s, LEASE_S)
         shim.tree = Tree(a.name, a.uid, a.attempt, place, self.now_s)

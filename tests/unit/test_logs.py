@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import structlog
 
-from supervisor.logs import NOISY, configure_logs, get_logger, log_context
+from supervisor.logs import NOISY, configure_logs, get_logger
 
 
 @pytest.fixture(autouse=True)
@@ -83,16 +83,6 @@ def test_the_level_counts() -> None:
     get_logger("x").info("hidden")
     get_logger("x").warning("shown")
     assert [line["event"] for line in lines(stream)] == ["shown"]
-
-
-def test_context_is_bound_inside_the_block_only() -> None:
-    stream = io.StringIO()
-    configure_logs(stream=stream)
-    with log_context(job="a", uid="u"):
-        get_logger("x").info("in")
-        logging.getLogger("y").info("in too")
-    get_logger("x").info("out")
-    assert [line.get("job") for line in lines(stream)] == ["a", "a", None]
 
 
 def test_a_logger_made_before_the_configuration_obeys_it() -> None:

@@ -18,9 +18,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from supervisor.clients.store.base import StoreEntry
 from supervisor.clients.store.deadline import Bounded, Budget, slots_on
 from supervisor.clock import boottime_s
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
@@ -28,6 +27,9 @@ from supervisor.model.deletable import holds_savepoints
 from supervisor.model.location import normalise
 from supervisor.model.query_metadata import METADATA, METADATA_MAX_BYTES
 from supervisor.spec.s3a import S3Access
+
+if TYPE_CHECKING:
+    from supervisor.clients.store.s3_objects import S3ObjectClient
 
 BATCH_MAX: Final = 1_000
 BATCH_DEADLINE_S: Final = 30.0
@@ -73,23 +75,11 @@ class Removal(Protocol):
         ...
 
 
-class Deletions(Protocol):
-    """Defines what ``S3Removal`` asks of an ``S3ObjectClient``."""
-
-    location: str
-    sent: int
-    answered: int
-
-    def page(self, prefix: str, after: str, at_once: int) -> tuple[list[StoreEntry], bool]: ...
-
-    def delete_batch(self, keys: list[str], latest_at_s: float) -> None: ...
-
-
 class S3Removal:
     """Deletes a thousand objects with one request. In a versioned bucket older versions stay, as after any
     deletion."""
 
-    def __init__(self, client: Deletions) -> None:
+    def __init__(self, client: S3ObjectClient) -> None:
         self.location = client.location
         self.late_s = LATE_S
         self.queries: frozenset[str] | None = None

@@ -22,8 +22,9 @@ from supervisor.model.records import (
     OwnState,
     Result,
 )
-from supervisor.model.transaction import Check, Node, SetData, Transaction
+from supervisor.model.transaction import Node, SetData, Transaction
 from supervisor.shim.claim import CONNECT_PATIENCE_S
+from tests import judges
 from tests.simulation.timed.loop import Process
 from tests.simulation.timed.network import Conn
 from tests.simulation.timed.patches import decode
@@ -94,6 +95,10 @@ class Life:
     empty_at_s: float | None = None
     ended: str = ""
 
+    @property
+    def driver(self) -> judges.Driver:
+        return judges.Driver(self.name, self.uid, self.number, self.place)
+
 
 class Judge:
     """``cancelled``: by uid, true time when that was acknowledged. ``submitted``: uid → name, likewise."""
@@ -129,6 +134,10 @@ class Judge:
         self.broken.append(f"{self.world.loop.now_s:.3f}: {what}")
         self.world.loop.note(f"BROKEN {what}")
 
+    def broke_if(self, what: str | None) -> None:
+        if what is not None:
+            self.broke(what)
+
     def defect(self, what: str) -> None:
         self.broke(f"defect: {what}")
 
@@ -150,12 +159,12 @@ class Judge:
         )
         self.world.loop.note(f"exec {driver.name} {driver.uid}.{driver.number} on {attempt.host.name}")
         for other in self._alive.values():
-            if other.name == life.name or other.place == life.place:
+            if judges.exclude_each_other(life.driver, other.driver):
                 self._overlap(life, other)
-        if (life.uid, life.number) not in self.claims:
-            self.broke(f"I5: {life.name} {life.uid}.{life.number} is executed without a committed claim")
-        if any((one.uid, one.number) == (life.uid, life.number) for one in self.lives) and not self.restores:
-            self.broke(f"I1: {life.name} {life.uid}.{life.number} is executed a second time")
+        self.broke_if(judges.executed_unclaimed(life.driver, claimed=(life.uid, life.number) in self.claims))
+        if not self.restores:
+            executed = {(one.uid, one.number) for one in self.lives if one.uid == life.uid}
+            self.broke_if(judges.executed_again(life.driver, executed))
         recent = [one for one in self.lives if one.name == life.name and one.exec_at_s > now_s - WITHIN_S]
         if len(recent) >= RESTARTS_MAX:
             self.broke(f"I11: {life.name} was started {len(recent) + 1} times within {WITHIN_S:g} s")
@@ -183,10 +192,7 @@ class Judge:
         ):
             self.answers[UNTOLD] += 1
         else:
-            self.broke(
-                f"I1: {new.name} {new.uid}.{new.number} starts on {new.host} while {old.uid}.{old.number} "
-                f"is alive on {old.host}"
-            )
+            self.broke(f"{judges.two_drivers(new.driver, old.driver)}; on {new.host} and {old.host}")
 
     def tree_empty(self, driver: Driver) -> None:
         now_s = self.world.loop.now_s
@@ -250,11 +256,12 @@ class Judge:
         )
         restores = self.restores
 
-        def look() -> None:
-            if restores == self.restores and any(life.uid == uid for life in self._alive.values()):
-                self.broke(f"I2: {name} {uid} is alive {bound_s:.1f} s after its cancel was acknowledged")
+        def judge_the_living() -> None:
+            alive = [life for life in self._alive.values() if life.uid == uid]
+            if alive and restores == self.restores:
+                self.broke(judges.outlived_cancel(alive[0].driver, f"{bound_s:.1f} s"))
 
-        loop.after(bound_s, look)
+        loop.after(bound_s, judge_the_living)
 
     def looked(self, process: Process, paths: Sequence[str], nodes: Sequence[Node | None]) -> None:
         """A contender has looked at the registry: what it saw then it has to remember (I10)."""
@@ -310,9 +317,7 @@ class Judge:
             self.leads = self._author(session)
             self.marked = self.marked or self.leads in self.knows
         elif what in BY_LEADER or what.startswith("sweep_"):
-            first = tx.ops[0]
-            if not isinstance(first, Check) or first.path != world.layout.epoch:
-                self.broke(f"I4: {what} does not check the epoch")
+            self.broke_if(judges.unguarded(tx, world.layout.epoch))
             if self.restored_at_s is not None and self._author(session) in self.knows:
                 self.broke(f"I10: {what} in a restored registry that nobody accepted")
 
@@ -325,8 +330,8 @@ class Judge:
         data = next(op.data for op in tx.ops if isinstance(op, SetData) and op.path == path)
         own = decode(Ownership, data, path)
         self.claims[own.uid, own.attempt] = self.heard[own.uid, own.attempt] = self.world.loop.now_s
-        if own.uid in self.cancelled:
-            self.broke(f"I2: {own.uid}.{own.attempt} is claimed after its cancel was acknowledged")
+        driver = judges.Driver(path.rpartition("/")[2], own.uid, own.attempt)
+        self.broke_if(judges.claimed_after_cancel(driver, self.cancelled))
 
     def _own_of(self, name: str) -> Ownership | None:
         node = self.world.ensemble.tree.read(self.world.layout.own(name))
@@ -359,10 +364,10 @@ class Judge:
                     f"I3: {name} is to be {ref.desired.value}, alive are {[f'{one.uid}.{one.number}' for one in lives]}, "
                     f"/own is {owns[name].state.value if name in owns else None}"
                 )
-            if ref.uid in self.cancelled and not self.restores:
-                left.append(f"I2: {name} {ref.uid} was cancelled and is registered")
-            if ref.uid in results:
-                left.append(f"I7: {name} {ref.uid} has a reference and a result")
+            cancelled = self.cancelled if not self.restores else ()
+            revived = judges.registered_after_cancel(name, ref.uid, cancelled)
+            both = judges.reference_and_result(name, ref.uid, results)
+            left += [wrong for wrong in (revived, both) if wrong is not None]
         left += [f"I7: {name} has no reference and a driver" for name in alive]
         left += [
             f"I7: the result of {uid} is dirty"
@@ -372,9 +377,9 @@ class Judge:
         known = {ref.uid for ref in refs.values()} | set(results)
         if not self.restores:
             left += [
-                f"I8: {name} {uid} was acknowledged and is nowhere"
+                wrong
                 for uid, name in self.submitted.items()
-                if uid not in known and not world.results_pruned(name)
+                if (wrong := judges.lost_job(name, uid, known)) and not world.results_pruned(name)
             ]
         for path in tree:
             parts = path.removeprefix(layout.root + "/").split("/")

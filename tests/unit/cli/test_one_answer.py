@@ -72,7 +72,7 @@ def aged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def reasons(terminal: Terminal, name: str) -> tuple[str, str]:
-    """What ``list`` and ``show`` say of ``name``: equal to each other, whatever it is; then what ``explain`` says."""
+    """What ``list`` and ``show`` say of a pending ``name``: equal to each other; then what ``explain`` says."""
     (listed,) = [row for row in terminal.run("list", "-o", "json").json if row["name"] == name]
     shown = terminal.run("show", name, "-o", "json").json
     assert {key: shown[key] for key in listed} == listed and listed["state"] == "pending"
@@ -165,3 +165,20 @@ def test_who_watches_asks_the_store_now_and_then(terminal: Terminal, monkeypatch
     monkeypatch.setattr(scene, "ASK_EVERY_S", 0.0)
     lister.take()
     assert len(times) == 2
+
+
+def test_of_a_checkpoint_that_the_site_forbids(terminal: Terminal) -> None:
+    """The records of the job know nothing of it: only the plan, with the policy of the site, can say that it is quarantined."""
+    configure(terminal, "policy: {checkpoints: ['s3a://elsewhere/*']}\n")
+    (listed,) = terminal.run("list", "-o", "json").json
+    shown = terminal.run("show", "a", "-o", "json").json
+    explained = terminal.run("explain", "a", "-o", "json").json
+    assert [each["state"] for each in (listed, shown, explained)] == ["quarantined"] * 3
+    assert (
+        listed["reason"] == shown["reason"] == explained["reason"]
+        and "policy.checkpoints" in listed["reason"]
+    )
+    terminal.run("pause")
+    (paused,) = terminal.run("list", "-o", "json").json
+    assert (paused["state"], paused["reason"]) == ("quarantined", listed["reason"])
+    assert terminal.run("explain", "a", "-o", "json").json["state"] == "quarantined"

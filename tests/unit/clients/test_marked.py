@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from supervisor.clients import processes
 from supervisor.clients.marked import find_marked, is_marked, kill_marked
 from tests.waiting import wait_until
 
@@ -43,6 +45,38 @@ def test_this_process_is_never_found(value: str, monkeypatch: pytest.MonkeyPatch
     assert not is_marked(os.getpid(), MARKER, value)
     name, present = next(iter(os.environ.items()))
     assert os.getpid() not in [process.pid for process in find_marked(name, present)]
+
+
+def test_one_that_cannot_be_signalled_keeps_no_other_alive(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill, refused = processes.kill, list[int]()
+
+    def kill_but_the_first(process: processes.ProcessId) -> None:
+        if not refused or process.pid in refused:
+            refused[:] = [process.pid]
+            raise OSError(errno.EMFILE, "too many open files")
+        kill(process)
+
+    marked = os.environ | {MARKER: value}
+    with (
+        subprocess.Popen(["sleep", "60"], env=marked) as one,
+        subprocess.Popen(["sleep", "60"], env=marked) as two,
+    ):
+        wait_until(lambda: len(find_marked(MARKER, value)) == 2, 20, "two processes")
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "kill", kill_but_the_first)
+            assert not kill_marked(MARKER, value, 0.5)
+        assert {one.poll() is None, two.poll() is None} == {True, False}
+        assert kill_marked(MARKER, value, 10.0)
+
+
+def test_a_scan_that_fails_proves_nothing(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> object:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(processes, "all_stats", refused)
+    assert not kill_marked(MARKER, value, 0.1)
 
 
 def test_nobody_is_there_to_be_killed(value: str) -> None:

@@ -156,6 +156,14 @@ def test_the_age_of_a_process_counts_from_its_fork() -> None:
     assert printed.stdout.split() == ["True", "True"], printed.stderr
 
 
+def test_an_age_that_cannot_be_read_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_pid: int) -> None:
+        raise OSError(24, "too many open files")
+
+    monkeypatch.setattr(processes, "stat", refused)
+    assert processes.own_age_s() == 0.0
+
+
 def test_a_number_that_is_handed_out_while_it_is_opened_is_another_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -10,7 +10,7 @@ from supervisor.coord.election import ACCEPTER, RECENT_KEPT, Author, Candidate, 
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
 from supervisor.coord.trust import judge_epochs, mark_restored
-from supervisor.errors import GuardFailed, NotLeader, NotSent
+from supervisor.errors import Corrupt, GuardFailed, NotLeader, NotSent
 from supervisor.model.records import Cluster, EpochRecord, LeaderHint
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Transaction
 from supervisor.records import codec
@@ -531,6 +531,22 @@ def test_a_mark_of_a_restore_waits_for_the_store_and_gives_way_to_other_numbers(
         wait_until(lambda: rig.leads().distrust, 10)
         epochs.down = False
         wait_until(lambda: sorted(epochs.kept) == [1, 2], 20)
+
+
+def test_an_unreadable_newest_mark_does_not_keep_a_restore_from_being_marked(epochs: MemoryEpochs) -> None:
+    class Damaged(MemoryEpochs):
+        def read_epoch(self, epoch: int) -> EpochRecord | None:
+            if epoch == 3:
+                raise Corrupt("epochs/0000000003 is no record")
+            return super().read_epoch(epoch)
+
+    damaged, recent = Damaged(), {3: Author("a", "x")}
+    damaged.record_epoch(3, "a", "x")
+    with pytest.raises(Corrupt):
+        judge_epochs(damaged, 3, recent)
+    for author in (Author("b", "y"), Author("c", "z")):
+        mark_restored(damaged, 3, recent, author)
+    assert list(damaged.kept) == [3, 4] and judge_epochs(damaged, 3, recent)
 
 
 def test_an_acceptance_is_above_the_mark_of_a_restore(zoo: MemoryZoo, epochs: MemoryEpochs) -> None:

@@ -13,6 +13,7 @@ from supervisor.model.lease_terms import (
     full_wait_s,
     outage_survived_s,
     renew_period_s,
+    request_timeout_s,
     second_killer_acts_at_s,
     shim_acts_at_s,
 )
@@ -41,3 +42,9 @@ def test_the_shim_acts_first_then_twin_and_guardian_and_all_before_the_deadline(
 def test_a_healthy_shim_renews_several_times_before_it_would_have_to_act(lease_s: float) -> None:
     assert 2 * renew_period_s(lease_s) <= shim_acts_at_s(deadline_at_s(0.0, lease_s))
     assert outage_survived_s(lease_s) > 0
+
+
+@pytest.mark.parametrize("lease_s", [LEASE_MIN_S, 5.5, 6.0, 30.0, LEASE_MAX_S])
+def test_a_request_that_hangs_costs_one_renewal(lease_s: float) -> None:
+    """It ends before the next renewal is due, and that one is sent while the driver need not be killed."""
+    assert request_timeout_s(lease_s) <= min(renew_period_s(lease_s), outage_survived_s(lease_s), 5.0)

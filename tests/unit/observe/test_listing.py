@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.model.records import Cause, Delay, Member, Phase, Progress
-from supervisor.model.state import history_of
+from supervisor.model.state import JobState, Shown
 from supervisor.model.transaction import Delete, Transaction
 from supervisor.model.view import View
 from supervisor.observe.listing import (
@@ -36,10 +36,14 @@ def view_of(bench: Bench) -> View:
     return Observer(bench.zoo.client(), bench.layout, boottime_s, epoch=0).take_view(None)
 
 
+def pending(reasons: dict[str, str]) -> dict[str, Shown]:
+    return {name: Shown(JobState.PENDING, why) for name, why in reasons.items()}
+
+
 def rows(bench: Bench, now_s: float = NOW_S, *, every_uid: bool = False, **reasons: str) -> list[JobRow]:
     client = bench.zoo.client()
     return with_reasons(
-        take_rows(client, bench.layout, view_of(bench), now_s, every_uid=every_uid), lambda: reasons
+        take_rows(client, bench.layout, view_of(bench), now_s, every_uid=every_uid), lambda: pending(reasons)
     )
 
 
@@ -47,8 +51,17 @@ def only(bench: Bench, now_s: float = NOW_S, **reasons: str) -> JobRow:
     (row,) = rows(bench, now_s, **reasons)
     shown = read_job(bench.zoo.client(), bench.layout, row.name or "")
     assert shown is not None
-    assert job_row(shown, now_s, reasons.get(row.name or "")) == row, "list and show must agree"
+    assert job_row(shown, now_s, pending(reasons).get(row.name or "")) == row, "list and show must agree"
     return row
+
+
+def test_what_only_the_plan_knows_to_be_quarantined_is_shown_so(bench: Bench) -> None:
+    bench.submit("a")
+    forbidden = {"a": Shown(JobState.QUARANTINED, "policy.checkpoints of this host has no rule for it")}
+    (listed,) = with_reasons(rows(bench), lambda: forbidden)
+    shown = read_job(bench.zoo.client(), bench.layout, "a")
+    assert shown is not None and job_row(shown, NOW_S, forbidden["a"]) == listed
+    assert (listed.state, listed.reason) == ("quarantined", forbidden["a"].reason)
 
 
 def test_a_new_job_is_pending_with_the_reason_of_the_plan(bench: Bench) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from supervisor.errors import InvalidInput
 from supervisor.spec.files import local_files, read_spec_file, stored_spec
-from supervisor.spec.job import store_keys
 
 SPEC = "name: a\napplication: jobs/a.py\npy_files: [lib/x.zip]\njars: ['local:/opt/b.jar']\ncheckpoint: /c\n"
 
@@ -29,7 +28,7 @@ def test_files_are_relative_to_the_spec(spec_path: Path, monkeypatch: pytest.Mon
     base = spec_path.parent
     assert local_files(spec, base) == (base / "jobs/a.py", base / "lib/x.zip")
     stored = stored_spec(spec, base, {base / "jobs/a.py": "k1", base / "lib/x.zip": "k2"})
-    assert store_keys(stored) == ("k1", "k2")
+    assert (stored.application, stored.py_files) == ("store:k1", ("store:k2",))
 
 
 def test_a_missing_file_is_named_and_exits_with_2(spec_path: Path) -> None:
