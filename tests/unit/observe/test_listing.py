@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.model.records import Cause, Delay, Member, Phase, Progress
-from supervisor.model.state import JobState, Shown
+from supervisor.model.state import JobState, Shown, history_of
 from supervisor.model.transaction import Delete, Transaction
 from supervisor.model.view import View
 from supervisor.observe.listing import (
