@@ -1,25 +1,26 @@
-"""Turns a spec file into what ``operations.jobs`` registers: prepares it (read, hash, canonical form), then
-stores it.
+"""Submits many specs in one call: checks everything first (read, hash, canonical form, what the site allows),
+stores in parallel, and registers one by one. One bad file does not keep the others from being submitted.
 
-Called by ``submit``. Local files go to the store under the sha256 of their content. The stored spec names
+Called by ``cli.submit``. Local files go to the store under the sha256 of their content. The stored spec names
 them without the uid, ``store:<sha256>/<filename>``, so that the same spec with the same files has the same
 sha256 whichever uid it gets: that is how a second submit is known to be the same. The agent puts name and uid
 before it again. The blobs precede the reference: ``store_prepared`` returns when everything is durable, and
-registers nothing; ``store_and_register`` does both, for many.
+registers nothing; ``store_and_register`` does both, for many, and ``submit_all`` all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from supervisor.clients.listening import why_silent
 from supervisor.clients.store.local import digest_of, source_chunks
 from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s
-from supervisor.errors import Conflict, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.errors import Conflict, InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.master import addresses
 from supervisor.model.records import Desired
@@ -30,8 +31,11 @@ from supervisor.records.layout import Layout
 from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.settings.defaults import Defaults
+from supervisor.settings.file import Settings, lease_warnings
 from supervisor.spec.files import local_files, read_spec_file, stored_spec
 from supervisor.spec.job import JobSpec, canonical_json, memory_warnings, secret_warnings, spec_sha256
+from supervisor.spec.s3a import access_of_store, why_no_access
+from supervisor.spec.site_policy import site_policy
 
 WORKERS = 8
 """So many specs of one call are stored at once."""
@@ -66,6 +70,160 @@ class Prepared:
     @property
     def name(self) -> str:
         return self.spec.name
+
+
+class BeginsWith(NamedTuple):
+    """Names the savepoint that a job begins with, and the queries and batches of its copy."""
+
+    savepoint: str
+    queries: tuple[SeenQuery, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitWish:
+    """Holds what the user asks for. With ``dry_run`` everything is checked and nothing is stored."""
+
+    dry_run: bool
+    suspended: bool
+    fresh_start: bool
+
+
+@dataclass(slots=True)
+class Submitted:
+    """Holds what came of one file. ``did`` is a value of ``Did``, or ``valid`` for a dry run; ``did`` and
+    ``error`` are both None while it is under way. ``queries`` are those of the savepoint.
+    """
+
+    source: Path
+    prepared: Prepared | None = None
+    name: str | None = None
+    uid: str | None = None
+    did: str | None = None
+    error: SupervisorError | None = None
+    savepoint: str | None = None
+    queries: tuple[SeenQuery, ...] = ()
+
+    @property
+    def to_do(self) -> Prepared | None:
+        """Returns what is still to be submitted, or None."""
+        return self.prepared if self.error is None and self.did is None else None
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "file": str(self.source),
+            "name": self.name,
+            "uid": self.uid,
+            "did": self.did,
+            "error": str(self.error) if self.error else None,
+            "exit_code": self.error.exit_code if self.error else 0,
+            **({"savepoint": self.savepoint} if self.savepoint else {}),
+        }
+
+
+def prepare_all(sources: Iterable[Path], settings: Settings, warn: Callable[[str], None]) -> list[Submitted]:
+    """Reads and checks every file, and asks the Spark masters whether they answer, before any other request is
+    sent. ``warn`` is called with each warning. Raises nothing: what is wrong with a file is its ``error``."""
+    submitted = []
+    for source in sources:
+        one = Submitted(source)
+        submitted.append(one)
+        try:
+            one.prepared = prepare(source, settings.defaults)
+            one.name = one.prepared.name
+            _require_allowed(one.prepared, settings)
+        except SupervisorError as error:
+            one.error = error
+            continue
+        for warning in (*one.prepared.warnings, *_warnings(one.prepared.spec, settings)):
+            warn(f"{source}: {warning}")
+    for prepared, why in silent_masters(one.to_do for one in submitted if one.to_do is not None):
+        master = prepared.spec.master
+        warn(
+            f"{prepared.source}: nobody answers at master {master} from here ({why}); start it, or correct master"
+        )
+    return submitted
+
+
+def submit_all(
+    context: CommandContext,
+    submitted: list[Submitted],
+    wish: SubmitWish,
+    begin: Callable[[JobSpec], BeginsWith] | None,
+) -> None:
+    """Submits what ``prepare_all`` has found good, and writes into ``submitted`` what came of it.
+
+    ``begin`` copies the savepoint that a job shall begin with; it is called before anything is registered.
+    Raises Unreachable before anything is stored; afterwards that is the error of each job it concerns.
+    """
+    if wish.dry_run:
+        _check_all(context, submitted, bootstrapped=context.check() is not None)
+        _begin_all(submitted, begin)
+        for one in submitted:
+            one.did = "valid" if one.to_do is not None else one.did
+        return
+    blobs = context.blobs()
+    context.found(blobs)
+    _check_all(context, submitted, bootstrapped=True)
+    _begin_all(submitted, begin)
+    desired = Desired.SUSPENDED if wish.suspended else Desired.RUNNING
+    begins = [(one.to_do, one.queries) for one in submitted if one.to_do is not None]
+    of_prepared = {id(one.prepared): one for one in submitted}
+    for prepared, answer in store_and_register(context, blobs, begins, desired, fresh_start=wish.fresh_start):
+        one = of_prepared[id(prepared)]
+        if isinstance(answer, SupervisorError):
+            one.error = answer
+        else:
+            one.uid, one.did = answer.uid, answer.did.value
+
+
+def _require_allowed(prepared: Prepared, settings: Settings) -> None:
+    """Checks what the site allows, as this host's configuration says. Raises InvalidInput."""
+    spec, store = prepared.spec, access_of_store(settings.store, settings.policy.endpoints)
+    forbidden = site_policy(settings.policy).why_no_checkpoint(spec.checkpoint)
+    if forbidden is not None:
+        raise InvalidInput(f"{prepared.source}: checkpoint: {forbidden}", "choose a location that is allowed")
+    locations = (spec.checkpoint, spec.application, *spec.py_files, *spec.jars)
+    unreachable = why_no_access(spec.conf, locations, store)
+    if unreachable is not None:
+        raise InvalidInput(f"{prepared.source}: {unreachable}")
+
+
+def _warnings(spec: JobSpec, settings: Settings) -> Iterator[str]:
+    """Yields what depends on the configuration of this host; for ``checkpoint_on_cancel`` the leader's decides."""
+    yield from map(str, lease_warnings(spec.lease_s, settings.zookeeper.session_timeout_s))
+    if spec.checkpoint_on_cancel == "delete" and spec.checkpoint is not None:
+        why = site_policy(settings.policy).why_not_deletable(spec.checkpoint)
+        if why is not None:
+            yield f"checkpoint_on_cancel: delete will not delete: {why}; the checkpoint will be kept"
+
+
+def _check_all(context: CommandContext, submitted: list[Submitted], *, bootstrapped: bool) -> None:
+    """Refuses jobs before anything is stored. What is registered already needs nothing more."""
+    batch = Batch(context.layout)
+    for one in submitted:
+        prepared = one.to_do
+        if prepared is None:
+            continue
+        name, sha256, checkpoint = prepared.name, prepared.sha256, prepared.spec.checkpoint
+        try:
+            done = context.commands.check_submit(name, sha256, checkpoint) if bootstrapped else None
+            batch.add(prepared)
+        except Unreachable:
+            raise
+        except SupervisorError as error:
+            one.error = error
+            continue
+        if done is not None:
+            one.uid, one.did = done.uid, done.did.value
+
+
+def _begin_all(submitted: list[Submitted], begin: Callable[[JobSpec], BeginsWith] | None) -> None:
+    for one in submitted:
+        if begin is not None and one.to_do is not None:
+            try:
+                one.savepoint, one.queries = begin(one.to_do.spec)
+            except SupervisorError as error:
+                one.error = error
 
 
 def prepare(path: Path, defaults: Defaults) -> Prepared:

@@ -40,7 +40,7 @@ class Outcome:
     leader_changes: int
 
 
-def run(options: Options, directory: Path, say: Callable[[str], None] = print) -> Outcome:
+def run(options: Options, directory: Path, print_line: Callable[[str], None] = print) -> Outcome:
     """Raises nothing for what the product did wrong: that is in the verdict."""
     with open_world(options, directory) as world:
         users = make_users(world, USERS, USER_PAUSE_S)
@@ -51,7 +51,7 @@ def run(options: Options, directory: Path, say: Callable[[str], None] = print) -
         began_at_s = boottime_s()
         for lane in threads[len(users) :]:
             lane.start()
-        _watch(world, users, began_at_s, say)
+        _watch(world, users, began_at_s, print_line)
         world.done.set()
         for thread in threads:
             thread.join(180)
@@ -91,7 +91,9 @@ def lanes(world: ChaosWorld) -> list[Lane]:
     ]
 
 
-def _watch(world: ChaosWorld, users: list[User], began_at_s: float, say: Callable[[str], None]) -> None:
+def _watch(
+    world: ChaosWorld, users: list[User], began_at_s: float, print_line: Callable[[str], None]
+) -> None:
     """Until the time is up, or something is wrong already."""
     options, choice, tail = world.options, world.random("restore"), Tail(world.fleet.witness_file)
     due = [options.seconds * (number + 1) / (options.restores + 1) for number in range(options.restores)]
@@ -102,12 +104,12 @@ def _watch(world: ChaosWorld, users: list[User], began_at_s: float, say: Callabl
             _restore(world, choice)
         wrong = [*judge_now(world, users, tail), *ended(world)]
         world.violations += wrong
-        say(
+        print_line(
             f"{boottime_s() - began_at_s:6.0f} s  faults {sum(world.diary.faults.values())}  leader changes "
             f"{changes_of_leader(world)}  failed {sum(world.diary.failed.values())}  alive {len(world.fleet.attempts())}"
         )
         if wrong:
-            say("\n".join(wrong))
+            print_line("\n".join(wrong))
             return
 
 

@@ -33,7 +33,7 @@ PATIENCE_S = 600.0
 SUPERVISORS = 2
 
 
-def run(seconds: float, seed: int, jobs: int, directory: Path, say: Callable[[str], None]) -> str:
+def run(seconds: float, seed: int, jobs: int, directory: Path, print_line: Callable[[str], None]) -> str:
     """Returns the report. Raises AssertionError naming what is wrong."""
     choice = random.Random(f"{seed}/spark")
     directory.mkdir(parents=True, exist_ok=True)
@@ -54,13 +54,19 @@ def run(seconds: float, seed: int, jobs: int, directory: Path, say: Callable[[st
                 s3a_jars=s3a_jars(),
             )
             with fleet:  # judged at the end
-                return _chaos(fleet, choice, seconds, [f"spark-{number}" for number in range(jobs)], say)
+                return _chaos(
+                    fleet, choice, seconds, [f"spark-{number}" for number in range(jobs)], print_line
+                )
     finally:
         moto.stop()
 
 
 def _chaos(
-    fleet: SparkFleet, choice: random.Random, seconds: float, names: list[str], say: Callable[[str], None]
+    fleet: SparkFleet,
+    choice: random.Random,
+    seconds: float,
+    names: list[str],
+    print_line: Callable[[str], None],
 ) -> str:
     for name in names:
         fleet.submit(name)
@@ -77,7 +83,7 @@ def _chaos(
             fleet.wait_batches(name, MORE_BATCHES, PATIENCE_S)
         fleet.restore()
         fleet.judge()
-        say(
+        print_line(
             f"{boottime_s() - began_at_s:6.0f} s  {what}; batches {[fleet.last_batch(name) for name in names]}"
         )
     lasted_s = boottime_s() - began_at_s

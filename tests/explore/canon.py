@@ -78,7 +78,7 @@ def key_of(world: ExploredWorld) -> tuple[Any, ...]:
 def replacement_key(world: ExploredWorld) -> tuple[Any, ...]:
     """What may matter where the registry can be replaced: who remembers what, next to what is there and what was saved."""
     saved = world.saved
-    bells = [
+    doorbells = [
         tree.nodes.get(LAYOUT.doorbell) for tree in (world.tree, *(() if saved is None else (saved.tree,)))
     ]
     return (
@@ -88,23 +88,29 @@ def replacement_key(world: ExploredWorld) -> tuple[Any, ...]:
         world.judge.knows,
         world.judge.accepted,
         tuple([of_before(tree) for tree in (world.tree, *(() if saved is None else (saved.tree,)))]),
-        tuple([_ring(notifier, rings) for notifier in bells for rings in world.judge.rings]),
-        tuple([memory_key(one, world, bells) for one in world.supervisors]),
+        tuple(
+            [
+                _doorbell(notifier, doorbell_versions)
+                for notifier in doorbells
+                for doorbell_versions in world.judge.doorbell_versions
+            ]
+        ),
+        tuple([memory_key(one, world, doorbells) for one in world.supervisors]),
         tuple([(shim.of_the_past, shim.recut) for shim in world.shims if not shim.over]),
     )
 
 
-def memory_key(one: Supervisor, world: ExploredWorld, bells: list[Any]) -> tuple[Any, ...]:
+def memory_key(one: Supervisor, world: ExploredWorld, doorbells: list[Any]) -> tuple[Any, ...]:
     memory = one.memory
     epoch = world.tree.nodes.get(LAYOUT.epoch)
     return (
-        tuple([_ring(notifier, memory.doorbell_version) for notifier in bells]),
+        tuple([_doorbell(notifier, memory.doorbell_version) for notifier in doorbells]),
         tuple(
             [
                 None
                 if notifier is None
                 else (notifier.mzxid > memory.doorbell_mzxid) - (notifier.mzxid < memory.doorbell_mzxid)
-                for notifier in bells
+                for notifier in doorbells
             ]
         ),
         memory.last_accepted,
@@ -115,7 +121,7 @@ def memory_key(one: Supervisor, world: ExploredWorld, bells: list[Any]) -> tuple
         one.suspended,
         () if one.recorded else one.recent,
         epoch is not None and one.cleared == (epoch.version, epoch.mzxid),
-        None if one.sight is None else one.sight.flaw is None,
+        None if one.observed is None else one.observed.flaw is None,
     )
 
 
@@ -134,9 +140,9 @@ def of_before(tree: Snapshot) -> frozenset[str]:
     )
 
 
-def _ring(notifier: Any, rings: int) -> int | None:
+def _doorbell(notifier: Any, doorbell_versions: int) -> int | None:
     """How far ahead of what is there."""
-    return None if notifier is None else max(-1, min(rings - notifier.version, RINGS_MAX))
+    return None if notifier is None else max(-1, min(doorbell_versions - notifier.version, RINGS_MAX))
 
 
 def lives(world: ExploredWorld, uid: str) -> bool:
@@ -217,8 +223,10 @@ def supervisor_key(one: Supervisor, world: ExploredWorld) -> tuple[Any, ...]:
 def accepted_key(one: Supervisor) -> Any:
     """What it read before it stands; while it lets others stand, that nobody leads."""
     if bool(one.todo) and isinstance(one.todo[0], Stand):
-        return one.sight.owner, one.sight.epoch.epoch, one.sight.version
-    return one.machine_state.state is State.FOLLOWING and one.sight is not None and one.sight.owner is None
+        return one.observed.owner, one.observed.epoch.epoch, one.observed.version
+    return (
+        one.machine_state.state is State.FOLLOWING and one.observed is not None and one.observed.owner is None
+    )
 
 
 def sent_key(sent: Sent, world: ExploredWorld) -> tuple[Any, ...]:
@@ -234,12 +242,15 @@ def first_seen_key(first_seen: FirstSeen, world: ExploredWorld, one: Supervisor)
     trees += [world.saved.tree] if world.saved is not None else []
     return (
         tuple(
-            [(name, _seen(trees, LAYOUT.own(name), sight, world.now_s)) for name, sight in first_seen.owns]
+            [
+                (name, _seen(trees, LAYOUT.own(name), observed, world.now_s))
+                for name, observed in first_seen.owns
+            ]
         ),
         tuple(
             [
-                (name, _seen(trees, LAYOUT.lease(name), sight, world.now_s))
-                for name, sight in first_seen.leases
+                (name, _seen(trees, LAYOUT.lease(name), observed, world.now_s))
+                for name, observed in first_seen.leases
             ]
         ),
         None
@@ -248,10 +259,10 @@ def first_seen_key(first_seen: FirstSeen, world: ExploredWorld, one: Supervisor)
     )
 
 
-def _seen(trees: list[Snapshot], path: str, sight: tuple[int, float], now_s: float) -> Any:
+def _seen(trees: list[Snapshot], path: str, observed: tuple[int, float], now_s: float) -> Any:
     """Which of the visible states it is of, and since when; one of none of them is as good as no sight."""
-    matches = tuple([_mzxid(tree, path) == sight[0] for tree in trees])
-    return (matches, _age(sight[1], now_s)) if any(matches) else None
+    matches = tuple([_mzxid(tree, path) == observed[0] for tree in trees])
+    return (matches, _age(observed[1], now_s)) if any(matches) else None
 
 
 def _mzxid(tree: Snapshot, path: str) -> int:
@@ -293,8 +304,8 @@ PLAIN = (
     "blind",
     "live",
     "lease_exists",
-    "ring",
-    "rings",
+    "doorbell",
+    "doorbell_versions",
     "phase",
     "executed",
     "stop_asked",
@@ -446,10 +457,10 @@ def user_key(user: User, world: ExploredWorld) -> tuple[Any, ...]:
     return user.number, user.done, user.begun, user.unknown, user.took, replies, sent
 
 
-def _is_now(rings: int, tree: Snapshot) -> bool:
+def _is_now(doorbell_versions: int, tree: Snapshot) -> bool:
     """The doorbell has not rung since it was read."""
     notifier = tree.nodes.get(LAYOUT.doorbell)
-    return notifier is not None and notifier.version == rings
+    return notifier is not None and notifier.version == doorbell_versions
 
 
 # -- times -------------------------------------------------------------------------------------------------------------

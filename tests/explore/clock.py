@@ -13,7 +13,7 @@ from __future__ import annotations
 from supervisor.shim import state as shim_state
 from tests.explore import judge, removing
 from tests.explore.setting import SESSION_TICKS
-from tests.explore.shims import DYING, due, empty, tell
+from tests.explore.shims import DYING, deliver, due, empty
 from tests.explore.supervisors import clock_matters, follows_quietly, is_quiet, poll
 from tests.explore.world import ExploredWorld, end_session
 
@@ -45,7 +45,7 @@ def shim_ages(world: ExploredWorld, index: int) -> ExploredWorld:
     shim = world.shims[index]
     if shim.paused:
         return world.with_shim(index, shim._replace(paused_ticks=shim.paused_ticks + 1))
-    return tell(world, index, shim_state.Tick()) if due(world, shim) else world
+    return deliver(world, index, shim_state.Tick()) if due(world, shim) else world
 
 
 def supervisor_ages(world: ExploredWorld, index: int) -> ExploredWorld:

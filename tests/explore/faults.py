@@ -22,16 +22,16 @@ from tests.explore.shims import (
     EMPTY,
     Move,
     crash,
+    deliver,
     due,
     exit_root,
     flush,
     heal_shim,
     spawn,
-    tell,
     unanswered,
 )
 from tests.explore.supervisors import apply, clock_matters, election_of
-from tests.explore.supervisors import tell as tell_contender
+from tests.explore.supervisors import deliver as tell_contender
 from tests.explore.world import ExploredWorld, FirstSeen, Shim, Supervisor, end_session
 
 PAUSED_MAX_TICKS = 5
@@ -128,7 +128,7 @@ def cut(world: ExploredWorld, index: int) -> ExploredWorld:
         if isinstance(shim.sent[0], shim_state.Commit):
             orphan = (shim.sent[0].transaction, shim.sid, shim.sent[1])
     world = world.with_shim(index, shim._replace(connected=False, sent=None, orphan=orphan, recut=True))
-    return tell(world, index, *events)
+    return deliver(world, index, *events)
 
 
 def lose_reply(world: ExploredWorld) -> Iterator[Move]:
@@ -190,8 +190,8 @@ def lose_election(world: ExploredWorld) -> Iterator[Move]:
             effect = one.todo[0]
             without = world.with_supervisor(index, one._replace(todo=one.todo[1:]))
             yield Move(f"{one.id}'s election is lost", tell_contender(without, index, lead.StoodUnknown("")))
-            after, came = apply(without, election_of(one, effect.epoch, effect.version), one.sid)
-            if isinstance(came, tuple):
+            after, outcome = apply(without, election_of(one, effect.epoch, effect.version), one.sid)
+            if isinstance(outcome, tuple):
                 after = tell_contender(after, index, lead.StoodUnknown(""))
                 yield Move(f"the answer to {one.id}'s election is lost", after)
 
@@ -264,7 +264,11 @@ def lose_disk(world: ExploredWorld) -> Iterator[Move]:
     for index, one in running(world):
         after = stop(world, index)
         known = after.judge._replace(
-            rings=(*after.judge.rings[:index], 0, *after.judge.rings[index + 1 :]),
+            doorbell_versions=(
+                *after.judge.doorbell_versions[:index],
+                0,
+                *after.judge.doorbell_versions[index + 1 :],
+            ),
             knows=after.judge.knows - {index},
         )
         forgetful = after.supervisors[index]._replace(memory=Memory(), cleared=None)
@@ -294,7 +298,7 @@ def stop(world: ExploredWorld, index: int) -> ExploredWorld:
             reading=None,
             tick_due=False,
             lag=None,
-            sight=None,
+            observed=None,
             recorded=True,
             distrust=None,
             recent=(),

@@ -158,18 +158,18 @@ def guardian_buries(
     me: Supervisor,
 ) -> Iterator[Move]:
     if shim.asked_by_guardian is not None:
-        after, came = apply(
+        after, outcome = apply(
             world.with_shim(number, shim._replace(asked_by_guardian=None)),
             shim.asked_by_guardian,
             me.agent_sid,
         )
-        after = judge.commit(world, after, shim, shim.asked_by_guardian, came)
-        done = isinstance(came, tuple)
+        after = judge.commit(world, after, shim, shim.asked_by_guardian, outcome)
+        done = isinstance(outcome, tuple)
         guarded_attempt, _ = guard.step(
             guarded_attempt, guard.TombstoneWritten() if done else guard.CommitUnanswered(), world.now_s
         )
         yield Move(
-            f"{who} writes the tombstone of {shim.title}: {described(came)}",
+            f"{who} writes the tombstone of {shim.title}: {described(outcome)}",
             after.with_shim(number, after.shims[number]._replace(guarded_attempt=guarded_attempt)),
         )
         return

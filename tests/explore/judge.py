@@ -99,10 +99,10 @@ def kill(world: ExploredWorld, shim: Shim) -> ExploredWorld:
 
 
 def commit(
-    before: ExploredWorld, after: ExploredWorld, shim: Shim, tx: Transaction, came: Answer
+    before: ExploredWorld, after: ExploredWorld, shim: Shim, tx: Transaction, reply: Answer
 ) -> ExploredWorld:
     """A multi of a shim was answered."""
-    if came is None or isinstance(came, GuardFailed):
+    if reply is None or isinstance(reply, GuardFailed):
         return after
     if tx.what == "claim":
         if shim.of_the_past:
@@ -125,12 +125,12 @@ def buried(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     return world
 
 
-def leader_commit(before: ExploredWorld, after: ExploredWorld, sent: Sent, came: Answer) -> ExploredWorld:
+def leader_commit(before: ExploredWorld, after: ExploredWorld, sent: Sent, reply: Answer) -> ExploredWorld:
     """A multi of a leader was answered."""
     unguarded = judges.unguarded(sent.tx, LAYOUT.epoch, sent.epoch)
     if unguarded is not None:
         return after.breaks(unguarded)
-    if came is None or isinstance(came, GuardFailed):
+    if reply is None or isinstance(reply, GuardFailed):
         return after
     if before.tree.nodes[LAYOUT.epoch].version != sent.epoch:
         after = after.breaks(f"I4: {sent.tx.what} of {sent.name} commits under an epoch that is over")
@@ -252,29 +252,29 @@ JOBS, OWNS, RESULTS, CLAIMS = (
 
 
 def answered(
-    world: ExploredWorld, user: User, came: Done | operators.OperatorResult | Exception
+    world: ExploredWorld, user: User, reply: Done | operators.OperatorResult | Exception
 ) -> ExploredWorld:
     """A command is over, and says what came of it."""
     what = f"{user.wishes[user.done].what} {user.wishes[user.done].name}"
-    if isinstance(came, OutcomeUnknown):
+    if isinstance(reply, OutcomeUnknown):
         return world
-    if isinstance(came, Exception):
+    if isinstance(reply, Exception):
         return (
-            world.breaks(f"I8: {what} is refused ({came}), and its write has committed")
+            world.breaks(f"I8: {what} is refused ({reply}), and its write has committed")
             if user.took
             else world
         )
-    if not isinstance(came, Done):
-        return operators.finish(world, user, came)
-    if came.did in OF_ITS_OWN and not user.took:
+    if not isinstance(reply, Done):
+        return operators.finish(world, user, reply)
+    if reply.did in OF_ITS_OWN and not user.took:
         world = world.breaks(
-            f"I8: {what} is acknowledged as {came.did.value}, and no write of it has committed"
+            f"I8: {what} is acknowledged as {reply.did.value}, and no write of it has committed"
         )
-    if came.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):
-        result = seen(Result, world.tree.read(LAYOUT.result(came.uid)), "")
+    if reply.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):
+        result = seen(Result, world.tree.read(LAYOUT.result(reply.uid)), "")
         if not isinstance(result, Found) or result.record.outcome is not Outcome.CANCELLED:
             world = world.breaks(
-                f"I8: {what} is acknowledged, and no result says that {came.uid} is cancelled"
+                f"I8: {what} is acknowledged, and no result says that {reply.uid} is cancelled"
             )
     return world
 
@@ -357,15 +357,15 @@ def stands(before: ExploredWorld, after: ExploredWorld, wish: Wish) -> ExploredW
 # -- I10: a registry that was replaced ----------------------------------------------------------------------------------
 
 
-def looks(world: ExploredWorld, index: int) -> ExploredWorld:
+def reads_doorbell(world: ExploredWorld, index: int) -> ExploredWorld:
     """A supervisor looks. If it had seen more of the bell than was there after the loss, it knows by now."""
     node = world.tree.nodes.get(LAYOUT.doorbell)
-    now, before = -1 if node is None else node.version, world.judge.rings[index]
+    now, before = -1 if node is None else node.version, world.judge.doorbell_versions[index]
     known = world.judge
     if known.lost and now < before:
         known = known._replace(knows=known.knows | {index})
-    rings = (*known.rings[:index], now, *known.rings[index + 1 :])
-    return world._replace(judge=known._replace(rings=rings))
+    doorbell_versions = (*known.doorbell_versions[:index], now, *known.doorbell_versions[index + 1 :])
+    return world._replace(judge=known._replace(doorbell_versions=doorbell_versions))
 
 
 def plans(world: ExploredWorld, index: int, sents: tuple[Sent, ...]) -> ExploredWorld:

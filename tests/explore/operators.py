@@ -107,22 +107,22 @@ def pause_read(user: User) -> bytes:
 # -- what is judged -----------------------------------------------------------------------------------------------------
 
 
-def finish(world: ExploredWorld, user: User, came: OperatorResult | SupervisorError) -> ExploredWorld:
+def finish(world: ExploredWorld, user: User, outcome: OperatorResult | SupervisorError) -> ExploredWorld:
     """I8: a command of an operator is over, and says what came of it."""
     wish = user.wishes[user.done]
     if (
-        isinstance(came, Acceptance | Asked)
+        isinstance(outcome, Acceptance | Asked)
         and not user.took
-        and not (isinstance(came, Asked) and came.wish is None)
+        and not (isinstance(outcome, Asked) and outcome.wish is None)
     ):
         return world.breaks(f"I8: {wish.what} is acknowledged, and no write of it has committed")
     if wish.what == "pause" and not world.judge.paused:
         return world.breaks("I8: a pause is acknowledged, and the cluster is not paused")
-    if isinstance(came, Paused) and wish.what == "unpause" and not came.changed and world.judge.paused:
+    if isinstance(outcome, Paused) and wish.what == "unpause" and not outcome.changed and world.judge.paused:
         return world.breaks("I8: there is no pause to be ended, says unpause, and the cluster is paused")
-    if isinstance(came, Asked) and came.wish is not None:
+    if isinstance(outcome, Asked) and outcome.wish is not None:
         known = world.judge
-        return world._replace(judge=known._replace(handed_over=max(known.handed_over, came.epoch)))
+        return world._replace(judge=known._replace(handed_over=max(known.handed_over, outcome.epoch)))
     return world
 
 

@@ -48,14 +48,14 @@ def is_local(location: str) -> bool:
 
 
 class Removal:
-    """``clients.store.removal.Removal`` of one request. ``came``: what it was answered; None: it is not sent yet."""
+    """``clients.store.removal.Removal`` of one request. ``outcome``: what it was answered; None: it is not sent yet."""
 
     seen = True
     unanswered = 0
     queries = None
 
-    def __init__(self, location: str, came: Removed | None) -> None:
-        self._came = came
+    def __init__(self, location: str, outcome: Removed | None) -> None:
+        self._came = outcome
         self.resolved = location
         self.late_s = 0.0 if is_local(location) else LATE_S
 
@@ -86,7 +86,7 @@ class RemoverTerm(TermNow):
 class ExploredRemover(Remover):
     """A ``Remover`` of one moment, which remembers ``me.known_deletions``; it is its own executor. ``due``: what it would go on with."""
 
-    def __init__(self, world: ExploredWorld, me: Supervisor, came: Removed | None = None) -> None:
+    def __init__(self, world: ExploredWorld, me: Supervisor, outcome: Removed | None = None) -> None:
         term: Any = RemoverTerm(me, Reader(me.lag or world.tree, world.tree))
         wanted, itself = threading.Event(), self
         wanted.set()
@@ -101,7 +101,7 @@ class ExploredRemover(Remover):
             wanted=wanted,
             paused=lambda: LAYOUT.pause in world.tree.nodes,
             clock=lambda: world.now_s,
-            open_at=lambda location, _: Removal(location, came),
+            open_at=lambda location, _: Removal(location, outcome),
         )
         self._jobs = {
             known.path: LocationDeletion(known.path, known.unsure_at_s, next_at_s=known.next_at_s)
@@ -139,9 +139,9 @@ class Later(ExploredRemover):
     """It goes on with what it has read before."""
 
     def __init__(
-        self, world: ExploredWorld, me: Supervisor, now: ClaimUnderDeletion, came: Removed | None = None
+        self, world: ExploredWorld, me: Supervisor, now: ClaimUnderDeletion, outcome: Removed | None = None
     ) -> None:
-        super().__init__(world, me, came)
+        super().__init__(world, me, outcome)
         self._now = now
 
     def _read(self, _path: str) -> ClaimUnderDeletion:
@@ -225,9 +225,9 @@ def went_on(world: ExploredWorld, index: int, explored: ExploredRemover, path: s
     try:
         request = explored.go_on(path)
     except NotLeader:  # its loop ends; the contender hears of it
-        from tests.explore.supervisors import tell  # supervisors take the moves of this module
+        from tests.explore.supervisors import deliver  # supervisors take the moves of this module
 
-        return tell(
+        return deliver(
             world.with_supervisor(index, me._replace(known_deletions=(), wipe=None)),
             index,
             lead.Deposed("a write failed on the epoch"),

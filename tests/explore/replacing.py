@@ -16,8 +16,8 @@ from supervisor.records.reading import seen
 from supervisor.shim import state as shim_state
 from tests.explore import judge, users
 from tests.explore.setting import LAYOUT
-from tests.explore.shims import Move, heal_shim, tell, unanswered
-from tests.explore.supervisors import tell as tell_contender
+from tests.explore.shims import Move, deliver, heal_shim, unanswered
+from tests.explore.supervisors import deliver as tell_contender
 from tests.explore.world import ExploredWorld, Judge, Saved, Shim, Snapshot
 
 RESTORE = "restore registry"
@@ -36,7 +36,7 @@ def save(world: ExploredWorld) -> Move:
 def restore(world: ExploredWorld) -> Iterator[Move]:
     if (
         world.saved is not None
-        and rings(world.saved.tree) < rings(world.tree)
+        and doorbell_versions(world.saved.tree) < doorbell_versions(world.tree)
         and is_noticeable(world, world.saved)
     ):
         yield Move("ZooKeeper is restored to what was saved", replaced(world, world.saved))
@@ -47,7 +47,7 @@ def is_noticeable(world: ExploredWorld, saved: Saved) -> bool:
     running = [index for index, one in enumerate(world.supervisors) if one.alive]
     if not running:  # the store can, if there was a term since
         return world.store != saved.store
-    return all(world.judge.rings[index] > rings(saved.tree) for index in running)
+    return all(world.judge.doorbell_versions[index] > doorbell_versions(saved.tree) for index in running)
 
 
 def lose(world: ExploredWorld) -> Iterator[Move]:
@@ -121,7 +121,7 @@ def break_shim(world: ExploredWorld, index: int) -> ExploredWorld:
     events: tuple[shim_state.Event, ...] = (shim_state.Disconnected(),)
     if shim.sent is not None:
         events = (unanswered(shim.sent[0]), *events)
-    world = tell(world, index, *events)
+    world = deliver(world, index, *events)
     return heal_shim(world, index) if known and not shim.paused else world
 
 
@@ -144,7 +144,7 @@ def break_supervisor(world: ExploredWorld, index: int) -> ExploredWorld:
     )
 
 
-def rings(tree: Snapshot) -> int:
+def doorbell_versions(tree: Snapshot) -> int:
     node = tree.nodes.get(LAYOUT.doorbell)
     return -1 if node is None else node.version
 

@@ -14,7 +14,7 @@ from supervisor.records.layout import LAYOUT_VERSION
 from tests.explore import sweeping
 from tests.explore.rest import CALM_TICKS, next_move, not_at_rest
 from tests.explore.setting import LAYOUT, encode, spec
-from tests.explore.supervisors import tell
+from tests.explore.supervisors import deliver
 from tests.explore.world import ExploredWorld, Judge, Snapshot, Supervisor, User, Wish
 
 Begun = dict[tuple[object, ...], ExploredWorld]
@@ -137,10 +137,10 @@ def founded(supervisors: int, *, replaceable: bool) -> ExploredWorld:
         0,
     )
     processes = tuple(Supervisor(one, number) for number, one in enumerate(ids))
-    known = Judge(rings=(0,) * supervisors)
+    known = Judge(doorbell_versions=(0,) * supervisors)
     world = ExploredWorld(0, tree, (), processes, (), (), frozenset(), 0, known, replaceable=replaceable)
     for number in range(supervisors):
-        world = tell(world, number, lead.Start())
+        world = deliver(world, number, lead.Start())
         for _ in range(FOUNDING_MOVES_MAX):
             if not world.supervisors[number].todo and world.has_session(world.supervisors[number].agent_sid):
                 break

@@ -180,7 +180,7 @@ class Search:
         else:
             self.calm.trace.clear()
 
-    def tell(self) -> list[str]:
+    def deliver(self) -> list[str]:
         return [*tell_story(self.story, self.at), *self.telling] if self.found.broken is not None else []
 
 
@@ -209,7 +209,7 @@ def explore(
     except Exception as error:  # code that raises in a step is a finding, with the way that led there
         search.found.broken = crashed(error)
     found = search.found
-    found.trace = search.tell()
+    found.trace = search.deliver()
     found.states = max(1, len(search.story))
     found.seconds = time.process_time() - begun_at_s
     return found

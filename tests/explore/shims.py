@@ -157,10 +157,10 @@ def spawn(world: ExploredWorld, host: int, supervisor: str, entry: Assignment) -
         twin=NO_KILLER,
     )
     world = open_session(world._replace(shims=(*world.shims, shim)), sid)
-    return tell(world, len(world.shims) - 1, shim_state.Connected(sid))
+    return deliver(world, len(world.shims) - 1, shim_state.Connected(sid))
 
 
-def tell(world: ExploredWorld, index: int, *events: Event) -> ExploredWorld:
+def deliver(world: ExploredWorld, index: int, *events: Event) -> ExploredWorld:
     """The shim hears the events, one after the other; its effects are performed. A stopped one hears them later."""
     shim = world.shims[index]
     if shim.state is None:
@@ -259,10 +259,10 @@ def own_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[Move]:
         return
     if shim.inbox:
         first, rest = shim.inbox[0], shim.inbox[1:]
-        after = tell(world.with_shim(index, shim._replace(inbox=rest)), index, first)
+        after = deliver(world.with_shim(index, shim._replace(inbox=rest)), index, first)
         yield Move(f"{who} hears {type(first).__name__}", after)
     if shim.tick_due:
-        after = tell(world.with_shim(index, shim._replace(tick_due=False)), index, shim_state.Tick())
+        after = deliver(world.with_shim(index, shim._replace(tick_due=False)), index, shim_state.Tick())
         yield Move(f"{who} looks at the clock", after)
     if (
         shim.connected
@@ -285,7 +285,7 @@ def lose_session(world: ExploredWorld, index: int, shim: Shim) -> ExploredWorld:
     events: tuple[Event, ...] = (shim_state.SessionLost(),)
     if shim.sent is not None:
         events = (unanswered(shim.sent[0]), *events)
-    return tell(world.with_shim(index, shim._replace(sent=None)), index, *events)
+    return deliver(world.with_shim(index, shim._replace(sent=None)), index, *events)
 
 
 def unanswered(effect: Effect) -> Event:
@@ -306,7 +306,7 @@ def carry_out(world: ExploredWorld, index: int, shim: Shim) -> tuple[str, Explor
     match effect:
         case shim_state.Read(token):
             if not world.has_session(shim.sid):
-                return "its read fails", tell(after, index, shim_state.ReadFailed(token))
+                return "its read fails", deliver(after, index, shim_state.ReadFailed(token))
             own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
             lease, live = (
                 world.tree.read(LAYOUT.lease(shim.name)),
@@ -318,35 +318,37 @@ def carry_out(world: ExploredWorld, index: int, shim: Shim) -> tuple[str, Explor
                 lease.stat.version if lease else None,
                 live.stat.ephemeral_owner if live else None,
             )
-            return f"reads {judge.shown_own(own)}", tell(after, index, answer)
+            return f"reads {judge.shown_own(own)}", deliver(after, index, answer)
         case shim_state.CloseSession(session):
-            return "has its old session closed", tell(
+            return "has its old session closed", deliver(
                 end_session(after, session), index, shim_state.SessionClosed()
             )
     assert isinstance(effect, shim_state.Commit)
     tx = effect.transaction
     if effect.first and shim.recut:
-        return f"its {tx.what} is not sent, for its connection is gone", tell(
+        return f"its {tx.what} is not sent, for its connection is gone", deliver(
             after, index, shim_state.WriteNotSent(tx.id)
         )
-    after, came = apply(after, tx, shim.sid)
-    after = judge.commit(world, after, shim, tx, came)
-    if came is None:
+    after, outcome = apply(after, tx, shim.sid)
+    after = judge.commit(world, after, shim, tx, outcome)
+    if outcome is None:
         events: tuple[Event, ...] = (shim_state.WriteOutcomeUnknown(tx.id),)
-    elif isinstance(came, GuardFailed):
-        events = (shim_state.WriteRejected(tx.id, came.path, came.kind),)
+    elif isinstance(outcome, GuardFailed):
+        events = (shim_state.WriteRejected(tx.id, outcome.path, outcome.kind),)
     else:
         own_path = LAYOUT.own(shim.name)
         set_own = [
-            v for op, v in zip(tx.ops, came, strict=True) if isinstance(op, SetData) and op.path == own_path
+            v
+            for op, v in zip(tx.ops, outcome, strict=True)
+            if isinstance(op, SetData) and op.path == own_path
         ]
         events = (shim_state.WriteCommitted(tx.id, now_s(sent_tick), set_own[0] if set_own else None),)
-    return f"{tx.what}: {described(came)}", tell(after, index, *events)
+    return f"{tx.what}: {described(outcome)}", deliver(after, index, *events)
 
 
 def flush(world: ExploredWorld, index: int, shim: Shim, tx: Transaction, sid: int) -> ExploredWorld:
-    after, came = apply(world.with_shim(index, shim._replace(orphan=None)), tx, sid)
-    return judge.commit(world, after, shim, tx, came)
+    after, outcome = apply(world.with_shim(index, shim._replace(orphan=None)), tx, sid)
+    return judge.commit(world, after, shim, tx, outcome)
 
 
 def heal_shim(world: ExploredWorld, index: int) -> ExploredWorld:
@@ -354,14 +356,14 @@ def heal_shim(world: ExploredWorld, index: int) -> ExploredWorld:
     shim = world.shims[index]
     if world.has_session(shim.sid):
         world = world.with_shim(index, shim._replace(connected=True, orphan=None))
-        return tell(world, index, shim_state.Connected(shim.sid))
+        return deliver(world, index, shim_state.Connected(shim.sid))
     if shim.sid == 0:  # its new client had found nobody yet
         world, shim = new_session(world, shim)
-        return tell(
+        return deliver(
             world.with_shim(index, shim._replace(connected=True)), index, shim_state.Connected(shim.sid)
         )
     world = world.with_shim(index, shim._replace(connected=True))
-    return tell(world, index, shim_state.SessionLost())
+    return deliver(world, index, shim_state.SessionLost())
 
 
 def execute(world: ExploredWorld, index: int, shim: Shim) -> tuple[str, ExploredWorld]:
@@ -370,10 +372,10 @@ def execute(world: ExploredWorld, index: int, shim: Shim) -> tuple[str, Explored
     late = world.now_s >= shim.exec_before_at_s
     if late:
         after = world.with_shim(index, shim._replace(exec_before_at_s=None))
-        return "its starter is too late", tell(after, index, shim_state.ExecLate())
+        return "its starter is too late", deliver(after, index, shim_state.ExecLate())
     after = judge.execute(world, shim)
     after = after.with_shim(index, shim._replace(exec_before_at_s=None, tree=ALIVE))
-    return "executes its driver", tell(after, index, shim_state.Executed(), shim_state.Reported("idle"))
+    return "executes its driver", deliver(after, index, shim_state.Executed(), shim_state.Reported("idle"))
 
 
 def driver_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[Move]:
@@ -386,7 +388,7 @@ def driver_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[Move]
 def exit_root(world: ExploredWorld, index: int, status: int) -> ExploredWorld:
     """The driver's root process ends; its children may live on, so the tree is not empty."""
     shim = world.shims[index]
-    return tell(world.with_shim(index, shim._replace(status=status)), index, shim_state.Exited(status))
+    return deliver(world.with_shim(index, shim._replace(status=status)), index, shim_state.Exited(status))
 
 
 def empty(world: ExploredWorld, index: int) -> ExploredWorld:
@@ -397,7 +399,7 @@ def empty(world: ExploredWorld, index: int) -> ExploredWorld:
     world = world.with_shim(
         index, shim._replace(tree=EMPTY, status=-9 if shim.status is None else shim.status)
     )
-    return tell(world, index, *events)
+    return deliver(world, index, *events)
 
 
 # -- the twin ----------------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def is_local(world: ExploredWorld, index: int) -> bool:
 # -- the contender -----------------------------------------------------------------------------------------------------
 
 
-def tell(world: ExploredWorld, index: int, event: lead.Event) -> ExploredWorld:
+def deliver(world: ExploredWorld, index: int, event: lead.Event) -> ExploredWorld:
     """The machine hears an event. What it wants done is done next, in its thread."""
     me = world.supervisors[index]
     machine_state, effects = lead.step(me.machine_state, event)
@@ -132,26 +132,26 @@ def contend(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     if me.sid and not world.has_session(me.sid) and me.connected and me.machine_state.session == me.sid:
         before = world.with_supervisor(index, me._replace(tick_due=False))
         yield Move(
-            f"{me.id} hears that its session is gone", and_so_on(tell(before, index, lead.Lost()), index)
+            f"{me.id} hears that its session is gone", and_so_on(deliver(before, index, lead.Lost()), index)
         )
         if me.tick_due:
-            after = tell(before, index, lead.ElectionTick(world.now_s, me.answered_at_s))
+            after = deliver(before, index, lead.ElectionTick(world.now_s, me.answered_at_s))
             yield Move(f"{me.id}'s contender looks at the clock", and_so_on(after, index))
         return
     if me.tick_due:
         after = world.with_supervisor(index, me._replace(tick_due=False))
         yield Move(
             f"{me.id}'s contender looks at the clock",
-            tell(after, index, lead.ElectionTick(world.now_s, me.answered_at_s)),
+            deliver(after, index, lead.ElectionTick(world.now_s, me.answered_at_s)),
         )
     if me.machine_state.state is State.FOLLOWING and me.connected and leader_owner(world) != known_owner(me):
-        yield Move(f"{me.id} hears that /leader has changed", tell(world, index, lead.LeaderChanged()))
+        yield Move(f"{me.id} hears that /leader has changed", deliver(world, index, lead.LeaderChanged()))
 
 
 def known_owner(me: Supervisor) -> int:
     """Who leads as it saw it last, also where a flaw or a hand-over keeps it from heeding that."""
-    unheeded = me.sight is not None and (me.sight.flaw is not None or me.sight.owner is None)
-    return (me.sight.owner if unheeded else me.machine_state.owner) or 0
+    unheeded = me.observed is not None and (me.observed.flaw is not None or me.observed.owner is None)
+    return (me.observed.owner if unheeded else me.machine_state.owner) or 0
 
 
 def and_so_on(world: ExploredWorld, index: int) -> ExploredWorld:
@@ -188,7 +188,7 @@ def is_quiet(world: ExploredWorld, me: Supervisor) -> bool:
         and node.version == me.machine_state.fence
         and leader_owner(world) == me.sid
         and (not world.replaceable or trust.would_learn_nothing(world, me))
-        and (LAYOUT.switchover not in world.tree.nodes or not gives_way(look(world), me.id))
+        and (LAYOUT.switchover not in world.tree.nodes or not gives_way(read_election(world), me.id))
     )
 
 
@@ -206,7 +206,7 @@ def follows_quietly(world: ExploredWorld, me: Supervisor) -> bool:
 
 def poll(world: ExploredWorld, index: int) -> ExploredWorld:
     """The look of a quiet follower, if it is time for one."""
-    world = tell(world, index, lead.ElectionTick(world.now_s, world.supervisors[index].answered_at_s))
+    world = deliver(world, index, lead.ElectionTick(world.now_s, world.supervisors[index].answered_at_s))
     while world.supervisors[index].todo:
         done = perform(world, index, world.supervisors[index])
         assert done is not None
@@ -254,19 +254,19 @@ def ask(world: ExploredWorld, after: ExploredWorld, index: int, me: Supervisor, 
             lead.ReadElection: lead.ElectionReadFailed(world.now_s, ""),
             lead.ResolveOutcome: lead.ResolveFailed(world.now_s),
         }.get(type(effect))
-        return "hears nothing", after if failed is None else tell(after, index, failed)
-    found = look(world)
+        return "hears nothing", after if failed is None else deliver(after, index, failed)
+    found = read_election(world)
     me = trust.looked(world, me) if world.replaceable else me
-    after = after.with_supervisor(index, me._replace(sight=found, answered_at_s=world.now_s))
-    after = judge.looks(after, index) if world.replaceable else after
+    after = after.with_supervisor(index, me._replace(observed=found, answered_at_s=world.now_s))
+    after = judge.reads_doorbell(after, index) if world.replaceable else after
     if isinstance(effect, lead.Probe):
         version = None if found.flaw else found.version
-        return "probes", tell(after, index, lead.Probed(version, found.owner, gives_way(found, me.id)))
+        return "probes", deliver(after, index, lead.Probed(version, found.owner, gives_way(found, me.id)))
     if isinstance(effect, lead.ResolveOutcome) and is_ours(
         found, f"{me.op_id}.{me.machine_state.epoch}", me.sid
     ):
-        return "finds that it was elected", tell(after, index, lead.Elected(found.version))
-    return "looks who leads", tell(after, index, looked(world, me, found))
+        return "finds that it was elected", deliver(after, index, lead.Elected(found.version))
+    return "looks who leads", deliver(after, index, looked(world, me, found))
 
 
 def end_term(world: ExploredWorld, after: ExploredWorld, index: int, me: Supervisor, why: str) -> Done | None:
@@ -282,7 +282,7 @@ def end_term(world: ExploredWorld, after: ExploredWorld, index: int, me: Supervi
         index,
         me._replace(term=None, reading=None, distrust=None, sightings=(), sweep=None, known_deletions=()),
     )
-    return f"ends its term: {why}", tell(after, index, lead.TermDrained())
+    return f"ends its term: {why}", deliver(after, index, lead.TermDrained())
 
 
 def can_ask(world: ExploredWorld, me: Supervisor) -> bool:
@@ -295,10 +295,10 @@ def connect(world: ExploredWorld, index: int) -> ExploredWorld:
     sid = sid_of(f"{me.id} #{number}")
     world = open_session(world, sid)
     me = me._replace(sid=sid, sessions=number, answered_at_s=world.now_s, op_id=f"{me.id}.{number}")
-    return tell(world.with_supervisor(index, me), index, lead.SessionConnected(sid, SESSION_S))
+    return deliver(world.with_supervisor(index, me), index, lead.SessionConnected(sid, SESSION_S))
 
 
-def look(world: ExploredWorld) -> ElectionView:
+def read_election(world: ExploredWorld) -> ElectionView:
     tree = world.tree
     return election_view(
         PATHS, tree.read(LAYOUT.leader), tree.read(LAYOUT.epoch), tree.read(LAYOUT.switchover)
@@ -315,25 +315,25 @@ def stand(
     world: ExploredWorld, index: int, me: Supervisor, epoch: int, version: int
 ) -> tuple[str, ExploredWorld]:
     tx = election_of(me, epoch, version)
-    after, came = apply(world, tx, me.sid) if me.connected else (world, None)
-    if came is None:
-        return "stands, and hears nothing", tell(after, index, lead.StoodUnknown(""))
-    if isinstance(came, GuardFailed):
-        return f"stands for epoch {epoch}: {described(came)}", tell(
-            after, index, lead.Rejected(world.now_s, came.path)
+    after, reply = apply(world, tx, me.sid) if me.connected else (world, None)
+    if reply is None:
+        return "stands, and hears nothing", deliver(after, index, lead.StoodUnknown(""))
+    if isinstance(reply, GuardFailed):
+        return f"stands for epoch {epoch}: {described(reply)}", deliver(
+            after, index, lead.Rejected(world.now_s, reply.path)
         )
-    assert came[1] is not None
-    return f"is elected, epoch {epoch}", tell(after, index, lead.Elected(came[1]))
+    assert reply[1] is not None
+    return f"is elected, epoch {epoch}", deliver(after, index, lead.Elected(reply[1]))
 
 
 def election_of(me: Supervisor, epoch: int, version: int) -> Transaction:
-    assert me.sight is not None
+    assert me.observed is not None
     return take_leadership(
         PATHS,
         Candidate(me.id, ""),
         epoch=epoch,
         op_id=f"{me.op_id}.{epoch}",
-        seen=me.sight.epoch,
+        seen=me.observed.epoch,
         version=version,
     )
 
@@ -413,8 +413,8 @@ def notice(world: ExploredWorld) -> ExploredWorld:
     are taken. Earlier sights end waits earlier, so the worst that a leader may do is kept; and a pass fewer is interleaved.
     """
     for index, me in enumerate(world.supervisors):
-        looks = me.alive and not me.paused and me.connected and me.term is not None and not me.queue
-        if looks and me.reading is None and me.lag is None and not world.split:
+        reads_doorbell = me.alive and not me.paused and me.connected and me.term is not None and not me.queue
+        if reads_doorbell and me.reading is None and me.lag is None and not world.split:
             first_seen, sents, broken, _ = passed(world, me, world.tree)
             if not sents and not broken and first_seen != me.first_seen:
                 world = world.with_supervisor(index, me._replace(first_seen=first_seen))
@@ -473,7 +473,7 @@ def after_pass(world: ExploredWorld, index: int, me: Supervisor, outcome: Outcom
     )
     after = judge.plans(after, index, sents) if world.replaceable else after
     if nudged and can_be_nudged(me):
-        after = tell(after, index, lead.Nudged())
+        after = deliver(after, index, lead.Nudged())
     return after.breaks(f"the check stopped a plan: {broken[0]}") if broken else after
 
 
@@ -488,17 +488,17 @@ def carry_out(world: ExploredWorld, index: int, number: int) -> tuple[str, Explo
     sent = me.queue[number]
     queue = (*me.queue[:number], *me.queue[number + 1 :])
     before = world.with_supervisor(index, me._replace(queue=queue))
-    after, came = apply(before, sent.tx, sent.sid)
+    after, reply = apply(before, sent.tx, sent.sid)
     if (
-        isinstance(came, GuardFailed)
+        isinstance(reply, GuardFailed)
         and sent.alone is not None
-        and came.path.startswith(f"{LAYOUT.assigned}/")
+        and reply.path.startswith(f"{LAYOUT.assigned}/")
     ):
         sent = sent._replace(tx=sent.alone)  # as ``act.carry_out`` does
-        after, came = apply(before, sent.tx, sent.sid)
-    after = judge.leader_commit(before, after, sent, came)
-    if isinstance(came, tuple) and me.lag is not None:  # a follower answers a write when it has it itself
+        after, reply = apply(before, sent.tx, sent.sid)
+    after = judge.leader_commit(before, after, sent, reply)
+    if isinstance(reply, tuple) and me.lag is not None:  # a follower answers a write when it has it itself
         after = after.with_supervisor(index, after.supervisors[index]._replace(lag=None))
-    if isinstance(came, GuardFailed) and came.path == LAYOUT.epoch and me.alive and not me.paused:
-        after = tell(after, index, lead.Deposed("a write failed on the epoch"))
-    return f"{sent.tx.what} {sent.name}: {described(came)}", after
+    if isinstance(reply, GuardFailed) and reply.path == LAYOUT.epoch and me.alive and not me.paused:
+        after = deliver(after, index, lead.Deposed("a write failed on the epoch"))
+    return f"{sent.tx.what} {sent.name}: {described(reply)}", after

@@ -89,7 +89,7 @@ def would_learn_nothing(world: ExploredWorld, me: Supervisor) -> bool:
 
 def begun(me: Supervisor, epoch: int) -> Supervisor:
     """A term begins; what it rests on is not in the store yet."""
-    terms = recent_terms(me.sight.epoch) if me.sight is not None else {}
+    terms = recent_terms(me.observed.epoch) if me.observed is not None else {}
     terms[epoch] = Author(me.id, f"{me.op_id}.{epoch}")
     recent = tuple(sorted((number, author.supervisor, author.op) for number, author in terms.items()))
     return me._replace(recorded=False, distrust=me.memory.reason, recent=recent)
@@ -116,28 +116,33 @@ def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
                 op_id=f"{me.op_id}.says",
                 distrust=me.distrust,
             )
-            after, came = apply(world, tx, me.sid)
+            after, outcome = apply(world, tx, me.sid)
             yield Move(
-                f"{me.id} says that it does not trust the registry: {described(came)}",
+                f"{me.id} says that it does not trust the registry: {described(outcome)}",
                 after,
-                urgent=not isinstance(came, GuardFailed),
+                urgent=not isinstance(outcome, GuardFailed),
             )
 
 
 def marks(world: ExploredWorld, me: Supervisor) -> Iterator[Move]:
     """Whoever remembers another past leaves that in the store, whether it leads or not: ``Contender._mark_restored``."""
-    if me.memory.reason is None or not me.memory.restored or me.sight is None or me.sight.flaw is not None:
+    if (
+        me.memory.reason is None
+        or not me.memory.restored
+        or me.observed is None
+        or me.observed.flaw is not None
+    ):
         return
     leads = me.term is not None
     recent = (
         {number: Author(supervisor, op) for number, supervisor, op in me.recent}
         if leads
-        else recent_terms(me.sight.epoch)
+        else recent_terms(me.observed.epoch)
     )
     store = Store(world.store)
     mark_restored(
         store,
-        me.term[0] if me.term is not None else me.sight.epoch.epoch,
+        me.term[0] if me.term is not None else me.observed.epoch.epoch,
         recent,
         Author(me.id, f"{me.op_id}.mark"),
     )
@@ -175,4 +180,4 @@ def doubt_of(world: ExploredWorld, me: Supervisor, path: str) -> tuple[tuple[int
 
 def alarm_of(me: Supervisor) -> str | None:
     """What ``status`` says of this supervisor's doubts: as ``Contender._make_report``."""
-    return me.distrust or me.memory.reason or (me.sight.flaw if me.sight is not None else None)
+    return me.distrust or me.memory.reason or (me.observed.flaw if me.observed is not None else None)

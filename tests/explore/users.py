@@ -107,12 +107,12 @@ def moves(world: ExploredWorld, index: int) -> Iterator[Move]:
     wish = user.wishes[user.done]
     who = f"user {wish.what} {wish.name}"
     if user.sent is not None:
-        after, came = apply(world, user.sent, 0)
-        label = f"{who}: {user.sent.what} {described(came)}"
-        if isinstance(came, tuple):
+        after, outcome = apply(world, user.sent, 0)
+        label = f"{who}: {user.sent.what} {described(outcome)}"
+        if isinstance(outcome, tuple):
             after = committed(world, after, user.sent, wish)
             after = after.with_user(index, user._replace(took=True))
-        yield Move(label, go_on(after, index, came), urgent=not world.slow_users)
+        yield Move(label, go_on(after, index, outcome), urgent=not world.slow_users)
         return
     yield Move(who if not user.begun else f"{who}: goes on", go_on(world, index, None), urgent=False)
 
@@ -121,11 +121,11 @@ def late_moves(world: ExploredWorld) -> Iterator[Move]:
     """Of commands that are over: what they had sent, while their sessions live."""
     for number, late in enumerate(world.late):
         without = world._replace(late=(*world.late[:number], *world.late[number + 1 :]))
-        after, came = apply(without, late.tx, 0)
-        if isinstance(came, tuple):
+        after, outcome = apply(without, late.tx, 0)
+        if isinstance(outcome, tuple):
             after = operators.ended_late(without, committed(without, after, late.tx, late.wish), late)
         yield Move(
-            f"a late {late.tx.what} of a user reaches the server: {described(came)}", after, urgent=False
+            f"a late {late.tx.what} of a user reaches the server: {described(outcome)}", after, urgent=False
         )
 
 
@@ -151,11 +151,11 @@ def go_on(world: ExploredWorld, index: int, answer: Any) -> ExploredWorld:
     if user.unknown and answer is None:
         replies = (*replies, None)  # settled: the old session is closed for certain
     while True:
-        came = run(user, wish, Replay(replies, world.now_s, stores=world.sweeps))
-        if isinstance(came, (Done, Exception, *OPERATOR_RESULTS)):
-            world = judge.answered(world, user, came).with_user(index, over(user))
-            return acknowledge(world, wish, came) if isinstance(came, Done) else world
-        kind, *arguments = came
+        outcome = run(user, wish, Replay(replies, world.now_s, stores=world.sweeps))
+        if isinstance(outcome, (Done, Exception, *OPERATOR_RESULTS)):
+            world = judge.answered(world, user, outcome).with_user(index, over(user))
+            return acknowledge(world, wish, outcome) if isinstance(outcome, Done) else world
+        kind, *arguments = outcome
         if kind == "commit":
             return world.with_user(
                 index, user._replace(begun=True, replies=replies, sent=arguments[0], unknown=False)
@@ -236,8 +236,8 @@ def lose(world: ExploredWorld, index: int, *, after_commit: bool) -> ExploredWor
     assert user.sent is not None
     if after_commit:
         before = world
-        world, came = apply(world, user.sent, 0)
-        if isinstance(came, tuple):
+        world, outcome = apply(world, user.sent, 0)
+        if isinstance(outcome, tuple):
             world = committed(before, world, user.sent, user.wishes[user.done])
             world = world.with_user(index, user._replace(took=True))
     return go_on(world, index, OutcomeUnknown("the connection was lost"))

@@ -154,7 +154,7 @@ class Supervisor(NamedTuple):
     registrations: int = 0
     answered_at_s: float = 0.0
     tick_due: bool = False
-    sight: Any = None
+    observed: Any = None
     op_id: str = ""
     term: tuple[int, int] | None = None
     first_seen: FirstSeen = FirstSeen()
@@ -215,7 +215,7 @@ class Judge(NamedTuple):
     ownership of: the sweeper, which is not in every world, has to remove what is left of their assignments. ``reasons``: of
     which an attempt may be started: faults that there may be, and commands (I11).
 
-    ``lost``: the registry was replaced, and something of it lost. ``rings``: of the doorbell as each supervisor saw it last.
+    ``lost``: the registry was replaced, and something of it lost. ``doorbell_versions``: of the doorbell as each supervisor saw it last.
     ``knows``: supervisors that saw what was lost, and have looked again since. ``accepted``: an operator has accepted it.
 
     ``paused``: a pause has committed, and no end of it since. ``handed_over``: the latest epoch of which somebody was told that
@@ -229,7 +229,7 @@ class Judge(NamedTuple):
     spoilt: frozenset[str] = frozenset()
     reasons: int = 0
     lost: bool = False
-    rings: tuple[int, ...] = ()
+    doorbell_versions: tuple[int, ...] = ()
     knows: frozenset[int] = frozenset()
     accepted: bool = False
     paused: bool = False

@@ -29,7 +29,7 @@ def main() -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     kinds: Counter[str] = Counter()
 
-    def say(broken: Broken) -> None:
+    def print_line(broken: Broken) -> None:
         kind = f"{broken.what}: {broken.why}"
         kinds[kind] += 1
         if kinds[kind] == 1:
@@ -37,7 +37,7 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory() as directory:
         seeds = range(given.first, given.first + given.runs)
-        found = [each for kind in chosen for each in KINDS[kind](seeds, Path(directory), say)]
+        found = [each for kind in chosen for each in KINDS[kind](seeds, Path(directory), print_line)]
     print(
         f"{given.runs} runs of {', '.join(chosen)}: {len(found)} times something was broken, in {len(kinds)} ways"
     )

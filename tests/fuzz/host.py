@@ -259,8 +259,8 @@ class OddHost:
                 "",
             )
         )
-        gate = {GATE: "x"} if rng.random() < 0.3 else {}
-        launch = replace(launch, cgroup=cgroup, env=gate, reports=rng.random() < 0.7)
+        barrier = {GATE: "x"} if rng.random() < 0.3 else {}
+        launch = replace(launch, cgroup=cgroup, env=barrier, reports=rng.random() < 0.7)
         claim = rng.choice(("", "0ddc1a1", "\0", MARKER[:4]))
         made = self._attempt(launch, shim, claim, deadline_at_s, rng.choice((lied, other, strange)))
         self.changed.append(
@@ -439,8 +439,8 @@ class OddHost:
             self._note("calm is not taken for alive", str(sorted(launches)))
         for key in launches:  # as for each start: what is occupied
             hosted.is_alive(key)
-        gate = StartBarrier("host-a", self.attempts, metrics)
-        for key in gate.waiting(hosted.launches):
+        barrier = StartBarrier("host-a", self.attempts, metrics)
+        for key in barrier.waiting(hosted.launches):
             with suppress(OSError):
                 run_dir.write_verdict(str(self.attempts / key), run_dir.StartVerdict())
         hosted.tidy(frozenset())
@@ -547,7 +547,7 @@ def _in_time() -> Iterator[None]:
 
 
 def run_many(
-    seeds: range, directory: Path, say: Callable[[Broken], None] = lambda _broken: None
+    seeds: range, directory: Path, print_line: Callable[[Broken], None] = lambda _broken: None
 ) -> list[Broken]:
     """Everything that was broken in any of ``seeds``."""
     found: list[Broken] = []
@@ -555,7 +555,7 @@ def run_many(
     with sleepers:
         for seed in seeds:
             for each in OddHost(seed, directory, sleepers).run():
-                say(each)
+                print_line(each)
                 found.append(each)
             if sleepers.dead():
                 sleepers.__exit__(None, None, None)

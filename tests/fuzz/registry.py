@@ -398,12 +398,12 @@ class Odd:
 
 
 def run_many(
-    seeds: range, directory: Path, say: Callable[[Broken], None] = lambda _broken: None
+    seeds: range, directory: Path, print_line: Callable[[Broken], None] = lambda _broken: None
 ) -> list[Broken]:
     """Everything that was broken in any of ``seeds``."""
     found: list[Broken] = []
     for seed in seeds:
         for each in Odd(seed, directory).run():
-            say(each)
+            print_line(each)
             found.append(each)
     return found

@@ -375,7 +375,7 @@ def _without_paths(text: str) -> str:
 
 
 def run_many(
-    seeds: range, directory: Path, say: Callable[[Broken], None] = lambda _broken: None
+    seeds: range, directory: Path, print_line: Callable[[Broken], None] = lambda _broken: None
 ) -> list[Broken]:
     """Everything that was broken in any of ``seeds``."""
     found: list[Broken] = []
@@ -385,7 +385,7 @@ def run_many(
     for seed in seeds:
         odd = OddShelf(seed, shelves)
         for each in odd.run():
-            say(each)
+            print_line(each)
             found.append(each)
         if any(each.what.startswith("the checkpoint") for each in odd.broken):
             shutil.rmtree(home)

@@ -46,14 +46,14 @@ class Process:
         self._work = work
         self._stop: Stop | None = None
         self._killed = False
-        self._go, self._came = threading.Semaphore(0), threading.Semaphore(0)
+        self._go, self._passed = threading.Semaphore(0), threading.Semaphore(0)
         threading.Thread(target=self._run, name=title, daemon=True).start()
 
     def go_on(self, stop: Stop | None) -> None:
         """Until it stops there, or is over; raises what ended it."""
         self._stop, self.deletes_at = stop, ""
         self._go.release()
-        self._came.acquire()
+        self._passed.acquire()
         if self.error is not None:
             raise self.error
 
@@ -72,13 +72,13 @@ class Process:
         except BaseException as error:
             self.error = error
         self.over = True
-        self._came.release()
+        self._passed.release()
 
     def _comes_to(self, kind: str, where: str) -> None:
         if self._stop is not None and self._stop.kind == kind:
             if self._stop.after == 0:
                 self.deletes_at = where
-                self._came.release()
+                self._passed.release()
                 self._go.acquire()
             else:
                 self._stop = self._stop._replace(after=self._stop.after - 1)

@@ -10,7 +10,7 @@ from tests.simulation.timed import runs
 from tests.simulation.timed.scenario import Fault, plan_of
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     print(text, flush=True)
 
 
@@ -55,16 +55,16 @@ def main() -> int:
     runs.prepare()
     if given.replay is not None:
         plan = plan_of(given.replay, also)
-        say(runs.story_of(runs.shrink(plan, say) if given.shrink else plan))
+        print_line(runs.story_of(runs.shrink(plan, print_line) if given.shrink else plan))
         return 0
     figures = runs.run_many(
-        range(given.first, given.first + given.seeds), given.seconds, say, also, given.small
+        range(given.first, given.first + given.seeds), given.seconds, print_line, also, given.small
     )
-    say(figures.report())
+    print_line(figures.report())
     if given.write_results:
         measured.write(title(given), ("what", "count"), rows(figures))
     if figures.failed and given.shrink:
-        say(runs.story_of(runs.shrink(plan_of(min(figures.failed), also), say)))
+        print_line(runs.story_of(runs.shrink(plan_of(min(figures.failed), also), print_line)))
     return 1 if figures.failed else 0
 
 

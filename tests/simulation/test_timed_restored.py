@@ -65,7 +65,7 @@ class Director:
                     assert node is not None
                     self.saved = world.ensemble.take_snapshot(node.stat.version)
         elif any(attempt.driver is not None for attempt in attempts) and self.saved is not None:
-            world.judge.restored(world.loop.now_s, self.saved.rings, lost=True)
+            world.judge.restored(world.loop.now_s, self.saved.doorbell_version, lost=True)
             world.ensemble.restore(self.saved, higher=True)
             world.loop.cont(self.shim)
             world.loop.after(5.0, world.users.handle_alarms)

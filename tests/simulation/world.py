@@ -260,9 +260,9 @@ class SimulatedWorld:
         if leader.queue or leader.reading:
             return
         leader.reading = True
-        rung = leader.notifier.read_changes()
-        leader.reread |= rung.names
-        full = not leader.begun or rung.more or self.random.random() < 0.05
+        changes = leader.notifier.read_changes()
+        leader.reread |= changes.names
+        full = not leader.begun or changes.more or self.random.random() < 0.05
         view = leader.observer.take_view(None if full else leader.reread | leader.observer.in_motion())
         leader.begun, leader.reading = True, False
         leader.reread.clear()

@@ -248,9 +248,9 @@ class SimClient:
     def answered(self, conn: Conn, request: Request, result: Any, zxid: int) -> None:
         self.last_zxid = self._claimed_zxid = zxid
         self.last_success_at_s = max(self.last_success_at_s, request.sent_at_s)
-        self._settle(request, result)
+        self._resolve(request, result)
 
-    def _settle(self, request: Request, result: Any) -> None:
+    def _resolve(self, request: Request, result: Any) -> None:
         self._pending.pop(request, None)
         if not request.settled:
             request.settled = True
@@ -262,7 +262,7 @@ class SimClient:
         if self.heard_at_s < request.sent_at_s and self._conn is not None:
             self._drop()
         else:
-            self._settle(
+            self._resolve(
                 request, request.lost(f"no answer to {request.what} within {self._request_timeout_s:g} s")
             )
 
@@ -396,7 +396,7 @@ class SimClient:
         pending, self._pending = self._pending, {}
         watches, self._watches = self._watches, {}
         for request in pending:
-            self._settle(request, request.lost(f"no answer to {request.what}: the connection was lost"))
+            self._resolve(request, request.lost(f"no answer to {request.what}: the connection was lost"))
         for callbacks in watches.values():
             for watch in callbacks:
                 watch()

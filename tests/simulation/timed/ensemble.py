@@ -64,7 +64,7 @@ class Server:
 class Snapshot:
     tree: Tree
     sessions: tuple[int, ...]
-    rings: int
+    doorbell_version: int
 
 
 class Ensemble:
@@ -379,10 +379,10 @@ class Ensemble:
 
     # -- restore ---------------------------------------------------------------------------------------------------
 
-    def take_snapshot(self, rings: int) -> Snapshot:
-        """``rings``: version of the doorbell then."""
+    def take_snapshot(self, doorbell_version: int) -> Snapshot:
+        """``doorbell_version``: version of the doorbell then."""
         alive = tuple(number for number, granted in self.sessions.items() if not granted.over)
-        return Snapshot(self.tree.copy(), alive, rings)
+        return Snapshot(self.tree.copy(), alive, doorbell_version)
 
     def restore(self, snapshot: Snapshot, higher: bool) -> None:
         """Every server comes up with older data. ``higher``: and goes on with zxids above all that anybody has seen.

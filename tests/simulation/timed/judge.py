@@ -67,17 +67,19 @@ Record = TypeVar("Record")
 class ChangeNotifier(NamedTuple):
     """The doorbell as a contender saw it last: its version and its mzxid, since when, and in which process."""
 
-    rings: int
-    rung: int
+    doorbell_version: int
+    doorbell_mzxid: int
     since_at_s: float
     process: Process
 
     def is_like(self, other: ChangeNotifier) -> bool:
-        return (self.rings, self.rung) == (other.rings, other.rung)
+        return (self.doorbell_version, self.doorbell_mzxid) == (other.doorbell_version, other.doorbell_mzxid)
 
     def may_follow(self, other: ChangeNotifier) -> bool:
         """By its numbers it may be a later state of the same registry."""
-        return self.is_like(other) or (self.rings > other.rings and self.rung > other.rung)
+        return self.is_like(other) or (
+            self.doorbell_version > other.doorbell_version and self.doorbell_mzxid > other.doorbell_mzxid
+        )
 
 
 @dataclass
@@ -282,7 +284,7 @@ class Judge:
             if last is None or last.process is not process or not last.is_like(now):
                 self._notifier[host] = now
 
-    def restored(self, state_at_s: float, rings: int, lost: bool) -> None:
+    def restored(self, state_at_s: float, doorbell_version: int, lost: bool) -> None:
         """ZooKeeper comes up with the state of ``state_at_s``. What was acknowledged since is forgotten, as it must be.
 
         A supervisor that had not yet seen any of what was lost can't know of the loss, unless by the store; nor can one
@@ -290,7 +292,9 @@ class Judge:
         """
         self.restores += 1
         self.cancelled = {uid: at_s for uid, at_s in self.cancelled.items() if at_s <= state_at_s}
-        self.knew = {host: seen for host, seen in self._notifier.items() if seen.rings > rings}
+        self.knew = {
+            host: seen for host, seen in self._notifier.items() if seen.doorbell_version > doorbell_version
+        }
         self.knows.clear()
         self.marked = False
         self._notifier.clear()

@@ -342,9 +342,9 @@ class Nemesis:
             return None
         at_s, snapshot = self._snapshots[trouble.who % len(self._snapshots)]
         node = world.ensemble.tree.read(world.layout.doorbell)
-        lost = node is not None and node.stat.version > snapshot.rings
+        lost = node is not None and node.stat.version > snapshot.doorbell_version
         self._harmed("all", trouble.for_s + 60.0)
-        world.judge.restored(at_s, snapshot.rings, lost)
+        world.judge.restored(at_s, snapshot.doorbell_version, lost)
         world.ensemble.restore(snapshot, higher=bool(trouble.which % 2))
         self._snapshots.clear()
         return world.users.handle_alarms

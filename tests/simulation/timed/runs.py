@@ -88,7 +88,7 @@ def run_one(plan: Plan, story: list[str] | None = None) -> TimedWorld:
 def run_many(
     seeds: Iterable[int],
     seconds: float | None,
-    say: Callable[[str], None] = lambda _text: None,
+    print_line: Callable[[str], None] = lambda _text: None,
     also: Fault | None = None,
     small: bool = False,
 ) -> Figures:
@@ -106,10 +106,10 @@ def run_many(
         if figures.seeds % 20 == 0:
             gc.collect()
         if world.judge.broken:
-            say(f"seed {seed}: {world.judge.broken[0]}")
+            print_line(f"seed {seed}: {world.judge.broken[0]}")
         if time.monotonic() - told_at_s >= 60.0:
             told_at_s = time.monotonic()
-            say(figures.report())
+            print_line(figures.report())
     return figures
 
 
@@ -118,7 +118,7 @@ def kind_of(broken: list[str]) -> str:
     return broken[0].split(": ")[1] if broken else ""
 
 
-def shrink(plan: Plan, say: Callable[[str], None] = lambda _text: None) -> Plan:
+def shrink(plan: Plan, print_line: Callable[[str], None] = lambda _text: None) -> Plan:
     """Drop what happens while the same invariant stays broken: halves first, then one by one; then jobs nobody names."""
     kind = kind_of(run_one(plan).judge.broken)
     if not kind:
@@ -133,7 +133,7 @@ def shrink(plan: Plan, say: Callable[[str], None] = lambda _text: None) -> Plan:
             runs += 1
             if kind_of(run_one(candidate).judge.broken) == kind:
                 plan, shorter = candidate, True
-                say(f"{len(plan.steps)} commands, {len(plan.troubles)} faults after {runs} runs")
+                print_line(f"{len(plan.steps)} commands, {len(plan.troubles)} faults after {runs} runs")
                 break
         if not shorter:
             size //= 2
