@@ -59,4 +59,4 @@ def test_one_query_of_several_that_falls_silent_is_stalled(attempts: Attempts) -
     wait_until(lambda: state_of("failed") is QueryState.FAILED, 30, "the failed query to be shown")
     own = attempts.wait_state(attempt, OwnState.EXITED, 60)
     assert own.cause is Cause.STALLED and "hangs" in own.reason
-    assert "read_znode" in [note["order"] for note in attempt.events("order")]
+    assert "look" in [note["order"] for note in attempt.events("order")]

@@ -157,7 +157,7 @@ class SimStarter:
         )
         held = job.reports and world.lots("held", host.name, key).random() < HELD
         if held:
-            launch = replace(launch, env={GATE: "verdict"})
+            launch = replace(launch, env={GATE: "gate"})
         attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id, decided_at_s)
         attempt.start_shim()
         if held:
