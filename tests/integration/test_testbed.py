@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -370,6 +371,20 @@ def test_a_proxy_refuses_and_welcomes_again() -> None:
     assert received == b"x" * 300_000
 
 
+def test_a_proxy_that_refuses_resets_what_it_was_just_accepting() -> None:
+    """Such a connection lasted on: a client kept the server from which the test had cut it."""
+    with _echo() as target, Proxy(target) as proxy:
+        for _ in range(20):
+            over = threading.Event()
+            with ThreadPoolExecutor(4) as pool:
+                connecting = [pool.submit(_connect_until, over, proxy.port) for _ in range(4)]
+                proxy.refuse()
+                over.set()
+                links = [link for future in connecting for link in future.result()]
+            assert all(_is_reset(link) for link in links)
+            proxy.heal()
+
+
 def test_a_slow_proxy_loses_nothing() -> None:
     with (
         _echo() as target,
@@ -413,3 +428,24 @@ def test_a_bucket_is_new_and_empty(moto_server: MotoServer, s3_bucket: str) -> N
 def test_a_wait_in_vain_says_for_what() -> None:
     with pytest.raises(AssertionError, match="in vain for godot"):
         wait_until(lambda: False, 0.1, "godot")
+
+
+def _connect_until(over: threading.Event, port: int) -> list[socket.socket]:
+    """Connects again and again. The last few connections are those that were made around the refusal."""
+    links: list[socket.socket] = []
+    while not over.is_set():
+        try:
+            links.append(socket.create_connection(("127.0.0.1", port), timeout=10))
+        except OSError:
+            break
+    return links
+
+
+def _is_reset(link: socket.socket) -> bool:
+    with link:
+        try:
+            return link.recv(1) == b""
+        except ConnectionResetError:
+            return True
+        except TimeoutError:
+            return False

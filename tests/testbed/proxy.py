@@ -224,6 +224,9 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         link = _Link(task, [to_client])
+        if self._server is None:  # it was being accepted when ``refuse`` reset all that there was
+            link.reset()
+            return
         self._links.add(link)
         try:
             await self._gates[Way.REQUESTS].wait()
