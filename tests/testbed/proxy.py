@@ -101,7 +101,8 @@ class Proxy:
         self._rate: dict[Way, float | None] = {way: None for way in BOTH}
         self._trap: Trap | None = None
         self._links: set[_Link] = set()
-        self._server: asyncio.Server | None = None
+        # The task that accepts connections; None while the proxy refuses them.
+        self._accepting: asyncio.Task[None] | None = None
         # Bound for as long as the proxy lives, so that nobody gets the port while connections are refused.
         self._port_holder = socket.socket()
         self._port_holder.bind((listen_host, 0))
@@ -206,29 +207,38 @@ class Proxy:
             link.reset()
 
     async def _open(self) -> None:
-        if self._server is None:
-            self._server = await asyncio.start_server(self._serve, self._listen_host, self.port)
+        if self._accepting is None:
+            listening = socket.create_server((self._listen_host, self.port), backlog=100)
+            listening.setblocking(False)
+            self._accepting = asyncio.create_task(self._accept(listening))
             for gate in self._gates.values():
                 gate.set()
 
     async def _shut(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        """Nothing is accepted any more once ``_accept`` has ended: an ``asyncio.Server`` that is closed may yet serve what
+        it was accepting."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.gather(self._accepting, return_exceptions=True)
+            self._accepting = None
         tasks = [link.task for link in self._links]
         self._reset_all()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        self.accepted += 1
-        task = asyncio.current_task()
-        assert task is not None
-        link = _Link(task, [to_client])
-        if self._server is None:  # it was being accepted when ``refuse`` reset all that there was
-            link.reset()
-            return
-        self._links.add(link)
+    async def _accept(self, listening: socket.socket) -> None:
+        with listening:
+            while True:
+                client, _ = await self._loop.sock_accept(listening)
+                self.accepted += 1
+                link = _Link(client)
+                self._links.add(link)
+                link.task = asyncio.create_task(self._serve(link))
+                link.task.add_done_callback(lambda _, link=link: self._links.discard(link))
+
+    async def _serve(self, link: _Link) -> None:
         try:
+            client, to_client = await asyncio.open_connection(sock=link.client)
+            link.writers.append(to_client)
             await self._gates[Way.REQUESTS].wait()
             server, to_server = await asyncio.open_connection(*self._target)
             link.writers.append(to_server)
@@ -238,8 +248,6 @@ class Proxy:
             link.close()
         except* (OSError, asyncio.CancelledError):
             link.reset()  # one of the two has reset it, or was not there, or we did: the other sees a reset
-        finally:
-            self._links.discard(link)
 
     async def _pump(
         self, link: _Link, way: Way, source: asyncio.StreamReader, sink: asyncio.StreamWriter
@@ -299,8 +307,9 @@ class _Awaited:
 class _Link:
     """One client's connection with its counterpart at the server."""
 
-    task: asyncio.Task[Any]
-    writers: list[asyncio.StreamWriter]
+    client: socket.socket
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
+    task: asyncio.Task[None] = field(init=False)
     awaited: _Awaited | None = None
     lost_bytes: bool = False
     is_reset: bool = False
@@ -320,6 +329,8 @@ class _Link:
                 with contextlib.suppress(OSError):
                     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
+        if not self.writers:  # not served yet
+            self.client.close()
         if self.task is not asyncio.current_task():  # which is ending by itself
             self.task.cancel()
 
