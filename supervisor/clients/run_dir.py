@@ -14,6 +14,10 @@ orders         is a datagram socket of the driver: what the shim asks of it (fro
 gate           is written by the agent: whether the application may begin (only if the driver was started
                before that was known)
 shim.log       is the shim's log, in JSON lines (kept in the log directory when the attempt is over)
+handed.json    is written once by the agent into the directory of a prepared driver (``<uid>.p<random>``): the launch of
+               the attempt that is handed to it. ``attempts/<uid>.<attempt>`` is then a link to the directory
+opening        is written once by the shim of a prepared driver, after its claim has committed and the deadline was
+               written: the application may begin
 kills          says, for metrics, who had to kill the driver tree, and how long that took
 =============  ============================================================================================
 
@@ -39,6 +43,7 @@ from supervisor.clients.processes import ProcessId
 LAUNCH, LOCK, DEADLINE, REPORT, ORDERS, GATE = "launch.json", "lock", "deadline", "report", "orders", "gate"
 SHIM, TWIN, DRIVER = "shim.json", "twin.json", "driver.json"
 SHIM_LOG, KILLS = "shim.log", "kills"
+HANDED, OPENING = "handed.json", "opening"
 
 _DEADLINE_WIDTH = 20
 _PID_MAX = 2**22

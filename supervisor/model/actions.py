@@ -102,7 +102,30 @@ class CleanUp:
     deletes_checkpoint: bool = False
 
 
-Action: TypeAlias = Assign | Unassign | Drain | Revoke | Bury | Conclude | SuspendExhausted | CleanUp
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Asks ``host`` to keep a prepared driver of the job's present revision. ``own`` is what the plan was made from."""
+
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+    host: Member
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Takes back the request for a prepared driver. ``path`` is that of its record."""
+
+    name: str
+    why: str
+    path: str
+    version: int
+
+
+Action: TypeAlias = (
+    Prepare | Withdraw | Assign | Unassign | Drain | Revoke | Bury | Conclude | SuspendExhausted | CleanUp
+)
 
 
 @dataclass(frozen=True, slots=True)
