@@ -18,7 +18,7 @@ from supervisor.model.second_killer import Act, KillerProbe, ShimStruck, TreeStr
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
 from supervisor.records.reading import seen
-from tests.explore import judge, trust
+from tests.explore import judge, preparing, trust
 from tests.explore.setting import LAYOUT, encode, member
 from tests.explore.shims import DYING, Move, crash, kill_tree, launch_of, spawn
 from tests.explore.world import ExploredWorld, Shim, Supervisor, apply, described, open_session, sid_of
@@ -46,6 +46,10 @@ def host(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
                         yield Move(
                             f"{me.id} starts a shim for {entry}", spawn(after, index, me.id, given.record)
                         )
+                        if world.prepares:
+                            yield from preparing.hand_over(after, index, me, given.record)
+        if world.prepares:
+            yield from preparing.moves(world, index, me)
     yield from guardian(world, index, me)
 
 
@@ -83,7 +87,9 @@ def tell_distrust(world: ExploredWorld, me: Supervisor) -> ExploredWorld:
 
 def guardian(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     for number, shim in enumerate(world.shims):
-        if shim.host == index and not shim.over and shim.twin is None:
+        if shim.host == index and not shim.over and shim.twin is None and preparing.is_free(shim):
+            yield from preparing.guardian(world, number, shim, me)
+        elif shim.host == index and not shim.over and shim.twin is None:
             yield from guardian_moves(world, number, shim, me)
 
 

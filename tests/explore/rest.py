@@ -81,7 +81,7 @@ def quieted(world: ExploredWorld) -> ExploredWorld:
         user._replace(wishes=user.wishes[: user.done + 1]) if user.begun else user for user in users
     )
     known = world.judge._replace(reasons=ENDLESS)  # who is started again and again comes to no rest
-    return world._replace(users=users, faults=0, judge=known)
+    return world._replace(users=users, faults=0, judge=known, prepares=-1 if world.prepares else 0)
 
 
 def next_move(world: ExploredWorld) -> tuple[str, ExploredWorld]:
