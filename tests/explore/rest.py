@@ -190,5 +190,8 @@ def leftovers(world: ExploredWorld) -> str | None:
             job = seen(JobRef, tree.read(LAYOUT.job(claim.record.name)), "")
             if not isinstance(job, Found) or job.record.uid != claim.record.uid:
                 return f"the claim of {claim.record.uid} on its checkpoint is left"
+    for shim in world.shims:
+        if shim.tree == "waiting" and shim.state is None:
+            return f"the prepared driver {shim.title} is left without its shim"
     why = removing.unremoved(world) if world.removes else None
     return why or (sweeping.unswept(world) if world.sweeps else None)
