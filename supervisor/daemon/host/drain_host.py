@@ -23,7 +23,7 @@ import structlog
 
 from supervisor.clients import processes, run_dir
 from supervisor.clock import boottime_s
-from supervisor.daemon.host.launcher import LAUNCH_MAX_BYTES
+from supervisor.daemon.host.hosted_attempts import LAUNCH_MAX_BYTES
 from supervisor.errors import Corrupt
 from supervisor.model.launch import Launch
 from supervisor.records.codec import decode
