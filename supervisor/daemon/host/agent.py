@@ -23,7 +23,7 @@ from supervisor.daemon.host.hosted_attempts import HostedAttempts, Standing
 from supervisor.daemon.host.launcher import Launcher, Refused, TrustCheck
 from supervisor.daemon.host.member_record import newly_settled, with_prepared
 from supervisor.daemon.host.preflight import KnownCheckpoint
-from supervisor.daemon.host.prepared import Capacity
+from supervisor.daemon.host.prepared import HostCapacity
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers
 from supervisor.daemon.host.preparer import Preparer
 from supervisor.daemon.host.start_barrier import log_refused
@@ -52,7 +52,7 @@ from supervisor.model.records import (
     clip,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
+from supervisor.model.transaction import ANY_VERSION, Create, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout, about_key, is_attempt, split_attempt
@@ -118,7 +118,7 @@ class Agent:
         self._delays: dict[str, str] = {}
         self._logged = ""
         self._boundary = ErrorBoundary("agent")
-        self._prepared = prepared or PreparedDrivers(hosted, Capacity(me.host, me.drivers, me.memory))
+        self._prepared = prepared or PreparedDrivers(hosted, HostCapacity(me.host, me.drivers, me.memory))
         self._preparer = Preparer(
             me.id,
             layout,
@@ -290,10 +290,10 @@ class Agent:
         elif node.data != data:
             uids = newly_settled(node, path, me)
             names = [name for name in map(self._prepared.name_of, uids) if name is not None]
-            rings = [(ring_doorbell(self._layout, name),) for name in names] or [()]
+            op = SetData(path, data, ANY_VERSION)
+            writes: list[tuple[Op, ...]] = [(op, ring_doorbell(self._layout, name)) for name in names]
             try:
-                for ring in rings:
-                    ops = (SetData(path, data, ANY_VERSION), *ring)
+                for ops in writes or [(op,)]:
                     client.commit(Transaction("register", new_op_id(), ops))
             except (GuardFailed, OutcomeUnknown) as error:
                 log.warning("distrust_not_told", why=str(error))  # again in the next round

@@ -23,7 +23,7 @@ _HADOOP: Final = "spark.hadoop."
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeLaunch:
     """Holds a launch with the directories that it names, and the files that it was made with (``prepare.files_of``)."""
 
     launch: Launch
@@ -40,7 +40,7 @@ class Made:
         return text.replace(f"{self.work_dir}/", "<work>/").replace(f"{self.run_dir}/", "<run>/")
 
 
-def difference(prepared: Made, now: Made) -> str:
+def difference(prepared: MadeLaunch, now: MadeLaunch) -> str:
     """Returns what is not the same any more, in half a sentence that has no secret, or an empty text."""
     argv = [[each.without_directories(word) for word in each.launch.argv] for each in (prepared, now)]
     if argv[0] != argv[1]:
@@ -60,12 +60,12 @@ def difference(prepared: Made, now: Made) -> str:
     return f"the file {name} has changed" if name else ""
 
 
-def _environment(made: Made) -> dict[str, str]:
+def _environment(made: MadeLaunch) -> dict[str, str]:
     env = made.launch.env
     return {name: made.without_directories(env[name]) for name in env.keys() - OF_THE_ATTEMPT}
 
 
-def _properties(made: Made) -> dict[str, str]:
+def _properties(made: MadeLaunch) -> dict[str, str]:
     properties = made.properties()
     return {name: made.without_directories(properties[name]) for name in properties.keys() - {OWNER_KEY}}
 
@@ -76,7 +76,7 @@ def _different(one: Mapping[str, str], other: Mapping[str, str]) -> str:
     return next((name for name in names if one.get(name) != other.get(name)), "")
 
 
-def launch_of_opening(prepared: Launch, now: Made) -> Launch:
+def launch_of_opening(prepared: Launch, now: MadeLaunch) -> Launch:
     """Returns the launch by which the attempt of ``now`` is handed to ``prepared``. Its ``env`` and ``hadoop_conf`` are only
     what the driver cannot know before. Raises OSError, ValueError."""
     env = {name: now.launch.env[name] for name in (ATTEMPT, CHECKPOINT) if name in now.launch.env}

@@ -31,10 +31,10 @@ from supervisor.clients import run_dir, umask
 from supervisor.clients.spawn import spawn_shim
 from supervisor.clock import boottime_s
 from supervisor.daemon.host.attempt_reporter import report
-from supervisor.daemon.host.handover import Made, difference, launch_of_opening
+from supervisor.daemon.host.handover import MadeLaunch, difference, launch_of_opening
 from supervisor.daemon.host.hosted_attempts import LAUNCH_MAX_BYTES, HostedAttempts, Standing
 from supervisor.daemon.host.preflight import KnownCheckpoint, PreflightCheck, check_of
-from supervisor.daemon.host.prepared import Capacity, Load
+from supervisor.daemon.host.prepared import HostCapacity, HostLoad
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers, as_extra, files_of
 from supervisor.daemon.host.start_barrier import StartBarrier
 from supervisor.errors import Corrupt, NotFound, SupervisorError
@@ -104,7 +104,7 @@ class Launcher:
         self._barrier = StartBarrier(host, hosted.attempts_dir, metrics)
         capacity = settings.supervisor.capacity
         self._prepared = prepared or PreparedDrivers(
-            hosted, Capacity(host, capacity.drivers, capacity.memory_bytes)
+            hosted, HostCapacity(host, capacity.drivers, capacity.memory_bytes)
         )
 
     def start(self, given: Assignment, trust_check: TrustCheck, ended_before: str | None = None) -> None:
@@ -230,8 +230,8 @@ class Launcher:
                 fit.append((prepared_key, handed))
         return fit
 
-    def _made(self, key: str, launch: Launch, files: dict[str, str] | None) -> Made:
-        return Made(launch, self._hosted.attempts_dir / key, self._hosted.work_dir / key, files)
+    def _made(self, key: str, launch: Launch, files: dict[str, str] | None) -> MadeLaunch:
+        return MadeLaunch(launch, self._hosted.attempts_dir / key, self._hosted.work_dir / key, files)
 
     def _handed_over(
         self, key: str, cold: Launch, fit: list[tuple[str, Launch]], check: PreflightCheck | None
@@ -344,13 +344,13 @@ class Launcher:
         launches = self._hosted.launches().items()
         return {key: launch.assignment for key, launch in launches if self._hosted.is_alive(key)}
 
-    def loads(self) -> list[Load]:
+    def loads(self) -> list[HostLoad]:
         """Returns what attempts occupy here, those that are about to start included. A prepared driver occupies nothing that
         an attempt may need."""
         with self._room_lock:
             living, taking = self._living(), dict(self._taking)
-        return [Load(given.uid, given.memory) for key, given in living.items() if key not in taking] + [
-            Load(given.uid, given.memory, takes_prepared=given.prepared and key not in living)
+        return [HostLoad(given.uid, given.memory) for key, given in living.items() if key not in taking] + [
+            HostLoad(given.uid, given.memory, takes_prepared=given.prepared and key not in living)
             for key, given in taking.items()
         ]
 

@@ -27,7 +27,7 @@ WHY_MAX_BYTES = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedDriver:
     """Holds a request. ``entry`` is its name, ``<uid>.<revision>``. If ``record`` is None, ``why`` says what is wrong with
     it. ``czxid`` is for the trust check."""
 
@@ -38,7 +38,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptDriver:
     """Holds a prepared driver of this host to which no attempt was handed. ``for_request`` is what it was prepared for; its
     ``spec``, ``memory`` and so on are what it has. If it will never be ready, ``why`` says why."""
 
@@ -62,7 +62,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class HostLoad:
     """Holds what an attempt occupies, or is about to. ``takes_prepared`` says that a prepared driver of its job is meant
     for it, and occupies the same."""
 
@@ -72,7 +72,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class PrepareFailure:
     """Says why a request could not be met, how often that was so, and when it is tried again."""
 
     why: str
@@ -81,7 +81,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class HostCapacity:
     """Holds what this host may carry."""
 
     host: str
@@ -90,35 +90,35 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class PreparedSituation:
     """Holds all that is decided from. ``asked`` is None if it is not known. ``under_way`` are the requests for which
     a driver is being started just now. ``assigned`` are the uids that have an assignment here."""
 
-    asked: Mapping[str, Asked] | None
-    kept: Sequence[Kept]
-    loads: Sequence[Load]
-    capacity: Capacity
+    asked: Mapping[str, RequestedDriver] | None
+    kept: Sequence[KeptDriver]
+    loads: Sequence[HostLoad]
+    capacity: HostCapacity
     under_way: Mapping[str, Preparation]
-    failures: Mapping[str, Failure]
+    failures: Mapping[str, PrepareFailure]
     assigned: Collection[str]
     now_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PreparedDecision:
     """Says what is to be done: ``discard`` has the key and why, ``failed`` the request and why, and ``told`` is for the
     host's record."""
 
-    prepare: tuple[Asked, ...]
-    discard: tuple[tuple[Kept, str], ...]
+    prepare: tuple[RequestedDriver, ...]
+    discard: tuple[tuple[KeptDriver, str], ...]
     failed: tuple[tuple[str, str], ...]
     told: tuple[PreparedDriver, ...]
 
 
-def decide(situation: Situation) -> Decision:
+def decide(situation: PreparedSituation) -> PreparedDecision:
     """Returns what is to be done. It is pure."""
     standing = {kept.key: kept for kept in situation.kept if kept.is_standing}
-    discard: list[tuple[Kept, str]] = []
+    discard: list[tuple[KeptDriver, str]] = []
     failed: list[tuple[str, str]] = []
     chosen = _chosen(situation, standing.values())
     for kept in standing.values():
@@ -137,10 +137,10 @@ def decide(situation: Situation) -> Decision:
     prepare, waiting = _to_prepare(situation, left, {entry for entry, _ in failed})
     failures = {entry: failure.why for entry, failure in situation.failures.items()} | dict(failed)
     told = _told(situation, left, prepare, failures | waiting)
-    return Decision(tuple(prepare), tuple(discard), tuple(failed), told)
+    return PreparedDecision(tuple(prepare), tuple(discard), tuple(failed), told)
 
 
-def overfull(situation: Situation, standing: Sequence[Kept]) -> list[Kept]:
+def overfull(situation: PreparedSituation, standing: Sequence[KeptDriver]) -> list[KeptDriver]:
     """Returns those of ``standing`` that have to go because attempts need their room, lowest priority first. A driver that
     is meant for an attempt that is about to start stays: both occupy the same."""
     loads, capacity = situation.loads, situation.capacity
@@ -152,7 +152,7 @@ def overfull(situation: Situation, standing: Sequence[Kept]) -> list[Kept]:
         + sum(kept.for_request.memory for kept in at_will)
         - capacity.memory
     )
-    going: list[Kept] = []
+    going: list[KeptDriver] = []
     for kept in sorted(
         at_will, key=lambda each: (each.for_request.priority, each.ready, -each.begun_at_s, each.key)
     ):
@@ -173,7 +173,7 @@ def is_for(request: Preparation, made_for: Preparation) -> bool:
     return what(request) == what(made_for)
 
 
-def _chosen(situation: Situation, standing: Collection[Kept]) -> dict[str, str]:
+def _chosen(situation: PreparedSituation, standing: Collection[KeptDriver]) -> dict[str, str]:
     """Returns, by request, the key of the one driver that is kept for it."""
     chosen: dict[str, str] = {}
     for kept in sorted(standing, key=lambda each: (not each.ready, each.begun_at_s, each.key)):
@@ -181,12 +181,14 @@ def _chosen(situation: Situation, standing: Collection[Kept]) -> dict[str, str]:
     return chosen
 
 
-def _is_asked_for(situation: Situation, kept: Kept) -> bool:
+def _is_asked_for(situation: PreparedSituation, kept: KeptDriver) -> bool:
     asked = (situation.asked or {}).get(kept.entry)
     return asked is not None and asked.record is not None and is_for(asked.record, kept.for_request)
 
 
-def _why_not_kept(situation: Situation, kept: Kept, chosen: Mapping[str, str]) -> tuple[str, bool]:
+def _why_not_kept(
+    situation: PreparedSituation, kept: KeptDriver, chosen: Mapping[str, str]
+) -> tuple[str, bool]:
     """Returns why a driver is to be discarded, or an empty text; and whether that is a fault of it."""
     if not kept.ready and kept.why:
         return kept.why, True
@@ -205,12 +207,12 @@ def _why_not_kept(situation: Situation, kept: Kept, chosen: Mapping[str, str]) -
 
 
 def _to_prepare(
-    situation: Situation, left: Sequence[Kept], failed: Collection[str]
-) -> tuple[list[Asked], dict[str, str]]:
+    situation: PreparedSituation, left: Sequence[KeptDriver], failed: Collection[str]
+) -> tuple[list[RequestedDriver], dict[str, str]]:
     """Returns the requests that are to be met now, and why others wait."""
     there = {kept.entry for kept in left}
     free = _free(situation)
-    prepare: list[Asked] = []
+    prepare: list[RequestedDriver] = []
     waiting: dict[str, str] = {}
     asked = [each for each in (situation.asked or {}).values() if each.record is not None]
     for each in sorted(asked, key=lambda one: (-one.record.priority if one.record else 0, one.entry)):
@@ -228,7 +230,7 @@ def _to_prepare(
     return prepare, waiting
 
 
-def _free(situation: Situation) -> tuple[int, int]:
+def _free(situation: PreparedSituation) -> tuple[int, int]:
     """Returns how many drivers and how many bytes are free beside all that lives, those that were discarded included."""
     meant = {load.uid for load in situation.loads if load.takes_prepared}
     memory = [load.memory for load in situation.loads]
@@ -239,7 +241,7 @@ def _free(situation: Situation) -> tuple[int, int]:
     return situation.capacity.drivers - len(memory), situation.capacity.memory - sum(memory)
 
 
-def _why_no_room(capacity: Capacity, free: tuple[int, int], memory: int) -> str:
+def _why_no_room(capacity: HostCapacity, free: tuple[int, int], memory: int) -> str:
     if free[0] < 1:
         return f"no room: {capacity.host} has {all_its(capacity.drivers, 'driver')}"
     if free[1] < memory:
@@ -248,7 +250,10 @@ def _why_no_room(capacity: Capacity, free: tuple[int, int], memory: int) -> str:
 
 
 def _told(
-    situation: Situation, left: Sequence[Kept], prepare: Sequence[Asked], failures: Mapping[str, str]
+    situation: PreparedSituation,
+    left: Sequence[KeptDriver],
+    prepare: Sequence[RequestedDriver],
+    failures: Mapping[str, str],
 ) -> tuple[PreparedDriver, ...]:
     """Returns what the host's record says: the ready ones first, then those that cannot be prepared."""
     told = {kept.entry: _described(kept.for_request, ready=kept.ready) for kept in _best_last(left)}
@@ -275,7 +280,7 @@ def _told(
     return tuple(each for _, each in order)
 
 
-def _best_last(left: Sequence[Kept]) -> list[Kept]:
+def _best_last(left: Sequence[KeptDriver]) -> list[KeptDriver]:
     return sorted(left, key=lambda each: (each.ready, -each.begun_at_s))
 
 

@@ -22,12 +22,12 @@ from supervisor.clock import boottime_s
 from supervisor.daemon.host.attempt_reporter import report
 from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.host.prepared import (
-    Asked,
-    Capacity,
-    Failure,
-    Kept,
-    Load,
-    Situation,
+    HostCapacity,
+    HostLoad,
+    KeptDriver,
+    PreparedSituation,
+    PrepareFailure,
+    RequestedDriver,
     decide,
     overfull,
     pause_s,
@@ -54,18 +54,20 @@ FOR_REQUEST, FILES = "prepared_for", "prepared_files"
 """These fields of the launch file say for what a driver was prepared, and with which files."""
 
 
-def read_requests(zoo: ZkReader, layout: Layout, me: str, names: Sequence[str]) -> dict[str, Asked]:
+def read_requests(zoo: ZkReader, layout: Layout, me: str, names: Sequence[str]) -> dict[str, RequestedDriver]:
     """Returns the requests ``names``, children of /prepare/<me>. Raises Unreachable."""
-    asked: dict[str, Asked] = {}
+    asked: dict[str, RequestedDriver] = {}
     paths = [f"{layout.preparations_of(me)}/{name}" for name in sorted(names)[:REQUESTS_MAX]]
     for path, node in zip(paths, zoo.read_many(paths).nodes if paths else (), strict=True):
         found, name = seen(Preparation, node, path), path.rpartition("/")[2]
         if node is None or found is None:
             continue  # withdrawn meanwhile
         if isinstance(found, Unreadable):
-            asked[name] = Asked(name, None, f"the request can't be read: {found.reason}", node.stat.czxid)
+            asked[name] = RequestedDriver(
+                name, None, f"the request can't be read: {found.reason}", node.stat.czxid
+            )
         else:
-            asked[name] = Asked(name, found.record, czxid=node.stat.czxid)
+            asked[name] = RequestedDriver(name, found.record, czxid=node.stat.czxid)
     return asked
 
 
@@ -93,10 +95,10 @@ class _Known:
 class _Books:
     """Holds what is known beside the run directories."""
 
-    asked: Mapping[str, Asked] | None = None
+    asked: Mapping[str, RequestedDriver] | None = None
     under_way: dict[str, Preparation] = field(default_factory=dict)
     keys_under_way: set[str] = field(default_factory=set)
-    failures: dict[str, Failure] = field(default_factory=dict)
+    failures: dict[str, PrepareFailure] = field(default_factory=dict)
     discarded: dict[str, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     known: dict[str, _Known] = field(default_factory=dict)
@@ -108,7 +110,7 @@ class _Books:
 class PreparedDrivers:
     """Keeps the prepared drivers of one host, within ``capacity``."""
 
-    def __init__(self, hosted: HostedAttempts, capacity: Capacity) -> None:
+    def __init__(self, hosted: HostedAttempts, capacity: HostCapacity) -> None:
         self._hosted = hosted
         self._capacity = capacity
         self._lock = threading.RLock()
@@ -152,8 +154,11 @@ class PreparedDrivers:
                 report(self._hosted.attempts_dir / key, {"event": event})
 
     def turn(
-        self, asked: Mapping[str, Asked] | None, loads: Sequence[Load], assigned: Collection[str]
-    ) -> tuple[Asked, ...]:
+        self,
+        asked: Mapping[str, RequestedDriver] | None,
+        loads: Sequence[HostLoad],
+        assigned: Collection[str],
+    ) -> tuple[RequestedDriver, ...]:
         """Decides, asks shims to discard what is to go, and returns the requests for which a driver is to be prepared now;
         ``over`` has to be called for each. ``asked`` is None if it is not known; ``assigned`` has the uids with an
         assignment here, as of a reading after that of ``asked``."""
@@ -189,7 +194,7 @@ class PreparedDrivers:
             before = self._books.failures.get(entry)
             tries = 1 if before is None else before.tries + 1
             pause = pause_s(tries)
-            self._books.failures[entry] = Failure(why, tries, boottime_s() + pause)
+            self._books.failures[entry] = PrepareFailure(why, tries, boottime_s() + pause)
         log.warning(
             "driver_not_prepared", **_about_entry(entry), why=why, next=f"tried again after {pause:g} s"
         )
@@ -254,9 +259,9 @@ class PreparedDrivers:
         if entry is not None:
             with self._lock:
                 tries = self._books.failures[entry].tries if entry in self._books.failures else 0
-                self._books.failures[entry] = Failure(why, tries, boottime_s() + AGAIN_AT_ONCE_S)
+                self._books.failures[entry] = PrepareFailure(why, tries, boottime_s() + AGAIN_AT_ONCE_S)
 
-    def make_room(self, loads: Sequence[Load]) -> None:
+    def make_room(self, loads: Sequence[HostLoad]) -> None:
         """Discards what attempts need the room of."""
         with self._lock:
             situation = self._situation([each for each, _ in self._listed()], loads, None, (), boottime_s())
@@ -276,12 +281,12 @@ class PreparedDrivers:
     def _directory(self, key: str) -> str:
         return str(self._hosted.attempts_dir / key)
 
-    def _listed(self) -> list[tuple[Kept, Launch]]:
+    def _listed(self) -> list[tuple[KeptDriver, Launch]]:
         listed = []
         for key, launch in self._hosted.prepared().items():
             request = _request_of(launch)
             readiness = run_dir.read_readiness(self._directory(key))
-            kept = Kept(
+            kept = KeptDriver(
                 key,
                 request,
                 launch.begun_s,
@@ -294,7 +299,7 @@ class PreparedDrivers:
             listed.append((kept, launch))
         return listed
 
-    def _look(self, now_s: float) -> list[Kept]:
+    def _look(self, now_s: float) -> list[KeptDriver]:
         """Looks at what is there. A driver that has ended though nobody asked for it is a failure, once."""
         books, listed = self._books, self._listed()
         alive = {kept.key for kept, _ in listed if kept.alive}
@@ -344,14 +349,14 @@ class PreparedDrivers:
 
     def _situation(
         self,
-        kept: Sequence[Kept],
-        loads: Sequence[Load],
-        asked: Mapping[str, Asked] | None,
+        kept: Sequence[KeptDriver],
+        loads: Sequence[HostLoad],
+        asked: Mapping[str, RequestedDriver] | None,
         assigned: Collection[str],
         now_s: float,
-    ) -> Situation:
+    ) -> PreparedSituation:
         books = self._books
-        return Situation(
+        return PreparedSituation(
             asked, kept, loads, self._capacity, dict(books.under_way), dict(books.failures), assigned, now_s
         )
 

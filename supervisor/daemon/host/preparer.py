@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.daemon.host.launcher import Launcher
-from supervisor.daemon.host.prepared import Asked
+from supervisor.daemon.host.prepared import RequestedDriver
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers, read_requests
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import GuardFailed, OutcomeUnknown, SupervisorError
@@ -48,7 +48,7 @@ class Preparer:
     def close(self) -> None:
         self._pool.close()
 
-    def requests(self, client: ZooClient) -> dict[str, Asked] | None:
+    def requests(self, client: ZooClient) -> dict[str, RequestedDriver] | None:
         """Returns what is asked for, or None if that is not known. If the parent of the requests is missing there are
         none: it is made, where the cluster knows of prepared drivers at all. Raises Unreachable."""
         names = client.children(self._layout.preparations_of(self._me), self._wake)
@@ -62,13 +62,15 @@ class Preparer:
                 return None  # it is seen in the next round
         return {}
 
-    def turn(self, client: ZooClient, asked: Mapping[str, Asked] | None, assigned: Collection[str]) -> None:
+    def turn(
+        self, client: ZooClient, asked: Mapping[str, RequestedDriver] | None, assigned: Collection[str]
+    ) -> None:
         """Discards what is not asked for, and begins to prepare what is. ``assigned`` has the uids that have an assignment
         here, as of a reading after ``asked``."""
         for each in self._prepared.turn(asked, self._launcher.loads(), assigned):
             self._pool.submit(self._prepare, client, each)
 
-    def _prepare(self, client: ZooClient, asked: Asked) -> None:
+    def _prepare(self, client: ZooClient, asked: RequestedDriver) -> None:
         """Runs at the edge of a thread: whatever goes wrong with one request is its trouble alone."""
         try:
             if asked.record is not None and self._may(client, asked):
@@ -82,5 +84,5 @@ class Preparer:
         finally:
             self._prepared.over(asked.entry)
 
-    def _may(self, client: ZooClient, asked: Asked) -> bool:
+    def _may(self, client: ZooClient, asked: RequestedDriver) -> bool:
         return client.read(self._layout.pause) is None and self._doubt(client, asked.czxid) is None

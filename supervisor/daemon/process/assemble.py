@@ -35,7 +35,7 @@ from supervisor.daemon.host.guardian import Guardian
 from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.host.housekeeping import ENDED, Housekeeper
 from supervisor.daemon.host.launcher import Launcher
-from supervisor.daemon.host.prepared import Capacity
+from supervisor.daemon.host.prepared import HostCapacity
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers
 from supervisor.daemon.leader.controller import Controller
 from supervisor.daemon.leader.leader import Leader
@@ -102,7 +102,7 @@ class Assembly:
         self._hosted = HostedAttempts(runtime_dir, settings.supervisor.log_dir)
         capacity = settings.supervisor.capacity
         self._prepared = PreparedDrivers(
-            self._hosted, Capacity(self._host, capacity.drivers, capacity.memory_bytes)
+            self._hosted, HostCapacity(self._host, capacity.drivers, capacity.memory_bytes)
         )
 
     def parts(self) -> SupervisorParts:
