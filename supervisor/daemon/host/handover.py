@@ -42,6 +42,8 @@ class MadeLaunch:
 
 def difference(prepared: MadeLaunch, now: MadeLaunch) -> str:
     """Returns what is not the same any more, in half a sentence that has no secret, or an empty text."""
+    if (prepared.launch.cluster, prepared.launch.root) != (now.launch.cluster, now.launch.root):
+        return "it is of another cluster"
     argv = [[each.without_directories(word) for word in each.launch.argv] for each in (prepared, now)]
     if argv[0] != argv[1]:
         return "its command line is another now"
