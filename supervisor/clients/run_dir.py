@@ -392,12 +392,12 @@ def _attempt_of(launch: bytes | None) -> str | None:
         return ""
 
 
-def remove_dangling_links(attempts_dir: str) -> None:
-    """Removes the names of attempts whose prepared driver is gone, with its directory. A link to anything but a sibling
-    directory of a prepared driver is not ours. Never raises."""
+def remove_dangling_links(attempts_dir: str, kept: frozenset[str] = frozenset()) -> None:
+    """Removes the names of attempts whose prepared driver is gone, with its directory, but for those in ``kept``. A link to
+    anything but a sibling directory of a prepared driver is not ours. Never raises."""
     try:
         with os.scandir(attempts_dir) as entries:
-            links = [entry.name for entry in entries if entry.is_symlink()]
+            links = [entry.name for entry in entries if entry.is_symlink() and entry.name not in kept]
     except OSError:
         return
     for name in links:

@@ -159,6 +159,21 @@ EVENTS: Final[dict[str, Event]] = {
     "refusal_not_recorded": Event(
         "The refusal did not commit; the leader takes the assignment back.", f"{_ATTEMPT} why"
     ),
+    "driver_being_prepared": Event(
+        "The shim of a prepared driver was started: it waits for an attempt; attempt is its key.",
+        f"{_ATTEMPT} revision level why shim_pid log",
+    ),
+    "driver_prepared": Event("A prepared driver waits at its barrier.", f"{_ATTEMPT} s"),
+    "driver_not_prepared": Event(
+        "A driver could not be prepared, or ended before it had an attempt.", "uid revision why next"
+    ),
+    "prepared_driver_discarded": Event(
+        "The shim of a prepared driver was asked to discard it.", "uid attempt why"
+    ),
+    "attempt_handed_over": Event(
+        "A prepared driver got the attempt; no shim was started.", f"{_ATTEMPT} prepared containment log"
+    ),
+    "hand_over_failed": Event("An attempt could not be handed over.", "uid attempt prepared why"),
     "shim_started": Event(
         "A shim was started; its log and the driver's are named.", f"{_ATTEMPT} shim_pid containment log"
     ),
@@ -207,7 +222,8 @@ EVENTS: Final[dict[str, Event]] = {
     "attempt_over": Event("A shim ended in order.", f"{_ATTEMPT} next"),
     "tombstone_written": Event("The guardian recorded the exit in the shim's place.", f"{_ATTEMPT} cause"),
     "no_tombstone": Event(
-        "Nothing was recorded: the registry does not show the claim. The leader waits in full.",
+        "Nothing was recorded: the registry does not show the claim, or it is not known which attempt it was. "
+        "The leader waits in full.",
         f"{_ATTEMPT} why",
     ),
     "guardian_failed": Event("No descriptor, no memory; tried again.", f"{_ATTEMPT} stage why"),

@@ -21,7 +21,14 @@ from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause, clip
 from supervisor.settings.file import Settings
-from supervisor.spark.arguments import Files, build_argv, build_properties, conf_of, session_arguments
+from supervisor.spark.arguments import (
+    BOOTSTRAP,
+    Files,
+    build_argv,
+    build_properties,
+    conf_of,
+    session_arguments,
+)
 from supervisor.spark.environment import build_environment, passes
 from supervisor.spark.fence.build import Built, fence_jar
 from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this_spark
@@ -202,6 +209,34 @@ def fetch_code(
     those of ``prepare``."""
     named = (*(() if spec.is_python else (spec.application,)), *spec.jars)
     return tuple(str(_path_of(each, spec, directory, fetch_stored, store)) for each in named)
+
+
+def files_of(spec: JobSpec, work_dir: Path) -> dict[str, str]:
+    """Returns what tells whether the files of a prepared driver are still the same: by path, size, time of change and
+    inode of those that are used in place (the bootstrap among them), and the SHA-256 of those that were fetched into
+    ``work_dir``. Files of the store are named by their content."""
+    named = (spec.application, *spec.py_files, *spec.jars)
+    in_place = [BOOTSTRAP]
+    in_place += [
+        Path("/" + each.removeprefix(LOCAL).lstrip("/"))
+        for each in named
+        if store_key(each) is None and bucket_of(each) is None
+    ]
+    found = {str(path): _stamp(path) for path in in_place}
+    fetched = work_dir / "files"
+    for path in sorted(fetched.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as file:
+                found[str(path.relative_to(fetched))] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def _stamp(path: Path) -> str:
+    try:
+        status = path.stat()
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
 
 
 def _fetch(

@@ -22,7 +22,7 @@ from supervisor.checkpoint.commit_log import CommitLog, CommittedBatch
 from supervisor.clients import run_dir
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
-from supervisor.daemon.host.launcher import HostedAttempts
+from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics, QueryNumbers

@@ -46,6 +46,7 @@ STARTED = {
     "coord/contender.py": ({"BackgroundThread"}, "the loop of the election"),
     "coord/epoch_recorder.py": ({"BackgroundThread"}, "a takeover does not wait for the store"),
     "daemon/host/agent.py": ({"Pool"}, "starts: one that hangs delays no other job's"),
+    "daemon/host/preparer.py": ({"Pool"}, "prepared drivers: no start of an attempt waits for one"),
     "daemon/host/preflight.py": ({"run_in_thread"}, "looks beside the preparation of a start"),
     "daemon/host/fence_ahead.py": ({"BackgroundThread"}, "compiles while nobody waits for it"),
     "daemon/host/housekeeping.py": ({"BackgroundThread"}, "a loop that may hang on a disk"),
