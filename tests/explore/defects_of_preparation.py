@@ -18,7 +18,6 @@ HAND_OVER = "§9.1: once an attempt was handed over, nobody discards; patience c
 LOST = "§9.1: a prepared driver that is gone before the application began is no failure of the job, and the next start is cold"
 
 
-
 def opening_too(real: Any, turn: Turn, event: HandedOver) -> None:
     real(turn, event)
     turn.do(Exec(turn.now_s + 100.0))

@@ -87,9 +87,7 @@ def tell_distrust(world: ExploredWorld, me: Supervisor) -> ExploredWorld:
 
 def guardian(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     for number, shim in enumerate(world.shims):
-        if shim.host == index and not shim.over and shim.twin is None and preparing.is_free(shim):
-            yield from preparing.guardian(world, number, shim, me)
-        elif shim.host == index and not shim.over and shim.twin is None:
+        if shim.host == index and not shim.over and shim.twin is None:
             yield from guardian_moves(world, number, shim, me)
 
 
@@ -116,7 +114,7 @@ def guardian_moves(world: ExploredWorld, number: int, shim: Shim, me: Supervisor
 def new_guarded_attempt(shim: Shim, me: Supervisor) -> guard.GuardedAttempt:
     record = ShimRecord(ProcessId(1, 1, "boot"), shim.claim)
     return guard.GuardedAttempt(
-        shim.key,
+        shim.claim if shim.prepared else shim.key,
         me.id,
         "boot",
         LAYOUT,
@@ -147,6 +145,8 @@ def guardian_kills(
             yield Move(f"{who} {label} of {shim.title}", after)
             return
     guarded_attempt, _ = guard.step(guarded_attempt, event, world.now_s)
+    if guarded_attempt.stage is guard.GuardStage.TAKEN:
+        guarded_attempt, _ = guard.step(guarded_attempt, preparing.handed_to(after, number), world.now_s)
     after = after.with_shim(number, after.shims[number]._replace(guarded_attempt=guarded_attempt))
     # dead already: nobody notices
     if guarded_attempt.stage is guard.GuardStage.KILLING and after.shims[number].state is None:

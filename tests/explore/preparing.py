@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from supervisor.daemon.host.guarded_attempt import HandedRead
 from supervisor.model.launch import NO_ATTEMPT
 from supervisor.model.records import PERMANENT_CAUSES, Assignment, Cause, Desired, JobRef, Ownership
 from supervisor.model.seen import Found
@@ -21,7 +22,7 @@ from supervisor.shim import state as shim_state
 from supervisor.shim.state import ShimState, Stage
 from tests.explore import judge
 from tests.explore.setting import LAYOUT, NO_KILLER
-from tests.explore.shims import WAITING, Move, deliver, kill_tree, launch_of
+from tests.explore.shims import WAITING, Move, deliver, launch_of
 from tests.explore.world import ExploredWorld, Shim, Supervisor, apply, described
 
 assert Cause.PREPARED_LOST not in PERMANENT_CAUSES
@@ -110,13 +111,16 @@ def give_back(world: ExploredWorld, number: int, shim: Shim, me: Supervisor) -> 
     )
 
 
-def guardian(world: ExploredWorld, number: int, shim: Shim, me: Supervisor) -> Iterator[Move]:
-    """Of one to which no attempt was handed: its shim is dead, and nobody else kills its tree."""
-    if shim.state is None:
-        after, ended = kill_tree(world, shim)
-        yield Move(
-            f"{me.id}'s guardian ends {shim.title}", after.with_shim(number, ended._replace(over=True))
-        )
+def handed_to(world: ExploredWorld, number: int) -> HandedRead:
+    """What the guardian finds in ``handed.json`` once the shim is dead."""
+    shim = world.shims[number]
+    if shim.attempt == NO_ATTEMPT:
+        return HandedRead(None)
+    me = world.supervisors[shim.host]
+    launch = launch_of(
+        shim.name, shim.uid, shim.attempt, 0, shim.own_version, me.id, shim.revision, shim.claim
+    )
+    return HandedRead(launch)
 
 
 def opening(world: ExploredWorld, number: int, shim: Shim) -> Move:
