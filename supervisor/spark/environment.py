@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from supervisor.model.host_tools import without
-from supervisor.model.launch import CHECKPOINT
+from supervisor.model.launch import CHECKPOINT, GATE, PREPARE_LEVEL, PREPARED
 from supervisor.model.records import Assignment, Cause
 from supervisor.model.secret import SecretRef, SecretSource, secret_reference
 from supervisor.spark.refusal import Refused
@@ -58,6 +58,10 @@ NOT_FOR_JOBS: Final = {
     "SPARK_REMOTE": "queries of a Spark Connect server live where no lease holds them",
     "PYSPARK_SUBMIT_ARGS": "the spec's own keys say that",
 }
+OF_THE_ATTEMPT: Final = frozenset(
+    {"SPARK_SUPERVISOR_ATTEMPT", "SPARK_SUPERVISOR_REPORT", GATE, PREPARED, PREPARE_LEVEL}
+)
+"""A prepared driver is told these at its opening, or is not to know them: it may have been brought up with others."""
 SECRET_MAX_BYTES: Final = 64 * 1024
 UTF8_LOCALE: Final = "C.UTF-8"
 
@@ -92,6 +96,13 @@ def build_environment(
 def passes(name: str) -> bool:
     """Returns whether a driver may see this variable of the supervisor's environment."""
     return name not in KEPT_BACK and not name.startswith(OWN_PREFIX)
+
+
+def differences(prepared: Mapping[str, str], wanted: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the names of the variables by which a driver that was brought up with ``prepared`` is another one than a
+    start with ``wanted`` would make (a changed secret, or another setting of the host). It names no value."""
+    names = (prepared.keys() | wanted.keys()) - OF_THE_ATTEMPT
+    return tuple(sorted(name for name in names if prepared.get(name) != wanted.get(name)))
 
 
 def resolved(name: str, value: str, environ: Mapping[str, str]) -> str:

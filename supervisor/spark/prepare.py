@@ -18,8 +18,8 @@ from typing import Final
 
 from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
-from supervisor.model.launch import Launch
-from supervisor.model.records import Assignment, Cause, clip
+from supervisor.model.launch import PREPARE_LEVEL, Launch
+from supervisor.model.records import Assignment, Cause, PrepareLevel, clip
 from supervisor.settings.file import Settings
 from supervisor.spark.arguments import (
     BOOTSTRAP,
@@ -70,11 +70,15 @@ def prepare(
     fetch_stored: Callable[[str], Path],
     *,
     root: str | None = None,
+    prepared: str = "",
+    level: PrepareLevel = PrepareLevel.SESSION,
 ) -> Launch:
     """Prepares an attempt. ``fetch_stored`` takes a key of the store and returns a verified file on this host
     (``Blobs.fetch_artifact``).
 
-    ``root`` is that of the cluster in ZooKeeper, if it is not ``zookeeper.root``. Raises ``Refused``,
+    ``root`` is that of the cluster in ZooKeeper, if it is not ``zookeeper.root``. ``prepared`` is the key of a prepared
+    driver, ``level`` how far it goes; they are given both times: to bring it up, when the assignment has
+    ``NO_ATTEMPT``, and to hand an attempt to it, with the same ``attempt_place`` but for the log. Raises ``Refused``,
     ``Unreachable``, ``AccessDenied``.
     """
     toolchain = find_toolchain(
@@ -91,6 +95,8 @@ def prepare(
     )
     if spec.launch == "session":
         env["PYSPARK_SUBMIT_ARGS"] = session_arguments(spec, properties_file)
+    if prepared:
+        env[PREPARE_LEVEL] = level.value
     cwd = _make_directories(attempt_place.work_dir)
     files = _fetch_all(spec, attempt_place.work_dir, fetch_stored, store)
     argv = build_argv(spec, files, toolchain, properties_file)
@@ -117,6 +123,8 @@ def prepare(
         log_path=str(attempt_place.log_path),
         cgroup=attempt_place.cgroup,
         not_fenced=clip(fence.why, NOT_FENCED_MAX_BYTES),
+        prepared=prepared,
+        hadoop_conf=fence.hadoop_conf if prepared else {},
     )
 
 
