@@ -7,8 +7,8 @@ kinds of series:
   ``starts_refused``, ``starts_delayed``, ``job_start_seconds`` but for ``queued``, ``build_info``,
   ``process_*``;
 * of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``,
-  ``supervisors``, ``capacity_*``, ``takeover_seconds``, ``reconcile_*``, ``job_savepoint*`` of the jobs that
-  shall run and have a period, and ``job_state`` of those that no supervisor hosts at the moment;
+  ``supervisors``, ``capacity_*``, ``prepared_drivers``, ``takeover_seconds``, ``reconcile_*``,
+  ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state`` of those that no supervisor hosts at the moment;
 * of a job, shown by the supervisor that hosts its driver: all other ``job_*`` and ``lease_*``. They vanish
   when the job ends or moves (``forget_job``), so that nothing alerts on a number that nobody updates.
 
@@ -142,6 +142,7 @@ class Metrics:
             self._paused.set(0)
             self._supervisors.set(_UNKNOWN)
             self._show_capacity({})
+            self.set_prepared({})
             self._forget_unhosted(keep=())
             self._forget_failures(set(self._failed_at_s))
             self.set_savepoints({})
@@ -207,6 +208,13 @@ class Metrics:
         with self._lock:
             self._supervisors.set(len(supervisors))
             self._show_capacity(supervisors)
+
+    def set_prepared(self, counts: Mapping[tuple[str, bool], int]) -> None:
+        """Sets how many prepared drivers there are on all hosts, by level and whether they are ready."""
+        with self._lock:
+            self._prepared.clear()
+            for (level, ready), count in counts.items():
+                self._prepared.labels(level, str(ready).lower()).set(count)
 
     def set_savepoints(self, statuses: Mapping[str, SavepointAge]) -> None:
         """Sets the savepoints of every job that shall run and has a period for savepoints, by name."""
@@ -458,6 +466,13 @@ class Metrics:
             "again, or another supervisor leads (leader only)",
             "job",
             "cause",
+        )
+        self._prepared = self._gauge(
+            "prepared_drivers",
+            "Drivers that were brought up before they are needed, of all hosts, by level and whether they are ready "
+            "(leader only)",
+            "level",
+            "ready",
         )
         self._paused = self._gauge(
             "paused", "1 while the cluster is paused by an operator, as the leader sees it"

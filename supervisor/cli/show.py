@@ -68,6 +68,7 @@ def _document(view: JobView, schedule: ScheduleOfJob | None) -> dict[str, Any]:
             "why": ended.detail,
         },
         "start": view.start,
+        "starts_cold": view.starts_cold,
         "env_ignored": view.env_ignored,
         "checkpoint_fence": view.checkpoint_fence,
         "savepoints": None if schedule is None else _savepoints(schedule),

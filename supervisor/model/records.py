@@ -19,6 +19,7 @@ from supervisor.model.bounds import (
     Count,
     JobName,
     Seconds,
+    SomeSeconds,
     SupervisorId,
     SupervisorIdOrNone,
     Uid,
@@ -172,6 +173,17 @@ class PrepareLevel(StrEnum):
         return _of_a_newer_version(cls, value)
 
 
+class StandbyWhere(StrEnum):
+    """Says on which host a standby is kept."""
+
+    OTHER = "other"  # on another host than the one that runs the job
+    ANY = "any"  # on another host if one has room, else on the same one
+
+    @classmethod
+    def _missing_(cls, value: object) -> StandbyWhere | None:
+        return _of_a_newer_version(cls, value)
+
+
 class Outcome(StrEnum):
     """Says with which terminal outcome a uid ended."""
 
@@ -234,6 +246,13 @@ DISTRUST_MAX_BYTES = 600
 """``distrust`` in the records of a leader and of a host is cut to this length."""
 
 
+PREPARED_MAX = 4
+"""The record of a host has room for this many prepared drivers, so no host is asked for more."""
+
+PREPARED_WHY_MAX_BYTES = 100
+"""Why a driver can't be prepared is cut to this length, in the record of its host and in a request."""
+
+
 def clip(text: str, max_bytes: int) -> str:
     """Returns ``text`` on one line, cut to at most ``max_bytes`` of UTF-8.
 
@@ -267,6 +286,18 @@ class BlobRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StandbyPolicy:
+    """Holds what the spec key ``standby`` asks for: one prepared driver of ``level`` is kept while the job runs, and
+    prepared anew every ``refresh_s`` seconds.
+    """
+
+    level: PrepareLevel
+    where: StandbyWhere
+    refresh_s: SomeSeconds
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingSpec:
     """Holds what the leader must know of a spec. It is copied into the reference so that a takeover reads no
     blob at all.
@@ -286,6 +317,7 @@ class SchedulingSpec:
     savepoints: SavepointPolicy | None = None
     # how far a prepared driver may go; None: its drivers start cold (a JVM application, or the spec says so)
     prepare: PrepareLevel | None = field(default=None, metadata=OMITTED)
+    standby: StandbyPolicy | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -654,7 +686,7 @@ class Delay:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedDriver:
     """Describes one prepared driver of a host. If ``ready`` is not set, it is being brought up, unless ``why`` says why it
-    cannot be prepared. ``sha256`` is that of the spec.
+    cannot be prepared. ``sha256`` is that of the spec. ``ready_at`` is since when it is ready, for display.
     """
 
     uid: str
@@ -663,7 +695,8 @@ class PreparedDriver:
     sha256: str
     driver_memory: Bytes = 0
     ready: bool = False
-    why: str = ""
+    ready_at: str = field(default="", metadata=OMITTED)
+    why: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 

@@ -122,7 +122,7 @@ class View:
     there is a /pause, whatever is in it; ``pause`` is what is in it. ``wish`` is the latest planned hand-over
     that was asked for, in force or not. ``accepted`` is None if nothing was ever restored and accepted here.
     ``missing`` are parents that somebody removed and the leader creates again. ``preparations`` are the requests
-    for prepared drivers, of all supervisors.
+    for prepared drivers, of all supervisors; ``prepare_hosts`` are those that were ever asked for one.
     """
 
     rows: Mapping[str, Row]
@@ -136,6 +136,7 @@ class View:
     distrust: str | None = None
     missing: tuple[str, ...] = ()
     preparations: tuple[SeenPreparation, ...] = ()
+    prepare_hosts: frozenset[str] = frozenset()
     errors: tuple[str, ...] = field(default=())
 
     @property
