@@ -231,6 +231,12 @@ EVENTS: Final[dict[str, Event]] = {
     "shim_logs_not_kept": Event("Logs of shims wait to be moved to log_dir (no room?).", "why next"),
     # The shim and its twin (in the shim's log)
     "shim_not_begun": Event("It could not even begin, and has claimed nothing.", "uid attempt why"),
+    "shim_prepared": Event(
+        "A driver was brought up and waits for an attempt, or it says why it can't.", "uid attempt ready why"
+    ),
+    "shim_not_handed_over": Event(
+        "What was handed to a prepared driver is no attempt for it.", "uid attempt why"
+    ),
     "shim_stage": Event(
         "Where the attempt stands: connecting claiming settling starting running stopping killing burying done.",
         f"{_ATTEMPT} stage was",

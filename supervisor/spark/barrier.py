@@ -3,10 +3,8 @@
 ``bootstrap`` loads it in a driver that is being prepared, under whatever Python that runs (3.9 and later); it uses the
 standard library only. Nothing is polled quickly for long, and no error of this module reaches the application.
 
-**The warm-up** makes a SparkContext and runs a throwaway stateful query, which loads and compiles the engine, and stops
-them again. What is kept is the warm JVM. The application then makes a SparkContext of its own as ever, with its own
-options: there is none that it could find, and none that its options would have to be compared with. Making one costs
-some tenths of a second in a warm JVM. What the warm-up has changed in Python is put back (``Surroundings``).
+**The warm-up** (``warm_up``) leaves a warm JVM and no SparkContext. What it has changed in Python is put back here
+(``Surroundings``).
 
 **The barrier** is passed when the shim has written the opening: the claim has committed. The opening says what only the
 attempt knows, and until when the application may begin. This process may have been stopped for long before it reads
@@ -15,18 +13,15 @@ that, so the clock is read last of all.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,31 +34,8 @@ WORDS = ("ready", "unready", "late", "opened")
 
 APPLICATION = "application"
 CLAIM = "SPARK_SUPERVISOR_CLAIM"
-CHECKPOINT = "SPARK_SUPERVISOR_CHECKPOINT"
 PREPARED, PREPARE_LEVEL = "SPARK_SUPERVISOR_PREPARED", "SPARK_SUPERVISOR_PREPARE_LEVEL"
 HADOOP = "spark.hadoop."
-
-WARM_UP_CONF = {
-    "spark.ui.port": "0",
-    "spark.eventLog.enabled": "false",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.streaming.metricsEnabled": "false",
-}
-"""What the warm-up does is seen by nobody outside, and leaves nothing."""
-NOT_FOR_WARM_UP = (
-    "spark.extraListeners",
-    "spark.plugins",
-    "spark.sql.queryExecutionListeners",
-    "spark.sql.streaming.streamingQueryListeners",
-    "spark.sql.streaming.checkpointLocation",
-    "spark.files",
-    "spark.archives",
-    "spark.jars",
-    "spark.submit.pyFiles",
-    "spark.metrics.conf",
-)
-"""The application's own code (listeners, plugins), and files that are fetched for its own SparkContext."""
 
 
 class Opening:
@@ -92,18 +64,19 @@ class Barrier:
         self._not_warmed = ""
         reports.words = WORDS
 
-    def bring_up(self) -> None:
-        """Warms the JVM up. A driver that can't have a SparkContext says so and ends."""
+    def bring_up(self, load: Callable[[], Any]) -> None:
+        """Warms the JVM up; ``load`` returns the module ``warm_up``. A driver that can't have a SparkContext says so and
+        ends."""
         try:
             with Surroundings():
-                self._gateway, self._not_warmed = warm_up()
-                keep_for_application(self._gateway)
+                self._gateway, self._not_warmed = load().warm_up()
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, this driver will never be ready
             complain("no SparkContext can be made")
             self._reports.send_last("unready", why=f"no SparkContext can be made: {first_line(error)}")
             leave(NOT_BEGUN)
+        self._set_environment({})
         if self._not_warmed:
             log(f"not warmed: {self._not_warmed}")
 
@@ -157,8 +130,12 @@ class Barrier:
     def _apply(self, opening: Opening, sessions: list[Any]) -> None:
         os.environ.update(opening.env)
         set_hadoop_conf(self._gateway.jvm, opening.hadoop_conf, sessions)
+        self._set_environment(opening.env)
+
+    def _set_environment(self, env: Mapping[str, str]) -> None:
+        """Sets ``env`` in the JVM, and removes there what says that this driver is a prepared one."""
         try:
-            set_jvm_environment(self._gateway.jvm, opening.env)
+            set_jvm_environment(self._gateway.jvm, env)
         except Exception:  # noqa: BLE001 - another JVM than we know: Java and Python workers see the old values
             complain("the JVM's environment was not changed")
 
@@ -185,98 +162,8 @@ class Surroundings:
             del os.environ[name]
         os.environ.update(self._environ)
         sys.path[:] = self._path
-        signal.signal(signal.SIGINT, self._interrupt)
-        with suppress(Exception):
-            from pyspark import SparkContext, SparkFiles
-
-            SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
-            files: Any = SparkFiles
-            files._sc = files._root_directory = None
-
-
-def warm_up() -> tuple[Any, str]:
-    """Returns the gateway to a warm JVM, in which nothing runs, and why it was not warmed if it was not. Raises whatever
-    keeps a SparkContext from being made."""
-    from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
-
-    SparkContext._ensure_initialized()
-    gateway: Any = SparkContext._gateway
-    conf = SparkConf(_jvm=gateway.jvm)
-    for key in NOT_FOR_WARM_UP:
-        conf._jconf.remove(key)  # type: ignore[union-attr]
-    for key, value in WARM_UP_CONF.items():
-        conf.set(key, value)
-    not_warmed = ""
-    with temporary_directory() as directory:
-        conf.set("spark.sql.warehouse.dir", f"{directory}/warehouse")
-        session = SparkSession(SparkContext(conf=conf))
-        try:
-            load_file_system(gateway.jvm, session)
-            run_throwaway_query(session, f"file://{directory}/checkpoint")
-        except Exception as error:  # noqa: BLE001 - a driver that is not warm is still sooner there than a cold one
-            complain("the throwaway query has failed")
-            not_warmed = first_line(error)
-        session.stop()
-    clear(gateway.jvm)
-    return gateway, not_warmed
-
-
-def run_throwaway_query(session: Any, checkpoint: str) -> None:
-    """Runs a stateful query from its start and once more from its checkpoint, with a batch each."""
-    from pyspark.sql.functions import col
-
-    def sink(frame: Any, _batch_id: int) -> None:
-        frame.collect()
-
-    rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
-    counts = rows.groupBy((col("value") % 3).alias("key")).count()
-    for _ in range(2):
-        writer = counts.writeStream.outputMode("update").option("checkpointLocation", checkpoint)
-        writer.foreachBatch(sink).trigger(availableNow=True).start().awaitTermination()
-
-
-def load_file_system(jvm: Any, session: Any) -> None:
-    """Loads the classes of the file system that the job's checkpoint is on; the store is not asked for anything."""
-    checkpoint = os.environ.get(CHECKPOINT)
-    if checkpoint:
-        hadoop = session._jsc.hadoopConfiguration()
-        with suppress(Exception):
-            jvm.org.apache.hadoop.fs.Path(checkpoint).getFileSystem(hadoop)
-
-
-def clear(jvm: Any) -> None:
-    """Removes what a stopped SparkContext leaves in its JVM: file systems with its settings, state stores, garbage."""
-    with suppress(Exception):
-        jvm.org.apache.hadoop.fs.FileSystem.closeAll()
-    with suppress(Exception):
-        getattr(jvm, "org.apache.spark.sql.execution.streaming.state.StateStore").stop()
-    gc.collect()
-    with suppress(Exception):
-        jvm.java.lang.System.gc()
-
-
-def keep_for_application(gateway: Any) -> None:
-    """Lets the application find no gateway, as in a cold start, and get this one when it makes its SparkContext."""
-    from pyspark import SparkContext
-
-    module: Any = sys.modules[SparkContext.__module__]
-    launch = module.launch_gateway
-
-    def launch_gateway(*_args: Any, **_kwargs: Any) -> Any:
-        module.launch_gateway = launch
-        return gateway
-
-    module.launch_gateway = launch_gateway
-
-
-@contextmanager
-def temporary_directory() -> Any:
-    directory = tempfile.mkdtemp(prefix="spark-supervisor-")
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        if self._interrupt is not None:
+            signal.signal(signal.SIGINT, self._interrupt)
 
 
 # -- the opening -------------------------------------------------------------------------------------------------------

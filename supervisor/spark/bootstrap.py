@@ -563,7 +563,7 @@ def prepare(reports: Reports, watch: Watch) -> None:
     """Brings the driver up, and waits for its opening unless the application does that at its first query."""
     barrier = beside("barrier").barrier_of(os.environ, reports)
     watch.asleep = True
-    barrier.bring_up()
+    barrier.bring_up(functools.partial(beside, "warm_up"))
     watch.asleep = False
     watch.barrier = barrier
     if not barrier.at_first_query:
