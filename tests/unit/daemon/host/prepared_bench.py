@@ -77,7 +77,7 @@ def stand(
     data = encode(launch or launch_of(asked, key), 1 << 20)
     made = run_dir.create(str(hosted.attempts_dir), key, data)
     assert made is not None
-    run_dir.write_process(f"{made}/{run_dir.SHIM}", shim or me(), "c1a1")
+    run_dir.write_process(f"{made}/{run_dir.SHIM}", shim or me(), "c1")
     DeadlineFile.create(made)
     if ready is not None:
         run_dir.write_readiness(made, Readiness(ready, "" if ready else "no module named x", 1.0))
@@ -87,7 +87,7 @@ def stand(
 def hand(hosted: HostedAttempts, key: str, attempt: int, **changes: object) -> Launch:
     """Hands an attempt over, as the launcher does."""
     launch = hosted.prepared()[key]
-    given = replace(launch.assignment, attempt=attempt, own_version=7, job_version=3)
+    given = replace(launch.assignment, attempt=attempt, own_version=0, job_version=0)
     handed = replace(launch, assignment=given, **changes)  # type: ignore[arg-type]
     name = f"{given.uid}.{attempt}"
     assert run_dir.hand_over(str(hosted.attempts_dir), key, name, encode(handed, 1 << 20))
