@@ -33,7 +33,8 @@ class Launch:
     else the supervisor of the host reads the checkpoint's commit log and reports to the shim (JVM
     applications). ``cgroup`` is the absolute directory of the attempt's own cgroup v2, or None where there is
     none. ``not_fenced`` says why a driver with its checkpoint on S3 starts without the storage fence; it is
-    empty if the driver has the fence, or needs none.
+    empty if the driver has the fence, or needs none. ``class_archive`` names the class-data archive of the
+    driver's JVM, or says why it has none.
     """
 
     cluster: str
@@ -61,6 +62,7 @@ class Launch:
     looked_s: float = 0.0
     remembered: CheckpointExpectation | None = None  # of the job's checkpoint; None: it has none
     not_fenced: str = ""
+    class_archive: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -21,7 +21,15 @@ from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause, clip
 from supervisor.settings.file import Settings
-from supervisor.spark.arguments import Files, build_argv, build_properties, conf_of, session_arguments
+from supervisor.spark.arguments import (
+    Files,
+    brings_s3a,
+    build_argv,
+    build_properties,
+    conf_of,
+    session_arguments,
+)
+from supervisor.spark.class_archive.assign import archive_of_driver
 from supervisor.spark.environment import build_environment, passes
 from supervisor.spark.fence.build import Built, fence_jar
 from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this_spark
@@ -34,6 +42,7 @@ from supervisor.spec.s3a import S3Access, access_of, access_of_store, asked, buc
 LOCAL: Final = "local:"
 PROPERTIES: Final = "spark.properties"
 NOT_FENCED_MAX_BYTES: Final = 240
+CLASS_ARCHIVE_MAX_BYTES: Final = 160
 """The text of a property is of any length, and a lease record is not."""
 
 
@@ -88,7 +97,16 @@ def prepare(
     files = _fetch_all(spec, attempt_place.work_dir, fetch_stored, store)
     argv = build_argv(spec, files, toolchain, properties_file)
     fence = _fence(spec, assignment, settings, attempt_place, toolchain)
-    properties = build_properties(spec, files, toolchain, store, assignment.driver_memory, fence)
+    conf = conf_of(spec, toolchain)
+    archive = archive_of_driver(
+        conf,
+        env,
+        settings,
+        toolchain,
+        brings_s3a=bool(toolchain.s3a_jars) and brings_s3a(spec, conf),
+        driver_memory=assignment.driver_memory,
+    )
+    properties = build_properties(spec, files, toolchain, store, assignment.driver_memory, fence, archive)
     _write_private(properties_file, render_properties(properties))
     return Launch(
         cluster=settings.cluster,
@@ -110,6 +128,7 @@ def prepare(
         log_path=str(attempt_place.log_path),
         cgroup=attempt_place.cgroup,
         not_fenced=clip(fence.why, NOT_FENCED_MAX_BYTES),
+        class_archive=clip(archive.said, CLASS_ARCHIVE_MAX_BYTES),
     )
 
 

@@ -47,6 +47,7 @@ STARTED = {
     "coord/epoch_recorder.py": ({"BackgroundThread"}, "a takeover does not wait for the store"),
     "daemon/host/agent.py": ({"Pool"}, "starts: one that hangs delays no other job's"),
     "daemon/host/preflight.py": ({"run_in_thread"}, "looks beside the preparation of a start"),
+    "daemon/host/archive_ahead.py": ({"BackgroundThread"}, "trains while no driver is starting"),
     "daemon/host/fence_ahead.py": ({"BackgroundThread"}, "compiles while nobody waits for it"),
     "daemon/host/housekeeping.py": ({"BackgroundThread"}, "a loop that may hang on a disk"),
     "daemon/process/http.py": ({"BackgroundThread"}, "the loop that takes connections"),
