@@ -3,9 +3,9 @@
 One thread looks every 10 s whether the archive for the toolchain that drivers get is there, and makes it if
 not: one at a time, at nice 19, and never beside a start. It begins when no driver of this host has been
 starting for half a minute. When a start begins meanwhile the training run is killed, not let run on: it has
-two thirds of a gigabyte of memory and its dump fills the page cache, which a nice value does not share out, and a training run
-that is begun again costs nothing but idle time. On a host where drivers start all the time there is never an archive: a
-crash loop with a delay of less than a minute and a half is such a host.
+two thirds of a gigabyte of memory, and its dump fills the page cache, which a nice value does not share out;
+and a training run that is begun again costs nothing but idle time. On a host where drivers start all the time
+(a crash loop with a short delay) there is never an archive.
 
 At its first look it compares the archive that is there with its checksum. What failed is tried again after
 six hours, or when Java or Spark has changed. ``daemon.process.supervisor`` starts and stops it. The watchdog

@@ -1,9 +1,10 @@
 """Makes a class-data archive: a training run (``training``) by the host's own Spark, whose JVM dumps at its
 end what it has loaded.
 
-``daemon.host.archive_ahead`` calls it, in a thread of its own, when no driver of this host is starting. It takes about a
-minute of a core at nice 19, and is killed as soon as ``go_on`` says so. The environment is a short list: nothing of a job, no
-credentials, no Hadoop configuration. What cannot be made is a reason, and never raised.
+``daemon.host.archive_ahead`` calls it, in a thread of its own, when no driver of this host is starting. It
+takes one to two minutes of a core at nice 19, and is killed as soon as ``go_on`` says so. Its environment is a
+short list: nothing of a job, no credentials, no Hadoop configuration. What cannot be made is a reason, and
+never raised.
 """
 
 from __future__ import annotations
@@ -172,8 +173,8 @@ def dump_options(key: ArchiveKey, made: Path, draft: Path) -> tuple[str, ...]:
 
 
 def check_command(command: tuple[str, ...], key: ArchiveKey, made: Path, draft: Path) -> tuple[str, ...]:
-    """Returns a command that fails if the JVM does not take the archive: that of the driver up to its main class, with
-    the archive to be used in the place of the one to be made."""
+    """Returns a command that fails if the JVM does not take the archive: that of the driver up to its main class,
+    with the archive to be used in the place of the one to be made."""
     use = (
         ("-XX:AOTMode=on", f"-XX:AOTCache={draft}")
         if key.kind is ArchiveKind.AOT

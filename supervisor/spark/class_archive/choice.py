@@ -87,8 +87,9 @@ def why_not(
 ) -> str:
     """Returns why this driver gets no archive of the host; an empty text if it can have one.
 
-    ``conf`` holds all properties of job and host, ``env`` the driver's whole environment. ``brings_s3a`` says that the host has
-    S3A jars and the job has others. ``driver_memory`` is in bytes, if the leader has raised it, else 0.
+    ``conf`` holds all properties of job and host, ``env`` the driver's whole environment. ``brings_s3a`` says
+    that the host has S3A jars and the job has others. ``driver_memory`` is in bytes, if the leader has raised
+    it, else 0.
     """
     if conf.get(CLASS_PATH_KEY):
         return f"conf {CLASS_PATH_KEY} stands first in the class path"

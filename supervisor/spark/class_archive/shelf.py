@@ -29,6 +29,7 @@ from supervisor.spark.class_archive.key import ArchiveKey
 KEPT: Final = 4
 KEPT_BYTES: Final = 2 * 1024**3
 NOTE_MAX_BYTES: Final = 262_144
+NOT_YET: Final = "none has been made yet"
 DRAFT_PREFIX: Final = ".making-"
 READ_BYTES: Final = 2**20
 
@@ -49,13 +50,14 @@ def find(directory: Path, key: ArchiveKey) -> ArchiveNote | str:
     none."""
     file = directory / key.file_name
     try:
-        note = _read_note(directory / f"{key.name}.json")
+        owner = directory.stat().st_uid  # doctor may be run by another user
+        note = _read_note(directory / f"{key.name}.json", owner)
         found = file.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        return "none has been made yet"
+        return NOT_YET
     except (OSError, ValueError) as error:
         return f"what is noted of {file.name} cannot be read ({getattr(error, 'strerror', None) or error})"
-    if not _is_ours(found) or _identity(found) != note.identity:
+    if not _is_ours(found, owner) or _identity(found) != note.identity:
         return f"{file} is not the file that was made here"
     return note._replace(file=file)
 
@@ -124,7 +126,7 @@ def remove(directory: Path, name: str) -> None:
 
 def _remove(path: Path) -> None:
     with suppress(FileNotFoundError):
-        if _is_ours(path.lstat()):
+        if _is_ours(path.lstat(), os.geteuid()):
             path.unlink()
 
 
@@ -136,19 +138,19 @@ def _remove_draft(path: Path, found: os.stat_result) -> None:
         path.unlink(missing_ok=True)
 
 
-def _is_ours(found: os.stat_result) -> bool:
-    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+def _is_ours(found: os.stat_result, owner: int) -> bool:
+    return stat.S_ISREG(found.st_mode) and found.st_uid == owner and not found.st_mode & 0o022
 
 
 def _identity(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _read_note(path: Path) -> ArchiveNote:
+def _read_note(path: Path, owner: int) -> ArchiveNote:
     """Raises OSError, ValueError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
-        if not _is_ours(os.fstat(descriptor)):
+        if not _is_ours(os.fstat(descriptor), owner):
             raise ValueError("it is no file of ours")
         body: Any = json.loads(file.read(NOTE_MAX_BYTES))
     if not isinstance(body, dict) or not isinstance(body.get("names"), list):
