@@ -4,7 +4,7 @@ There is one ``Metrics`` per supervisor process; its HTTP server serves it at ``
 kinds of series:
 
 * of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``,
-  ``starts_refused``, ``starts_delayed``, ``job_start_seconds`` but for ``queued``, ``build_info``,
+  ``starts_refused``, ``starts_delayed``, ``class_archive*``, ``job_start_seconds`` but for ``queued``, ``build_info``,
   ``process_*``;
 * of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``,
   ``supervisors``, ``capacity_*``, ``prepared_drivers``, ``takeover_seconds``, ``reconcile_*``,
@@ -47,6 +47,7 @@ JOB_STATES: Final = (
 START_PHASES: Final = ("queued", "spawn", "session", "first_batch")
 KILLERS: Final = ("shim", "twin", "guardian")
 OUTCOMES: Final = ("failed", "finished", "cancelled")
+ARCHIVE_OUTCOMES: Final = ("made", "failed", "given_up")
 SAVEPOINT_OUTCOMES: Final = ("done", "failed")
 
 _UNKNOWN: Final = float("nan")
@@ -181,6 +182,14 @@ class Metrics:
     def count_refusal(self, cause: str) -> None:
         """Counts that this host could not start what the leader had assigned to it."""
         self._refused.labels(cause).inc()
+
+    def class_archive_ready(self, ready: bool) -> None:
+        """Notes whether drivers of this host's Java and Spark start with a class-data archive."""
+        self._archive_ready.set(float(ready))
+
+    def class_archive_made(self, outcome: str) -> None:
+        """Counts a training run, by one of ``ARCHIVE_OUTCOMES``."""
+        self._archives.labels(outcome).inc()
 
     # -- of the fleet (leader)
 
@@ -447,6 +456,15 @@ class Metrics:
             "starts_delayed",
             "Assignments that this host can't start at the moment (store unreachable, ...); it tries again",
         )
+
+        self._archive_ready = self._gauge(
+            "class_archive_ready", "Whether a class-data archive for this host's Java and Spark is there"
+        )
+        self._archives = self._counter(
+            "class_archives", "Training runs for class-data archives, by what came of them", "outcome"
+        )
+        for outcome in ARCHIVE_OUTCOMES:
+            self._archives.labels(outcome)
 
     def _make_fleet_families(self) -> None:
         self._jobs = self._gauge(

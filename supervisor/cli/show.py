@@ -71,6 +71,7 @@ def _document(view: JobView, schedule: ScheduleOfJob | None) -> dict[str, Any]:
         "starts_cold": view.starts_cold,
         "env_ignored": view.env_ignored,
         "checkpoint_fence": view.checkpoint_fence,
+        "class_archive": view.class_archive,
         "savepoints": None if schedule is None else _savepoints(schedule),
         "history": documents_of(view.history),
         "spec": view.spec,

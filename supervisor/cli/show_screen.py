@@ -93,6 +93,7 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "env", document["env_ignored"]
     fence = document["checkpoint_fence"]
     yield "fence", fence if fence != "auto" else None
+    yield "class archive", document["class_archive"]
     yield "savepoints", _savepoints(document["savepoints"])
     yield "start", _start(document["start"])
     yield "prepared", _prepared(document["prepared"])
@@ -222,6 +223,7 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "starts cold", document["starts_cold"]
     yield "env", document["env_ignored"]
     yield "fence", document["checkpoint_fence"]
+    yield "class archive", document["class_archive"]
     yield "savepoints", _savepoints(document["savepoints"])
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]

@@ -192,6 +192,15 @@ EVENTS: Final[dict[str, Event]] = {
         f"{_ATTEMPT} why next",
     ),
     "fence_made": Event("The storage fence's jar is there, before the first start needs it.", "jar s"),
+    "class_archive_made": Event(
+        "A class-data archive is there: drivers of this Java and Spark start with it.", "archive bytes s"
+    ),
+    "class_archive_not_made": Event("It could not be made; drivers start without.", "why next"),
+    "class_archive_given_up": Event(
+        "The training run of an archive was killed, because a driver was being started.", "s next"
+    ),
+    "class_archive_damaged": Event("An archive is not what was dumped, and was removed.", "archive next"),
+    "class_archives_untidy": Event("The directory of the archives could not be tidied.", "why next"),
     "fence_not_made": Event("It could not be made ahead.", "why next"),
     "hosting_not_told": Event("Metrics of this host's drivers could not be brought up to date.", "why next"),
     "commits_not_read": Event("The commit log of a JVM application cannot be read.", f"{_ATTEMPT} why"),

@@ -44,7 +44,8 @@ class Launch:
     else the supervisor of the host reads the checkpoint's commit log and reports to the shim (JVM
     applications). ``cgroup`` is the absolute directory of the attempt's own cgroup v2, or None where there is
     none. ``not_fenced`` says why a driver with its checkpoint on S3 starts without the storage fence; it is
-    empty if the driver has the fence, or needs none.
+    empty if the driver has the fence, or needs none. ``class_archive`` names the class-data archive of the
+    driver\'s JVM, or says why it has none.
 
     ``prepared`` is the key ``<uid>.p<random>`` of the run directory of a prepared driver. There are two launch files then:
     one by which it is brought up (its assignment has ``NO_ATTEMPT``), and one by which an attempt is handed to it
@@ -79,6 +80,7 @@ class Launch:
     prepared: str = ""
     # Hadoop properties that name the attempt, such as the owner of the storage fence; set at the opening
     hadoop_conf: dict[str, str] = field(default_factory=dict)
+    class_archive: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

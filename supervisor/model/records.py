@@ -501,6 +501,8 @@ class Lease:
     )
     # why its checkpoint on S3 has no storage fence; empty: it has it, or needs none
     not_fenced: str = ""
+    # the class-data archive that the driver was started with, or "off: " and why it has none
+    class_archive: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 

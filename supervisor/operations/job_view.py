@@ -47,6 +47,7 @@ class JobView:
     start: dict[str, float] | None
     env_ignored: str | None
     checkpoint_fence: str | None
+    class_archive: str | None
     history: tuple[HistoryEntry, ...]
     starts_cold: str | None
     spec: dict[str, Any] | None
@@ -76,6 +77,7 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         start=start_of(job.row),
         env_ignored=_env_ignored(spec),
         checkpoint_fence=_fence(spec, job.row.lease_of_owner),
+        class_archive=_class_archive(job.row.lease_of_owner),
         history=history,
         starts_cold=_why_cold(ref, spec),
         spec=None if spec is None else redacted(spec),
@@ -121,6 +123,14 @@ def _env_ignored(spec: dict[str, Any] | None) -> str | None:
     """
     env = spec.get("env") if spec is not None else None
     return why_ignored(env) if isinstance(env, dict) else None
+
+
+def _class_archive(lease: Lease | None) -> str | None:
+    """Returns which class-data archive the driver was started with, or ``off:`` and why it has none.
+
+    None means that no driver is there, or that a version before started it.
+    """
+    return lease.class_archive or None if lease is not None else None
 
 
 def _fence(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:

@@ -24,11 +24,13 @@ from supervisor.settings.file import Settings
 from supervisor.spark.arguments import (
     BOOTSTRAP,
     Files,
+    brings_s3a,
     build_argv,
     build_properties,
     conf_of,
     session_arguments,
 )
+from supervisor.spark.class_archive.assign import archive_of_driver
 from supervisor.spark.environment import build_environment, passes
 from supervisor.spark.fence.build import Built, fence_jar
 from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this_spark
@@ -41,6 +43,7 @@ from supervisor.spec.s3a import S3Access, access_of, access_of_store, asked, buc
 LOCAL: Final = "local:"
 PROPERTIES: Final = "spark.properties"
 NOT_FENCED_MAX_BYTES: Final = 240
+CLASS_ARCHIVE_MAX_BYTES: Final = 160
 """The text of a property is of any length, and a lease record is not."""
 
 
@@ -101,7 +104,16 @@ def prepare(
     files = _fetch_all(spec, attempt_place.work_dir, fetch_stored, store)
     argv = build_argv(spec, files, toolchain, properties_file)
     fence = _fence(spec, assignment, settings, attempt_place, toolchain)
-    properties = build_properties(spec, files, toolchain, store, assignment.driver_memory, fence)
+    conf = conf_of(spec, toolchain)
+    archive = archive_of_driver(
+        conf,
+        env,
+        settings,
+        toolchain,
+        brings_s3a=bool(toolchain.s3a_jars) and brings_s3a(spec, conf),
+        driver_memory=assignment.driver_memory,
+    )
+    properties = build_properties(spec, files, toolchain, store, assignment.driver_memory, fence, archive)
     _write_private(properties_file, render_properties(properties))
     return Launch(
         cluster=settings.cluster,
@@ -125,6 +137,7 @@ def prepare(
         not_fenced=clip(fence.why, NOT_FENCED_MAX_BYTES),
         prepared=prepared,
         hadoop_conf=fence.hadoop_conf if prepared else {},
+        class_archive=clip(archive.said, CLASS_ARCHIVE_MAX_BYTES),
     )
 
 

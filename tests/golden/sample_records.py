@@ -162,6 +162,7 @@ SAMPLES: tuple[Any, ...] = (
         renewals=12,
         remembered=REMEMBERED,
         not_fenced="Spark is 4.0.1, and the fence needs 4.1 or newer",
+        class_archive="off: none has been made yet",
         queries=(
             QueryProgress(
                 query="counts",

@@ -39,6 +39,8 @@ BESIDE = {
     "store_last_success_age_seconds": "gauge",
     "kill_seconds": "histogram",
     "starts_refused": "counter",
+    "class_archive_ready": "gauge",
+    "class_archives": "counter",
     "starts_delayed": "gauge",
     "jobs_ended": "counter",
     "supervisors": "gauge",

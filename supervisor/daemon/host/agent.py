@@ -154,6 +154,11 @@ class Agent:
         again."""
         return len(self._delays)
 
+    @property
+    def is_preparing(self) -> bool:
+        """Says whether a start is being prepared on this host just now."""
+        return bool(self._under_way)
+
     def check_alone(self, timeout_s: float) -> None:
         """Raises Conflict if another live supervisor has this id; a predecessor's session may take a while to end."""
         client = self._open()

@@ -28,6 +28,7 @@ from supervisor.coord.start_doubt import StartDoubt
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
 from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.archive_ahead import ArchiveAhead
 from supervisor.daemon.host.attempt_reporter import AttemptReporter
 from supervisor.daemon.host.drain_host import stop_drivers
 from supervisor.daemon.host.fence_ahead import FenceAhead
@@ -148,6 +149,9 @@ class Assembly:
             contender=contender,
             housekeeper=housekeeper,
             fence_ahead=FenceAhead(settings),
+            archive_ahead=ArchiveAhead(
+                settings, lambda: agent.is_preparing or reporter.is_starting(), self._metrics
+            ),
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
         )
