@@ -8,7 +8,8 @@ kinds of series:
   ``process_*``;
 * of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``,
   ``supervisors``, ``capacity_*``, ``prepared_drivers``, ``takeover_seconds``, ``reconcile_*``,
-  ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state`` of those that no supervisor hosts at the moment;
+  ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state`` of those that no
+  supervisor hosts at the moment;
 * of a job, shown by the supervisor that hosts its driver: all other ``job_*`` and ``lease_*``. They vanish
   when the job ends or moves (``forget_job``), so that nothing alerts on a number that nobody updates.
 

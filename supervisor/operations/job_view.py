@@ -35,7 +35,8 @@ class JobView:
     ``driver_memory`` is to what it was raised. ``queries`` has a document for each query, and
     ``more_queries`` how many are left out. ``start`` has the seconds of each phase of the start.
     ``env_ignored`` says what of the spec's env does not count, and why. ``starts_cold`` says why no
-    driver of it is prepared before it is needed. ``spec`` is the stored one, with what looks like a secret covered; ``spec_error`` says why it can't be shown.
+    driver of it is prepared before it is needed. ``spec`` is the stored one, with what looks like a secret
+    covered; ``spec_error`` says why it can't be shown.
     """
 
     row: JobRow

@@ -64,7 +64,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Readiness:
+class RestartReadiness:
     """Says what a restart does now. With ``stop`` the present driver is stopped, else it goes on for at most
     ``wait_s`` more (None: until another driver is prepared). ``host`` is where a driver is ready or being prepared, or is
     empty."""
@@ -194,39 +194,45 @@ class Preparations:
 
     # -- a restart -------------------------------------------------------------------------------------------------
 
-    def restart(self, job: JobRef, own: Ownership) -> Readiness:
+    def restart(self, job: JobRef, own: Ownership) -> RestartReadiness:
         """Says whether a restart that was asked for stops the present driver now: at once if nothing can or shall be
         prepared, else when a driver is ready, or can't be, or ``start_timeout`` is over."""
         asked = "a restart was asked for"
         if job.cold_restart == job.restart_nonce:
-            return Readiness(True, f"{asked}, without a prepared driver")
+            return RestartReadiness(True, f"{asked}, without a prepared driver")
         if job.terms.prepare is None:
-            return Readiness(True, asked)
+            return RestartReadiness(True, asked)
         memory = next_memory(job, own)
         there = [each for each in self.of(job.uid) if self.fits(each, job, memory)]
         ready = next(filter(self.is_ready, there), None)
         if ready is not None:
-            return Readiness(True, f"{asked}; a driver is ready on {ready.supervisor}", ready.supervisor)
+            return RestartReadiness(
+                True, f"{asked}; a driver is ready on {ready.supervisor}", ready.supervisor
+            )
         for request in there:
             return self._awaited(job, request, asked)
         host, why, later = self.choice(_of_restart(job, own), memory.whole, self.loads)
         if host is not None:
             where = f"a driver is to be prepared on {host.id}"
-            return Readiness(False, f"{where}; the running one goes on until it is ready", host.id)
+            return RestartReadiness(False, f"{where}; the running one goes on until it is ready", host.id)
         if later:
-            return Readiness(False, f"a driver is to be prepared when there is a place for it: {why}")
-        return Readiness(True, f"{asked}; it starts cold: {why}")
+            return RestartReadiness(False, f"a driver is to be prepared when there is a place for it: {why}")
+        return RestartReadiness(True, f"{asked}; it starts cold: {why}")
 
-    def _awaited(self, job: JobRef, request: Request, asked: str) -> Readiness:
+    def _awaited(self, job: JobRef, request: Request, asked: str) -> RestartReadiness:
         driver, host = self.driver(request), request.supervisor
         if driver is not None and driver.why:
-            return Readiness(True, f"{asked}; it starts cold: {host} could prepare no driver: {driver.why}")
+            return RestartReadiness(
+                True, f"{asked}; it starts cold: {host} could prepare no driver: {driver.why}"
+            )
         left_s = request.first_seen_at_s + job.terms.start_timeout_s - self.now_s
         if left_s <= 0:
             limit = f"{job.terms.start_timeout_s:g} s"
-            return Readiness(True, f"{asked}; it starts cold: {host} has prepared no driver within {limit}")
+            return RestartReadiness(
+                True, f"{asked}; it starts cold: {host} has prepared no driver within {limit}"
+            )
         where = f"a driver is being prepared on {host}"
-        return Readiness(False, f"{where}; the running one goes on until it is ready", host, left_s)
+        return RestartReadiness(False, f"{where}; the running one goes on until it is ready", host, left_s)
 
     # -- for people ------------------------------------------------------------------------------------------------
 

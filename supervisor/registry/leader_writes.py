@@ -92,6 +92,7 @@ def assign(
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = _history_before(context, job, old, attempt, memory, waited)
+    where = f"to {host.id} by epoch {context.epoch}{', where a driver is prepared' if prepared else ''}"
     changed = Ownership(
         state=OwnState.ASSIGNED,
         op=context.op_id,
@@ -109,13 +110,7 @@ def assign(
         charged=account.charged,
         recent_s=account.recent_s,
         restart_nonce=job.restart_nonce,
-        history=with_entry(
-            history,
-            context.at,
-            "assigned",
-            attempt,
-            f"to {host.id} by epoch {context.epoch}" + (", where a driver is prepared" if prepared else ""),
-        ),
+        history=with_entry(history, context.at, "assigned", attempt, where),
         earlier=old.earlier if same else "",
         job_version=ref.version,
         remembered=old.remembered,

@@ -110,11 +110,11 @@ from supervisor.shim.state import (
     SessionLost,
     ShimState,
     Stage,
+    StillWanted,
     StopAsked,
     Tick,
     TreeSeen,
     Unheard,
-    Wanted,
     WriteCommitted,
     WriteLog,
     WriteNotSent,
@@ -227,7 +227,7 @@ _ = ignored
 TABLE: Mapping[type, tuple[Callable[..., None], ...]] = {
     # stage:              prepared    connecting  claiming    settling    starting    running     stopping    killing     burying    done
     Tick:                (_,          _,          _,          _,          _,          _,          _,          _,          _,          _),
-    Wanted:              (want,       _,          _,          _,          _,          _,          _,          _,          _,          _),
+    StillWanted:         (want,       _,          _,          _,          _,          _,          _,          _,          _,          _),
     DiscardAsked:        (discard,    _,          _,          _,          _,          _,          _,          _,          _,          _),
     HandedOver:          (hand_over,  _,          _,          _,          _,          _,          _,          _,          _,          _),
     Connected:           (_,          first_link, connected,  connected,  connected,  connected,  connected,  connected,  connected,  _),

@@ -25,15 +25,15 @@ PASSED = frozenset({"opened", "waiting", "begun"})
 """Each of these says that the driver is past its barrier: a report may be lost."""
 
 
-class Log(Protocol):
+class LineLog(Protocol):
     def __call__(self, event: str, level: str = "info", **fields: Any) -> None: ...
 
 
-class Preparation:
+class PreparedTree:
     """Is the prepared driver of one run directory. ``launch`` is the one by which it was brought up, ``log`` takes lines
     for the log."""
 
-    def __init__(self, directory: str, launch: Launch, log: Log) -> None:
+    def __init__(self, directory: str, launch: Launch, log: LineLog) -> None:
         self._directory = directory
         self._launch = launch
         self._log = log
@@ -89,7 +89,7 @@ class Preparation:
     def _understood(self, report: Reported) -> list[Event]:
         match report.event:
             case "wanted":
-                return [shim.Wanted()]
+                return [shim.StillWanted()]
             case "discard":
                 return [shim.DiscardAsked()]
             case "ready" | "unready":

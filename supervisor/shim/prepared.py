@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from supervisor.shim.driver import note_exit
 from supervisor.shim.end import finish
-from supervisor.shim.state import Connect, Event, Exited, HandedOver, ShimState, Stage
+from supervisor.shim.state import Event, Exited, FirstConnect, HandedOver, ShimState, Stage
 from supervisor.shim.turn import Turn
 
 UNWANTED_S = 600.0
@@ -31,7 +31,7 @@ def discard(turn: Turn, _: Event) -> None:
 def hand_over(turn: Turn, event: HandedOver) -> None:
     """Takes the attempt: all that a shim counts from its birth counts from now."""
     turn.set(launch=event.launch, stage=Stage.CONNECTING, born_at_s=turn.now_s)
-    turn.do(Connect())
+    turn.do(FirstConnect())
 
 
 def ended(turn: Turn, event: Exited) -> None:

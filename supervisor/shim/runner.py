@@ -29,7 +29,7 @@ from supervisor.shim.log import ShimLog
 from supervisor.shim.machine import next_wake_at_s, step
 from supervisor.shim.oom import OomWatch
 from supervisor.shim.output import OutputPump, RotatedFile
-from supervisor.shim.preparation import Preparation
+from supervisor.shim.preparation import PreparedTree
 from supervisor.shim.reports import ReportSocket
 from supervisor.shim.starter import Starter, outcome, release, release_to_barrier
 from supervisor.shim.state import Effect, Event, Now, ShimState, Stage
@@ -76,9 +76,9 @@ class Runner:
         self._reports = ReportSocket(parts.directory)
         self._log = _log_of(launch)
         self._link: RegistryLink | None = None  # a prepared driver has none until an attempt is handed to it
-        self._preparation: Preparation | None = None
+        self._preparation: PreparedTree | None = None
         if launch.waits_for_assignment:
-            self._preparation = Preparation(parts.directory, launch, self._log_event)
+            self._preparation = PreparedTree(parts.directory, launch, self._log_event)
         self._poll = select.poll()
         self._answer = b""
         self._heard = False
@@ -232,7 +232,9 @@ class Runner:
         events: list[Event] = []
         for effect in effects:
             match effect:
-                case shim.Connect() | shim.Read() | shim.Commit() | shim.NewClient() | shim.CloseSession():
+                case (
+                    shim.FirstConnect() | shim.Read() | shim.Commit() | shim.NewClient() | shim.CloseSession()
+                ):
                     self._ask_registry(effect)
                 case shim.WriteDeadline(deadline_at_s):
                     if not self._write_deadline(deadline_at_s) and any(
@@ -254,8 +256,8 @@ class Runner:
                     self._log.log_event(name, why=why)
         return events
 
-    def _ask_registry(self, effect: shim.Connect | Request) -> None:
-        if isinstance(effect, shim.Connect):
+    def _ask_registry(self, effect: shim.FirstConnect | Request) -> None:
+        if isinstance(effect, shim.FirstConnect):
             self._connect()
         elif self._link is not None:  # whatever asks for it has a session
             self._link.submit(effect)

@@ -51,7 +51,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StillWanted:
     """The agent says that it still wants this prepared driver."""
 
 
@@ -236,7 +236,7 @@ class DeadlineUnwritable:
 
 Event: TypeAlias = (
     Tick
-    | Wanted
+    | StillWanted
     | DiscardAsked
     | HandedOver
     | Connected
@@ -282,7 +282,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Connect:
+class FirstConnect:
     """Asks for the first client, by the launch that was handed over. Only a prepared driver's shim asks for it: every
     other one connects from the start."""
 
@@ -352,7 +352,7 @@ class WriteLog:
 
 
 Effect: TypeAlias = (
-    Connect
+    FirstConnect
     | Read
     | Commit
     | NewClient

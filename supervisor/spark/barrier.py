@@ -38,7 +38,7 @@ PREPARED, PREPARE_LEVEL = "SPARK_SUPERVISOR_PREPARED", "SPARK_SUPERVISOR_PREPARE
 HADOOP = "spark.hadoop."
 
 
-class Opening:
+class OpeningWord:
     """Holds what the shim has written (``supervisor.clients.run_dir.Opening``)."""
 
     def __init__(self, body: Mapping[str, Any]) -> None:
@@ -107,12 +107,12 @@ class Barrier:
             begin()
             self.is_open = True
 
-    def _await_opening(self) -> Opening:
+    def _await_opening(self) -> OpeningWord:
         began_at_s = time.monotonic()
         while True:
             try:
                 with Path(self._path).open("rb") as file:
-                    return Opening(json.loads(file.read()))
+                    return OpeningWord(json.loads(file.read()))
             except (
                 OSError,
                 ValueError,
@@ -127,7 +127,7 @@ class Barrier:
                 leave(NOT_BEGUN)
             time.sleep(POLL_S if time.monotonic() - began_at_s < FRESH_S else SLOW_POLL_S)
 
-    def _apply(self, opening: Opening, sessions: list[Any]) -> None:
+    def _apply(self, opening: OpeningWord, sessions: list[Any]) -> None:
         os.environ.update(opening.env)
         set_hadoop_conf(self._gateway.jvm, opening.hadoop_conf, sessions)
         self._set_environment(opening.env)

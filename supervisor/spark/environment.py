@@ -98,13 +98,6 @@ def passes(name: str) -> bool:
     return name not in KEPT_BACK and not name.startswith(OWN_PREFIX)
 
 
-def differences(prepared: Mapping[str, str], wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the names of the variables by which a driver that was brought up with ``prepared`` is another one than a
-    start with ``wanted`` would make (a changed secret, or another setting of the host). It names no value."""
-    names = (prepared.keys() | wanted.keys()) - OF_THE_ATTEMPT
-    return tuple(sorted(name for name in names if prepared.get(name) != wanted.get(name)))
-
-
 def resolved(name: str, value: str, environ: Mapping[str, str]) -> str:
     """Returns ``value``, or the secret that it refers to. Raises ``Refused``, which names the reference and
     never a secret."""

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 
 from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
@@ -115,10 +115,33 @@ def prepare(
     )
     properties = build_properties(spec, files, toolchain, store, assignment.driver_memory, fence, archive)
     _write_private(properties_file, render_properties(properties))
+    driver = _DriverParts(argv, env, str(cwd), fence, archive.said, prepared)
+    return _launch_of(spec, assignment, settings, attempt_place, root or settings.zookeeper.root, driver)
+
+
+class _DriverParts(NamedTuple):
+    """Holds what is executed, and what was found out about it."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: str
+    fence: Fence
+    archive: str
+    prepared: str
+
+
+def _launch_of(
+    spec: JobSpec,
+    assignment: Assignment,
+    settings: Settings,
+    attempt_place: AttemptPlace,
+    root: str,
+    driver: _DriverParts,
+) -> Launch:
     return Launch(
         cluster=settings.cluster,
         hosts=settings.zookeeper.hosts,
-        root=root or settings.zookeeper.root,
+        root=root,
         session_timeout_s=settings.zookeeper.session_timeout_s,
         supervisor=settings.supervisor.id,
         host=attempt_place.host,
@@ -129,15 +152,15 @@ def prepare(
         stall_timeout_s=spec.health.stall_timeout_s,
         unbounded=spec.unbounded,
         reports=spec.is_python,
-        argv=argv,
-        env=env,
-        cwd=str(cwd),
+        argv=driver.argv,
+        env=driver.env,
+        cwd=driver.cwd,
         log_path=str(attempt_place.log_path),
         cgroup=attempt_place.cgroup,
-        not_fenced=clip(fence.why, NOT_FENCED_MAX_BYTES),
-        prepared=prepared,
-        hadoop_conf=fence.hadoop_conf if prepared else {},
-        class_archive=clip(archive.said, CLASS_ARCHIVE_MAX_BYTES),
+        not_fenced=clip(driver.fence.why, NOT_FENCED_MAX_BYTES),
+        prepared=driver.prepared,
+        hadoop_conf=driver.fence.hadoop_conf if driver.prepared else {},
+        class_archive=clip(driver.archive, CLASS_ARCHIVE_MAX_BYTES),
     )
 
 

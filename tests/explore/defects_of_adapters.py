@@ -15,10 +15,10 @@ from supervisor.clients.threads import BackgroundThread
 from supervisor.clients.zookeeper_session import Reply, SessionLink
 from supervisor.coord import epoch_recorder
 from supervisor.coord.contender import Contender
-from supervisor.daemon.host import drain_host, launcher
+from supervisor.daemon.host import drain_host, hosted_attempts
 from supervisor.daemon.host.agent import Agent
 from supervisor.daemon.host.guardian import Guardian
-from supervisor.daemon.host.launcher import HostedAttempts
+from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.leader.leader import Leader
 from supervisor.daemon.leader.remover import Remover
 from supervisor.daemon.leader.sweeper import Sweeper
@@ -406,7 +406,7 @@ GUARDIAN = (
     text(
         "guardian-believes-any-launch-file",
         "§5 exit: only over this very claim",
-        (launcher.read_launch, 'if f"{given.uid}.{given.attempt}" != key:', "if False:"),
+        (hosted_attempts.read_launch, 'if f"{given.uid}.{given.attempt}" != key:', "if False:"),
     ),
 )
 
@@ -545,9 +545,9 @@ OFFICES = (
         "stop-grace-is-not-waited-for",
         "§7.3: for at most stop_grace",
         (
-            drain_host._grace_s,
-            'decode(Launch, run_dir.read_file(path, LAUNCH_MAX_BYTES) or b"", path).stop_grace_s',
-            "0.0",
+            drain_host._describe,
+            "max(0.001, launch.stop_grace_s)",
+            "0.001",
         ),
     ),
     text(

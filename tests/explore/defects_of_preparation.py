@@ -10,7 +10,6 @@ from supervisor.model import second_killer
 from supervisor.shim import claim, end, machine, prepared
 from supervisor.shim.state import Exec, HandedOver
 from supervisor.shim.turn import Turn
-from tests.explore import preparing
 from tests.explore.planting import around, planted, text
 
 ORDER = "§9.1: claim committed, deadline written, then the opening; the driver reads the clock after it"
@@ -42,11 +41,6 @@ DEFECTS = (
             "Exec(before_at_s))",
             "Exec(before_at_s + (1e9 if turn.state.launch.prepared else 0.0)))",
         ),
-    ),
-    text(
-        "prepared-driver-does-not-look-at-the-clock",
-        ORDER,
-        (preparing.opening, "world.now_s >= shim.exec_before_at_s", "False"),
     ),
     text(
         "second-killers-let-a-prepared-tree-be",

@@ -197,7 +197,7 @@ def perform(world: ExploredWorld, index: int, effect: Effect) -> tuple[ExploredW
             if shim.sent is not None:
                 world = world.breaks(f"I11: the shim of {shim.title} has two requests under way")
             shim = shim._replace(sent=(effect, world.tick))
-        case shim_state.Connect() | shim_state.NewClient():
+        case shim_state.FirstConnect() | shim_state.NewClient():
             shim = shim._replace(sid=0)
             if shim.connected:
                 world, shim = new_session(world, shim)

@@ -40,6 +40,7 @@ BESIDE = {
     "kill_seconds": "histogram",
     "starts_refused": "counter",
     "class_archive_ready": "gauge",
+    "prepared_drivers": "gauge",
     "class_archives": "counter",
     "starts_delayed": "gauge",
     "jobs_ended": "counter",

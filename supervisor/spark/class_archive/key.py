@@ -2,9 +2,9 @@
 with.
 
 A JVM takes an archive only from the same build of Java, and only if its class path begins with the one at the
-time of the dump: the same paths in the same order, each jar of the same size and time. ``ClassPath`` is that
-beginning: the host's S3A jars, if it has any, then Spark's own jars. ``*`` is expanded by the JVM's launcher in the
-order of the directory, which is why the key has the names in that order. Looks at directories and one small
+time of the dump: the same paths in the same order, each jar of the same size and time. That beginning is the
+host's S3A jars, if it has any, then Spark's own jars. ``*`` is expanded by the JVM's launcher in the order of
+the directory, which is why the key has the names in that order. Looks at directories and one small
 file; opens no jar.
 """
 

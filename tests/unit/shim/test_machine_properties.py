@@ -41,7 +41,7 @@ def outside(world: ShimWorld, what: str) -> None:
 def agent(world: ShimWorld, what: str) -> None:
     """What the agent says to the shim of a prepared driver, also when it has an attempt already."""
     events = {
-        "wanted": shim.Wanted(),
+        "wanted": shim.StillWanted(),
         "discard": shim.DiscardAsked(),
         "hand over": shim.HandedOver(HANDED),
     }

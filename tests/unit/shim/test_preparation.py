@@ -18,7 +18,7 @@ from supervisor.records.codec import encode
 from supervisor.shim import runner as runner_module
 from supervisor.shim import state as shim
 from supervisor.shim.output import OutputPump, RotatedFile
-from supervisor.shim.preparation import Preparation
+from supervisor.shim.preparation import PreparedTree
 from supervisor.shim.reports import parse
 from supervisor.shim.starter import TO_BARRIER, fork_starter, held_at_barrier, release, release_to_barrier
 from supervisor.shim.state import Reported, Stage
@@ -56,15 +56,15 @@ def log() -> Lines:
 
 
 @pytest.fixture
-def driver(tmp_path: Path, log: Lines) -> Preparation:
-    return Preparation(str(tmp_path), UP, log)
+def driver(tmp_path: Path, log: Lines) -> PreparedTree:
+    return PreparedTree(str(tmp_path), UP, log)
 
 
 def hand(directory: Path, launch: Launch) -> None:
     (directory / run_dir.HANDED).write_bytes(encode(launch, 1 << 20))
 
 
-def meant(driver: Preparation, *events: str) -> list[Any]:
+def meant(driver: PreparedTree, *events: str) -> list[Any]:
     reports = [parse(json.dumps({"event": event, "why": "a reason"}).encode()) for event in events]
     found = driver.understood(report for report in reports if report is not None)
     return [event.event if isinstance(event, Reported) else type(event) for event in found]
@@ -73,7 +73,7 @@ def meant(driver: Preparation, *events: str) -> list[Any]:
 # -- the hand-over -----------------------------------------------------------------------------------------------------
 
 
-def test_an_attempt_for_it_is_taken(tmp_path: Path, driver: Preparation) -> None:
+def test_an_attempt_for_it_is_taken(tmp_path: Path, driver: PreparedTree) -> None:
     assert driver.handed() == []
     hand(tmp_path, HANDED)
     assert driver.handed() == [shim.HandedOver(HANDED)]
@@ -93,7 +93,7 @@ def test_an_attempt_for_it_is_taken(tmp_path: Path, driver: Preparation) -> None
     ],
 )
 def test_what_is_not_for_it_is_logged_once_and_ignored(
-    tmp_path: Path, driver: Preparation, log: Lines, change: dict[str, Any], why: str
+    tmp_path: Path, driver: PreparedTree, log: Lines, change: dict[str, Any], why: str
 ) -> None:
     hand(tmp_path, replace(HANDED, **change))
     assert driver.handed() == driver.handed() == []
@@ -101,7 +101,7 @@ def test_what_is_not_for_it_is_logged_once_and_ignored(
 
 
 def test_what_is_no_launch_is_logged_once_and_ignored(
-    tmp_path: Path, driver: Preparation, log: Lines
+    tmp_path: Path, driver: PreparedTree, log: Lines
 ) -> None:
     (tmp_path / run_dir.HANDED).write_text("{")
     assert driver.handed() == driver.handed() == []
@@ -111,23 +111,23 @@ def test_what_is_no_launch_is_logged_once_and_ignored(
 # -- its reports -------------------------------------------------------------------------------------------------------
 
 
-def test_the_agent_says_whether_it_is_wanted(driver: Preparation) -> None:
-    assert meant(driver, "wanted", "discard", "handed") == [shim.Wanted, shim.DiscardAsked]
+def test_the_agent_says_whether_it_is_wanted(driver: PreparedTree) -> None:
+    assert meant(driver, "wanted", "discard", "handed") == [shim.StillWanted, shim.DiscardAsked]
 
 
-def test_how_far_it_has_come_is_written_down_once(tmp_path: Path, driver: Preparation, log: Lines) -> None:
+def test_how_far_it_has_come_is_written_down_once(tmp_path: Path, driver: PreparedTree, log: Lines) -> None:
     assert meant(driver, "unready", "ready") == []
     found = run_dir.read_readiness(str(tmp_path))
     assert found is not None and found[:2] == (False, "a reason")
     assert [event for event, _ in log.told] == ["shim_prepared"]
 
 
-def test_no_word_of_the_driver_opens_its_barrier(driver: Preparation) -> None:
+def test_no_word_of_the_driver_opens_its_barrier(driver: PreparedTree) -> None:
     assert meant(driver, "opened", "late", "begun", "session", "progress", "waiting") == []
 
 
 @pytest.mark.parametrize("first", ["opened", "waiting", "begun"])
-def test_it_has_begun_when_it_is_past_its_barrier(driver: Preparation, first: str) -> None:
+def test_it_has_begun_when_it_is_past_its_barrier(driver: PreparedTree, first: str) -> None:
     """One of the reports may be lost."""
     assert driver.open(HANDED, "c1", 9.0) == []
     assert meant(driver, "session", first, "opened", "late", "query") == [
@@ -140,7 +140,7 @@ def test_it_has_begun_when_it_is_past_its_barrier(driver: Preparation, first: st
     ]
 
 
-def test_a_driver_that_was_late_says_so(driver: Preparation) -> None:
+def test_a_driver_that_was_late_says_so(driver: PreparedTree) -> None:
     driver.open(HANDED, "c1", 9.0)
     assert meant(driver, "late") == [shim.ExecLate]
 
@@ -148,20 +148,20 @@ def test_a_driver_that_was_late_says_so(driver: Preparation) -> None:
 # -- the opening -------------------------------------------------------------------------------------------------------
 
 
-def test_the_opening_says_what_only_the_attempt_knows(tmp_path: Path, driver: Preparation) -> None:
+def test_the_opening_says_what_only_the_attempt_knows(tmp_path: Path, driver: PreparedTree) -> None:
     assert driver.open(HANDED, "c1", 9.5) == []
     env = {"SPARK_SUPERVISOR_ATTEMPT": "1", "SPARK_SUPERVISOR_GATE": "g"}
     assert run_dir.read_opening(str(tmp_path)) == Opening("c1", 9.5, env, HANDED.hadoop_conf)
 
 
-def test_what_can_not_be_opened_has_not_begun(tmp_path: Path, driver: Preparation) -> None:
+def test_what_can_not_be_opened_has_not_begun(tmp_path: Path, driver: PreparedTree) -> None:
     (tmp_path / run_dir.OPENING).touch()
     (failed,) = driver.open(HANDED, "c1", 9.5)
     assert isinstance(failed, shim.ExecFailed) and not failed.permanent
     assert meant(driver, "opened") == []
 
 
-def test_a_disk_that_fails_opens_nothing(driver: Preparation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_opens_nothing(driver: PreparedTree, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_directory: str, _opening: Opening) -> bool:
         raise OSError(28, "No space left on device")
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from supervisor.model import lease_terms
 from supervisor.model.records import Cause, OwnState
 from supervisor.shim import state as shim
 from supervisor.shim.claim import CONNECT_PATIENCE_S
@@ -13,7 +14,7 @@ from supervisor.shim.prepared import UNWANTED_S
 from supervisor.shim.state import Effect, Stage
 from tests.unit.shim.world import ENTRY, HANDED, PREPARED, ShimWorld, kill_tree
 
-REQUESTS = (shim.Read, shim.Commit, shim.Connect, shim.Exec, shim.WriteDeadline)
+REQUESTS = (shim.Read, shim.Commit, shim.FirstConnect, shim.Exec, shim.WriteDeadline)
 
 
 def prepared() -> ShimWorld:
@@ -62,7 +63,7 @@ def test_it_asks_nothing_of_the_registry_and_opens_nothing() -> None:
 def test_it_goes_when_no_agent_has_wanted_it_for_ten_minutes() -> None:
     world = prepared()
     world.wait(UNWANTED_S - 1)
-    world.deliver(shim.Wanted())
+    world.deliver(shim.StillWanted())
     world.wait(UNWANTED_S - 1)
     assert not world.finished
     world.wait(2)
@@ -85,9 +86,9 @@ def test_its_first_connection_and_its_patience_count_from_the_hand_over() -> Non
     """Else a driver that was prepared a minute ago would be too late for every claim."""
     world = prepared()
     world.wait(10 * CONNECT_PATIENCE_S)
-    world.deliver(shim.Wanted())
+    world.deliver(shim.StillWanted())
     world.deliver(shim.HandedOver(HANDED))
-    assert world.stage() is Stage.CONNECTING and world.count(shim.Connect) == 1
+    assert world.stage() is Stage.CONNECTING and world.count(shim.FirstConnect) == 1
     world.wait(CONNECT_PATIENCE_S - 1)
     assert not world.finished
     world.connect()
@@ -109,7 +110,7 @@ def test_nobody_discards_what_was_handed_over() -> None:
     for world in (handed_over(), opened(), begun()):
         before = world.state
         world.deliver(shim.DiscardAsked())
-        world.deliver(shim.Wanted())
+        world.deliver(shim.StillWanted())
         assert world.state == before and not world.finished
     world = handed_over()
     world.connect()
@@ -136,6 +137,14 @@ def test_the_claim_carries_the_id_that_its_tree_was_born_with() -> None:
     world.connect()
     world.run()
     assert world.own().claim == born_with
+
+
+def test_its_opening_comes_after_the_deadline_and_ends_with_it() -> None:
+    world = opened()
+    wrote, opens = [e for e in world.effects if isinstance(e, shim.WriteDeadline | shim.Exec)]
+    assert isinstance(wrote, shim.WriteDeadline) and isinstance(opens, shim.Exec)
+    assert wrote.deadline_at_s == world.state.deadline_at_s is not None
+    assert opens.before_at_s == lease_terms.shim_acts_at_s(world.state.deadline_at_s)
 
 
 # -- gone before the application began ---------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ PLAYS, STEPS_OF_A_PLAY = 500, 40
 
 SAMPLES: dict[type, Event] = {
     shim.Tick: shim.Tick(),
-    shim.Wanted: shim.Wanted(),
+    shim.StillWanted: shim.StillWanted(),
     shim.DiscardAsked: shim.DiscardAsked(),
     shim.HandedOver: shim.HandedOver(HANDED),
     shim.Connected: shim.Connected(7),

@@ -522,7 +522,8 @@ def test_a_start_gets_the_archive_of_its_host(
     tmp_path: Path,
 ) -> None:
     runtime = settings.supervisor.model_copy(update={"runtime_dir": tmp_path / "runtime"})
-    settings = settings.model_copy(update={"supervisor": runtime})
+    spark = settings.spark.model_copy(update={"class_archive": "auto"})
+    settings = settings.model_copy(update={"supervisor": runtime, "spark": spark})
     (tmp_path / "app.py").touch()
 
     def started(settings: Settings = settings, **keys: object) -> tuple[str, dict[str, str]]:

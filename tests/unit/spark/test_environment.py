@@ -142,12 +142,3 @@ def test_the_locale_can_spell_everything(
     lc_all: str | None,
 ) -> None:
     assert build_environment(make_spec(), assignment, toolchain, given, REPORT).get("LC_ALL") == lc_all
-
-
-def test_a_prepared_driver_is_another_one_if_more_than_the_attempt_differs() -> None:
-    """The names say what differs, and no value is told."""
-    brought_up = {"A": "1", "SPARK_SUPERVISOR_ATTEMPT": "0", "SPARK_SUPERVISOR_PREPARE_LEVEL": "session"}
-    wanted = {"A": "1", "SPARK_SUPERVISOR_ATTEMPT": "3", "SPARK_SUPERVISOR_GATE": "g"}
-    assert differences(brought_up, wanted) == ()
-    assert differences(brought_up, {**wanted, "A": "2", "B": "3"}) == ("A", "B")
-    assert differences({**brought_up, "C": ""}, wanted) == ("C",)
