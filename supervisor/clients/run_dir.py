@@ -224,8 +224,9 @@ def remove_drafts(attempts_dir: str, under_way: frozenset[str]) -> None:
     except OSError:
         return
     for draft in drafts:
-        if draft[1:].rpartition(".")[0] not in under_way:
-            _remove_tree(f"{attempts_dir}/{draft}")
+        path = f"{attempts_dir}/{draft}"
+        if draft[1:].rpartition(".")[0] not in under_way and os.path.isdir(path) and not os.path.islink(path):
+            _remove_tree(path)  # to open a pipe would wait for ever
 
 
 def write_atomically(path: str, data: bytes) -> None:

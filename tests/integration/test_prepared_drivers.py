@@ -147,12 +147,20 @@ class Host:
         self.guardian.close()
 
     def close(self) -> None:
-        self.note()
-        for shim in self.shims:
-            send(shim, signal.SIGKILL)
-        wait_until(lambda: not self.hosted.keys() and not self.hosted.prepared(), MAX_S, "an empty host")
-        self.stop()
-        self.client.close()
+        if self.client.read(self.layout.preparation("host-a", self.uid, 1)) is not None:
+            self.withdraw()
+
+        def is_empty() -> bool:
+            self.note()
+            for shim in self.shims:
+                send(shim, signal.SIGKILL)
+            return not self.hosted.keys() and not self.hosted.prepared()
+
+        try:
+            wait_until(is_empty, MAX_S, "an empty host")
+        finally:
+            self.stop()
+            self.client.close()
 
     def note(self) -> None:
         for path in self.hosted.attempts_dir.glob(f"*/{run_dir.SHIM}"):

@@ -153,3 +153,18 @@ def test_the_twin_knows_the_names_of_prepared_drivers() -> None:
     for _ in range(20_000):
         key = "".join(choose.choice("up1.-Ä") for _ in range(choose.randrange(7)))
         assert run_dir._is_prepared(key) == is_prepared(key), key
+
+
+def test_what_is_no_directory_is_no_draft(attempts: str) -> None:
+    """To open a pipe waits for ever."""
+    os.mkfifo(f"{attempts}/.1")
+    os.symlink("/nowhere", f"{attempts}/.u1.1.7")
+    os.mkdir(f"{attempts}/.u1.2.7")
+    run_dir.remove_drafts(attempts, frozenset())
+    assert sorted(name for name in os.listdir(attempts) if name.startswith(".")) == [".1", ".u1.1.7"]
+
+
+def test_a_name_that_is_kept_stays_though_its_driver_is_gone(attempts: str) -> None:
+    os.symlink("u1.pgone", f"{attempts}/u1.4")
+    run_dir.remove_dangling_links(attempts, frozenset({"u1.4"}))
+    assert links(attempts) == {"u1.4": "u1.pgone"}
