@@ -193,11 +193,13 @@ class Agent:
 
     def _wait(self) -> None:
         """Waits for the next round: until it is woken, or a driver that is being prepared has come to its barrier."""
+        if not self._prepared.is_bringing_up():
+            self.wake.wait(PERIOD_S)
+            return
         until_at_s = boottime_s() + PERIOD_S
-        while self._prepared.is_bringing_up() and boottime_s() + READY_PERIOD_S < until_at_s:
-            if self.wake.wait(READY_PERIOD_S) or self._prepared.has_news():
+        while boottime_s() < until_at_s and not self.wake.wait(READY_PERIOD_S):
+            if self._prepared.has_news():
                 return
-        self.wake.wait(max(0.0, until_at_s - boottime_s()))
 
     # -- one round ------------------------------------------------------------------------------------------------
 
