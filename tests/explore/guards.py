@@ -23,11 +23,8 @@ KINDS = {
     "results": "result",
     "checkpoints": "claim",
     "supervisors": "supervisor",
-    "prepare": "request",
 }
-_PATH = re.compile(
-    r"(?P<root>/.*?)/(?P<top>jobs|own|assigned|lease|live|results|checkpoints|supervisors|prepare)/.+"
-)
+_PATH = re.compile(r"(?P<root>/.*?)/(?P<top>jobs|own|assigned|lease|live|results|checkpoints|supervisors)/.+")
 
 
 def kind_of(path: str) -> str:

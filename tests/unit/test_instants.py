@@ -43,7 +43,6 @@ ALLOWED = frozenset(
         "supervisor: batch_s",
         "supervisor: deadline_s",
         "tests: begun_s",
-        "tests: looked_s",
     }
 )
 

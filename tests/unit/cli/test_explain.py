@@ -90,7 +90,6 @@ KEYS = [
     "waits_for",
     "until",
     "then",
-    "standby",
     "hosts",
     "alarm",
     "last_exit",
