@@ -228,7 +228,10 @@ class Proxy:
     async def _accept(self, listening: socket.socket) -> None:
         with listening:
             while True:
-                client, _ = await self._loop.sock_accept(listening)
+                try:
+                    client, _ = await self._loop.sock_accept(listening)
+                except ConnectionAbortedError:  # it was gone before it was accepted
+                    continue
                 self.accepted += 1
                 link = _Link(client)
                 self._links.add(link)
