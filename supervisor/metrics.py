@@ -4,11 +4,12 @@ There is one ``Metrics`` per supervisor process; its HTTP server serves it at ``
 kinds of series:
 
 * of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``,
-  ``starts_refused``, ``starts_delayed``, ``job_start_seconds`` but for ``queued``, ``build_info``,
+  ``starts_refused``, ``starts_delayed``, ``class_archive*``, ``job_start_seconds`` but for ``queued``, ``build_info``,
   ``process_*``;
 * of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``,
-  ``supervisors``, ``capacity_*``, ``takeover_seconds``, ``reconcile_*``, ``job_savepoint*`` of the jobs that
-  shall run and have a period, and ``job_state`` of those that no supervisor hosts at the moment;
+  ``supervisors``, ``capacity_*``, ``prepared_drivers``, ``takeover_seconds``, ``reconcile_*``,
+  ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state`` of those that no
+  supervisor hosts at the moment;
 * of a job, shown by the supervisor that hosts its driver: all other ``job_*`` and ``lease_*``. They vanish
   when the job ends or moves (``forget_job``), so that nothing alerts on a number that nobody updates.
 
@@ -47,6 +48,7 @@ JOB_STATES: Final = (
 START_PHASES: Final = ("queued", "spawn", "session", "first_batch")
 KILLERS: Final = ("shim", "twin", "guardian")
 OUTCOMES: Final = ("failed", "finished", "cancelled")
+ARCHIVE_OUTCOMES: Final = ("made", "failed", "given_up")
 SAVEPOINT_OUTCOMES: Final = ("done", "failed")
 
 _UNKNOWN: Final = float("nan")
@@ -142,6 +144,7 @@ class Metrics:
             self._paused.set(0)
             self._supervisors.set(_UNKNOWN)
             self._show_capacity({})
+            self.set_prepared({})
             self._forget_unhosted(keep=())
             self._forget_failures(set(self._failed_at_s))
             self.set_savepoints({})
@@ -181,6 +184,14 @@ class Metrics:
         """Counts that this host could not start what the leader had assigned to it."""
         self._refused.labels(cause).inc()
 
+    def class_archive_ready(self, ready: bool) -> None:
+        """Notes whether drivers of this host's Java and Spark start with a class-data archive."""
+        self._archive_ready.set(float(ready))
+
+    def class_archive_made(self, outcome: str) -> None:
+        """Counts a training run, by one of ``ARCHIVE_OUTCOMES``."""
+        self._archives.labels(outcome).inc()
+
     # -- of the fleet (leader)
 
     def set_fleet(
@@ -207,6 +218,13 @@ class Metrics:
         with self._lock:
             self._supervisors.set(len(supervisors))
             self._show_capacity(supervisors)
+
+    def set_prepared(self, counts: Mapping[tuple[str, bool], int]) -> None:
+        """Sets how many prepared drivers there are on all hosts, by level and whether they are ready."""
+        with self._lock:
+            self._prepared.clear()
+            for (level, ready), count in counts.items():
+                self._prepared.labels(level, str(ready).lower()).set(count)
 
     def set_savepoints(self, statuses: Mapping[str, SavepointAge]) -> None:
         """Sets the savepoints of every job that shall run and has a period for savepoints, by name."""
@@ -440,6 +458,15 @@ class Metrics:
             "Assignments that this host can't start at the moment (store unreachable, ...); it tries again",
         )
 
+        self._archive_ready = self._gauge(
+            "class_archive_ready", "Whether a class-data archive for this host's Java and Spark is there"
+        )
+        self._archives = self._counter(
+            "class_archives", "Training runs for class-data archives, by what came of them", "outcome"
+        )
+        for outcome in ARCHIVE_OUTCOMES:
+            self._archives.labels(outcome)
+
     def _make_fleet_families(self) -> None:
         self._jobs = self._gauge(
             "jobs",
@@ -458,6 +485,13 @@ class Metrics:
             "again, or another supervisor leads (leader only)",
             "job",
             "cause",
+        )
+        self._prepared = self._gauge(
+            "prepared_drivers",
+            "Drivers that were brought up before they are needed, of all hosts, by level and whether they are ready "
+            "(leader only)",
+            "level",
+            "ready",
         )
         self._paused = self._gauge(
             "paused", "1 while the cluster is paused by an operator, as the leader sees it"

@@ -23,7 +23,7 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import wall_iso
 from supervisor.coord.term import Term
 from supervisor.errors import GuardFailed, NotLeader, OutcomeUnknown, Unreachable
-from supervisor.model.actions import Action, Assign, Unassign
+from supervisor.model.actions import Action, Assign, Prepare, Unassign, Withdraw
 from supervisor.model.transaction import Transaction
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
@@ -138,7 +138,8 @@ class ActionExecutor:
 
     def _commit_action(self, action: Action) -> int | None:
         try:
-            return self.commit(lambda context: transaction_for(action, context))
+            made = self.commit(lambda context: transaction_for(action, context))
+            return None if isinstance(action, Prepare | Withdraw) else made  # these ring no doorbell
         except GuardFailed as failed:
             if not isinstance(action, Unassign) or not failed.path.startswith(self._layout.assigned):
                 raise

@@ -16,22 +16,30 @@ from supervisor.model.actions import (
     CleanUp,
     Conclude,
     Drain,
+    Prepare,
     Revoke,
     SuspendExhausted,
     Unassign,
+    Withdraw,
 )
 from supervisor.model.transaction import Transaction
 from supervisor.registry import leader_writes as write
 from supervisor.registry.leader_write_context import LeaderWriteContext
 
 BUILDERS: dict[type[Any], Callable[[LeaderWriteContext, Any], Transaction]] = {
-    Assign: lambda context, a: write.assign(context, a.ref, a.own, a.host, a.account, a.waited),
+    Assign: lambda context, a: write.assign(
+        context, a.ref, a.own, a.host, a.account, a.waited, prepared=a.prepared
+    ),
     Unassign: lambda context, a: write.unassign(context, a.name, a.own, a.why),
     Drain: lambda context, a: write.drain(context, a.ref, a.own, a.why),
     Revoke: lambda context, a: write.revoke(context, a.name, a.own, a.lease, a.why),
     Bury: lambda context, a: write.bury(context, a.name, a.own, a.waited, a.why),
     Conclude: lambda context, a: write.conclude(context, a.ref, a.own, a.outcome, a.account, a.why),
     SuspendExhausted: lambda context, a: write.suspend_exhausted(context, a.ref, a.own, a.why),
+    Prepare: lambda context, a: write.prepare(
+        context, a.ref, a.own, a.host, a.level, a.why, new_host=a.new_host
+    ),
+    Withdraw: lambda context, a: write.withdraw(context, a.path, a.version),
     CleanUp: lambda context, a: write.clean_up(
         context,
         a.leftover.result,

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 GoneWait = Annotated[
     bool, typer.Option("--wait", help="Return when no driver of the job can be alive any more.")
 ]
+Cold = Annotated[
+    bool,
+    typer.Option(
+        "--cold", help="Stop the present driver at once; prepare none before, and use none that is."
+    ),
+]
 RunWait = Annotated[
     bool, typer.Option("--wait", help="Return when the job runs: its first batch is committed.")
 ]
@@ -53,16 +59,25 @@ def cancel(chosen: Chosen, name: Name, wait: GoneWait = False, timeout: Timeout 
 
 
 @command
-def restart(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout = "10m") -> int:
+def restart(
+    chosen: Chosen, name: Name, wait: RunWait = False, cold: Cold = False, timeout: Timeout = "10m"
+) -> int:
     """Start a new attempt now: the present driver, if any, is stopped in order first. Forgets earlier failures.
 
+    Where a host has room for it, the next driver is brought up first, and the present one goes on until it is ready
+    (update.prepare in the spec). explain says what it waits for.
+
     \b
-    Example:
+    Examples:
       spark-supervisor restart clicks --wait      until the new attempt has committed its first batch
+      spark-supervisor restart clicks --cold      stops the present driver at once
     """
     timeout_s = seconds("--timeout", timeout)
     return change_job(
-        chosen, name, lambda context: context.commands.restart(name), until_running(wait, timeout_s)
+        chosen,
+        name,
+        lambda context: context.commands.restart(name, cold=cold),
+        until_running(wait, timeout_s),
     )
 
 

@@ -267,6 +267,7 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
         "waits_for": _text(explained.waits_for),
         "until": None if explained.wait_s is None else wall_iso(wall_now_s + explained.wait_s),
         "then": explained.then,
+        "standby": explained.standby or None,
         "hosts": [asdict(host) for host in explained.hosts],
         "alarm": _text(explained.alarm),
         "last_exit": None

@@ -18,9 +18,11 @@ from supervisor.model.actions import (
     CleanUp,
     Conclude,
     Drain,
+    Prepare,
     Revoke,
     SuspendExhausted,
     Unassign,
+    Withdraw,
 )
 from supervisor.model.headline import headline
 from supervisor.model.phrases import counted
@@ -51,6 +53,8 @@ def plain_lines(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str
     if progress is not None and progress.batch_id is not None:
         query = f" of {progress.query}" if progress.query else ""
         yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago"
+    if explained.standby:
+        yield "standby", explained.standby
     then = _next(explained, wall_now_s)
     if then:
         yield "next", then
@@ -158,6 +162,8 @@ def _next(explained: Explanation, wall_now_s: float) -> str | None:
             if explained.hosts
             else "it starts as soon as a supervisor is up"
         )
+    if waits.kind is Await.PREPARED:
+        return f"it waits for {waits}, then its driver is stopped and the prepared one goes on"
     by = _by(explained.wait_s, wall_now_s)
     if explained.lease is not None and explained.lease.is_silent and explained.state is not JobState.STOPPING:
         return (
@@ -214,6 +220,10 @@ def does(step: Action | WaitingAssignment) -> str:
             return f"starts attempt {next_attempt(step.ref.record, step.own.record)}"
         case Unassign():
             return f"takes attempt {step.own.record.attempt} back from {step.own.record.supervisor}"
+        case Prepare():
+            return f"has a driver prepared on {step.host.id}"
+        case Withdraw():
+            return "takes back the request for a prepared driver"
         case Drain():
             return f"stops attempt {step.own.record.attempt} after its batch"
         case Revoke():

@@ -93,8 +93,10 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "env", document["env_ignored"]
     fence = document["checkpoint_fence"]
     yield "fence", fence if fence != "auto" else None
+    yield "class archive", document["class_archive"]
     yield "savepoints", _savepoints(document["savepoints"])
     yield "start", _start(document["start"])
+    yield "prepared", _prepared(document["prepared"])
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]
     revision = document["revision"]
@@ -166,6 +168,18 @@ def _start(phases: dict[str, float] | None) -> str | None:
     return ", ".join(parts) or None
 
 
+def _prepared(drivers: list[dict[str, Any]]) -> str | None:
+    def how(driver: dict[str, Any]) -> str:
+        if driver["why"]:
+            return f"none on {driver['host']}: {driver['why']}"
+        if not driver["ready"]:
+            return f"is being prepared on {driver['host']}"
+        since = f" for {age(driver['ready_at'])}" if driver["ready_at"] else ""
+        return f"ready on {driver['host']}{since} ({driver['level']})"
+
+    return "; ".join(map(how, drivers)) or None
+
+
 def _savepoints(ended_why: dict[str, Any] | None) -> str | None:
     if ended_why is None:
         return None
@@ -205,8 +219,11 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "last batch", _batch(progress or None)
     yield "last failure", _last_failure(document, str)
     yield "start", _start(document["start"])
+    yield "prepared", _prepared(document["prepared"])
+    yield "starts cold", document["starts_cold"]
     yield "env", document["env_ignored"]
     yield "fence", document["checkpoint_fence"]
+    yield "class archive", document["class_archive"]
     yield "savepoints", _savepoints(document["savepoints"])
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]

@@ -9,7 +9,7 @@ import typer
 from supervisor.cli.options import Chosen, command, seconds
 from supervisor.cli.output import notice, print_line
 from supervisor.daemon.host import drain_host
-from supervisor.daemon.host.launcher import HostedAttempts
+from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.logs import configure_logs
 from supervisor.model.phrases import counted
 

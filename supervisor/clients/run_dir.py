@@ -14,6 +14,11 @@ orders         is a datagram socket of the driver: what the shim asks of it (fro
 gate           is written by the agent: whether the application may begin (only if the driver was started
                before that was known)
 shim.log       is the shim's log, in JSON lines (kept in the log directory when the attempt is over)
+handed.json    is written once by the agent into the directory of a prepared driver (``<uid>.p<random>``): the launch of
+               the attempt that is handed to it. ``attempts/<uid>.<attempt>`` is then a link to the directory
+opening        is written once by the shim of a prepared driver, after its claim has committed and the deadline was
+               written: the application may begin
+ready          is written once by the shim of a prepared driver: how far it has come (``Readiness``)
 kills          says, for metrics, who had to kill the driver tree, and how long that took
 =============  ============================================================================================
 
@@ -39,6 +44,7 @@ from supervisor.clients.processes import ProcessId
 LAUNCH, LOCK, DEADLINE, REPORT, ORDERS, GATE = "launch.json", "lock", "deadline", "report", "orders", "gate"
 SHIM, TWIN, DRIVER = "shim.json", "twin.json", "driver.json"
 SHIM_LOG, KILLS = "shim.log", "kills"
+HANDED, OPENING, READY = "handed.json", "opening", "ready"
 
 _DEADLINE_WIDTH = 20
 _PID_MAX = 2**22
@@ -46,6 +52,10 @@ _TICKS_MAX = 2**63 - 1
 _KILL_MAX_S = 86_400.0
 _RECORD_MAX_BYTES = 4096
 _VERDICT_MAX_BYTES = 65536
+_READY_MAX_BYTES = 65536
+HANDED_MAX_BYTES = 16 * 2**20
+"""A launch file holds the environment of the driver, which the kernel bounds, and it is read by processes that must not
+be made to hold more."""
 _NO_FILE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO))
 
 
@@ -62,6 +72,27 @@ class StartVerdict(NamedTuple):
 
     cause: str = ""
     why: str = ""
+
+
+class Opening(NamedTuple):
+    """Holds the content of opening: the attempt ``claim`` lets the application begin, if it does so before
+    ``before_at_s`` (CLOCK_BOOTTIME). ``env`` and ``hadoop_conf`` are set before its first line."""
+
+    claim: str
+    before_at_s: float
+    env: dict[str, str]
+    hadoop_conf: dict[str, str]
+
+
+class Readiness(NamedTuple):
+    """Holds the content of ready: a prepared driver waits at its barrier, or ``why`` says why it never will.
+
+    If ``why`` is set although it is ready, it says what is missing (a session that was not warmed). ``at_s`` is
+    CLOCK_BOOTTIME."""
+
+    ready: bool
+    why: str
+    at_s: float
 
 
 class DeadlineFile:
@@ -193,8 +224,9 @@ def remove_drafts(attempts_dir: str, under_way: frozenset[str]) -> None:
     except OSError:
         return
     for draft in drafts:
-        if draft[1:].rpartition(".")[0] not in under_way:
-            _remove_tree(f"{attempts_dir}/{draft}")
+        path = f"{attempts_dir}/{draft}"
+        if draft[1:].rpartition(".")[0] not in under_way and os.path.isdir(path) and not os.path.islink(path):
+            _remove_tree(path)  # to open a pipe would wait for ever
 
 
 def write_atomically(path: str, data: bytes) -> None:
@@ -274,20 +306,27 @@ def read_process(path: str) -> ShimRecord | None:
 def write_verdict(run_dir: str, verdict: StartVerdict) -> bool:
     """Writes the verdict once: returns False when there was one already, or the attempt is over. Raises
     OSError."""
-    if read_verdict(run_dir) is not None:
+    data = json.dumps({"cause": verdict.cause, "why": verdict.why}).encode()
+    return _write_once(run_dir, GATE, data, lambda: read_verdict(run_dir) is not None)
+
+
+def _write_once(run_dir: str, name: str, data: bytes, is_there: Callable[[], bool]) -> bool:
+    """Writes a file with mode 0600, whole, unless ``is_there`` says that there is a believable one: then, and if
+    there is no directory any more, it returns False. Raises OSError."""
+    if is_there():
         return False
-    drawn, final = f"{run_dir}/.{GATE}.{os.urandom(4).hex()}", f"{run_dir}/{GATE}"
+    drawn, final = f"{run_dir}/.{name}.{os.urandom(4).hex()}", f"{run_dir}/{name}"
     try:
         with open(drawn, "xb", opener=_private) as file:
-            file.write(json.dumps({"cause": verdict.cause, "why": verdict.why}).encode())
+            file.write(data)
         try:
             os.link(drawn, final)
         except PermissionError:  # a file system without hard links
             os.replace(drawn, final)
         except FileExistsError:
-            if read_verdict(run_dir) is not None:
+            if is_there():
                 return False
-            os.replace(drawn, final)  # what is there is no verdict
+            os.replace(drawn, final)  # what is there is not believable
         return True
     except FileNotFoundError:
         return False
@@ -305,6 +344,119 @@ def read_verdict(run_dir: str) -> StartVerdict | None:
     try:
         body: dict[str, Any] = json.loads(read_file(f"{run_dir}/{GATE}", _VERDICT_MAX_BYTES) or b"")
         return StartVerdict(str(body["cause"]), str(body["why"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def hand_over(attempts_dir: str, prepared_key: str, attempt_key: str, launch: bytes) -> bool:
+    """Hands the attempt ``attempt_key`` = ``<uid>.<attempt>`` to the prepared driver ``prepared_key``, by the launch of
+    the attempt. Returns True if the attempt is this driver's, also if it was before.
+
+    First the name of the attempt becomes a link to the directory of the prepared driver: whoever makes it decides by
+    what the attempt is started. Then the launch is written there. A process that died in between goes on here; the
+    launch that is there already counts. It returns False if the driver is gone or was taken for another attempt, or if
+    the attempt has a run directory or another driver already: no link to this driver is left then. Raises OSError.
+    """
+    directory, link = f"{attempts_dir}/{prepared_key}", f"{attempts_dir}/{attempt_key}"
+    taken = _attempt_of(read_handed(directory))
+    if taken not in (None, attempt_key) or not os.path.isdir(directory):
+        _unlink_if_to(link, prepared_key)
+        return False
+    try:
+        os.symlink(prepared_key, link)
+    except FileExistsError:
+        if _link_target(link) != prepared_key:
+            return False
+    _write_once(directory, HANDED, launch, lambda: _attempt_of(read_handed(directory)) is not None)
+    if _attempt_of(read_handed(directory)) == attempt_key:
+        return True
+    _unlink_if_to(link, prepared_key)
+    return False
+
+
+def read_handed(run_dir: str) -> bytes | None:
+    """Returns the launch by which an attempt was handed to the prepared driver of this directory; None if none was, or
+    what is there is no such file. Raises OSError."""
+    data = read_file(f"{run_dir}/{HANDED}", HANDED_MAX_BYTES + 1)
+    return data if data and len(data) <= HANDED_MAX_BYTES else None
+
+
+def _attempt_of(launch: bytes | None) -> str | None:
+    """Returns the key ``<uid>.<attempt>`` of a launch as far as it can be told without knowing its other fields; an
+    empty text if it is not believable, and None if there is none."""
+    if launch is None:
+        return None
+    try:
+        entry = json.loads(launch)["assignment"]
+        return f"{entry['uid']}.{int(entry['attempt'])}"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+
+
+def remove_dangling_links(attempts_dir: str, kept: frozenset[str] = frozenset()) -> None:
+    """Removes the names of attempts whose prepared driver is gone, with its directory, but for those in ``kept``. A link to
+    anything but a sibling directory of a prepared driver is not ours. Never raises."""
+    try:
+        with os.scandir(attempts_dir) as entries:
+            links = [entry.name for entry in entries if entry.is_symlink() and entry.name not in kept]
+    except OSError:
+        return
+    for name in links:
+        target = _link_target(f"{attempts_dir}/{name}")
+        if target is not None and _is_prepared(target) and not os.path.lexists(f"{attempts_dir}/{target}"):
+            _unlink_if_to(f"{attempts_dir}/{name}", target)
+
+
+def _is_prepared(key: str) -> bool:
+    """Says the same as ``records.layout.is_prepared``, which the twin would have to carry."""
+    uid, _, rest = key.rpartition(".")
+    random = rest.removeprefix("p")
+    return bool(uid) and "/" not in uid and random != rest and random.isascii() and random.isalnum()
+
+
+def _link_target(path: str) -> str | None:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
+
+
+def _unlink_if_to(path: str, target: str) -> None:
+    if _link_target(path) == target:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def write_opening(run_dir: str, opening: Opening) -> bool:
+    """Writes the opening, once and whole. Returns False if anything has its name already (the application may have begun
+    by it), or there is no directory any more. Raises OSError."""
+    path = f"{run_dir}/{OPENING}"
+    return _write_once(
+        run_dir, OPENING, json.dumps(opening._asdict()).encode(), lambda: os.path.lexists(path)
+    )
+
+
+def read_opening(run_dir: str) -> Opening | None:
+    """Returns the opening; None if there is none, or it is not believable."""
+    try:
+        body: dict[str, Any] = json.loads(read_file(f"{run_dir}/{OPENING}", HANDED_MAX_BYTES) or b"")
+        env, hadoop_conf = dict(body["env"]), dict(body["hadoop_conf"])
+        return Opening(str(body["claim"]), float(body["before_at_s"]), env, hadoop_conf)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def write_readiness(run_dir: str, readiness: Readiness) -> bool:
+    """Writes once how far a prepared driver has come. Returns False if that was said already. Raises OSError."""
+    data = json.dumps(readiness._asdict()).encode()
+    return _write_once(run_dir, READY, data, lambda: read_readiness(run_dir) is not None)
+
+
+def read_readiness(run_dir: str) -> Readiness | None:
+    """Returns how far a prepared driver has come; None while it is being brought up, or if it is not believable."""
+    try:
+        body: dict[str, Any] = json.loads(read_file(f"{run_dir}/{READY}", _READY_MAX_BYTES) or b"")
+        return Readiness(body["ready"] is True, str(body["why"]), float(body["at_s"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

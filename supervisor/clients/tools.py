@@ -2,7 +2,8 @@
 ``doctor`` calls it.
 
 It is bounded: at the deadline the tool is killed with all that it started in its process group. It never
-raises for what the tool does.
+raises for what the tool does. ``run_unhurried`` runs one at the lowest priority, and gives it up when it is
+in the way.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from supervisor.clock import boottime_s
+
 OUTPUT_MAX_CHARS = 200_000
+ASKED_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,42 @@ def run_tool(argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> R
         _kill_group(process)
         return Ran(None, "", "", f"{argv[0]} did not end within {timeout_s:g} s", late=True)
     return Ran(process.returncode, _text(out), _text(err))
+
+
+def run_unhurried(
+    argv: Sequence[str], env: Mapping[str, str], timeout_s: float, go_on: Callable[[], bool], cwd: str
+) -> Ran | None:
+    """Runs ``argv`` as ``run_tool`` does, at nice 19. Returns None if it was killed because ``go_on`` returned
+    False. Its output is kept in a file in ``cwd``, of which the end is returned."""
+    until_at_s = boottime_s() + timeout_s
+    try:
+        with tempfile.TemporaryFile(dir=cwd) as output:
+            process = subprocess.Popen(
+                ["nice", "-n", "19", *argv],
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=cwd,
+            )
+            try:
+                while process.poll() is None:
+                    if not go_on():
+                        return None
+                    if boottime_s() > until_at_s:
+                        return Ran(None, "", "", f"{argv[0]} did not end within {timeout_s:g} s", late=True)
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(ASKED_EVERY_S)
+            finally:
+                if process.returncode is None:  # not reaped: the number is still its own
+                    _kill_group(process)
+            output.seek(max(0, output.seek(0, os.SEEK_END) - OUTPUT_MAX_CHARS))
+            return Ran(process.returncode, _text(output.read()), "")
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return Ran(
+            None, "", "", f"{argv[0]} cannot be executed ({getattr(error, 'strerror', None) or error})"
+        )
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -206,7 +206,7 @@ class Stack:
                 "log_dir": str(self.directory / "logs"),
                 "capacity": {"memory": "16g", "drivers": 8, "starting": 2},
             },
-            "spark": {"home": str(installed_spark_home())},
+            "spark": {"home": str(installed_spark_home()), "class_archive": "off"},
         }
 
     def _job(self) -> dict[str, Any]:

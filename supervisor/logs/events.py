@@ -159,6 +159,21 @@ EVENTS: Final[dict[str, Event]] = {
     "refusal_not_recorded": Event(
         "The refusal did not commit; the leader takes the assignment back.", f"{_ATTEMPT} why"
     ),
+    "driver_being_prepared": Event(
+        "The shim of a prepared driver was started: it waits for an attempt; attempt is its key.",
+        f"{_ATTEMPT} revision level why shim_pid log",
+    ),
+    "driver_prepared": Event("A prepared driver waits at its barrier.", f"{_ATTEMPT} s"),
+    "driver_not_prepared": Event(
+        "A driver could not be prepared, or ended before it had an attempt.", "uid revision why next"
+    ),
+    "prepared_driver_discarded": Event(
+        "The shim of a prepared driver was asked to discard it.", "uid attempt why"
+    ),
+    "attempt_handed_over": Event(
+        "A prepared driver got the attempt; no shim was started.", f"{_ATTEMPT} prepared containment log"
+    ),
+    "hand_over_failed": Event("An attempt could not be handed over.", "uid attempt prepared why"),
     "shim_started": Event(
         "A shim was started; its log and the driver's are named.", f"{_ATTEMPT} shim_pid containment log"
     ),
@@ -177,6 +192,15 @@ EVENTS: Final[dict[str, Event]] = {
         f"{_ATTEMPT} why next",
     ),
     "fence_made": Event("The storage fence's jar is there, before the first start needs it.", "jar s"),
+    "class_archive_made": Event(
+        "A class-data archive is there: drivers of this Java and Spark start with it.", "archive bytes s"
+    ),
+    "class_archive_not_made": Event("It could not be made; drivers start without.", "why next"),
+    "class_archive_given_up": Event(
+        "The training run of an archive was killed, because a driver was being started.", "s next"
+    ),
+    "class_archive_damaged": Event("An archive is not what was dumped, and was removed.", "archive next"),
+    "class_archives_untidy": Event("The directory of the archives could not be tidied.", "why next"),
     "fence_not_made": Event("It could not be made ahead.", "why next"),
     "hosting_not_told": Event("Metrics of this host's drivers could not be brought up to date.", "why next"),
     "commits_not_read": Event("The commit log of a JVM application cannot be read.", f"{_ATTEMPT} why"),
@@ -207,7 +231,8 @@ EVENTS: Final[dict[str, Event]] = {
     "attempt_over": Event("A shim ended in order.", f"{_ATTEMPT} next"),
     "tombstone_written": Event("The guardian recorded the exit in the shim's place.", f"{_ATTEMPT} cause"),
     "no_tombstone": Event(
-        "Nothing was recorded: the registry does not show the claim. The leader waits in full.",
+        "Nothing was recorded: the registry does not show the claim, or it is not known which attempt it was. "
+        "The leader waits in full.",
         f"{_ATTEMPT} why",
     ),
     "guardian_failed": Event("No descriptor, no memory; tried again.", f"{_ATTEMPT} stage why"),
@@ -215,6 +240,12 @@ EVENTS: Final[dict[str, Event]] = {
     "shim_logs_not_kept": Event("Logs of shims wait to be moved to log_dir (no room?).", "why next"),
     # The shim and its twin (in the shim's log)
     "shim_not_begun": Event("It could not even begin, and has claimed nothing.", "uid attempt why"),
+    "shim_prepared": Event(
+        "A driver was brought up and waits for an attempt, or it says why it can't.", "uid attempt ready why"
+    ),
+    "shim_not_handed_over": Event(
+        "What was handed to a prepared driver is no attempt for it.", "uid attempt why"
+    ),
     "shim_stage": Event(
         "Where the attempt stands: connecting claiming settling starting running stopping killing burying done.",
         f"{_ATTEMPT} stage was",

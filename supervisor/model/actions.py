@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from supervisor.model.records import Acceptance, JobRef, Lease, Member, Outcome, Ownership
+from supervisor.model.records import Acceptance, JobRef, Lease, Member, Outcome, Ownership, PrepareLevel
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
 from supervisor.model.view import Leftover
@@ -32,6 +32,7 @@ class Assign:
     host: Member
     account: Account
     waited: Waited | None = None
+    prepared: bool = False  # a driver waits there that can take the attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +103,41 @@ class CleanUp:
     deletes_checkpoint: bool = False
 
 
-Action: TypeAlias = Assign | Unassign | Drain | Revoke | Bury | Conclude | SuspendExhausted | CleanUp
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Asks ``host`` to keep a prepared driver of the job's present revision. ``own`` is what the plan was made from. If
+    ``new_host`` is set, this host was never asked before: the parent of its requests is made, too.
+    """
+
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+    host: Member
+    level: PrepareLevel
+    new_host: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Takes back the request for a prepared driver. ``path`` is that of its record."""
+
+    name: str
+    why: str
+    path: str
+    version: int
+
+
+Action: TypeAlias = (
+    Prepare | Withdraw | Assign | Unassign | Drain | Revoke | Bury | Conclude | SuspendExhausted | CleanUp
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
     """Says why nothing is done about a job now. ``wait_s`` is the number of seconds until the plan would
-    differ by time alone, if that is known.
+    differ by time alone, if that is known. ``prepares`` is not None if the job waits for a prepared driver: it is the
+    host of that, or empty if none was asked yet.
     """
 
     name: str
@@ -116,6 +145,7 @@ class Note:
     wait_s: float | None = None
     pending: bool = False
     quarantined: bool = False
+    prepares: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

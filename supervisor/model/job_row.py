@@ -37,6 +37,7 @@ class JobRow:
     next_attempt_at: str | None = None
     checkpoint: str | None = None
     progress: Progress | None = None
+    prepared: tuple[dict[str, Any], ...] = ()
     trouble: str | None = None
     """A table shows this instead of the reason; None means the reason itself. It is no part of the
     document.
@@ -49,6 +50,7 @@ class JobRow:
             for field in dataclasses.fields(self)
             if field.name != "trouble"
         }
+        document["prepared"] = list(self.prepared)
         if self.progress is not None:
             document["progress"] = dataclasses.asdict(self.progress)
             del document["progress"]["extra"]

@@ -24,6 +24,17 @@ supervisor: it names the file with that verdict.
 """
 
 
+PREPARED = "SPARK_SUPERVISOR_PREPARED"
+"""This variable is in the environment of a driver that is being prepared: it names the file (``run_dir.OPENING``) by whose
+appearance its application may begin. The application does not see it."""
+
+PREPARE_LEVEL = "SPARK_SUPERVISOR_PREPARE_LEVEL"
+"""This variable goes with ``PREPARED``: it is a ``model.records.PrepareLevel``. The application does not see it."""
+
+NO_ATTEMPT = 0
+"""The launch file of a prepared driver has an assignment with this attempt: none was given to it yet."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """Describes one attempt. ``argv``, ``env`` and ``cwd`` are the driver, which is executed without a shell.
@@ -33,7 +44,12 @@ class Launch:
     else the supervisor of the host reads the checkpoint's commit log and reports to the shim (JVM
     applications). ``cgroup`` is the absolute directory of the attempt's own cgroup v2, or None where there is
     none. ``not_fenced`` says why a driver with its checkpoint on S3 starts without the storage fence; it is
-    empty if the driver has the fence, or needs none.
+    empty if the driver has the fence, or needs none. ``class_archive`` names the class-data archive of the
+    driver\'s JVM, or says why it has none.
+
+    ``prepared`` is the key ``<uid>.p<random>`` of the run directory of a prepared driver. There are two launch files then:
+    one by which it is brought up (its assignment has ``NO_ATTEMPT``), and one by which an attempt is handed to it
+    (``run_dir.HANDED``), whose ``env`` and ``hadoop_conf`` say what the driver is told at the opening.
     """
 
     cluster: str
@@ -61,6 +77,10 @@ class Launch:
     looked_s: float = 0.0
     remembered: CheckpointExpectation | None = None  # of the job's checkpoint; None: it has none
     not_fenced: str = ""
+    prepared: str = ""
+    # Hadoop properties that name the attempt, such as the owner of the storage fence; set at the opening
+    hadoop_conf: dict[str, str] = field(default_factory=dict)
+    class_archive: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -68,6 +88,11 @@ class Launch:
         """Returns the location of the checkpoint as the driver was given it, for Spark; None if the job has
         none."""
         return self.env.get(CHECKPOINT) or None
+
+    @property
+    def waits_for_assignment(self) -> bool:
+        """Returns whether this is the launch of a prepared driver that no attempt was handed to."""
+        return bool(self.prepared) and self.assignment.attempt == NO_ATTEMPT
 
     @property
     def is_held(self) -> bool:

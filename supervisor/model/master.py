@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 _LOCAL: Final = re.compile(r"local(\[(\*|[1-9]\d{0,3})(,\s*\d{1,4})?\])?|local-cluster\[\d+,\d+,\d+\]")
+_IN_PROCESS: Final = re.compile(r"local(\[[^\]]*\])?")
 _HOST: Final = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 _OTHERS: Final = ("yarn", "k8s://", "mesos://", "spark-connect://", "sc://")
 _STANDALONE: Final = "spark://"
@@ -25,6 +26,11 @@ def why_unsupported(master: str) -> str | None:
             f"master: {master[:80]!r} is of a kind that is not supported here ({other.rstrip(':/')}); {known}"
         )
     return f"master: {master[:80]!r} is no Spark master; {known}"
+
+
+def is_local(master: str) -> bool:
+    """Returns whether a driver with ``master`` is all that there is: it holds no executors anywhere."""
+    return _IN_PROCESS.fullmatch(master) is not None
 
 
 def addresses(master: str) -> tuple[tuple[str, int], ...]:

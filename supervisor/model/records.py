@@ -19,6 +19,7 @@ from supervisor.model.bounds import (
     Count,
     JobName,
     Seconds,
+    SomeSeconds,
     SupervisorId,
     SupervisorIdOrNone,
     Uid,
@@ -124,6 +125,8 @@ class Cause(StrEnum):
     NO_ACCESS = "no_access"
     # refused: it is not (any more) the checkpoint that the job left
     BAD_CHECKPOINT = "bad_checkpoint"
+    # its prepared driver was gone before the application began; the next start is cold
+    PREPARED_LOST = "prepared_lost"
 
     @classmethod
     def _missing_(cls, value: object) -> Cause | None:
@@ -154,8 +157,31 @@ UNCHARGED_CAUSES = frozenset({Cause.LOST, Cause.SHIM_DIED, Cause.LEASE_EXPIRED})
 §8).
 """
 
-PLANNED_CAUSES = frozenset({Cause.STOPPED, Cause.FINISHED})
-"""These causes are no failures at all."""
+PLANNED_CAUSES = frozenset({Cause.STOPPED, Cause.FINISHED, Cause.PREPARED_LOST})
+"""These causes are no failures of the job at all: no back-off follows, and nothing is charged."""
+
+
+class PrepareLevel(StrEnum):
+    """Says how far a prepared driver goes before it waits (``Preparation``)."""
+
+    # JVM, Python and a SparkSession that has run a throwaway query; nothing of the application
+    SESSION = "session"
+    APPLICATION = "application"  # the application too, up to its first query
+
+    @classmethod
+    def _missing_(cls, value: object) -> PrepareLevel | None:
+        return _of_a_newer_version(cls, value)
+
+
+class StandbyWhere(StrEnum):
+    """Says on which host a standby is kept."""
+
+    OTHER = "other"  # on another host than the one that runs the job
+    ANY = "any"  # on another host if one has room, else on the same one
+
+    @classmethod
+    def _missing_(cls, value: object) -> StandbyWhere | None:
+        return _of_a_newer_version(cls, value)
 
 
 class Outcome(StrEnum):
@@ -220,6 +246,13 @@ DISTRUST_MAX_BYTES = 600
 """``distrust`` in the records of a leader and of a host is cut to this length."""
 
 
+PREPARED_MAX = 4
+"""The record of a host has room for this many prepared drivers, so no host is asked for more."""
+
+PREPARED_WHY_MAX_BYTES = 100
+"""Why a driver can't be prepared is cut to this length, in the record of its host and in a request."""
+
+
 def clip(text: str, max_bytes: int) -> str:
     """Returns ``text`` on one line, cut to at most ``max_bytes`` of UTF-8.
 
@@ -253,6 +286,18 @@ class BlobRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StandbyPolicy:
+    """Holds what the spec key ``standby`` asks for: one prepared driver of ``level`` is kept while the job runs, and
+    prepared anew every ``refresh_s`` seconds.
+    """
+
+    level: PrepareLevel
+    where: StandbyWhere
+    refresh_s: SomeSeconds
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingSpec:
     """Holds what the leader must know of a spec. It is copied into the reference so that a takeover reads no
     blob at all.
@@ -270,6 +315,9 @@ class SchedulingSpec:
     driver_memory: Bytes = 0
     delete_checkpoint: bool = False  # checkpoint_on_cancel: delete
     savepoints: SavepointPolicy | None = None
+    # how far a prepared driver may go; None: its drivers start cold (a JVM application, or the spec says so)
+    prepare: PrepareLevel | None = field(default=None, metadata=OMITTED)
+    standby: StandbyPolicy | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -282,7 +330,8 @@ class JobRef:
     checkpoint than the job left, or none; it is used once (``model.checkpoint_expectation``). ``begins_with``
     is what that start has to find (a restored savepoint), in the form of ``CheckpointExpectation.queries``;
     if it is empty, any content is accepted. ``left_by`` is another job that committed batches in this
-    checkpoint before, and gave it up; a first start there is refused unless it is accepted.
+    checkpoint before, and gave it up; a first start there is refused unless it is accepted. ``cold_restart`` is the
+    restart nonce of a restart that is to use no prepared driver (``restart --cold``).
     """
 
     name: JobName
@@ -298,6 +347,7 @@ class JobRef:
     fresh_start: str = ""
     begins_with: tuple[str, ...] = ()
     left_by: str = ""
+    cold_restart: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -451,13 +501,16 @@ class Lease:
     )
     # why its checkpoint on S3 has no storage fence; empty: it has it, or needs none
     not_fenced: str = ""
+    # the class-data archive that the driver was started with, or "off: " and why it has none
+    class_archive: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """Is the record /assigned/<supervisor>/<uid>.<attempt>: it says what this supervisor must start, and
-    which versions the claim must meet.
+    which versions the claim must meet. If ``prepared`` is set, the supervisor hands it to a prepared driver of the
+    same uid, revision and spec, if there is one; else, and where there is none, the driver starts cold.
     """
 
     name: JobName
@@ -469,6 +522,26 @@ class Assignment:
     spec: BlobRef
     memory: Bytes
     driver_memory: Bytes = 0  # bytes for spark.driver.memory; 0: as the spec says
+    prepared: bool = field(default=False, metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """Is the record /prepare/<supervisor>/<uid>.<revision>: the leader asks this supervisor to keep a prepared driver of
+    this revision. It is a wish: no write is guarded by it, and nothing runs because of it alone.
+    """
+
+    name: JobName
+    uid: Uid
+    revision: Count
+    spec: BlobRef
+    level: PrepareLevel
+    memory: Bytes  # bytes that the driver occupies
+    driver_memory: Bytes = 0  # bytes for spark.driver.memory; 0: as the spec says
+    priority: int = 0
+    why: str = ""
+    at: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -613,12 +686,30 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedDriver:
+    """Describes one prepared driver of a host. If ``ready`` is not set, it is being brought up, unless ``why`` says why it
+    cannot be prepared. ``sha256`` is that of the spec. ``ready_at`` is since when it is ready, for display.
+    """
+
+    uid: str
+    revision: Count
+    level: PrepareLevel
+    sha256: str
+    driver_memory: Bytes = 0
+    ready: bool = False
+    ready_at: str = field(default="", metadata=OMITTED)
+    why: str = field(default="", metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """Is the record /supervisors/<id> (ephemeral): a supervisor that can host drivers.
 
     ``distrust`` says why it starts nothing from this registry (I10), by what it remembers itself, or is None.
     ``log_dir`` is the directory on its host with the output of its drivers. ``delays`` are some of the starts
-    that it cannot make, for display.
+    that it cannot make, for display. ``prepares`` is 1 if it can keep prepared drivers; ``prepared`` are those it keeps
+    (the first few, if there are many), for the leader's choice of a host.
     """
 
     id: SupervisorId
@@ -633,6 +724,8 @@ class Member:
     distrust: str | None = None
     log_dir: str = ""
     delays: tuple[Delay, ...] = ()
+    prepares: Count = field(default=0, metadata=OMITTED)
+    prepared: tuple[PreparedDriver, ...] = field(default=(), metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 

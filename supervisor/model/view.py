@@ -18,6 +18,7 @@ from supervisor.model.records import (
     Member,
     Ownership,
     Pause,
+    Preparation,
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
@@ -101,6 +102,17 @@ class SeenAcceptance:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenPreparation:
+    """Holds a request for a prepared driver. ``supervisor`` is who is asked; ``first_seen_at_s`` is a time after the
+    response arrived that first showed it to this observer."""
+
+    supervisor: str
+    path: str
+    seen: Found[Preparation] | Unreadable
+    first_seen_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """Holds what one reading of the registry showed. ``errors`` say what could not be read; a name that an
     error concerns has a flaw in its row, and is left alone.
@@ -109,7 +121,8 @@ class View:
     that this term's epoch is in the store; until then nothing is started or cleaned. ``paused`` says that
     there is a /pause, whatever is in it; ``pause`` is what is in it. ``wish`` is the latest planned hand-over
     that was asked for, in force or not. ``accepted`` is None if nothing was ever restored and accepted here.
-    ``missing`` are parents that somebody removed and the leader creates again.
+    ``missing`` are parents that somebody removed and the leader creates again. ``preparations`` are the requests
+    for prepared drivers, of all supervisors; ``prepare_hosts`` are those that were ever asked for one.
     """
 
     rows: Mapping[str, Row]
@@ -122,6 +135,8 @@ class View:
     accepted: SeenAcceptance | None = None
     distrust: str | None = None
     missing: tuple[str, ...] = ()
+    preparations: tuple[SeenPreparation, ...] = ()
+    prepare_hosts: frozenset[str] = frozenset()
     errors: tuple[str, ...] = field(default=())
 
     @property

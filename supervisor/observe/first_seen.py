@@ -7,6 +7,8 @@ showed this mzxid, so that a wait can only be too long; a new leader starts with
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from supervisor.model.records import Lease
 from supervisor.model.seen import Seen
 from supervisor.model.view import SeenLease
@@ -20,6 +22,7 @@ class FirstSeen:
     def __init__(self) -> None:
         self._owns: dict[str, tuple[int, float]] = {}
         self._leases: dict[str, tuple[int, float]] = {}
+        self._preparations: dict[str, tuple[int, float]] = {}
 
     def own_seen_at_s(self, name: str, mzxid: int, received_at_s: float) -> float:
         """Returns when this state of /own/<name> was first seen."""
@@ -37,6 +40,17 @@ class FirstSeen:
         if known is None or known[0] != mzxid:
             known = self._leases[name] = (mzxid, received_at_s)
         return SeenLease(lease, known[1], sent_at_s)
+
+    def preparation_seen_at_s(self, path: str, mzxid: int, received_at_s: float) -> float:
+        """Returns when this request for a prepared driver was first seen."""
+        known = self._preparations.get(path)
+        if known is None or known[0] != mzxid:
+            known = self._preparations[path] = (mzxid, received_at_s)
+        return known[1]
+
+    def keep_preparations(self, paths: Collection[str]) -> None:
+        """Forgets the requests that are not at ``paths``."""
+        self._preparations = {path: self._preparations[path] for path in paths if path in self._preparations}
 
     def forget(self, name: str) -> None:
         self._owns.pop(name, None)

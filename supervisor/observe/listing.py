@@ -33,7 +33,8 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import JobState, Shown, account_of, shown_state, state_of_ended
 from supervisor.model.transaction import Node
-from supervisor.model.view import Row, SeenAcceptance, SeenLease, View
+from supervisor.model.view import Row, SeenAcceptance, SeenLease, SeenPreparation, View
+from supervisor.observe.prepared import prepared_by_uid
 from supervisor.records.ids import name_suffix
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkReader
@@ -53,6 +54,9 @@ def take_rows(
     With ``every_uid`` it returns all that is kept, cancelled and finished uids included.
     """
     rows = [_shown(row, view, wall_now_s) for row in view.rows.values() if row.is_listed]
+    prepared = prepared_by_uid(view)
+    if prepared:
+        rows = [replace(row, prepared=prepared.get(row.uid or "", ())) for row in rows]
     live = {row.uid for row in rows}
     results = _all_results(zoo, layout) if every_uid else _newest_results(zoo, layout, view)
     names = {name_suffix(name): name for name in view.rows} if results else {}
@@ -336,9 +340,19 @@ def aged(
     now. ``changed`` is what ``changes_of`` read, so that assignments and silent leases have their age too.
     """
     rows = {name: _aged(row, now_s, wall_now_s, changed.get(name)) for name, row in view.rows.items()}
+    asked = tuple(_aged_preparation(each, now_s, wall_now_s) for each in view.preparations)
     return replace(
-        view, rows=MappingProxyType(rows), accepted=_aged_acceptance(view.accepted, now_s, wall_now_s)
+        view,
+        rows=MappingProxyType(rows),
+        accepted=_aged_acceptance(view.accepted, now_s, wall_now_s),
+        preparations=asked,
     )
+
+
+def _aged_preparation(seen: SeenPreparation, now_s: float, wall_now_s: float) -> SeenPreparation:
+    """Returns ``seen`` as if the leader had seen the request when it was made."""
+    at_s = seconds_of(seen.seen.record.at) if isinstance(seen.seen, Found) else None
+    return seen if at_s is None else replace(seen, first_seen_at_s=now_s - max(0.0, wall_now_s - at_s))
 
 
 def _aged_acceptance(

@@ -31,11 +31,12 @@ from supervisor.model.records import (
     OwnState,
     Pause,
     Phase,
+    Preparation,
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Node
-from supervisor.model.view import Leftover, Row, SeenAcceptance, SeenLease, View
+from supervisor.model.view import Leftover, Row, SeenAcceptance, SeenLease, SeenPreparation, View
 from supervisor.observe.first_seen import FirstSeen
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkReader
@@ -77,6 +78,7 @@ class Observer:
         if changed is None or (self._accepted is not None and not _is_waited(self._accepted)):
             self._read_acceptance()
         members = self._members()
+        prepare_hosts, preparations = self._preparations()
         whole = self._check_fixed_znodes()  # last: it vouches for all that was read before
         return View(
             rows=MappingProxyType(dict(self._rows)),
@@ -89,8 +91,15 @@ class Observer:
             accepted=self._accepted,
             distrust=distrust or whole.distrust,
             missing=whole.missing,
+            preparations=preparations,
+            prepare_hosts=prepare_hosts,
             errors=tuple(self._errors.values()),
         )
+
+    def take_hosts(self) -> View:
+        """Returns a view of the hosts and the requests for prepared drivers alone, for display."""
+        members, (hosts, preparations) = self._members(), self._preparations()
+        return View({}, members, self._epoch, preparations=preparations, prepare_hosts=hosts)
 
     def in_motion(self) -> set[str]:
         """Returns the names whose ownership another process is about to change. They are reread at every
@@ -279,6 +288,33 @@ class Observer:
             elif isinstance(member, Unreadable):
                 self._errors[path] = member.reason
         return members
+
+    def _preparations(self) -> tuple[frozenset[str], tuple[SeenPreparation, ...]]:
+        """Reads the requests for prepared drivers, of hosts that are gone, too: first which hosts were ever asked, then
+        what each is asked for. Where nobody was, that is one read."""
+        hosts = self._children(self._layout.preparations)
+        found = [
+            (host, f"{self._layout.preparations_of(host)}/{key}")
+            for host in hosts
+            for key in self._children(self._layout.preparations_of(host))
+        ]
+        if not found:
+            self._first_seen.keep_preparations(())
+            return frozenset(hosts), ()
+        paths = [path for _, path in found]
+        reads = self._zoo.read_many(paths)
+        records: list[Seen[Preparation]] = seen_all(Preparation, paths, reads.nodes)
+        self._first_seen.keep_preparations(paths)
+        return frozenset(hosts), tuple(
+            SeenPreparation(
+                host,
+                path,
+                record,
+                self._first_seen.preparation_seen_at_s(path, record.mzxid, reads.received_at_s),
+            )
+            for (host, path), record in zip(found, records, strict=True)
+            if record is not None
+        )
 
     def _children(self, path: str) -> tuple[str, ...]:
         """Returns the children of ``path``, none if it is missing: ``_check_fixed_znodes`` notices that, and nothing

@@ -135,6 +135,7 @@ def _supervisor(member: Member, leads: bool, drivers: int) -> dict[str, Any]:
         "leader": leads,
         "capacity": {"memory": member.memory, "drivers": member.drivers, "starting": member.starting},
         "drivers": drivers,
+        "prepared": sum(driver.ready for driver in member.prepared),
         "since": member.since,
         "software": member.software,
     }

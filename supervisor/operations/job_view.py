@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from supervisor.clock import wall_s
@@ -17,12 +17,15 @@ from supervisor.model.secret import redacted
 from supervisor.model.seen import Found
 from supervisor.model.state import last_exit_of
 from supervisor.observe.listing import OneJob
+from supervisor.observe.prepared import prepared_by_uid
 from supervisor.observe.queries import queries_of
 from supervisor.observe.start import start_of
 from supervisor.operations.context import CommandContext
 from supervisor.operations.history import entries_of
 from supervisor.operations.listing import row_of_job
+from supervisor.operations.scene import take_hosts
 from supervisor.spark.fence.choice import why_not_wanted
+from supervisor.spec.job import from_canonical
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,9 @@ class JobView:
 
     ``driver_memory`` is to what it was raised. ``queries`` has a document for each query, and
     ``more_queries`` how many are left out. ``start`` has the seconds of each phase of the start.
-    ``env_ignored`` says what of the spec's env does not count, and why. ``spec`` is the stored one, with what
-    looks like a secret covered; ``spec_error`` says why it can't be shown.
+    ``env_ignored`` says what of the spec's env does not count, and why. ``starts_cold`` says why no
+    driver of it is prepared before it is needed. ``spec`` is the stored one, with what looks like a secret
+    covered; ``spec_error`` says why it can't be shown.
     """
 
     row: JobRow
@@ -44,7 +48,9 @@ class JobView:
     start: dict[str, float] | None
     env_ignored: str | None
     checkpoint_fence: str | None
+    class_archive: str | None
     history: tuple[HistoryEntry, ...]
+    starts_cold: str | None
     spec: dict[str, Any] | None
     spec_error: str | None
 
@@ -63,7 +69,7 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         else None
     )
     return JobView(
-        row=row_of_job(context, job),
+        row=_with_prepared(context, job, row_of_job(context, job)),
         driver_memory=raised,
         queries=queries,
         more_queries=more,
@@ -72,7 +78,9 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         start=start_of(job.row),
         env_ignored=_env_ignored(spec),
         checkpoint_fence=_fence(spec, job.row.lease_of_owner),
+        class_archive=_class_archive(job.row.lease_of_owner),
         history=history,
+        starts_cold=_why_cold(ref, spec),
         spec=None if spec is None else redacted(spec),
         spec_error=why_not,
     )
@@ -93,6 +101,22 @@ def _spec(context: CommandContext, ref: BlobRef | None) -> tuple[dict[str, Any] 
         return None, str(error)
 
 
+def _with_prepared(context: CommandContext, job: OneJob, row: JobRow) -> JobRow:
+    """Returns ``row`` with what is prepared of a registered job; for one that can't be, nothing is read."""
+    if job.ref is None or (job.ref.terms.prepare is None and job.ref.terms.standby is None):
+        return row
+    return replace(row, prepared=prepared_by_uid(take_hosts(context)).get(job.uid, ()))
+
+
+def _why_cold(ref: BlobRef | None, spec: dict[str, Any] | None) -> str | None:
+    if ref is None or spec is None:
+        return None
+    try:
+        return from_canonical(json.dumps(spec).encode(), ref.key).why_not_prepared()
+    except Corrupt:
+        return None
+
+
 def _env_ignored(spec: dict[str, Any] | None) -> str | None:
     """Returns what of the spec's env does not count, and why: an older version registered it.
 
@@ -100,6 +124,14 @@ def _env_ignored(spec: dict[str, Any] | None) -> str | None:
     """
     env = spec.get("env") if spec is not None else None
     return why_ignored(env) if isinstance(env, dict) else None
+
+
+def _class_archive(lease: Lease | None) -> str | None:
+    """Returns which class-data archive the driver was started with, or ``off:`` and why it has none.
+
+    None means that no driver is there, or that a version before started it.
+    """
+    return lease.class_archive or None if lease is not None else None
 
 
 def _fence(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:

@@ -283,11 +283,14 @@ class JobOperations:
         """
         return self._run_again(name, "resumed", Did.RESUMED, fresh_start=fresh_start)
 
-    def restart(self, name: str) -> Done:
-        """Asks for a new attempt now. Raises Conflict for a suspended job (resume it)."""
-        return self._run_again(name, "restarted", Did.RESTARTED)
+    def restart(self, name: str, *, cold: bool = False) -> Done:
+        """Asks for a new attempt now; with ``cold``, without a prepared driver. Raises Conflict for a suspended
+        job (resume it)."""
+        return self._run_again(name, "restarted", Did.RESTARTED, cold=cold)
 
-    def _run_again(self, name: str, event: str, did: Did, *, fresh_start: bool = False) -> Done:
+    def _run_again(
+        self, name: str, event: str, did: Did, *, fresh_start: bool = False, cold: bool = False
+    ) -> Done:
         start = self.job_records(name)
         uid = start.ref.record.uid if isinstance(start.ref, Found) else _failed(start, name).record.uid
 
@@ -301,7 +304,9 @@ class JobOperations:
                 return Done(name, uid, Did.ALREADY_RUNNING)
             if did is Did.RESTARTED and ref.record.desired is Desired.SUSPENDED:
                 raise Conflict(f"{name} is suspended: resume it instead")
-            tx = user_writes.run_again(self._context(), ref, own, new_op_id(), event, fresh_start=fresh_start)
+            tx = user_writes.run_again(
+                self._context(), ref, own, new_op_id(), event, fresh_start=fresh_start, cold=cold
+            )
             return JobWrite(tx, Done(name, uid, did), _changed_by(tx, ref))
 
         return self._carry_out(name, uid, attempt)

@@ -76,6 +76,11 @@ def take_view(context: CommandContext) -> View:
     return Observer(context.zoo(), context.layout, boottime_s, epoch=0).take_view(None)
 
 
+def take_hosts(context: CommandContext) -> View:
+    """Takes a View of the hosts and what they keep prepared, without jobs. Raises Unreachable."""
+    return Observer(context.zoo(), context.layout, boottime_s, epoch=0).take_hosts()
+
+
 def scene_of_pending(context: CommandContext, view: View, store: EpochsInStore) -> Scene:
     """Takes the Scene for the reasons of the pending jobs of ``view``: the ages of other jobs that simply run
     are not read, because nothing that the plan says of a pending one depends on them. Raises Unreachable."""

@@ -11,7 +11,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from supervisor.model.actions import Action, Assign, Bury, CleanUp, Conclude, Drain, Plan, Revoke, Waited
+from supervisor.model.actions import (
+    Action,
+    Assign,
+    Bury,
+    CleanUp,
+    Conclude,
+    Drain,
+    Plan,
+    Prepare,
+    Revoke,
+    Waited,
+    Withdraw,
+)
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.load import Load, loads_of
 from supervisor.model.records import DEAD, Cleanliness, Desired, OwnState
@@ -36,19 +48,25 @@ def violations(view: View, plan: Plan) -> tuple[str, ...]:
             found.append(f"{action.name}: started before the wait after an accepted restore was over")
         if not view.recorded and not isinstance(action, Drain | Revoke):
             found.append(f"{action.name}: started or cleaned before the epoch was recorded")
-        flaw = _flaw(action, view.rows[action.name])
+        flaw = _flaw(action, view.rows.get(action.name, Row(action.name)))
         if flaw is not None:
             found.append(f"{action.name}: {type(action).__name__} although {flaw}")
+        if isinstance(action, Prepare) and view.members.get(action.host.id) is not action.host:
+            found.append(f"{action.name}: {action.host.id} was asked to prepare its driver and is not there")
     return (*found, *_overbooked(view, plan))
 
 
 def _flaw(action: Action, row: Row) -> str | None:
-    if row.flaws:
+    if row.flaws and not isinstance(action, Withdraw):
         return "its records could not all be read"
+    if isinstance(action, Withdraw):
+        return None  # a wish, which may be of a job that is gone; nothing rests on it
     if action.own is not row.own:
         return "it was decided on another reading of the ownership"
     if isinstance(action, Assign):
         return _flaw_of_assign(action, row)
+    if isinstance(action, Prepare):
+        return _flaw_of_prepare(action, row)
     if isinstance(action, Conclude) and action.own.record.state is not OwnState.EXITED:
         return "no attempt has exited"
     if isinstance(action, Bury) and not _has_waited(action.waited, row):
@@ -65,6 +83,14 @@ def _flaw_of_assign(action: Assign, row: Row) -> str | None:
         return "this uid has a terminal result"
     if action.own.record.state not in DEAD and not _has_waited(action.waited, row):
         return "an older attempt may be alive"
+    return None
+
+
+def _flaw_of_prepare(action: Prepare, row: Row) -> str | None:
+    if not isinstance(row.ref, Found) or row.ref.record.desired is not Desired.RUNNING:
+        return "it is not wanted running"
+    if action.host.distrust is not None or action.host.prepares == 0:
+        return f"{action.host.id} keeps no prepared drivers"
     return None
 
 

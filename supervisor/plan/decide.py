@@ -39,6 +39,7 @@ from supervisor.model.restart import Account, OnExhausted, spent
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.state import account_of, delay_of, has_finished
 from supervisor.model.view import Leftover, Row
+from supervisor.plan.prepare import Preparations
 from supervisor.plan.table import ROWS, TABLE, Do, Owned, Wanted
 
 FRESH = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False)
@@ -75,7 +76,8 @@ class Decision:
 class Case:
     """Holds what a decision is made from. An assignment may stay unclaimed for ``claim_timeout_s``.
 
-    ``accepted_zxid`` is when a restored registry was last accepted; 0 means never.
+    ``accepted_zxid`` is when a restored registry was last accepted; 0 means never. ``prepared`` has the requests for
+    prepared drivers; if it is None, a restart waits for none.
     """
 
     row: Row
@@ -85,6 +87,7 @@ class Case:
     now_s: float
     claim_timeout_s: float
     accepted_zxid: int = 0
+    prepared: Preparations | None = None
 
     @property
     def name(self) -> str:
@@ -110,6 +113,7 @@ def decide(
     now_s: float,
     claim_timeout_s: float,
     accepted_zxid: int = 0,
+    prepared: Preparations | None = None,
 ) -> Decision:
     """Returns the decision for one name. A name with a flaw is left alone (I9): nothing is done on doubt."""
     if row.flaws or isinstance(row.ref, Unreadable):
@@ -120,7 +124,7 @@ def decide(
             note=Note(row.name, "its reference and its result were read at different moments: read again")
         )
     owned, wanted = cell_of(row)
-    case = Case(row, owned, wanted, members, now_s, claim_timeout_s, accepted_zxid)
+    case = Case(row, owned, wanted, members, now_s, claim_timeout_s, accepted_zxid, prepared)
     decision = DECIDERS[TABLE[owned, wanted]](case)
     if decision.note is not None:
         older = _older_leftover(case)
@@ -285,8 +289,18 @@ def _keep(case: Case) -> Decision:
     if own.revision != job.revision:
         return _drain(case, f"revision {job.revision} replaces {own.revision}")
     if own.restart_nonce != job.restart_nonce:
-        return _drain(case, "a restart was asked for")
+        return _restart(case)
     return case.waits("running as wanted", _remaining_s(case))
+
+
+def _restart(case: Case) -> Decision:
+    """Decides a restart of an attempt that runs: it goes on until a driver is prepared, where one can be."""
+    if case.prepared is None:
+        return _drain(case, "a restart was asked for")
+    said = case.prepared.restart(case.ref.record, case.own.record)
+    if said.stop:
+        return _drain(case, said.why)
+    return Decision(note=Note(case.name, said.why, said.wait_s, prepares=said.host))
 
 
 def _drain(case: Case, why: str) -> Decision:

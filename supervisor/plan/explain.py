@@ -20,9 +20,11 @@ from supervisor.model.actions import (
     Conclude,
     Drain,
     Note,
+    Prepare,
     Revoke,
     SuspendExhausted,
     Unassign,
+    Withdraw,
 )
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.load import Load, loads_of
@@ -53,6 +55,7 @@ from supervisor.plan.after_restore import may_start
 from supervisor.plan.decide import WaitingAssignment, cell_of, decide, wait_of_s
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.place import lacking, not_judged
+from supervisor.plan.prepare import Preparations
 from supervisor.plan.remedies import (
     Remedy,
     remedies_of_ended,
@@ -76,6 +79,7 @@ class Await(Enum):
     EXIT = "the exit of its attempt"
     RENEWAL = "a renewal of its lease, or the full wait"
     FIRST_BATCH = "its first batch"
+    PREPARED = "a prepared driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,8 @@ class Explanation:
     over; None means nothing. ``waits_for`` is None for a job of which nobody waits for anything. ``step`` and
     ``later`` are what ``action`` and ``then`` describe. ``error`` is what ended the last attempt that failed,
     as its records have it; it is empty if nothing did. ``after_earlier`` is True if an attempt of an earlier
-    submission of the name may be alive still.
+    submission of the name may be alive still. ``standby`` says what there is of the prepared driver that its spec
+    asks for, or is empty.
     """
 
     name: str
@@ -171,6 +176,7 @@ class Explanation:
     later: Action | WaitingAssignment | None = None
     error: str = ""
     after_earlier: bool = False
+    standby: str = ""
 
     @property
     def is_fine(self) -> bool:
@@ -200,7 +206,8 @@ class Explainer:
         self._leader = leader
         self._free_view = replace(view, paused=False, distrust=None, recorded=True)
         free = make_plan(self._free_view, policy, now_s)
-        self._actions = {action.name: action for action in free.actions}
+        self._prepared = Preparations(self._free_view, now_s)
+        self._actions = {a.name: a for a in free.actions if not isinstance(a, Prepare | Withdraw)}
         self._notes = {note.name: note for note in free.notes}
         real = make_plan(view, policy, now_s)
         self._real = {action.name for action in real.actions}
@@ -249,6 +256,7 @@ class Explainer:
             later=later,
             error=_error(own, ended) if own is not None and mine else "",
             after_earlier=own is not None and not mine and own.state not in DEAD,
+            standby=self._prepared.standby(row),
         )
 
     def everything(self) -> list[Explanation]:
@@ -289,7 +297,12 @@ class Explainer:
         if row.lease is not None:
             row = replace(row, lease=replace(row.lease, read_sent_at_s=later_at_s))
         decision = decide(
-            row, self._view.members, later_at_s, self._policy.claim_timeout_s, self._view.accepted_zxid
+            row,
+            self._view.members,
+            later_at_s,
+            self._policy.claim_timeout_s,
+            self._view.accepted_zxid,
+            Preparations(self._free_view, later_at_s),
         )
         return decision.action or decision.candidate
 
@@ -418,6 +431,10 @@ def sentence_of(step: Action | WaitingAssignment) -> str:
             return f"assign attempt {next_attempt(step.ref.record, step.own.record)}"
         case Unassign():
             return f"take attempt {step.own.record.attempt} back from {step.own.record.supervisor}"
+        case Prepare():
+            return f"have a driver prepared on {step.host.id}"
+        case Withdraw():
+            return "take back the request for a prepared driver"
         case Drain():
             return f"stop attempt {step.own.record.attempt} in order"
         case Revoke():
@@ -446,6 +463,9 @@ def _waits_for(
         return Awaited(Await.PERSON)
     if note.pending:
         return Awaited(Await.SLOT)
+    if note.prepares is not None:
+        where = f" on {note.prepares}" if note.prepares else ""
+        return Awaited(Await.PREPARED, f"a prepared driver{where}")
     if own is None:
         return None
     if own.state is OwnState.EXITED and note.wait_s is not None:

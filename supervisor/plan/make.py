@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from supervisor.model.actions import Action, Alarm, Assign, Drain, Note, Plan, Revoke
+from supervisor.model.actions import Action, Alarm, Assign, Drain, Note, Plan, Prepare, Revoke, Withdraw
 from supervisor.model.load import loads_of
 from supervisor.model.view import View
 from supervisor.plan.after_restore import hold_starts, may_start
 from supervisor.plan.decide import Decision, WaitingAssignment, decide
 from supervisor.plan.place import not_judged, place, with_in_flight
+from supervisor.plan.prepare import Preparations, preparing
 from supervisor.spec.site_policy import SitePolicy
 
 
@@ -44,8 +45,9 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     candidates: list[WaitingAssignment] = []
     notes: list[Note] = []
     alarms: list[Alarm] = []
+    prepared = Preparations(view, now_s)
     for name in sorted(view.rows):
-        decision = _decided(view, name, now_s, policy)
+        decision = _decided(view, name, now_s, policy, prepared)
         if decision.action is not None:
             actions.append(decision.action)
         if decision.candidate is not None:
@@ -60,13 +62,15 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     allowed, forbidden = _allowed(candidates, policy.site)
     notes.extend(forbidden)
     placed, pending = place(
-        allowed, willing, with_in_flight(loads_of(view.rows.values(), now_s), in_flight, view.rows)
+        allowed, willing, with_in_flight(loads_of(view.rows.values(), now_s), in_flight, view.rows), prepared
     )
     alarms.extend(Alarm(note.why, note.name) for note in pending if note.quarantined)
     pending = [_with_unwilling(note, view) if note.pending else note for note in pending]
     waiting = {note.name for note in (*pending, *forbidden)}
     meanwhile = [c.meanwhile for c in candidates if c.meanwhile is not None and c.name in waiting]
-    plan = Plan((*actions, *meanwhile, *placed), (*notes, *pending), (*map(Alarm, view.errors), *alarms))
+    acted = (*actions, *meanwhile, *placed)
+    wished = preparing(view, prepared, placing | {action.name for action in acted})
+    plan = Plan((*acted, *wished), (*notes, *pending), (*map(Alarm, view.errors), *alarms))
     plan = plan if may_start(view) else hold_starts(view, plan, now_s)
     plan = plan if view.recorded else _unrecorded(plan)
     return (
@@ -85,9 +89,13 @@ def _allowed(
     return [each for each in candidates if whys[each.name] is None], notes
 
 
-def _decided(view: View, name: str, now_s: float, policy: Policy) -> Decision:
+def _decided(
+    view: View, name: str, now_s: float, policy: Policy, prepared: Preparations | None = None
+) -> Decision:
     try:
-        return decide(view.rows[name], view.members, now_s, policy.claim_timeout_s, view.accepted_zxid)
+        return decide(
+            view.rows[name], view.members, now_s, policy.claim_timeout_s, view.accepted_zxid, prepared
+        )
     except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
         note = not_judged(name, error)
         return Decision(note=note, alarm=Alarm(note.why, name))
@@ -107,7 +115,9 @@ def _paused(plan: Plan, why: str) -> Plan:
     """Returns the plan of a paused cluster: nothing is done, and what would be done is recorded. The alarms go
     on."""
     held = tuple(
-        Note(action.name, f"{why}; held back: {action.why}", pending=True) for action in plan.actions
+        Note(action.name, f"{why}; held back: {action.why}", pending=True)
+        for action in plan.actions
+        if not isinstance(action, Prepare | Withdraw)
     )
     notes = tuple(
         replace(note, why=f"{why}; besides, {note.why}") if note.pending else note for note in plan.notes
@@ -122,6 +132,6 @@ def _unrecorded(plan: Plan) -> Plan:
     held = tuple(
         Note(action.name, "waiting until this epoch is recorded in the store", pending=True)
         for action in plan.actions
-        if action not in allowed
+        if action not in allowed and not isinstance(action, Prepare | Withdraw)
     )
     return Plan(allowed, (*plan.notes, *held), plan.alarms)

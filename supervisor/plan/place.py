@@ -9,11 +9,13 @@ from dataclasses import replace
 from supervisor.model.actions import Assign, Note
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.load import Load
-from supervisor.model.phrases import all_its, counted
+from supervisor.model.phrases import counted
 from supervisor.model.records import HOST_CAUSES, Member, Ownership, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
 from supervisor.plan.decide import WaitingAssignment
+from supervisor.plan.prepare import Preparations
+from supervisor.plan.room import why_no_room
 
 MEMORY_RAISED = "its driver memory was raised to {} after out_of_memory"
 
@@ -22,24 +24,27 @@ def place(
     candidates: Iterable[WaitingAssignment],
     members: Mapping[str, Member],
     loads: Mapping[str, Load],
+    prepared: Preparations | None = None,
 ) -> tuple[list[Assign], list[Note]]:
     """Returns hosts for the candidates, highest priority first; a candidate that gets no slot is pending,
-    with the reason.
+    with the reason. A host comes first on which a prepared driver waits for this very attempt. Prepared drivers take
+    no place here: whoever starts a driver discards them.
 
     Among equals, those that failed last come last: jobs that never start would otherwise take each slot that
     becomes free before the others, by their names, again and again.
     """
     actions: list[Assign] = []
     notes: list[Note] = []
-    ready: list[tuple[tuple[int, int, str], DriverMemory, WaitingAssignment]] = []
+    ready: list[tuple[tuple[int, int, str], DriverMemory, frozenset[str], WaitingAssignment]] = []
     for candidate in candidates:
         try:
-            ready.append(
-                (_turn(candidate), next_memory(candidate.ref.record, candidate.own.record), candidate)
-            )
+            job, own = candidate.ref.record, candidate.own.record
+            memory_needed = next_memory(job, own)
+            hosts = prepared.ready_hosts(job, own, memory_needed) if prepared is not None else frozenset()
+            ready.append((_turn(candidate), memory_needed, hosts, candidate))
         except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
             notes.append(not_judged(candidate.name, error))
-    for _, needed, candidate in sorted(ready, key=lambda each: each[0]):
+    for _, needed, ready_on, candidate in sorted(ready, key=lambda each: each[0]):
         free = freed(loads, candidate.own.record) if candidate.waited else loads
         memory = needed.whole
         open_hosts = [m for m in members.values() if lacking(m, free.get(m.id, Load()), memory) is None]
@@ -50,7 +55,7 @@ def place(
             notes.append(Note(candidate.name, _why_pending(members, free, memory) + raised, pending=True))
             continue
         last = _did_not_start(candidate)
-        host = min(open_hosts, key=lambda m: (m.id == last, _use(free, m), m.id))
+        host = min(open_hosts, key=lambda m: (m.id == last, m.id not in ready_on, _use(free, m), m.id))
         loads = {**free, host.id: free.get(host.id, Load()).plus(memory, starting=True)}
         actions.append(
             Assign(
@@ -61,6 +66,7 @@ def place(
                 host,
                 candidate.account,
                 candidate.waited,
+                host.id in ready_on,
             )
         )
     return actions, notes
@@ -127,13 +133,9 @@ def _use(loads: Mapping[str, Load], member: Member) -> float:
 
 def lacking(member: Member, load: Load, memory: int) -> str | None:
     """Returns what keeps ``member`` from taking one more driver of ``memory`` bytes, or None."""
-    if load.drivers >= member.drivers:
-        return f"{member.id} has {all_its(member.drivers, 'driver')}"
-    if load.memory + memory > member.memory:
-        free = max(0, member.memory - load.memory)
-        return (
-            f"{member.id} has {free // 2**20}m of {member.memory // 2**20}m free, {memory // 2**20}m needed"
-        )
+    why = why_no_room(member, load, memory)
+    if why is not None:
+        return why
     if load.starting >= member.starting:
         return f"{member.id} is starting {counted(load.starting, 'driver')} already"
     return None

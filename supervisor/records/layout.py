@@ -72,6 +72,10 @@ class Layout:
         return f"{self.root}/assigned"
 
     @property
+    def preparations(self) -> str:
+        return f"{self.root}/prepare"
+
+    @property
     def leases(self) -> str:
         return f"{self.root}/lease"
 
@@ -102,6 +106,12 @@ class Layout:
     def assignment(self, supervisor_id: str, uid: str, attempt: int) -> str:
         return f"{self.assigned}/{supervisor_id}/{uid}.{attempt}"
 
+    def preparations_of(self, supervisor_id: str) -> str:
+        return f"{self.preparations}/{supervisor_id}"
+
+    def preparation(self, supervisor_id: str, uid: str, revision: int) -> str:
+        return f"{self.preparations}/{supervisor_id}/{uid}.{revision}"
+
     def lease(self, name: str) -> str:
         return f"{self.leases}/{name}"
 
@@ -121,6 +131,7 @@ class Layout:
             self.jobs,
             self.owns,
             self.assigned,
+            self.preparations,
             self.leases,
             self.lives,
             self.results,
@@ -143,6 +154,17 @@ def is_attempt(key: str) -> bool:
     """Says whether ``key`` is ``<uid>.<attempt>``, and not something that somebody made by hand."""
     uid, _, attempt = key.rpartition(".")
     return bool(uid) and len(attempt) <= ATTEMPT_DIGITS_MAX and attempt.isascii() and attempt.isdigit()
+
+
+PREPARED_MARK = "p"
+
+
+def is_prepared(key: str) -> bool:
+    """Says whether ``key`` is ``<uid>.p<random>``, the name of the run directory of a driver that was prepared."""
+    uid, _, rest = key.rpartition(".")
+    return (
+        bool(uid) and len(rest) > 1 and rest.startswith(PREPARED_MARK) and rest.isascii() and rest.isalnum()
+    )
 
 
 def split_attempt(key: str) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from supervisor.errors import Conflict, Corrupt
-from supervisor.model.records import Assignment, JobRef, Lease, Member, Result
+from supervisor.model.records import Assignment, JobRef, Lease, Member, Preparation, Result
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Node
 from supervisor.records.codec import decode
@@ -52,6 +52,8 @@ def _placed(record: T, node: Node, path: str) -> Found[T] | Unreadable:
             named = record.id
         case Assignment():
             named = f"{record.uid}.{record.attempt}"
+        case Preparation():
+            named = f"{record.uid}.{record.revision}"
         case Result():
             named = record.uid
             if not may_be_of(record.uid, record.name):

@@ -14,6 +14,7 @@ from supervisor.model.actions import Waited
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of, places_of
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.records import (
+    PREPARED_WHY_MAX_BYTES,
     Acceptance,
     Assignment,
     Cause,
@@ -28,7 +29,10 @@ from supervisor.model.records import (
     Outcome,
     Ownership,
     OwnState,
+    Preparation,
+    PrepareLevel,
     Result,
+    clip,
     with_entry,
 )
 from supervisor.model.restart import Account
@@ -79,12 +83,16 @@ def assign(
     host: Member,
     account: Account,
     waited: Waited | None,
+    *,
+    prepared: bool = False,
 ) -> Transaction:
     """Returns the multi that gives the next attempt to ``host``. The entry carries the versions that the
-    claim must meet."""
+    claim must meet. With ``prepared``, the host hands it to a prepared driver, if it still has one that fits; that
+    changes nothing of what the claim must meet."""
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = _history_before(context, job, old, attempt, memory, waited)
+    where = f"to {host.id} by epoch {context.epoch}{', where a driver is prepared' if prepared else ''}"
     changed = Ownership(
         state=OwnState.ASSIGNED,
         op=context.op_id,
@@ -102,15 +110,13 @@ def assign(
         charged=account.charged,
         recent_s=account.recent_s,
         restart_nonce=job.restart_nonce,
-        history=with_entry(
-            history, context.at, "assigned", attempt, f"to {host.id} by epoch {context.epoch}"
-        ),
+        history=with_entry(history, context.at, "assigned", attempt, where),
         earlier=old.earlier if same else "",
         job_version=ref.version,
         remembered=old.remembered,
         extra=old.extra,
     )
-    entry = _entry_of(ref, own.version + 1, attempt, memory)
+    entry = replace(_entry_of(ref, own.version + 1, attempt, memory), prepared=prepared)
     return context.transaction(
         "assign",
         Check(context.layout.job(name), ref.version),
@@ -196,6 +202,51 @@ def drain(context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership]
         context.set_own(name, own, changed),
         ring_doorbell(context.layout, name),
     )
+
+
+def prepare(
+    context: LeaderWriteContext,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    host: Member,
+    level: PrepareLevel,
+    why: str,
+    *,
+    new_host: bool = False,
+) -> Transaction:
+    """Returns the multi that asks ``host`` to keep a prepared driver (protocol §9.1).
+
+    Nothing runs because of it, and no write is guarded by it: what is prepared has no claim, and its application waits
+    until it has one. So it neither checks nor sets /own, and rings no doorbell. The reference is checked at the version
+    that was read, so that nothing is prepared of a job that was cancelled or changed meanwhile; the leader would take
+    it back in its next pass.
+    """
+    job, memory, layout = ref.record, next_memory(ref.record, own.record), context.layout
+    record = Preparation(
+        name=job.name,
+        uid=job.uid,
+        revision=job.revision,
+        spec=job.spec,
+        level=level,
+        memory=memory.whole,
+        driver_memory=memory.driver,
+        priority=job.terms.priority,
+        why=clip(why, PREPARED_WHY_MAX_BYTES),
+        at=context.at,
+    )
+    parent = (Create(layout.preparations_of(host.id), b""),) if new_host else ()
+    return context.transaction(
+        "prepare",
+        Check(layout.job(job.name), ref.version),
+        *parent,
+        Create(layout.preparation(host.id, job.uid, job.revision), encode(record)),
+    )
+
+
+def withdraw(context: LeaderWriteContext, path: str, version: int) -> Transaction:
+    """Returns the multi that takes back the request for a prepared driver at ``path``. The host discards the driver, if
+    no attempt was handed to it by then: a hand-over rests on the assignment alone, and is not undone by this."""
+    return context.transaction("withdraw", Delete(path, version))
 
 
 def suspend_exhausted(

@@ -257,12 +257,14 @@ def run_again(
     event: str,
     *,
     fresh_start: bool = False,
+    cold: bool = False,
 ) -> Transaction:
     """Returns the multi of a resume or restart: it sets the desired state to running and a new nonce, which
     also clears failures, budget and quarantine.
 
-    With ``fresh_start`` the next start may find another checkpoint than the job left. The leader drains a
-    running attempt because of the nonce, so nothing stops that nobody can start again.
+    With ``fresh_start`` the next start may find another checkpoint than the job left; with ``cold`` it uses no
+    prepared driver. The leader drains a running attempt because of the nonce, so nothing stops that nobody can
+    start again.
     """
     job = ref.record
     changed = replace(
@@ -275,6 +277,7 @@ def run_again(
         ),
         fresh_start=context.op_id if fresh_start else job.fresh_start,
         begins_with=() if fresh_start else job.begins_with,
+        cold_restart=nonce if cold else "",
     )
     return Transaction(
         event,

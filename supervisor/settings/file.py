@@ -109,11 +109,13 @@ class SparkSettings(Section):
     ``java_home`` is null, it is JAVA_HOME, else the PATH's.
 
     ``s3a_jars`` is a directory that ``deploy/s3a-jars/fetch`` filled, for jobs that read or write ``s3a://``.
+    ``class_archive`` says whether this host makes class-data archives for the JVMs of its drivers.
     """
 
     home: AbsolutePath | None = None
     java_home: AbsolutePath | None = None
     s3a_jars: AbsolutePath | None = None
+    class_archive: Literal["auto", "off"] = "off"
     submit_timeout_s: Annotated[DurationS, between(1.0, 3600.0)] = Field(
         default=120.0, alias="submit_timeout"
     )

@@ -215,6 +215,8 @@ def claimed(turn: Turn, fence: int, own_state: OwnState) -> None:
         begin_kill(turn, Cause.STOPPED, "stopped before it was started")
     elif turn.now_s >= before_at_s:
         begin_kill(turn, Cause.LEASE_EXPIRED, "the claim was confirmed too late")
+    elif turn.state.launch.prepared and turn.state.status is not None:
+        begin_kill(turn, Cause.PREPARED_LOST, "its prepared driver ended before the application began")
     else:
         turn.set(exec_at_s=turn.now_s, started_at=turn.at)
         turn.do(WriteDeadline(deadline_at_s), Exec(before_at_s))

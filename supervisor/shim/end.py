@@ -6,8 +6,9 @@ The functions here are handlers of ``machine.TABLE`` for the stage ``burying``, 
 
 from __future__ import annotations
 
-from supervisor.model.exits import SHELL_SIGNAL_BASE, ExitEvidence, classify
+from supervisor.model.exits import SHELL_SIGNAL_BASE, ExitEvidence, ExitVerdict, classify
 from supervisor.model.lease_terms import DOUBT_S
+from supervisor.model.records import UNCHARGED_CAUSES, Cause
 from supervisor.model.seen import Found
 from supervisor.registry import attempt_writes
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
@@ -74,6 +75,13 @@ def waits_only(state: ShimState) -> bool:
     return state.launch.is_held and state.life.begun_at_s is None
 
 
+def is_lost_preparation(state: ShimState, cause: Cause) -> bool:
+    """Returns whether a prepared driver is gone before the application began, for whatever reason of its own: the job is
+    not charged for it, and its next start is cold, so that a cause that lasts is found there."""
+    unbegun = bool(state.launch.prepared) and state.life.begun_at_s is None
+    return unbegun and state.refused is None and not state.stop_asked and cause not in UNCHARGED_CAUSES
+
+
 def describe(state: ShimState) -> Exit:
     """Describes the end for the tombstone. ``exit_code`` is what a shell would give: 128 + signal. ``ran_s``
     counts from when the starter was let go to the empty tree."""
@@ -91,6 +99,10 @@ def describe(state: ShimState) -> Exit:
             refused=None if begun else state.refused,
         )
     )
+    if is_lost_preparation(state, verdict.cause):
+        verdict = ExitVerdict(
+            Cause.PREPARED_LOST, f"its prepared driver did not begin: {verdict.reason}", False
+        )
     code = state.status
     if code is not None and code < 0:
         code = SHELL_SIGNAL_BASE - code

@@ -194,6 +194,7 @@ def record_of(turn: Turn) -> Lease:
             silence_s=silence_s(turn),
             remembered=queries.remembered(state.launch, state.life),
             not_fenced=state.launch.not_fenced,
+            class_archive=state.launch.class_archive,
         )
     )
 

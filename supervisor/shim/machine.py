@@ -3,6 +3,8 @@
 ==========  ===========================================================  ==============================================
 stage       what is going on                                             what ends it
 ==========  ===========================================================  ==============================================
+prepared    the driver was brought up before there is an attempt: it     an attempt is handed over → connecting; discarded,
+            waits at its barrier, and nothing of the application runs    or not wanted for 10 minutes, or dead → done
 connecting  /own is read; no claim is under way                          assigned to us as the entry says → claiming;
                                                                          else, after 2 minutes, or when the connection
                                                                          breaks → done
@@ -11,7 +13,8 @@ claiming    the claim was sent                                           committ
 settling    read back, in the session of the claim or after that was     ours → starting; not applied → connecting,
             closed                                                       or done; somebody else's → done; not to be found out
                                                                          for the full wait → done
-starting    claim committed, the starter was let go                      executed → running
+starting    claim committed, the starter was let go (a prepared driver:  executed, or opened → running
+            its opening was written)
 running     renewals                                                     fence moved to draining → stopping
 stopping    the ladder of ``stopping.py``; renewals go on all the while  exit, or stop_grace is over → killing
 killing     SIGKILL until the tree is proven empty                       empty → burying
@@ -27,6 +30,8 @@ a stage does when its time has come. What they name stands in ``claim``, ``lease
 These rules have no exception:
 
 * Nothing is executed before the claim is known to be committed, nor at or after its deadline; the starter checks it again.
+  Where a driver was prepared its *application* takes the place of the driver in this rule: the opening of its barrier is
+  what exec is elsewhere, it is written after the same steps, and the driver checks the deadline again.
 * A claim is asked for on the first connection only, and that was made soon after the agent had looked whether the
   registry is to be trusted (``CONNECT_PATIENCE_S``). ZooKeeper cannot be restored from an older state without breaking
   every connection, and what an older state says of this entry may be long over: another host may run the job by what
@@ -49,7 +54,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from supervisor.model import lease_terms
-from supervisor.shim import claim, connection, driver, end, lease, stopping
+from supervisor.shim import claim, connection, driver, end, lease, prepared, stopping
 from supervisor.shim.claim import first_link, give_up, note_stop, read_back, try_claim
 from supervisor.shim.connection import (
     closed,
@@ -79,11 +84,13 @@ from supervisor.shim.driver import (
 )
 from supervisor.shim.end import bury
 from supervisor.shim.lease import judge
+from supervisor.shim.prepared import discard, ended, hand_over, stop, want
 from supervisor.shim.state import (
     CloseFailed,
     CloseSession,
     Connected,
     DeadlineUnwritable,
+    DiscardAsked,
     Disconnected,
     Effect,
     Event,
@@ -91,6 +98,7 @@ from supervisor.shim.state import (
     ExecLate,
     Executed,
     Exited,
+    HandedOver,
     NewClient,
     Now,
     OwnChanged,
@@ -102,6 +110,7 @@ from supervisor.shim.state import (
     SessionLost,
     ShimState,
     Stage,
+    StillWanted,
     StopAsked,
     Tick,
     TreeSeen,
@@ -140,6 +149,8 @@ def next_wake_at_s(state: ShimState) -> float:
         times.append(lease_terms.shim_acts_at_s(state.deadline_at_s))
     if state.stage is Stage.KILLING:
         times.append(state.kill_at_s)
+    if state.stage is Stage.PREPARED:
+        times.append(prepared.unwanted_at_s(state))
     if state.stage is Stage.CONNECTING:
         times.append(state.born_at_s + claim.CLAIM_PATIENCE_S)
     if state.stage is Stage.SETTLING:
@@ -214,29 +225,32 @@ _ = ignored
 
 # fmt: off
 TABLE: Mapping[type, tuple[Callable[..., None], ...]] = {
-    # stage:              connecting  claiming    settling    starting    running     stopping    killing     burying    done
-    Tick:                (_,          _,          _,          _,          _,          _,          _,          _,          _),
-    Connected:           (first_link, connected,  connected,  connected,  connected,  connected,  connected,  connected,  _),
-    Disconnected:        (cut_early,  cut_early,  cut_early,  cut,        cut,        cut,        cut,        cut,        _),
-    SessionLost:         (lost_early, lost_early, lost_early, lost,       lost,       lost,       lost,       lost,       _),
-    SessionClosed:       (closed,     closed,     closed,     closed,     closed,     closed,     closed,     closed,     _),
-    CloseFailed:         (not_closed, not_closed, not_closed, not_closed, not_closed, not_closed, not_closed, not_closed, _),
-    OwnChanged:          (read_now,   read_now,   read_now,   read_now,   read_now,   read_now,   read_now,   read_now,   _),
-    OwnRead:             (try_claim,  _,          read_back,  judge,      judge,      judge,      judge,      bury,       _),
-    ReadFailed:          (read_later, read_later, read_later, read_later, read_later, read_later, read_later, read_later, _),
-    WriteCommitted:      (_,          outcome,    _,          outcome,    outcome,    outcome,    outcome,    outcome,    _),
-    WriteRejected:       (_,          outcome,    _,          outcome,    outcome,    outcome,    outcome,    outcome,    _),
-    WriteNotSent:        (_,          outcome,    _,          outcome,    outcome,    outcome,    outcome,    outcome,    _),
-    WriteOutcomeUnknown: (_,          outcome,    _,          outcome,    outcome,    outcome,    outcome,    outcome,    _),
-    Executed:            (executed,   executed,   executed,   started,    executed,   executed,   executed,   executed,   _),
-    ExecFailed:          (exec_error, exec_error, exec_error, exec_error, exec_error, exec_error, exec_error, exec_error, _),
-    ExecLate:            (_,          _,          _,          exec_late,  exec_late,  exec_late,  _,          _,          _),
-    DeadlineUnwritable:  (_,          _,          _,          unwritable, unwritable, unwritable, _,          _,          _),
-    Exited:              (exit_early, note_exit,  note_exit,  exited,     exited,     exited,     note_exit,  _,          _),
-    TreeSeen:            (_,          _,          _,          _,          _,          _,          tree_seen,  _,          _),
-    Reported:            (_,          _,          _,          reported,   reported,   reported,   stop_heard, stop_heard, _),
-    Unheard:             (_,          _,          _,          _,          _,          unheard,    unheard,    unheard,    _),
-    StopAsked:           (give_up,    note_stop,  note_stop,  begin_stop, begin_stop, _,          begin_stop, _,          _),
+    # stage:              prepared    connecting  claiming    settling    starting    running     stopping    killing     burying    done
+    Tick:                (_,          _,          _,          _,          _,          _,          _,          _,          _,          _),
+    StillWanted:         (want,       _,          _,          _,          _,          _,          _,          _,          _,          _),
+    DiscardAsked:        (discard,    _,          _,          _,          _,          _,          _,          _,          _,          _),
+    HandedOver:          (hand_over,  _,          _,          _,          _,          _,          _,          _,          _,          _),
+    Connected:           (_,          first_link, connected,  connected,  connected,  connected,  connected,  connected,  connected,  _),
+    Disconnected:        (_,          cut_early,  cut_early,  cut_early,  cut,        cut,        cut,        cut,        cut,        _),
+    SessionLost:         (_,          lost_early, lost_early, lost_early, lost,       lost,       lost,       lost,       lost,       _),
+    SessionClosed:       (_,          closed,     closed,     closed,     closed,     closed,     closed,     closed,     closed,     _),
+    CloseFailed:         (_,          not_closed, not_closed, not_closed, not_closed, not_closed, not_closed, not_closed, not_closed, _),
+    OwnChanged:          (_,          read_now,   read_now,   read_now,   read_now,   read_now,   read_now,   read_now,   read_now,   _),
+    OwnRead:             (_,          try_claim,  _,          read_back,  judge,      judge,      judge,      judge,      bury,       _),
+    ReadFailed:          (_,          read_later, read_later, read_later, read_later, read_later, read_later, read_later, read_later, _),
+    WriteCommitted:      (_,          _,          outcome,    _,          outcome,    outcome,    outcome,    outcome,    outcome,    _),
+    WriteRejected:       (_,          _,          outcome,    _,          outcome,    outcome,    outcome,    outcome,    outcome,    _),
+    WriteNotSent:        (_,          _,          outcome,    _,          outcome,    outcome,    outcome,    outcome,    outcome,    _),
+    WriteOutcomeUnknown: (_,          _,          outcome,    _,          outcome,    outcome,    outcome,    outcome,    outcome,    _),
+    Executed:            (_,          executed,   executed,   executed,   started,    executed,   executed,   executed,   executed,   _),
+    ExecFailed:          (_,          exec_error, exec_error, exec_error, exec_error, exec_error, exec_error, exec_error, exec_error, _),
+    ExecLate:            (_,          _,          _,          _,          exec_late,  exec_late,  exec_late,  _,          _,          _),
+    DeadlineUnwritable:  (_,          _,          _,          _,          unwritable, unwritable, unwritable, _,          _,          _),
+    Exited:              (ended,      exit_early, note_exit,  note_exit,  exited,     exited,     exited,     note_exit,  _,          _),
+    TreeSeen:            (_,          _,          _,          _,          _,          _,          _,          tree_seen,  _,          _),
+    Reported:            (_,          _,          _,          _,          reported,   reported,   reported,   stop_heard, stop_heard, _),
+    Unheard:             (_,          _,          _,          _,          _,          _,          unheard,    unheard,    unheard,    _),
+    StopAsked:           (stop,       give_up,    note_stop,  note_stop,  begin_stop, begin_stop, _,          begin_stop, _,          _),
 }
 """The cell for an event and a stage says what is done. The answer to a request that is not under way reaches
 no cell: ``connection.is_stale``."""
@@ -254,6 +268,7 @@ OUTCOMES: Mapping[type, tuple[Callable[..., None], ...]] = {
 """It says what is done about the outcome of a write, by which write it was."""
 
 TIME: Mapping[Stage, Callable[[Turn], None]] = {
+    Stage.PREPARED: prepared.watch,
     Stage.CONNECTING: claim.watch_connecting,
     Stage.CLAIMING: nothing,
     Stage.SETTLING: claim.watch_settling,

@@ -9,6 +9,7 @@ is killed at that moment anyway (``twin``).
 from __future__ import annotations
 
 import os
+import select
 import threading
 import time
 
@@ -55,6 +56,26 @@ class RotatedFile:
             except OSError:  # a late EIO of what was written before
                 pass
             self._descriptor = None
+
+    def move_to(self, path: str) -> None:
+        """Gives the file, and what was rotated, another name; what is written goes on into the same file. What has the
+        new name already becomes its rotated file. A name that can't be had costs nothing but the name."""
+        try:
+            if os.path.exists(path):
+                if self._keep == 1:
+                    return
+                os.replace(path, f"{path}.1")
+            umask.make_shared_directories(os.path.dirname(path), umask.GROUP)
+            os.rename(self.path, path)
+        except OSError:
+            return
+        before, self.path = self.path, path
+        for number in range(1, self._keep):
+            try:
+                if not os.path.exists(f"{path}.{number}"):
+                    os.rename(f"{before}.{number}", f"{path}.{number}")
+            except OSError:
+                pass
 
     def _put(self, data: bytes) -> int:
         """Returns how many bytes were taken."""
@@ -107,10 +128,26 @@ class OutputPump(threading.Thread):
         self._descriptor = descriptor
         self._file = file
         self._tail = b""
+        self._moves_to = ""
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def move_to(self, path: str) -> None:
+        """Gives the file another name (``RotatedFile.move_to``), soon: nobody waits for the disk."""
+        self._moves_to = path
+        os.eventfd_write(self._wake, 1)
 
     def run(self) -> None:
         self._file.write(b"")  # a log to look at, also of a silent driver
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
         while True:
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            if self._wake in ready:
+                os.eventfd_read(self._wake)
+                self._file.move_to(self._moves_to)
+            if self._descriptor not in ready:
+                continue
             try:
                 data = os.read(self._descriptor, CHUNK_BYTES)
             except OSError:

@@ -89,6 +89,8 @@ def parse(data: bytes) -> Reported | None:
         kind, message = _one_line(body.get("kind")), _one_line(body.get("message"))
         once = message if message.startswith(f"{kind}: ") else f"{kind}: {message}"
         return replace(reported, error=clip(once, _TEXT_MAX_BYTES))
+    if event in ("ready", "unready"):
+        return replace(reported, error=clip(_one_line(body.get("why")), _TEXT_MAX_BYTES))
     if event == "terminated" and body.get("error"):
         return replace(reported, error=clip(_one_line(body["error"]), _TEXT_MAX_BYTES))
     if event == "stopping":

@@ -11,7 +11,7 @@ import queue
 import select
 import signal
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from supervisor.clients import processes, run_dir
 from supervisor.clients.containment import Containment
@@ -24,18 +24,20 @@ from supervisor.model.records import Cause
 from supervisor.records.layout import Layout
 from supervisor.shim import state as shim
 from supervisor.shim.children import Children
-from supervisor.shim.link import RegistryLink
+from supervisor.shim.link import RegistryLink, Request
 from supervisor.shim.log import ShimLog
 from supervisor.shim.machine import next_wake_at_s, step
 from supervisor.shim.oom import OomWatch
 from supervisor.shim.output import OutputPump, RotatedFile
+from supervisor.shim.preparation import PreparedTree
 from supervisor.shim.reports import ReportSocket
-from supervisor.shim.starter import Starter, outcome, release
-from supervisor.shim.state import Effect, Event, Now, ShimState
+from supervisor.shim.starter import Starter, outcome, release, release_to_barrier
+from supervisor.shim.state import Effect, Event, Now, ShimState, Stage
 
 KILL_SLICE_S = 0.2
 _SHORTEST_WAIT_S = 0.01
 _FAREWELL_S = 1.0
+_PREPARED_FAREWELL_S = 10.0  # a whole driver that was never let begin; the twin kills what is left then
 
 
 class RunnerParts(NamedTuple):
@@ -61,14 +63,22 @@ class Runner:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._state = ShimState(
-            launch, layout, parts.claim_id, os.getpid(), parts.starter.pid, born_at_s=boottime_s()
+            launch,
+            layout,
+            parts.claim_id,
+            os.getpid(),
+            parts.starter.pid,
+            born_at_s=boottime_s(),
+            stage=Stage.PREPARED if launch.waits_for_assignment else Stage.CONNECTING,
         )
         file = RotatedFile(launch.log_path, launch.log_max_bytes, launch.log_keep)
         self._pump = OutputPump(parts.starter.output, file)
         self._reports = ReportSocket(parts.directory)
-        entry = launch.assignment
-        self._log = ShimLog(f"{entry.uid}.{entry.attempt}", entry.name)
-        self._link = RegistryLink(launch, layout, self._post_event, self._log.log_event)
+        self._log = _log_of(launch)
+        self._link: RegistryLink | None = None  # a prepared driver has none until an attempt is handed to it
+        self._preparation: PreparedTree | None = None
+        if launch.waits_for_assignment:
+            self._preparation = PreparedTree(parts.directory, launch, self._log_event)
         self._poll = select.poll()
         self._answer = b""
         self._heard = False
@@ -90,11 +100,23 @@ class Runner:
         ):
             self._poll.register(descriptor, select.POLLIN)
         self._pump.start()
-        self._link.start()
+        if self._preparation is None:
+            self._connect()
+        else:
+            release_to_barrier(self._parts.starter)
         while not self._finished:
             self._wait()
             for event in self._happened():
                 self._feed(event)
+
+    def _connect(self) -> None:
+        """Makes the first client of this shim, by the launch of its attempt."""
+        self._link = RegistryLink(self._state.launch, self._state.layout, self._post_event, self._log_event)
+        self._link.start()
+
+    def _log_event(self, event: str, level: str = "info", **fields: Any) -> None:
+        """Writes a line into the log as it is called then."""
+        self._log.log_event(event, level, **fields)
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
@@ -132,6 +154,10 @@ class Runner:
         self._poll.unregister(self._parts.starter.answer)
         self._heard = True
         refusal = outcome(self._answer)
+        if self._preparation is not None:
+            if refusal is not None:
+                self._preparation.note_readiness(False, refusal.error)
+            return []  # exec is not what lets its application begin
         if not self._released:
             return []  # it died while it waited; its exit says the rest
         if refusal is None:
@@ -139,15 +165,22 @@ class Runner:
         return [shim.ExecLate()] if refusal.late else [shim.ExecFailed(refusal.error, refusal.permanent)]
 
     def _happened(self) -> list[Event]:
-        """Returns what has happened, in this order: posted events, reports, the exit (so that the driver's
-        last reports are read before it), the time."""
+        """Returns what has happened, in this order: posted events, an attempt that was handed over (it is not
+        discarded any more then), reports, the exit (so that the driver's last reports are read before it), the
+        time."""
         events: list[Event] = []
         while not self._events.empty():
             events.append(self._events.get())
-        events.extend(self._reports.take())
+        if self._preparation is not None and self._state.stage is Stage.PREPARED:
+            events.extend(self._preparation.handed())
+        events.extend(self._reported())
         events.extend(self._exit())
         events.append(shim.Tick())
         return events
+
+    def _reported(self) -> list[Event]:
+        reports = self._reports.take()
+        return [*reports] if self._preparation is None else self._preparation.understood(reports)
 
     def _exit(self) -> list[Event]:
         children, pid = self._parts.children, self._parts.starter.pid
@@ -161,11 +194,14 @@ class Runner:
             events.extend(self._hear_starter())
         oom = self._oom_watch.seen() if self._oom_watch is not None else None
         exited = shim.Exited(children.ended[pid], self._pump.tail(), oom, self._refused())
-        return [*events, *self._reports.take(), exited]
+        events.extend(self._reported())
+        if self._preparation is not None:
+            self._preparation.note_readiness(False, f"its driver has ended (status {exited.status})")
+        return [*events, exited]
 
     def _refused(self) -> tuple[Cause, str] | None:
         """Returns the start verdict, if it is a refusal. It is final: after it the application has not begun."""
-        verdict = run_dir.read_verdict(self._parts.directory) if self._parts.launch.is_held else None
+        verdict = run_dir.read_verdict(self._parts.directory) if self._state.launch.is_held else None
         return (Cause(verdict.cause), verdict.why) if verdict is not None and verdict.cause else None
 
     # -- what is done --------------------------------------------------------------------------------------------------
@@ -180,6 +216,9 @@ class Runner:
 
     def _log_changes(self, before: ShimState, now: ShimState) -> None:
         """Logs the attempt's story, one line per step, and each kill for the host's metrics."""
+        if now.launch is not before.launch:
+            self._log = _log_of(now.launch)
+            self._pump.move_to(now.launch.log_path)
         if now.stage is not before.stage:
             self._log.log_event("shim_stage", stage=now.stage.value, was=before.stage.value)
         if now.phase is not before.phase:
@@ -193,8 +232,10 @@ class Runner:
         events: list[Event] = []
         for effect in effects:
             match effect:
-                case shim.Read() | shim.Commit() | shim.NewClient() | shim.CloseSession():
-                    self._link.submit(effect)
+                case (
+                    shim.FirstConnect() | shim.Read() | shim.Commit() | shim.NewClient() | shim.CloseSession()
+                ):
+                    self._ask_registry(effect)
                 case shim.WriteDeadline(deadline_at_s):
                     if not self._write_deadline(deadline_at_s) and any(
                         isinstance(e, shim.Exec) for e in effects
@@ -215,6 +256,12 @@ class Runner:
                     self._log.log_event(name, why=why)
         return events
 
+    def _ask_registry(self, effect: shim.FirstConnect | Request) -> None:
+        if isinstance(effect, shim.FirstConnect):
+            self._connect()
+        elif self._link is not None:  # whatever asks for it has a session
+            self._link.submit(effect)
+
     def _write_deadline(self, deadline_at_s: float | None) -> bool:
         try:
             self._parts.deadline.write(deadline_at_s)
@@ -226,6 +273,8 @@ class Runner:
     def _exec(self, before_at_s: float) -> list[Event]:
         self._released = True
         self._oom_watch = OomWatch(self._parts.launch.cgroup)
+        if self._preparation is not None:
+            return self._preparation.open(self._state.launch, self._parts.claim_id, before_at_s)
         try:
             release(self._parts.starter, before_at_s)
         except OSError as error:
@@ -246,8 +295,17 @@ class Runner:
         self._log.log_event("shim_done", why=why)
         self._finished = True
         os.close(self._parts.starter.go)
-        self._parts.tree.kill(_FAREWELL_S)  # a starter that was never let go
+        # a starter that was never let go, or a prepared driver whose application never began
+        self._parts.tree.kill(_FAREWELL_S if self._preparation is None else _PREPARED_FAREWELL_S)
         self._parts.children.reap()
         self._parts.tree.remove()
         self._pump.join(_FAREWELL_S)
-        self._link.close(_FAREWELL_S)
+        if self._link is not None:
+            self._link.close(_FAREWELL_S)
+
+
+def _log_of(launch: Launch) -> ShimLog:
+    """Returns the log of the attempt, or of the prepared driver that has none."""
+    entry = launch.assignment
+    key = launch.prepared if launch.waits_for_assignment else f"{entry.uid}.{entry.attempt}"
+    return ShimLog(key, entry.name)

@@ -6,6 +6,9 @@ committed, and sends the time until which it may become the driver. It reads the
 exec, because the shim or the starter may have been stopped in between (F34). If the pipe ends without a line,
 the shim is gone, and the starter ends without exec.
 
+The starter of a prepared driver is let go at once, by a word that no other starter understands: its application waits
+at the barrier, and what stands for the deadline there is in the opening.
+
 The driver runs with the umask with which the supervisor was started (systemd's ``UMask=``; 022 by default),
 not with the private umask of supervisor and shim. What these write is theirs; what a driver writes, such as
 output and checkpoints in directories that other programs read, belongs to its user, and must be as it would
@@ -20,16 +23,19 @@ import errno
 import os
 import select
 import signal
+from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
 from supervisor.clients import umask
 from supervisor.clients.containment import CLAIM_MARKER, Containment
-from supervisor.clients.run_dir import LAUNCH
+from supervisor.clients.run_dir import LAUNCH, OPENING
 from supervisor.clock import boottime_s
-from supervisor.model.launch import Launch
+from supervisor.model.launch import PREPARED, Launch
 from supervisor.records.codec import decode
 
 READY_TIMEOUT_S = 10.0
+TO_BARRIER = b"to the barrier\n"
+"""The word that lets the starter of a prepared driver go."""
 
 # Nothing that time heals. Everything else (EAGAIN, ENOMEM, EMFILE, EIO …) is tried again.
 _PERMANENT = (
@@ -72,6 +78,17 @@ def read_launch(directory: str) -> Launch:
         return decode(Launch, file.read(), path)
 
 
+def held_at_barrier(launch: Launch, directory: str) -> Launch:
+    """Returns the launch of a prepared driver such that its application waits for the opening in ``directory``. Raises
+    OSError if it would not: without the bootstrap, or with an opening that is there already."""
+    opening = f"{directory}/{OPENING}"
+    if not launch.reports:
+        raise OSError("this driver has no barrier: it can't be prepared")
+    if os.path.lexists(opening):
+        raise OSError(f"{opening} is there already: it is of another shim")
+    return replace(launch, env={**launch.env, PREPARED: opening})
+
+
 def fork_starter(launch: Launch, claim_id: str, tree: Containment) -> Starter:
     """Forks the starter and waits until it is inside the containment. It must be called while this process
     has one thread. Raises OSError."""
@@ -104,6 +121,21 @@ def release(starter: Starter, before_at_s: float) -> None:
     os.write(starter.go, f"{before_at_s:.6f}\n".encode())
 
 
+def release_to_barrier(starter: Starter) -> None:
+    """Lets the starter of a prepared driver become the driver. Raises OSError if it is dead."""
+    os.write(starter.go, TO_BARRIER)
+
+
+def _may_start(launch: Launch, word: bytes) -> bool:
+    """Returns whether the word lets this driver start now. Raises ValueError for a word that is not for it: an ordinary
+    driver starts by a deadline only, and a prepared one never does by that."""
+    if launch.waits_for_assignment:
+        if word != TO_BARRIER:
+            raise ValueError("it waits at its barrier for an attempt, and has no deadline")
+        return True
+    return boottime_s() < float(word)
+
+
 def outcome(answer: bytes) -> Refusal | None:
     """Returns why exec did not happen, or None if the starter has become the driver. ``answer`` is everything
     that came from the starter after "ready"."""
@@ -125,16 +157,15 @@ def _be_starter(
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)
         os.write(write_answer, b"ready\n")
-        deadline_line = os.read(wait_go, 100)
-        if not deadline_line.endswith(b"\n"):
+        word = os.read(wait_go, 100)
+        if not word.endswith(b"\n"):
             os._exit(0)
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.chdir(launch.cwd)
-        if boottime_s() >= float(deadline_line):
-            os.write(write_answer, b"late\n")
-        else:
+        if _may_start(launch, word):
             os.execvpe(launch.argv[0], launch.argv, env)
+        os.write(write_answer, b"late\n")
     except OSError as error:
         what = error.filename or launch.argv[0]
         os.write(

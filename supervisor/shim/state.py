@@ -23,6 +23,7 @@ from supervisor.shim.stopping import Ladder
 class Stage(StrEnum):
     """Says where the attempt stands; ``machine.py`` says what ends each stage."""
 
+    PREPARED = "prepared"
     CONNECTING = "connecting"
     CLAIMING = "claiming"
     SETTLING = "settling"
@@ -47,6 +48,23 @@ class Now(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed. This event comes at least twice a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class StillWanted:
+    """The agent says that it still wants this prepared driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardAsked:
+    """The agent does not want this prepared driver any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """An attempt was handed to this prepared driver: the file is there, whole. ``launch`` is the launch of the attempt."""
+
+    launch: Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +236,9 @@ class DeadlineUnwritable:
 
 Event: TypeAlias = (
     Tick
+    | StillWanted
+    | DiscardAsked
+    | HandedOver
     | Connected
     | Disconnected
     | SessionLost
@@ -261,6 +282,12 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstConnect:
+    """Asks for the first client, by the launch that was handed over. Only a prepared driver's shim asks for it: every
+    other one connects from the start."""
+
+
+@dataclass(frozen=True, slots=True)
 class NewClient:
     """Asks that the client be thrown away and another one be made."""
 
@@ -282,7 +309,10 @@ class WriteDeadline:
 
 @dataclass(frozen=True, slots=True)
 class Exec:
-    """Asks that the starter become the driver, unless it is ``before_at_s`` by then."""
+    """Asks that the starter become the driver, unless it is ``before_at_s`` by then.
+
+    If the driver was prepared, it asks that the opening be written: the application begins, unless it is ``before_at_s``
+    by then. The driver looks at the clock itself after it has read the opening."""
 
     before_at_s: float
 
@@ -322,7 +352,8 @@ class WriteLog:
 
 
 Effect: TypeAlias = (
-    Read
+    FirstConnect
+    | Read
     | Commit
     | NewClient
     | CloseSession
@@ -391,6 +422,7 @@ class ShimState:
     driver_pid: int
     born_at_s: float
     stage: Stage = Stage.CONNECTING
+    wanted_at_s: float = 0.0  # when the agent wanted the prepared driver last
 
     # The connection, and the one request that is under way.
     session: int | None = None  # None while not connected

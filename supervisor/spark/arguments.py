@@ -18,6 +18,7 @@ from urllib.parse import quote
 from supervisor.model.driver_memory import PROPERTY as MEMORY_KEY
 from supervisor.model.driver_memory import as_spark_size
 from supervisor.model.records import Cause
+from supervisor.spark.class_archive.choice import OPTIONS_KEY, ClassArchive
 from supervisor.spark.fence.choice import Fence
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain
@@ -100,6 +101,7 @@ def _bootstrapped(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 NO_FENCE: Final = Fence()
+NO_ARCHIVE: Final = ClassArchive()
 
 
 def build_properties(
@@ -109,6 +111,7 @@ def build_properties(
     store: S3Access,
     driver_memory: int = 0,
     fence: Fence = NO_FENCE,
+    archive: ClassArchive = NO_ARCHIVE,
 ) -> dict[str, str]:
     """Returns all properties of the driver. ``store`` says where the supervisor's own store is. Raises
     ``Refused``.
@@ -136,7 +139,10 @@ def build_properties(
     bucket = bucket_of(spec.checkpoint or "")
     if bucket is not None:
         added |= properties_for(given_conf, bucket, store)
-    return {**added, **given_conf, **fence.properties, **_joined(spec, files, toolchain, given_conf, fence)}
+    if archive.file is not None:
+        given_conf[OPTIONS_KEY] = archive.with_options(given_conf.get(OPTIONS_KEY, ""))
+    joined = _joined(spec, files, toolchain, given_conf, fence, archive)
+    return {**added, **given_conf, **fence.properties, **joined}
 
 
 def conf_of(spec: JobSpec, toolchain: Toolchain) -> dict[str, str]:
@@ -145,7 +151,12 @@ def conf_of(spec: JobSpec, toolchain: Toolchain) -> dict[str, str]:
 
 
 def _joined(
-    spec: JobSpec, files: Files, toolchain: Toolchain, given_conf: Mapping[str, str], fence: Fence
+    spec: JobSpec,
+    files: Files,
+    toolchain: Toolchain,
+    given_conf: Mapping[str, str],
+    fence: Fence,
+    archive: ClassArchive,
 ) -> dict[str, str]:
     """Returns the lists to which the job, the host's defaults and the supervisor may all add; ``--jars`` and
     the like would replace them."""
@@ -161,16 +172,18 @@ def _joined(
     # Quicker than spark.jars, which copies each through the block manager; executors elsewhere need that.
     class_path = [given_conf.get("spark.driver.extraClassPath", "")]
     for_executors: tuple[Path, ...] = ()
-    if toolchain.s3a_jars and not _brings_s3a(spec, given_conf):
+    if toolchain.s3a_jars and not brings_s3a(spec, given_conf):
         class_path.append(f"{toolchain.s3a_jars[0].parent}/*")
         for_executors += toolchain.s3a_jars
+    if archive.file is not None:
+        class_path += archive.of_spark  # Spark's own jars: see class_archive.choice
     if fence.jar is not None:
         class_path.append(str(fence.jar))
         for_executors += (fence.jar,)  # state stores ask for the checkpoint manager there
-    if for_executors:
+    if any(class_path[1:]):
         joined["spark.driver.extraClassPath"] = ":".join(filter(None, class_path))
-        if not _in_one_process(spec.master):
-            lists["spark.jars"] += tuple(map(str, for_executors))
+    if for_executors and not _in_one_process(spec.master):
+        lists["spark.jars"] += tuple(map(str, for_executors))
     for key, ours in lists.items():
         if ours:
             joined[key] = ",".join(filter(None, (given_conf.get(key, ""), *ours)))
@@ -182,7 +195,7 @@ def _in_one_process(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _brings_s3a(spec: JobSpec, given_conf: Mapping[str, str]) -> bool:
+def brings_s3a(spec: JobSpec, given_conf: Mapping[str, str]) -> bool:
     """Returns whether the job has S3A jars of its own; two versions on one class path would clash."""
     lists = (
         given_conf.get(key, "")

@@ -12,6 +12,9 @@ sent is dropped.
 **The start barrier.** A driver that was started while its checkpoint was still being checked does not begin
 the application before the verdict of the host's supervisor is there (``SPARK_SUPERVISOR_GATE``); if the
 verdict is a refusal, it never begins.
+
+**Prepared drivers.** A driver that is brought up before there is an attempt (``SPARK_SUPERVISOR_PREPARED``) waits for its
+opening first (``barrier``): before the application's first line, or at its first query.
 """
 
 from __future__ import annotations
@@ -55,9 +58,13 @@ TELLING = (
 
 
 class Reports:
-    """Sends datagrams to the shim, one JSON object each. Sending never blocks and never raises."""
+    """Sends datagrams to the shim, one JSON object each. Sending never blocks and never raises.
+
+    ``words`` are the events that are sent while the driver is being prepared; None: all are.
+    """
 
     def __init__(self, path: str | None) -> None:
+        self.words: tuple[str, ...] | None = None
         self._socket: socket.socket | None = None
         if not path:
             return
@@ -72,7 +79,7 @@ class Reports:
     def send(self, event: str, **more: Any) -> bool:
         """Sends one event; ``more`` holds JSON values. Returns False if the shim has not read the earlier
         ones yet (the socket keeps ten)."""
-        if self._socket is None:
+        if self._socket is None or (self.words is not None and event not in self.words):
             return True
         try:
             data = json.dumps({"event": event, **more}, default=str, allow_nan=False).encode()
@@ -91,6 +98,13 @@ class Reports:
             if self.send(event, **more):
                 return
             time.sleep(LAST_PAUSE_S)
+
+    def send_outcome(self, event: str, message: str = "it ended without a query", **more: Any) -> None:
+        """Sends how the application has ended. Before its barrier was open that means that it can't be prepared."""
+        if self.words is not None:
+            self.send_last("unready", why=message)
+        else:
+            self.send_last(event, **({"message": message, **more} if more else {}))
 
 
 class Loader:
@@ -122,12 +136,15 @@ class Watch:
     """Puts a streaming listener into every session that the application uses for queries.
 
     It is an import hook (``sys.meta_path``), so that pyspark is imported when the application does it, and
-    not before. If ``announce`` is set, each new session is reported.
+    not before. If ``announce`` is set, each new session is reported. ``barrier`` is that of a prepared driver whose
+    application runs up to its first query; while ``asleep`` is set, nothing is noticed.
     """
 
-    def __init__(self, reports: Reports, announce: bool = True) -> None:
+    def __init__(self, reports: Reports, announce: bool = True, barrier: Any = None) -> None:
         self.reports = reports
         self.announce = announce
+        self.barrier = barrier
+        self.asleep = False
         self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         self.orders: Any = None
         self.places: dict[str, str] = {}  # query id → location of its checkpoint, as Spark resolved it
@@ -177,7 +194,10 @@ class Watch:
     def _watched(self, start: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(start)
         def watched(writer: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.asleep:
+                return start(writer, *args, **kwargs)
             self.seen(getattr(writer, "_spark", None))
+            self.pass_barrier()
             if self.orders is None:
                 query = start(writer, *args, **kwargs)
             else:
@@ -186,6 +206,18 @@ class Watch:
             return query
 
         return watched
+
+    def pass_barrier(self) -> None:
+        """Waits at the barrier, if the application has come to its first query before that was opened."""
+        if self.barrier is None or self.barrier.is_open:
+            return
+        self.barrier.wait(lambda: list(self.sessions), self._begin)
+
+    def _begin(self) -> None:
+        await_verdict(self.reports, os._exit)
+        self.reports.send("begun")
+        if self.announce:
+            self.reports.send("session")
 
     def note_place(self, query: Any) -> None:
         """Notes where the query keeps its checkpoint, which may be elsewhere than where the job says. Its
@@ -198,7 +230,7 @@ class Watch:
     def seen(self, session: Any) -> None:
         """Takes note of a session of the application; the same one may come many times."""
         try:
-            if session is None or session in self.sessions:
+            if session is None or self.asleep or session in self.sessions:
                 return
             self.sessions.add(session)
             self._take_orders()
@@ -365,7 +397,7 @@ def report_error(reports: Reports, error: BaseException) -> None:
         text, kind = "", name
     if isinstance(error, MemoryError):
         kind = "OutOfMemoryError"
-    reports.send_last("error", kind=kind, message=f"{name}: {telling(text)}"[:MESSAGE_MAX_CHARS])
+    reports.send_outcome("error", f"{name}: {telling(text)}"[:MESSAGE_MAX_CHARS], kind=kind)
 
 
 def without_us(error: BaseException) -> types.TracebackType | None:
@@ -376,8 +408,8 @@ def without_us(error: BaseException) -> types.TracebackType | None:
     return trace
 
 
-def await_verdict(reports: Reports) -> None:
-    """Waits for the verdict of the host's supervisor, if this driver has to, and exits if it is a refusal.
+def await_verdict(reports: Reports, leave: Callable[[int], Any] = sys.exit) -> None:
+    """Waits for the verdict of the host's supervisor, if this driver has to, and leaves if it is a refusal.
 
     There is no time-out here: a query that starts without its checkpoint starts from nothing. A supervisor
     that died examines the checkpoint again when it is back, and the shim ends what has not begun in time.
@@ -389,7 +421,8 @@ def await_verdict(reports: Reports) -> None:
             if verdict["cause"] == "":
                 return
             sys.stderr.write(f"spark-supervisor: the application does not begin: {verdict['why']}\n")
-            sys.exit(NOT_BEGUN)
+            sys.stderr.flush()
+            leave(NOT_BEGUN)
         except (OSError, ValueError, KeyError, TypeError):  # nothing is decided yet
             reported = reported or reports.send("waiting")
             time.sleep(BARRIER_POLL_S)
@@ -403,21 +436,20 @@ def guarded(reports: Reports, call: Callable[[], None]) -> None:
         raise
     except SystemExit as leaving:
         if leaving.code in (None, 0):
-            reports.send_last("ended")
+            reports.send_outcome("ended")
         else:
-            reports.send_last("error", kind="SystemExit", message=f"exit {leaving.code}"[:MESSAGE_MAX_CHARS])
+            reports.send_outcome("error", f"exit {leaving.code}"[:MESSAGE_MAX_CHARS], kind="SystemExit")
         raise
     except BaseException as error:  # noqa: BLE001 - what Python itself does with an exception that nobody caught
         report_error(reports, error)
         trace = without_us(error)
         sys.excepthook(type(error), error.with_traceback(trace), trace)
         sys.exit(1)
-    reports.send_last("ended")
+    reports.send_outcome("ended")
 
 
-def run_application(reports: Reports, path: str, args: Sequence[str]) -> None:
+def run_application(reports: Reports, watch: Watch, path: str) -> None:
     """Runs the file ``path`` as ``__main__``, as ``python path args…`` does."""
-    pretend(path, args)
     try:
         source = Path(path).read_bytes()
     except OSError as error:
@@ -433,8 +465,6 @@ def run_application(reports: Reports, path: str, args: Sequence[str]) -> None:
     sys.modules["spark_supervisor_bootstrap"] = sys.modules["__main__"]
     # for good: pickling and late threads look the application's names up there
     sys.modules["__main__"] = main
-    watch = Watch(reports)
-    sys.meta_path.insert(0, watch)
 
     def execute() -> None:
         code = compile(source, path, "exec", dont_inherit=True)
@@ -448,17 +478,15 @@ def run_application(reports: Reports, path: str, args: Sequence[str]) -> None:
     guarded(reports, execute)
 
 
-def run_session(reports: Reports, entry: str, path: str, args: Sequence[str]) -> None:
+def run_session(reports: Reports, watch: Watch, entry: str) -> None:
     """Builds a session, passes it to ``module:function``, and waits for the queries that the function left
     running.
 
     The configuration comes from PYSPARK_SUBMIT_ARGS, as it does for any Python process that starts Spark by
     itself.
     """
-    pretend(path, args)
     module, _, function = entry.partition(":")
-    watch = Watch(reports, announce=False)
-    sys.meta_path.insert(0, watch)
+    watch.announce = False
 
     def execute() -> None:
         from pyspark.sql import SparkSession  # here: it is to be imported with ``watch`` in place
@@ -518,10 +546,28 @@ def main(argv: Sequence[str]) -> None:
     if argv[0] == "--quoted":
         argv = [unquote(arg) for arg in argv[1:]]
     reports = Reports(os.environ.get("SPARK_SUPERVISOR_REPORT"))
-    if argv[0] == "--session":
-        run_session(reports, argv[1], argv[2], argv[3:])
+    entry = argv[1] if argv[0] == "--session" else ""
+    path, *args = argv[2:] if entry else argv
+    pretend(path, args)
+    watch = Watch(reports)
+    sys.meta_path.insert(0, watch)
+    if os.environ.get("SPARK_SUPERVISOR_PREPARED"):
+        prepare(reports, watch)
+    if entry:
+        run_session(reports, watch, entry)
     else:
-        run_application(reports, argv[0], argv[1:])
+        run_application(reports, watch, path)
+
+
+def prepare(reports: Reports, watch: Watch) -> None:
+    """Brings the driver up, and waits for its opening unless the application does that at its first query."""
+    barrier = beside("barrier").barrier_of(os.environ, reports)
+    watch.asleep = True
+    barrier.bring_up(functools.partial(beside, "warm_up"))
+    watch.asleep = False
+    watch.barrier = barrier
+    if not barrier.at_first_query:
+        barrier.wait()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from supervisor.model.host_tools import without
-from supervisor.model.launch import CHECKPOINT
+from supervisor.model.launch import CHECKPOINT, GATE, PREPARE_LEVEL, PREPARED
 from supervisor.model.records import Assignment, Cause
 from supervisor.model.secret import SecretRef, SecretSource, secret_reference
 from supervisor.spark.refusal import Refused
@@ -58,6 +58,10 @@ NOT_FOR_JOBS: Final = {
     "SPARK_REMOTE": "queries of a Spark Connect server live where no lease holds them",
     "PYSPARK_SUBMIT_ARGS": "the spec's own keys say that",
 }
+OF_THE_ATTEMPT: Final = frozenset(
+    {"SPARK_SUPERVISOR_ATTEMPT", "SPARK_SUPERVISOR_REPORT", GATE, PREPARED, PREPARE_LEVEL}
+)
+"""A prepared driver is told these at its opening, or is not to know them: it may have been brought up with others."""
 SECRET_MAX_BYTES: Final = 64 * 1024
 UTF8_LOCALE: Final = "C.UTF-8"
 

@@ -14,14 +14,23 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 
 from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
-from supervisor.model.launch import Launch
-from supervisor.model.records import Assignment, Cause, clip
+from supervisor.model.launch import PREPARE_LEVEL, Launch
+from supervisor.model.records import Assignment, Cause, PrepareLevel, clip
 from supervisor.settings.file import Settings
-from supervisor.spark.arguments import Files, build_argv, build_properties, conf_of, session_arguments
+from supervisor.spark.arguments import (
+    BOOTSTRAP,
+    Files,
+    brings_s3a,
+    build_argv,
+    build_properties,
+    conf_of,
+    session_arguments,
+)
+from supervisor.spark.class_archive.assign import archive_of_driver
 from supervisor.spark.environment import build_environment, passes
 from supervisor.spark.fence.build import Built, fence_jar
 from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this_spark
@@ -34,6 +43,7 @@ from supervisor.spec.s3a import S3Access, access_of, access_of_store, asked, buc
 LOCAL: Final = "local:"
 PROPERTIES: Final = "spark.properties"
 NOT_FENCED_MAX_BYTES: Final = 240
+CLASS_ARCHIVE_MAX_BYTES: Final = 160
 """The text of a property is of any length, and a lease record is not."""
 
 
@@ -63,11 +73,15 @@ def prepare(
     fetch_stored: Callable[[str], Path],
     *,
     root: str | None = None,
+    prepared: str = "",
+    level: PrepareLevel = PrepareLevel.SESSION,
 ) -> Launch:
     """Prepares an attempt. ``fetch_stored`` takes a key of the store and returns a verified file on this host
     (``Blobs.fetch_artifact``).
 
-    ``root`` is that of the cluster in ZooKeeper, if it is not ``zookeeper.root``. Raises ``Refused``,
+    ``root`` is that of the cluster in ZooKeeper, if it is not ``zookeeper.root``. ``prepared`` is the key of a prepared
+    driver, ``level`` how far it goes; they are given both times: to bring it up, when the assignment has
+    ``NO_ATTEMPT``, and to hand an attempt to it, with the same ``attempt_place`` but for the log. Raises ``Refused``,
     ``Unreachable``, ``AccessDenied``.
     """
     toolchain = find_toolchain(
@@ -84,16 +98,50 @@ def prepare(
     )
     if spec.launch == "session":
         env["PYSPARK_SUBMIT_ARGS"] = session_arguments(spec, properties_file)
+    if prepared:
+        env[PREPARE_LEVEL] = level.value
     cwd = _make_directories(attempt_place.work_dir)
     files = _fetch_all(spec, attempt_place.work_dir, fetch_stored, store)
     argv = build_argv(spec, files, toolchain, properties_file)
     fence = _fence(spec, assignment, settings, attempt_place, toolchain)
-    properties = build_properties(spec, files, toolchain, store, assignment.driver_memory, fence)
+    conf = conf_of(spec, toolchain)
+    archive = archive_of_driver(
+        conf,
+        env,
+        settings,
+        toolchain,
+        brings_s3a=bool(toolchain.s3a_jars) and brings_s3a(spec, conf),
+        driver_memory=assignment.driver_memory,
+    )
+    properties = build_properties(spec, files, toolchain, store, assignment.driver_memory, fence, archive)
     _write_private(properties_file, render_properties(properties))
+    driver = _DriverParts(argv, env, str(cwd), fence, archive.said, prepared)
+    return _launch_of(spec, assignment, settings, attempt_place, root or settings.zookeeper.root, driver)
+
+
+class _DriverParts(NamedTuple):
+    """Holds what is executed, and what was found out about it."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: str
+    fence: Fence
+    archive: str
+    prepared: str
+
+
+def _launch_of(
+    spec: JobSpec,
+    assignment: Assignment,
+    settings: Settings,
+    attempt_place: AttemptPlace,
+    root: str,
+    driver: _DriverParts,
+) -> Launch:
     return Launch(
         cluster=settings.cluster,
         hosts=settings.zookeeper.hosts,
-        root=root or settings.zookeeper.root,
+        root=root,
         session_timeout_s=settings.zookeeper.session_timeout_s,
         supervisor=settings.supervisor.id,
         host=attempt_place.host,
@@ -104,12 +152,15 @@ def prepare(
         stall_timeout_s=spec.health.stall_timeout_s,
         unbounded=spec.unbounded,
         reports=spec.is_python,
-        argv=argv,
-        env=env,
-        cwd=str(cwd),
+        argv=driver.argv,
+        env=driver.env,
+        cwd=driver.cwd,
         log_path=str(attempt_place.log_path),
         cgroup=attempt_place.cgroup,
-        not_fenced=clip(fence.why, NOT_FENCED_MAX_BYTES),
+        not_fenced=clip(driver.fence.why, NOT_FENCED_MAX_BYTES),
+        prepared=driver.prepared,
+        hadoop_conf=driver.fence.hadoop_conf if driver.prepared else {},
+        class_archive=clip(driver.archive, CLASS_ARCHIVE_MAX_BYTES),
     )
 
 
@@ -202,6 +253,34 @@ def fetch_code(
     those of ``prepare``."""
     named = (*(() if spec.is_python else (spec.application,)), *spec.jars)
     return tuple(str(_path_of(each, spec, directory, fetch_stored, store)) for each in named)
+
+
+def files_of(spec: JobSpec, work_dir: Path) -> dict[str, str]:
+    """Returns what tells whether the files of a prepared driver are still the same: by path, size, time of change and
+    inode of those that are used in place (the bootstrap among them), and the SHA-256 of those that were fetched into
+    ``work_dir``. Files of the store are named by their content."""
+    named = (spec.application, *spec.py_files, *spec.jars)
+    in_place = [BOOTSTRAP]
+    in_place += [
+        Path("/" + each.removeprefix(LOCAL).lstrip("/"))
+        for each in named
+        if store_key(each) is None and bucket_of(each) is None
+    ]
+    found = {str(path): _stamp(path) for path in in_place}
+    fetched = work_dir / "files"
+    for path in sorted(fetched.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as file:
+                found[str(path.relative_to(fetched))] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def _stamp(path: Path) -> str:
+    try:
+        status = path.stat()
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
 
 
 def _fetch(

@@ -19,7 +19,7 @@ from supervisor.errors import Complaint, Corrupt, InvalidInput
 from supervisor.model import driver_memory, heap, host_tools, master
 from supervisor.model.deletable import why_not_deletable
 from supervisor.model.location import normalise
-from supervisor.model.records import SchedulingSpec
+from supervisor.model.records import PrepareLevel, SchedulingSpec, StandbyPolicy, StandbyWhere
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.settings.defaults import Defaults, Health, LeaseS, Resources, StopGraceS
@@ -43,11 +43,14 @@ from supervisor.spec.fields import (
     PyFiles,
     is_local_path,
 )
+from supervisor.spec.prepare import StandbySettings, UpdateSettings
 from supervisor.spec.savepoints import SavepointSettings
 
 SPEC_VERSION: Final = 1
 SPEC_MAX_BYTES: Final = 64 * 1024
 CHECKPOINT_PLACEHOLDER: Final = "{checkpoint}"
+PREPARED_MIN_BYTES: Final = 512 * 1024**2
+"""A driver with less memory has no room for a SparkSession and the throwaway query of a prepared one."""
 
 _CONF_TWINS: Final = {
     "spark.jars": "jars",
@@ -67,6 +70,8 @@ _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, object]] = {
     "checkpoint_fence": "auto",
     "checkpoint_on_cancel": "keep",
     "savepoints": SavepointSettings().model_dump(mode="json", by_alias=True),
+    "update": UpdateSettings().model_dump(mode="json", by_alias=True),
+    "standby": StandbySettings().model_dump(mode="json", by_alias=True),
 }
 """The same holds for these keys outside of any section; each stands with its default, which is not
 written.
@@ -106,6 +111,8 @@ class JobSpec(Section):
     checkpoint_fence: Literal["auto", "off"] = "auto"
     checkpoint_on_cancel: Literal["keep", "delete"] = "keep"
     savepoints: SavepointSettings = SavepointSettings()
+    update: UpdateSettings = UpdateSettings()
+    standby: StandbySettings = StandbySettings()
     unbounded: bool = True
     resources: Resources = Resources()
     lease_s: LeaseS = Field(default=30.0, alias="lease")
@@ -203,6 +210,15 @@ class JobSpec(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _standby_can_be_prepared(self) -> JobSpec:
+        why = self.why_not_prepared() if self.standby.level is not None else None
+        if why is not None:
+            raise ValueError(
+                f"standby keeps a prepared driver, and none can be prepared: {why}; remove standby"
+            )
+        return self
+
     def terms(self) -> SchedulingSpec:
         """Returns what the leader must know, for the job's reference. ``checkpoint`` is as written, not
         normalised.
@@ -219,7 +235,23 @@ class JobSpec(Section):
             driver_memory=self.driver_memory_bytes() if self.restart.memory_step is not None else 0,
             delete_checkpoint=self.checkpoint_on_cancel == "delete",
             savepoints=self.savepoint_policy(),
+            prepare=PrepareLevel(self.update.prepare) if self.why_not_prepared() is None else None,
+            standby=self.standby_policy(),
         )
+
+    def why_not_prepared(self) -> str | None:
+        """Returns why no driver of this job is brought up before it is needed, or None if one may be."""
+        if self.update.prepare == "off":
+            return "its spec says update.prepare: off"
+        if not self.is_python:
+            return "a JVM application has no barrier at which it could wait"
+        if not master.is_local(self.master):
+            return f"with master {self.master[:80]} it would hold executors"
+        memory = self.driver_memory_bytes()
+        if 0 < memory < PREPARED_MIN_BYTES:
+            has, needs = map(driver_memory.as_spark_size, (memory, PREPARED_MIN_BYTES))
+            return f"its driver has {has}, and a prepared one needs {needs}"
+        return None
 
     def driver_memory_bytes(self) -> int:
         """Returns what ``restart.memory_step`` begins with: spark.driver.memory of conf, else all that the
@@ -253,6 +285,18 @@ class JobSpec(Section):
             if configured.every_s is None
             else SavepointPolicy(
                 every_s=configured.every_s, keep=configured.keep, max_age_s=configured.max_age_s
+            )
+        )
+
+    def standby_policy(self) -> StandbyPolicy | None:
+        configured = self.standby
+        return (
+            None
+            if configured.level is None
+            else StandbyPolicy(
+                level=PrepareLevel(configured.level),
+                where=StandbyWhere(configured.where),
+                refresh_s=configured.refresh_s,
             )
         )
 

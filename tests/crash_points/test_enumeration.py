@@ -19,7 +19,12 @@ from tests.crash_points.points import Control, failpoints
 from tests.crash_points.unreached import TOOLS, functions_with_io
 
 PACKAGE = Path(supervisor.__file__).parent
-NOT_A_PROCESS_OF_OURS = ("spark/bootstrap.py", "spark/orders.py")
+NOT_A_PROCESS_OF_OURS = (
+    "spark/bootstrap.py",
+    "spark/barrier.py",
+    "spark/warm_up.py",
+    "spark/orders.py",
+)
 """They run in the driver, which is Spark's process: the light drivers of these runs have none of it."""
 
 IO_MODULES = {

@@ -339,6 +339,7 @@ def shim_key(shim: Shim, world: ExploredWorld) -> tuple[Any, ...]:
     living = shim.tree in ("alive", "dying")
     return (
         shim.claim,
+        (shim.attempt, shim.own_version) if shim.prepared else None,
         shim.host,
         shim.sid,
         shim.sessions,

@@ -28,6 +28,7 @@ MACHINE, GUARDED_ATTEMPT, KILLER = (
     "unit.model.test_second_killer",
 )
 PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.operations.test_jobs"
+PREPARED = "unit.shim.test_prepared"
 ENDS, WHOLE = "unit.shim.test_machine_properties", "unit.registry.test_fixed_znodes"
 KEPT = "unit.daemon.leader.test_sweeper_references"
 DEADLINE_FILE = "unit.shim.test_deadline_file"
@@ -39,6 +40,27 @@ FIRST_SEEN, TRUST, USERS = (
 )
 
 CAUGHT_BY: dict[str, tuple[str, str]] = {
+    "opened-without-a-deadline-for-the-second-killers": (
+        PREPARED,
+        "test_its_opening_comes_after_the_deadline_and_ends_with_it",
+    ),
+    "opening-is-valid-for-ever": (PREPARED, "test_its_opening_comes_after_the_deadline_and_ends_with_it"),
+    "patience-counts-from-the-preparation": (
+        PREPARED,
+        "test_its_first_connection_and_its_patience_count_from_the_hand_over",
+    ),
+    "prepared-driver-is-kept-for-ever": (
+        PREPARED,
+        "test_it_goes_when_no_agent_has_wanted_it_for_ten_minutes",
+    ),
+    "lost-preparation-is-charged": (
+        PREPARED,
+        "test_one_that_does_not_begin_in_time_is_no_failure_of_the_job",
+    ),
+    "every-early-end-of-a-prepared-driver-is-a-lost-preparation": (
+        PREPARED,
+        "test_once_begun_it_is_a_driver_like_any_other",
+    ),
     "restore-reads-before-its-mark": (
         "unit.savepoints.test_create_and_restore",
         "test_a_restore_leaves_its_mark_before_it_reads_anything",

@@ -7,6 +7,7 @@ from tests.explore import (
     defects_of_guards,
     defects_of_lease,
     defects_of_operation,
+    defects_of_preparation,
     defects_of_removal,
     defects_of_rule,
     defects_of_sweep,
@@ -20,5 +21,6 @@ DEFECTS: tuple[Defect, ...] = (
     *defects_of_operation.DEFECTS,
     *defects_of_sweep.DEFECTS,
     *defects_of_removal.DEFECTS,
+    *defects_of_preparation.DEFECTS,
     *defects_of_adapters.DEFECTS,
 )

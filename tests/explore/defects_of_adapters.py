@@ -15,10 +15,10 @@ from supervisor.clients.threads import BackgroundThread
 from supervisor.clients.zookeeper_session import Reply, SessionLink
 from supervisor.coord import epoch_recorder
 from supervisor.coord.contender import Contender
-from supervisor.daemon.host import drain_host, launcher
+from supervisor.daemon.host import drain_host, hosted_attempts
 from supervisor.daemon.host.agent import Agent
 from supervisor.daemon.host.guardian import Guardian
-from supervisor.daemon.host.launcher import HostedAttempts
+from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.leader.leader import Leader
 from supervisor.daemon.leader.remover import Remover
 from supervisor.daemon.leader.sweeper import Sweeper
@@ -106,7 +106,7 @@ RUNNER = (
     text(
         "word-of-the-gate-is-not-told",
         "I4: what an exit is charged to is what ended it",
-        (Runner._refused, "if self._parts.launch.is_held else None", "if False else None"),
+        (Runner._refused, "if self._state.launch.is_held else None", "if False else None"),
     ),
     text(
         "unheard-order-told-as-heard",
@@ -119,15 +119,15 @@ STARTER = (
     text(
         "starter-does-not-look-itself",
         BEFORE_EXEC,
-        (starter._be_starter, "if boottime_s() >= float(deadline_line):", "if False:"),
+        (starter._may_start, "return boottime_s() < float(word)", "return True"),
     ),
     text(
         "starter-executes-without-a-word",
         BEFORE_EXEC,
         (
             starter._be_starter,
-            'if not deadline_line.endswith(b"\\n"):\n            os._exit(0)',
-            'deadline_line = deadline_line or b"inf"',
+            'if not word.endswith(b"\\n"):\n            os._exit(0)',
+            'word = word or b"inf"',
         ),
     ),
     text("starter-is-born-outside", EMPTY, (starter._be_starter, "tree.enter()", "pass")),
@@ -406,7 +406,7 @@ GUARDIAN = (
     text(
         "guardian-believes-any-launch-file",
         "§5 exit: only over this very claim",
-        (launcher.read_launch, 'if f"{given.uid}.{given.attempt}" != key:', "if False:"),
+        (hosted_attempts.read_launch, 'if named != key or not key.startswith(f"{given.uid}."):', "if False:"),
     ),
 )
 
@@ -537,17 +537,17 @@ OFFICES = (
         "§7.3: a host that goes down stops its drivers in order",
         (
             drain_host._ask_new,
-            "for key in run_dir.directories(str(attempts_dir)) - known.keys():",
-            "for key in () if known else run_dir.directories(str(attempts_dir)):",
+            "for name in run_dir.directories(str(attempts_dir)) - known.keys():",
+            "for name in () if known else run_dir.directories(str(attempts_dir)):",
         ),
     ),
     text(
         "stop-grace-is-not-waited-for",
         "§7.3: for at most stop_grace",
         (
-            drain_host._grace_s,
-            'decode(Launch, run_dir.read_file(path, LAUNCH_MAX_BYTES) or b"", path).stop_grace_s',
-            "0.0",
+            drain_host._describe,
+            "max(0.001, launch.stop_grace_s)",
+            "0.001",
         ),
     ),
     text(

@@ -26,6 +26,8 @@ GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (leader_writes.assign, ("epoch", "pause", "job", "own", "lease")),
     (leader_writes.unassign, ("epoch", "pause", "own")),
     (leader_writes.drain, ("epoch", "pause", "job", "own")),
+    (leader_writes.prepare, ("epoch", "pause", "job")),
+    (leader_writes.withdraw, ("epoch", "pause", "request")),
     (leader_writes.suspend_exhausted, ("epoch", "pause", "job", "own")),
     (leader_writes.revoke, ("epoch", "pause", "lease", "own")),
     (leader_writes.bury, ("epoch", "pause", "lease", "own")),

@@ -20,6 +20,7 @@ from tests.explore.shims import (
     ALIVE,
     DYING,
     EMPTY,
+    WAITING,
     Move,
     crash,
     deliver,
@@ -207,6 +208,9 @@ def fail_driver(world: ExploredWorld) -> Iterator[Move]:
     for index, shim in enumerate(world.shims):
         if shim.tree == ALIVE and shim.status is None:
             yield Move(f"driver {shim.title} fails", exit_root(hit(world, index), index, 1))
+        if shim.tree == WAITING:
+            gone = hit(world, index, tree=EMPTY, exec_before_at_s=None)
+            yield Move(f"the prepared driver {shim.title} dies", exit_root(gone, index, 1))
 
 
 def end_driver(world: ExploredWorld) -> Iterator[Move]:
@@ -396,8 +400,10 @@ def lose_host(world: ExploredWorld) -> Iterator[Move]:
         after = stop(world, index)
         for number, shim in enumerate(after.shims):
             if shim.host == index and not (shim.over and shim.tree in ("unborn", EMPTY)):
-                tree = EMPTY if shim.tree in (ALIVE, DYING) else shim.tree
-                off = shim._replace(disturbed=True, twin=None, guarded_attempt=None, tree=tree)
+                tree = EMPTY if shim.tree in (ALIVE, DYING, WAITING) else shim.tree
+                off = shim._replace(
+                    disturbed=True, twin=None, guarded_attempt=None, tree=tree, exec_before_at_s=None
+                )
                 after = crash(after.with_shim(number, off), number)
                 after = after.with_shim(number, after.shims[number]._replace(over=True))
         yield Move(f"the host of {one.id} is lost", after._replace(hosts_down=after.hosts_down | {index}))

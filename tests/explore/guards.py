@@ -23,8 +23,11 @@ KINDS = {
     "results": "result",
     "checkpoints": "claim",
     "supervisors": "supervisor",
+    "prepare": "request",
 }
-_PATH = re.compile(r"(?P<root>/.*?)/(?P<top>jobs|own|assigned|lease|live|results|checkpoints|supervisors)/.+")
+_PATH = re.compile(
+    r"(?P<root>/.*?)/(?P<top>jobs|own|assigned|lease|live|results|checkpoints|supervisors|prepare)/.+"
+)
 
 
 def kind_of(path: str) -> str:

@@ -18,7 +18,7 @@ from supervisor.model.second_killer import Act, KillerProbe, ShimStruck, TreeStr
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
 from supervisor.records.reading import seen
-from tests.explore import judge, trust
+from tests.explore import judge, preparing, trust
 from tests.explore.setting import LAYOUT, encode, member
 from tests.explore.shims import DYING, Move, crash, kill_tree, launch_of, spawn
 from tests.explore.world import ExploredWorld, Shim, Supervisor, apply, described, open_session, sid_of
@@ -46,6 +46,10 @@ def host(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
                         yield Move(
                             f"{me.id} starts a shim for {entry}", spawn(after, index, me.id, given.record)
                         )
+                        if world.prepares:
+                            yield from preparing.hand_over(after, index, me, given.record)
+        if world.prepares:
+            yield from preparing.moves(world, index, me)
     yield from guardian(world, index, me)
 
 
@@ -110,7 +114,7 @@ def guardian_moves(world: ExploredWorld, number: int, shim: Shim, me: Supervisor
 def new_guarded_attempt(shim: Shim, me: Supervisor) -> guard.GuardedAttempt:
     record = ShimRecord(ProcessId(1, 1, "boot"), shim.claim)
     return guard.GuardedAttempt(
-        shim.key,
+        shim.claim if shim.prepared else shim.key,
         me.id,
         "boot",
         LAYOUT,
@@ -141,6 +145,8 @@ def guardian_kills(
             yield Move(f"{who} {label} of {shim.title}", after)
             return
     guarded_attempt, _ = guard.step(guarded_attempt, event, world.now_s)
+    if guarded_attempt.stage is guard.GuardStage.TAKEN:
+        guarded_attempt, _ = guard.step(guarded_attempt, preparing.handed_to(after, number), world.now_s)
     after = after.with_shim(number, after.shims[number]._replace(guarded_attempt=guarded_attempt))
     # dead already: nobody notices
     if guarded_attempt.stage is guard.GuardStage.KILLING and after.shims[number].state is None:

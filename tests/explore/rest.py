@@ -81,7 +81,7 @@ def quieted(world: ExploredWorld) -> ExploredWorld:
         user._replace(wishes=user.wishes[: user.done + 1]) if user.begun else user for user in users
     )
     known = world.judge._replace(reasons=ENDLESS)  # who is started again and again comes to no rest
-    return world._replace(users=users, faults=0, judge=known)
+    return world._replace(users=users, faults=0, judge=known, prepares=-1 if world.prepares else 0)
 
 
 def next_move(world: ExploredWorld) -> tuple[str, ExploredWorld]:
@@ -190,5 +190,8 @@ def leftovers(world: ExploredWorld) -> str | None:
             job = seen(JobRef, tree.read(LAYOUT.job(claim.record.name)), "")
             if not isinstance(job, Found) or job.record.uid != claim.record.uid:
                 return f"the claim of {claim.record.uid} on its checkpoint is left"
+    for shim in world.shims:
+        if shim.tree == "waiting" and shim.state is None:
+            return f"the prepared driver {shim.title} is left without its shim"
     why = removing.unremoved(world) if world.removes else None
     return why or (sweeping.unswept(world) if world.sweeps else None)

@@ -33,6 +33,7 @@ class Scenario:
     restored, lost or spoilt as a whole; ``hasty``: and a leader acts before it has looked again. ``sweeps``: blobs are put, and leaders
     sweep; ``past``: commands given before it begins, where there is a script within that; ``orphans``: uids of submits that stopped after their put.
     ``removes``: leaders delete the checkpoints of jobs that ask for it. ``slow_reads``: each reading of a command is of another moment.
+    ``prepares``: so many prepared drivers there may be.
     ``max_states``: where the quick bounds end.
     """
 
@@ -55,6 +56,7 @@ class Scenario:
     orphans: tuple[str, ...] = ()
     removes: bool = False
     slow_reads: bool = False
+    prepares: int = 0
     max_states: int = 1_000
 
     def begin(self, trace: list[str], begun: Begun, *, wide: bool = False) -> ExploredWorld:
@@ -73,6 +75,7 @@ class Scenario:
             self.past,
             self.orphans,
             self.removes,
+            self.prepares if self.script else 0,
         )
         if key not in begun:
             begun[key] = self.beginning(trace)
@@ -89,6 +92,7 @@ class Scenario:
             slow_users=self.slow_users,
             hasty=self.hasty,
             slow_reads=self.slow_reads,
+            prepares=self.prepares,
             judge=known,
         )
 
@@ -103,7 +107,7 @@ class Scenario:
         past = tuple(Wish(*one) for one in self.past)
         world = world._replace(users=(User(9, submits if self.script else (*submits, *past)),))
         world = settled(world, trace) if self.settled else submitted(world)
-        world = world._replace(users=(User(9, past),)) if self.script else world
+        world = world._replace(users=(User(9, past),), prepares=self.prepares) if self.script else world
         for uid in self.orphans:
             world = sweeping.put(world, spec(uid.partition("-")[2], uid).key)
         for part in self.script:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.explore.scenario import Scenario
 from tests.explore.scenarios_more import MORE
 from tests.explore.scenarios_operated import OPERATED
+from tests.explore.scenarios_prepared import PREPARED
 from tests.explore.scenarios_removed import REMOVED
 from tests.explore.scenarios_swept import SWEPT
 
@@ -365,6 +366,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *OPERATED,
     *SWEPT,
     *REMOVED,
+    *PREPARED,
 )
 
 BY_NAME = {one.name: one for one in SCENARIOS}

@@ -96,6 +96,7 @@ class Kept:
             world.sweeps,
             world.removes,
             world.slow_reads,
+            world.prepares > 0,
         )
         return self._calms.setdefault(kind, rest.Calm())
 

@@ -41,7 +41,7 @@ from tests.explore.setting import (
 )
 from tests.explore.world import ExploredWorld, Shim, apply, described, end_session, open_session, sid_of
 
-ALIVE, DYING, EMPTY, UNBORN = "alive", "dying", "empty", "unborn"
+ALIVE, DYING, EMPTY, UNBORN, WAITING = "alive", "dying", "empty", "unborn", "waiting"
 
 
 class Move(NamedTuple):
@@ -76,13 +76,20 @@ class Launch(model.Launch):
 
 @cache
 def launch_of(
-    name: str, uid: str, attempt: int, job_version: int, own_version: int, supervisor: str
+    name: str,
+    uid: str,
+    attempt: int,
+    job_version: int,
+    own_version: int,
+    supervisor: str,
+    revision: int = 0,
+    prepared: str = "",
 ) -> Launch:
     entry = Assignment(
         name=name,
         uid=uid,
         attempt=attempt,
-        revision=0,
+        revision=revision,
         job_version=job_version,
         own_version=own_version,
         spec=spec(name, uid),
@@ -116,6 +123,8 @@ def launch_of(
         log_path="",
         cgroup="/cgroup",
         remembered=written,
+        prepared=prepared,
+        hadoop_conf=EMPTY_DICT,
         extra=EMPTY_DICT,
     )
 
@@ -188,7 +197,7 @@ def perform(world: ExploredWorld, index: int, effect: Effect) -> tuple[ExploredW
             if shim.sent is not None:
                 world = world.breaks(f"I11: the shim of {shim.title} has two requests under way")
             shim = shim._replace(sent=(effect, world.tick))
-        case shim_state.NewClient():
+        case shim_state.FirstConnect() | shim_state.NewClient():
             shim = shim._replace(sid=0)
             if shim.connected:
                 world, shim = new_session(world, shim)
@@ -205,13 +214,20 @@ def perform(world: ExploredWorld, index: int, effect: Effect) -> tuple[ExploredW
             world, shim = kill_tree(world, shim)
             more = (shim_state.TreeSeen(True),) if shim.tree in (UNBORN, EMPTY) else ()
         case shim_state.Finish():
-            shim = shim._replace(
-                state=None, over=True, exec_before_at_s=None, sent=None, twin=None, guarded_attempt=None
-            )
-            if shim.tree in (ALIVE, DYING):
-                world = world.breaks(f"the shim of {shim.title} ends while its driver lives")
-            world = end_session(world, shim.sid)
+            world, shim = finish(world, shim)
     return world.with_shim(index, shim), more
+
+
+def finish(world: ExploredWorld, shim: Shim) -> tuple[ExploredWorld, Shim]:
+    """The shim is over. A prepared driver whose application has not begun is killed by it; any other is dead by now."""
+    shim = shim._replace(
+        state=None, over=True, exec_before_at_s=None, sent=None, twin=None, guarded_attempt=None
+    )
+    if shim.tree == WAITING:
+        world, shim = kill_tree(world, shim)
+    if shim.tree in (ALIVE, DYING):
+        world = world.breaks(f"the shim of {shim.title} ends while its driver lives")
+    return end_session(world, shim.sid), shim
 
 
 def new_session(world: ExploredWorld, shim: Shim) -> tuple[ExploredWorld, Shim]:
@@ -222,6 +238,8 @@ def new_session(world: ExploredWorld, shim: Shim) -> tuple[ExploredWorld, Shim]:
 def kill_tree(world: ExploredWorld, shim: Shim) -> tuple[ExploredWorld, Shim]:
     """SIGKILL to the tree, the starter included. It is empty when the kernel has done it: within K."""
     shim = shim._replace(exec_before_at_s=None)
+    if shim.tree == WAITING:  # nothing of the application has run
+        return world, shim._replace(tree=EMPTY)
     if shim.tree != ALIVE:
         return world, shim
     world = judge.kill(world, shim)
@@ -249,7 +267,7 @@ def moves(world: ExploredWorld, index: int) -> Iterator[Move]:
 
 def own_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[Move]:
     who = f"shim {shim.title}"
-    if shim.exec_before_at_s is not None:
+    if shim.exec_before_at_s is not None and not shim.prepared:
         label, after = execute(world, index, shim)
         yield Move(f"{who}: {label}", after, urgent=not shim.paused)
     if shim.sent is not None and shim.connected:
@@ -379,6 +397,10 @@ def execute(world: ExploredWorld, index: int, shim: Shim) -> tuple[str, Explored
 
 
 def driver_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[Move]:
+    if shim.tree == WAITING and shim.exec_before_at_s is not None:
+        from tests.explore import preparing  # which makes moves of what is here
+
+        yield preparing.opening(world, index, shim)
     if shim.tree == ALIVE and shim.terminated and shim.status is None:
         yield Move(f"driver {shim.title} ends on SIGTERM", exit_root(world, index, 143), urgent=False)
     if shim.tree == DYING:
@@ -454,7 +476,8 @@ def crash(world: ExploredWorld, index: int) -> ExploredWorld:
             sent=None,
             orphan=orphan,
             inbox=(),
-            exec_before_at_s=None,
+            # an opening that was written stays; a starter hears that its shim is gone
+            exec_before_at_s=shim.exec_before_at_s if shim.prepared else None,
             paused=False,
             tick_due=False,
             terminated=False,

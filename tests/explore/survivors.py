@@ -123,6 +123,12 @@ COVERED: dict[str, str] = {
 }
 
 UNSEEN: dict[str, str] = {
+    "opened-without-a-deadline-for-the-second-killers": "a shim that lives kills before they would, and one that is dead is reason enough",
+    "opening-is-valid-for-ever": "the tree is killed at its deadline all the same",
+    "patience-counts-from-the-preparation": "an attempt that nobody claims is taken back, and starts cold",
+    "prepared-driver-is-kept-for-ever": "no agent is away for ten minutes",
+    "lost-preparation-is-charged": "what counts as a failure of a job is not explored",
+    "every-early-end-of-a-prepared-driver-is-a-lost-preparation": "what counts as a failure of a job is not explored",
     "restore-reads-before-its-mark": "savepoints are not explored",
     "restore-ends-before-it-is-compared": "savepoints are not explored",
     "savepoint-is-complete-before-it-is-wanted": "savepoints are not explored",
@@ -169,11 +175,17 @@ UNEXPLORED = {
     "begin-deletion",
     "publish-waiting",
     "give-up-claim",
+    "prepare",
+    "withdraw",
 }
 """Multis of which no scenario shows each guard, for it does not lead to them, or not far enough: the end of a wait (of which the check of the epoch is seen), a
-savepoint that a job goes back to, the deletion of a checkpoint."""
+savepoint that a job goes back to, the deletion of a checkpoint, and the requests for prepared drivers, which guard nothing."""
 
 SCENARIOS: dict[str, tuple[str, ...]] = {
+    "opened-at-the-hand-over": ("prepared, first start",),
+    "second-killers-let-a-prepared-tree-be": ("prepared, shim killed",),
+    "discarded-although-handed-over": ("prepared, first start",),
+    "dead-prepared-driver-is-opened": ("prepared, first start",),
     "acceptance-changes-nothing": ("accepted",),
     "acceptance-without-a-mark-in-the-store": ("accepted, an assignment restored",),
     "accepted-restore-is-not-waited-out": ("accepted",),

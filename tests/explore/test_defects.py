@@ -27,6 +27,7 @@ from supervisor.model.records import (
     Outcome,
     OwnState,
     Pause,
+    PrepareLevel,
     Result,
 )
 from supervisor.model.seen import Found, Unreadable
@@ -115,6 +116,13 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     ),
     leader_writes.unassign: (lambda: act(actions.Unassign("j", "w", own(S.ASSIGNED))),),
     leader_writes.drain: (lambda: act(actions.Drain("j", "w", job(), own(S.CLAIMED))),),
+    leader_writes.prepare: (
+        lambda: act(actions.Prepare("j", "w", job(), own(S.CLAIMED), HOST, PrepareLevel.SESSION)),
+        lambda: act(
+            actions.Prepare("j", "w", job(), own(S.CLAIMED), HOST, PrepareLevel.SESSION, new_host=True)
+        ),
+    ),
+    leader_writes.withdraw: (lambda: act(actions.Withdraw("j", "w", LAYOUT.preparation("s1", "u1", 1), 0)),),
     leader_writes.suspend_exhausted: (lambda: act(actions.SuspendExhausted("j", "w", job(), exited())),),
     leader_writes.revoke: (
         lambda: act(actions.Revoke("j", "w", own(S.CLAIMED), SEEN)),

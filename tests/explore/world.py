@@ -37,6 +37,8 @@ class Shim(NamedTuple):
     in the pipe of a lost connection, which may still reach the server. ``inbox``: what it will hear once it runs again.
     ``exec_before_at_s``: it is about to let the starter go. ``tree``: unborn, alive, dying (killed, not yet empty) or empty.
     ``disturbed``: a fault hit it or its driver, or a user asked for its end (for I6). ``twin`` None: it is gone as well.
+    ``prepared``: its number, if it was brought up before there was an attempt (of ``revision``); then ``attempt`` is 0 until one is
+    handed over, and ``tree`` is waiting until its opening was read; ``exec_before_at_s`` is then what the opening says.
     ``recut``: its first connection is gone. ``of_the_past``: it was started before the registry was replaced.
     """
 
@@ -70,9 +72,13 @@ class Shim(NamedTuple):
     tick_due: bool = False
     recut: bool = False
     of_the_past: bool = False
+    prepared: int = 0
+    revision: int = 0
 
     @property
     def title(self) -> str:
+        if self.prepared:
+            return f"{self.uid}.p{self.prepared}" + (f" (attempt {self.attempt})" if self.attempt else "")
         more = f" ({self.number})" if self.number > 1 else ""
         return f"{self.uid}.{self.attempt}{more}"
 
@@ -252,7 +258,7 @@ class ExploredWorld(NamedTuple):
     leader whose connection is back may act before it has looked. ``store``: the epochs in the store, with their authors.
     ``sweeps``: leaders sweep, and the store has ``blobs``: the keys of specs, each with the tick of its put.
     ``removes``: leaders delete checkpoints, and ``objects`` are the uids of which there is something in theirs. ``slow_reads``: each
-    reading of a command is of another moment.
+    reading of a command is of another moment. ``prepares``: so many prepared drivers there may be.
     """
 
     tick: int
@@ -277,6 +283,7 @@ class ExploredWorld(NamedTuple):
     removes: bool = False
     objects: frozenset[str] = frozenset()
     slow_reads: bool = False
+    prepares: int = 0
 
     @property
     def now_s(self) -> float:

@@ -28,8 +28,10 @@ from supervisor.clock import boottime_s
 from supervisor.daemon.host.attempt_reporter import AttemptReporter, report
 from supervisor.daemon.host.guarded_attempt import UNBORN_S, GuardStage
 from supervisor.daemon.host.guardian import Guardian
+from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.host.housekeeping import ATTEMPTS_KEPT, ENDED, Housekeeper
-from supervisor.daemon.host.launcher import HostedAttempts
+from supervisor.daemon.host.prepared import HostCapacity, HostLoad, RequestedDriver
+from supervisor.daemon.host.prepared_drivers import PreparedDrivers
 from supervisor.daemon.host.start_barrier import StartBarrier
 from supervisor.metrics import Metrics
 from supervisor.model.launch import GATE, Launch
@@ -38,6 +40,7 @@ from tests.fakes.registry_bench import Bench
 from tests.fakes.zookeeper import MemoryClient
 from tests.fuzz.odd import odd_record
 from tests.fuzz.registry import Broken
+from tests.unit.daemon.host.prepared_bench import launch_of, request, stand
 from tests.unit.shim.world import LAUNCH
 
 NOW_S, FAR_S = 1000.0, 1e6
@@ -148,6 +151,7 @@ class OddHost:
         shutil.rmtree(self.home, ignore_errors=True)
         self.runtime, self.log_dir, self.outside = self.home / "run", self.home / "log", self.home / "outside"
         self.attempts = self.runtime / "attempts"
+        self.hosted = HostedAttempts(self.runtime, self.log_dir)
         for made in (
             self.attempts,
             self.log_dir,
@@ -168,7 +172,14 @@ class OddHost:
         self.spent = self._of_spent()
         for _ in range(self.rng.choice((1, 1, 2, 3))):
             self.rng.choice(
-                (self._odd_attempt, self._odd_attempt, self._odd_attempt, self._copy, self._strange)
+                (
+                    self._odd_attempt,
+                    self._odd_attempt,
+                    self._odd_prepared,
+                    self._odd_prepared,
+                    self._copy,
+                    self._strange,
+                )
             )()
         self._odd_logs()
         self.before = (_contents(self.attempts / self.calm), _contents(self.outside), self._records())
@@ -262,12 +273,58 @@ class OddHost:
         barrier = {GATE: "x"} if rng.random() < 0.3 else {}
         launch = replace(launch, cgroup=cgroup, env=barrier, reports=rng.random() < 0.7)
         claim = rng.choice(("", "0ddc1a1", "\0", MARKER[:4]))
+        if os.path.islink(self.attempts / f"{launch.assignment.uid}.{launch.assignment.attempt}"):
+            return
         made = self._attempt(launch, shim, claim, deadline_at_s, rng.choice((lied, other, strange)))
         self.changed.append(
             f"{made.name}: shim {shim}, claim {claim!r}, cgroup {cgroup}, deadline {deadline_at_s}"
         )
         for file in sorted(chosen):
             self._odd_file(made / file, to_calm=run_dir.LOCK not in chosen)
+
+    def _odd_prepared(self) -> None:
+        """A prepared driver whose shim is dead: an attempt may have been handed to it, to another one by the same name, or what
+        looks like that."""
+        rng, uid = self.rng, self.bench.own("odd").uid
+        key = f"{uid}.p{rng.choice(('a1', 'b2'))}"
+        if (self.attempts / key).exists():
+            return
+        gone = self.sleepers.witness._replace(start_ticks=1)
+        asked = request("odd", uid=uid, memory=rng.choice((0, 1, 1 << 60)))
+        named = rng.choice((key, key, key, f"{uid}.pc3", self.calm, ""))
+        launch = launch_of(asked, named, supervisor=rng.choice(("host-a", "host-a", "host-b")))
+        launch = replace(
+            launch, cgroup=rng.choice((None, f"{self.outside}/group", f"{self.outside}/{key}-1"))
+        )
+        made = stand(self.hosted, key, asked, shim=gone, launch=launch, ready=rng.choice((True, False, None)))
+        (made / run_dir.LOCK).touch()
+        attempt = rng.choice((0, 1, 2, 3))
+        if rng.random() < 0.7:
+            given = replace(launch.assignment, attempt=attempt, own_version=0, job_version=0)
+            given = rng.choice(
+                (given, replace(given, name="calm"), replace(given, uid=self.calm.rpartition(".")[0]))
+            )
+            handed = replace(launch, assignment=given, supervisor="host-a")
+            (made / run_dir.HANDED).write_bytes(encode(handed, 1 << 20))
+        for file in rng.sample(
+            (
+                run_dir.LAUNCH,
+                run_dir.HANDED,
+                run_dir.HANDED,
+                run_dir.READY,
+                run_dir.OPENING,
+                run_dir.SHIM,
+                run_dir.REPORT,
+            ),
+            k=rng.choice((0, 1, 2)),
+        ):
+            self._odd_file(made / file, to_calm=True)
+        name = self.attempts / f"{uid}.{attempt}"
+        if not name.is_symlink() and not name.exists():
+            name.symlink_to(
+                rng.choice((key, key, f"{uid}.pgone", str(made), f"../attempts/{key}", self.calm))
+            )
+        self.changed.append(f"{key}: prepared as {named!r}, attempt {attempt}")
 
     def _odd_file(self, path: Path, *, to_calm: bool) -> None:
         rng, shape = self.rng, self.rng.choice(SHAPES)
@@ -443,6 +500,15 @@ class OddHost:
         for key in barrier.waiting(hosted.launches):
             with suppress(OSError):
                 run_dir.write_verdict(str(self.attempts / key), run_dir.StartVerdict())
+        for key in sorted(hosted.keys()):
+            hosted.standing(key)
+        prepared = PreparedDrivers(hosted, HostCapacity("host-a", 3, 1 << 40))
+        uid = self.bench.own("odd").uid
+        asked = {f"{uid}.1": RequestedDriver(f"{uid}.1", request("odd", uid=uid))}
+        for requests in (None, asked, {}):
+            prepared.turn(requests, [HostLoad("calm", 1)], ())
+            prepared.send()
+        prepared.fit_for(launches[self.calm].assignment, None) if self.calm in launches else None
         hosted.tidy(frozenset())
 
     def _reporter(self, hosted: HostedAttempts, metrics: Metrics) -> None:

@@ -31,11 +31,16 @@ from supervisor.model.records import (
     Pause,
     PendingDeletion,
     Phase,
+    Preparation,
+    PreparedDriver,
+    PrepareLevel,
     Progress,
     QueryProgress,
     QueryState,
     Result,
     SchedulingSpec,
+    StandbyPolicy,
+    StandbyWhere,
     StartTimes,
     StopMode,
 )
@@ -68,6 +73,8 @@ TERMS = SchedulingSpec(
     driver_memory=700 << 20,
     delete_checkpoint=True,
     savepoints=SavepointPolicy(every_s=21_600.0, keep=8, max_age_s=2_592_000.0),
+    prepare=PrepareLevel.APPLICATION,
+    standby=StandbyPolicy(level=PrepareLevel.SESSION, where=StandbyWhere.ANY, refresh_s=1_800.0),
 )
 HISTORY = (
     HistoryEntry(at=AT, event="assigned", attempt=2, detail="to host-a"),
@@ -102,6 +109,7 @@ SAMPLES: tuple[Any, ...] = (
         fresh_start="op0",
         begins_with=("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",),
         left_by="clicks-old",
+        cold_restart="r1",
     ),
     Ownership(
         state=OwnState.EXITED,
@@ -154,6 +162,7 @@ SAMPLES: tuple[Any, ...] = (
         renewals=12,
         remembered=REMEMBERED,
         not_fenced="Spark is 4.0.1, and the fence needs 4.1 or newer",
+        class_archive="off: none has been made yet",
         queries=(
             QueryProgress(
                 query="counts",
@@ -184,6 +193,19 @@ SAMPLES: tuple[Any, ...] = (
         spec=SPEC,
         memory=1 << 30,
         driver_memory=1536 << 20,
+        prepared=True,
+    ),
+    Preparation(
+        name="clicks",
+        uid=UID,
+        revision=2,
+        spec=SPEC,
+        level=PrepareLevel.SESSION,
+        memory=1 << 30,
+        driver_memory=1536 << 20,
+        priority=5,
+        why="a restart was asked for",
+        at=AT,
     ),
     Result(
         name="clicks",
@@ -240,6 +262,19 @@ SAMPLES: tuple[Any, ...] = (
                 uid=UID,
                 attempt=3,
                 why="the checkpoint s3://bucket/checkpoints/clicks cannot be looked at: no answer in time",
+            ),
+        ),
+        prepares=1,
+        prepared=(
+            PreparedDriver(
+                uid=UID,
+                revision=2,
+                level=PrepareLevel.SESSION,
+                sha256="ab" * 32,
+                driver_memory=1536 << 20,
+                ready=True,
+                ready_at=AT,
+                why="größer",
             ),
         ),
     ),

@@ -401,10 +401,14 @@ class Fleet(FleetCommands, FleetWitness):
         return member
 
     def _write_config(self, member: Member) -> None:
+        settings = self._settings(member.hosts)
+        # Training runs of every host of a test would cost minutes of CPU.
+        spark = {"class_archive": "off", **settings["spark"]}
         member.config.write_text(
             yaml.safe_dump(
-                self._settings(member.hosts)
+                settings
                 | {
+                    "spark": spark,
                     "supervisor": {
                         "id": member.id,
                         "http": "127.0.0.1:0",

@@ -50,7 +50,7 @@ class SystemdHost:
             "zookeeper": {"hosts": hosts, "root": root, "session_timeout": "4s"},
             "store": {"url": "file:///data/store"},
             "supervisor": {"id": name},
-            "spark": {"home": spark_home},
+            "spark": {"home": spark_home, "class_archive": "off"},
             "defaults": {"lease": "10s", "stop_grace": "10s"},
         }
 

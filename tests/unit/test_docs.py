@@ -220,6 +220,7 @@ def test_every_znode_has_a_row() -> None:
         paths.result("<uid>"),
         paths.checkpoint("<hash>"),
         paths.assignment("<id>", "<uid>", 1).removesuffix("1") + "<attempt>",
+        paths.preparation("<id>", "<uid>", 1).removesuffix("1") + "<revision>",
         paths.live("<uid>", 1).removesuffix("1") + "<attempt>",
     }
     rows = set(re.findall(r"^\| `(/[^`]+)` \|", _section("4"), re.MULTILINE))

@@ -43,6 +43,7 @@ ALLOWED = frozenset(
         "supervisor: batch_s",
         "supervisor: deadline_s",
         "tests: begun_s",
+        "tests: looked_s",
     }
 )
 

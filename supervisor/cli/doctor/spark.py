@@ -26,12 +26,17 @@ from supervisor.cli.doctor.java import host_environment
 from supervisor.cli.doctor.phrases import MORE_TIME
 from supervisor.cli.doctor.subject import Subject
 from supervisor.clients.tools import Ran, run_tool
-from supervisor.errors import Complaint
+from supervisor.errors import Complaint, Unreachable
+from supervisor.spark.arguments import brings_s3a
+from supervisor.spark.class_archive.assign import OFF, archive_of_driver
+from supervisor.spark.class_archive.choice import ClassArchive
+from supervisor.spark.class_archive.shelf import NOT_YET
 from supervisor.spark.fence.build import fence_jar
 from supervisor.spark.fence.choice import why_not, why_not_this_spark
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import (
     defaults_of,
+    find_toolchain,
     java_home_of,
     java_of,
     python_of,
@@ -77,7 +82,8 @@ class SparkFacts:
 
     If ``python_of_job`` is True, the job names the Python; it can be executed, and was not run. ``fence`` is
     why drivers with a checkpoint on S3 get no storage fence; it is empty if they do, and None if nobody needs
-    it. ``s3a`` is who needs ``s3a://``, empty if nobody; ``s3a_sure`` is False if only the store suggests it.
+    it. ``archive`` is the class-data archive with which a driver would start now. ``s3a`` is who needs
+    ``s3a://``, empty if nobody; ``s3a_sure`` is False if only the store suggests it.
     """
 
     home: str = ""
@@ -98,6 +104,7 @@ class SparkFacts:
     thin: frozenset[str] = frozenset()
     thin_refused: Complaint = Complaint()
     brought: tuple[str, ...] = ()
+    archive: ClassArchive = ClassArchive()
     s3a: str = ""
     s3a_sure: bool = False
     fence: str | None = None
@@ -149,6 +156,7 @@ def collect(subject: Subject) -> SparkFacts:
         thin_refused=thin_refused,
         brought=_brought(subject, defaults),
         fence=_fence(subject, home, defaults, until_at_s) if s3a else None,
+        archive=_archive(subject, defaults),
     )
 
 
@@ -167,6 +175,29 @@ def _fence(subject: Subject, home: Path, defaults: dict[str, str], until_at_s: f
             return fence_jar(home, java, version or "", Path(trial), env, within_s).why
     except (Refused, OSError) as error:
         return str(error)
+
+
+def _archive(subject: Subject, defaults: dict[str, str]) -> ClassArchive:
+    """Returns the class-data archive of the job's driver, or of one that has nothing against it."""
+    spark, conf = subject.settings.spark, {**defaults, **subject.conf}
+    try:
+        toolchain = find_toolchain(
+            home=spark.home,
+            java_home=spark.java_home,
+            s3a_jars=spark.s3a_jars,
+            job_env=subject.job_env,
+            environ=subject.environ,
+        )
+    except (Refused, Unreachable) as error:
+        return ClassArchive(why=str(error))
+    spec = subject.spec
+    return archive_of_driver(
+        conf,
+        {**host_environment(subject), **subject.job_env},
+        subject.settings,
+        toolchain,
+        brings_s3a=spec is not None and bool(toolchain.s3a_jars) and brings_s3a(spec, conf),
+    )
 
 
 def _who_needs_s3a(subject: Subject) -> tuple[str, bool]:
@@ -428,6 +459,22 @@ def judge_fence(facts: SparkFacts) -> DoctorFinding:
     )
 
 
+def judge_archive(facts: SparkFacts) -> DoctorFinding:
+    archive = facts.archive
+    if facts.refused:
+        return skipped("there is no Spark")
+    if archive.file is not None:
+        return ok(f"drivers start with {archive.file}")
+    if archive.why == OFF:
+        return ok(f"{OFF}: drivers start without")
+    if archive.why == NOT_YET:
+        return ok("none has been made yet: the supervisor of this host makes it when no driver is starting")
+    return warning(
+        f"drivers start without one: {archive.why}",
+        "a start then takes about half as long again; mend it, or say spark.class_archive: off if it is meant",
+    )
+
+
 def s3a_remedy(facts: SparkFacts) -> str:
     """Returns a remedy with the exact coordinates for this Hadoop."""
     hadoop = facts.hadoop
@@ -462,6 +509,11 @@ SPARK = CheckGroup(
             "checkpoint-fence",
             "whether checkpoints on S3 can be fenced off from a second driver",
             judge_fence,
+        ),
+        DoctorCheck(
+            "class-archive",
+            "which class-data archive a driver would start with, or why with none",
+            judge_archive,
         ),
     ),
     deadline_s=WHOLE_S,

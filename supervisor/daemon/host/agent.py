@@ -1,8 +1,9 @@
 """Runs the agent, which every supervisor is, leader or not: it registers this host and starts the shims
 assigned to it.
 
-It has one thread with one long-lived session and one watch, on its own /assigned/<id>. A shim that it has
-started needs it no more; the guardian (beside this thread) only looks after shims that die.
+It has one thread with one long-lived session and two watches, on its own /assigned/<id> and /prepare/<id>. A shim that it
+has started needs it no more; the guardian (beside this thread) only looks after shims that die. Drivers that the leader
+wants to have prepared here are kept by ``preparer`` and ``prepared_drivers``.
 ``daemon.process.assemble`` makes the agent.
 """
 
@@ -18,8 +19,13 @@ import structlog
 from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import Link, Session, ZooClient
 from supervisor.clock import boottime_s, wall_iso
-from supervisor.daemon.host.launcher import HostedAttempts, Launcher, Refused, TrustCheck
+from supervisor.daemon.host.hosted_attempts import HostedAttempts, Standing
+from supervisor.daemon.host.launcher import Launcher, Refused, TrustCheck
+from supervisor.daemon.host.member_record import newly_settled, with_prepared
 from supervisor.daemon.host.preflight import KnownCheckpoint
+from supervisor.daemon.host.prepared import HostCapacity
+from supervisor.daemon.host.prepared_drivers import PreparedDrivers
+from supervisor.daemon.host.preparer import Preparer
 from supervisor.daemon.host.start_barrier import log_refused
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import (
@@ -46,21 +52,25 @@ from supervisor.model.records import (
     clip,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
+from supervisor.model.transaction import ANY_VERSION, Create, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout, about_key, is_attempt, split_attempt
 from supervisor.records.reading import seen
-from supervisor.registry.attempt_writes import Exit, refuse
+from supervisor.registry.attempt_writes import Exit, refuse, ring_doorbell
 
 log = structlog.get_logger(__name__)
 
 PERIOD_S = 2.0
+READY_PERIOD_S = 0.25
+"""So often it is looked whether a driver that is being prepared is ready."""
+
 DELAYS_PUBLISHED = 6
 DELAY_MAX_BYTES = 240
 """The number and the length of the delays are such that the record has room for them, whatever they
 contain."""
 OF_LOST_STATE = "an attempt {attempt} of this job ran here in a state of the registry that was lost: the next number is free"
+OF_LOST_DRIVER = "the prepared driver to which it was handed is gone: the next start is a cold one"
 LAUNCH_THREADS = 4
 """There are at least this many threads for preparing assignments; else there is one for each driver that this
 host may carry, so that starts that hang (a file that does not come, a process that is not spawned) delay no
@@ -86,6 +96,7 @@ class Agent:
         publish_session: Callable[[Session | None], None] = lambda _session: None,
         doubt: Callable[[ZooClient, int], str | None] = lambda _client, _zxid: None,
         distrust: Callable[[], str | None] = lambda: None,
+        prepared: PreparedDrivers | None = None,
     ) -> None:
         self.wake = threading.Event()
         self._me = me
@@ -107,6 +118,16 @@ class Agent:
         self._delays: dict[str, str] = {}
         self._logged = ""
         self._boundary = ErrorBoundary("agent")
+        self._prepared = prepared or PreparedDrivers(hosted, HostCapacity(me.host, me.drivers, me.memory))
+        self._preparer = Preparer(
+            me.id,
+            layout,
+            starter,
+            self._prepared,
+            lambda client, zxid: self._doubt(client, zxid),
+            self.wake.set,
+            self._boundary,
+        )
 
     # -- for the daemon -------------------------------------------------------------------------------------------
 
@@ -133,6 +154,11 @@ class Agent:
         again."""
         return len(self._delays)
 
+    @property
+    def is_preparing(self) -> bool:
+        """Says whether a start is being prepared on this host just now."""
+        return bool(self._under_way)
+
     def check_alone(self, timeout_s: float) -> None:
         """Raises Conflict if another live supervisor has this id; a predecessor's session may take a while to end."""
         client = self._open()
@@ -153,8 +179,9 @@ class Agent:
             beat()
             self.wake.clear()
             self._turn()
-            self.wake.wait(PERIOD_S)
+            self._wait()
         self._pool.close()
+        self._preparer.close()
         if self._client is not None:
             self._client.close()
         self._publish_session(None)
@@ -164,9 +191,20 @@ class Agent:
         self._stopping.set()
         self.wake.set()
 
+    def _wait(self) -> None:
+        """Waits for the next round: until it is woken, or a driver that is being prepared has come to its barrier."""
+        if not self._prepared.is_bringing_up():
+            self.wake.wait(PERIOD_S)
+            return
+        until_at_s = boottime_s() + PERIOD_S
+        while boottime_s() < until_at_s and not self.wake.wait(READY_PERIOD_S):
+            if self._prepared.has_news():
+                return
+
     # -- one round ------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
+        self._boundary.attempt("prepared", self._prepared.send, None)
         try:
             self._boundary.attempt("round", self._round, None, (SupervisorError,))
             self._logged = ""
@@ -179,12 +217,17 @@ class Agent:
             client.wait_connected(PERIOD_S)
         self._register(client)
         self._publish_state(client)
-        with self._lock:
-            under_way = frozenset(self._under_way)
-        self._boundary.attempt("tidy", lambda: self._hosted.tidy(under_way), None)
+        asked = self._boundary.attempt(
+            "requests", lambda: self._preparer.requests(client), None, (SupervisorError,)
+        )
+        # after the requests: one that was taken back for an assignment is not seen without this
         entries = client.children(self._layout.assigned_to(self._me.id), self.wake.set)
         if entries is None:  # removed by hand: made anew in the next round
             self._registered, entries = None, ()
+        assigned = frozenset(entries)
+        with self._lock:
+            under_way = frozenset(self._under_way) | self._prepared.under_way
+        self._boundary.attempt("tidy", lambda: self._hosted.tidy(under_way, assigned), None)
         unwritten = self._boundary.attempt("gate", self._launcher.check_again, dict[str, str]())
         with self._lock:
             fresh = [entry for entry in entries if entry not in self._under_way and is_attempt(entry)]
@@ -194,6 +237,13 @@ class Agent:
             self._delays = {entry: why for entry, why in self._delays.items() if entry in entries} | unwritten
         for entry in fresh:
             self._pool.submit(self._start_guarded, client, entry)
+        uids = {entry.rpartition(".")[0] for entry in assigned | under_way}
+        told = self._prepared.told
+        self._boundary.attempt(
+            "prepare", lambda: self._preparer.turn(client, asked, uids), None, (SupervisorError,)
+        )
+        if self._prepared.told != told:
+            self._publish_state(client)
 
     def _open(self) -> ZooClient:
         """Returns the present client, or a new one: a session that was lost never comes back."""
@@ -232,19 +282,26 @@ class Agent:
         with self._lock:
             delays = list(self._delays.items())[:DELAYS_PUBLISHED]
         reported = tuple(_delay(entry, why) for entry, why in delays)
-        return replace(self._me, distrust=None, delays=reported)
+        return with_prepared(replace(self._me, distrust=None, delays=reported), self._prepared.told)
 
     def _publish_state(self, client: ZooClient) -> None:
         """Writes this host's record when its znode differs from it. The znode is read each time: a reply may
         have been lost, and a ZooKeeper that was restored under a living session shows what this session wrote
-        before, or nothing of it."""
-        path, data = self._layout.supervisor(self._me.id), encode(self._described(self._distrust()))
-        node = client.read(path)
+        before, or nothing of it.
+
+        If it says of a prepared driver that it is ready, or cannot be, it also rings: the leader waits for that."""
+        path, me = self._layout.supervisor(self._me.id), self._described(self._distrust())
+        data, node = encode(me), client.read(path)
         if node is None:
             self._registered = None  # anew in the next round
         elif node.data != data:
+            uids = newly_settled(node, path, me)
+            names = [name for name in map(self._prepared.name_of, uids) if name is not None]
+            op = SetData(path, data, ANY_VERSION)
+            writes: list[tuple[Op, ...]] = [(op, ring_doorbell(self._layout, name)) for name in names]
             try:
-                client.commit(Transaction("register", new_op_id(), (SetData(path, data, ANY_VERSION),)))
+                for ops in writes or [(op,)]:
+                    client.commit(Transaction("register", new_op_id(), ops))
             except (GuardFailed, OutcomeUnknown) as error:
                 log.warning("distrust_not_told", why=str(error))  # again in the next round
 
@@ -291,8 +348,10 @@ class Agent:
             why = given.reason if isinstance(given, Unreadable) else f"{path} is about another attempt"
             log.error("assignment_unreadable", **about_key(entry), why=why, next="the leader takes it back")
             return
-        taken = self._hosted.has(entry)
-        if taken and not self._is_of_lost_state(entry, given.record):
+        standing = self._hosted.standing(entry)
+        taken = standing in (Standing.HOSTED, Standing.LOST)
+        of_lost_state = taken and self._is_of_lost_state(entry, given.record)
+        if standing is Standing.HOSTED and not of_lost_state:
             return
         own_path = self._layout.own(given.record.name)
         own = seen(Ownership, client.read(own_path), own_path)
@@ -305,9 +364,10 @@ class Agent:
             self._hold_back(entry)
             return
         if taken:
-            self._refuse(
-                client, given.record, own, Refused(Cause.NO_ROOM, OF_LOST_STATE.format(attempt=attempt))
-            )
+            refused = Refused(Cause.PREPARED_LOST, OF_LOST_DRIVER)
+            if of_lost_state:
+                refused = Refused(Cause.NO_ROOM, OF_LOST_STATE.format(attempt=attempt))
+            self._refuse(client, given.record, own, refused)
             return
         try:
             again = partial(self._trusted_at, client, entry, node.stat.czxid)

@@ -22,7 +22,7 @@ from supervisor.checkpoint.commit_log import CommitLog, CommittedBatch
 from supervisor.clients import run_dir
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
-from supervisor.daemon.host.launcher import HostedAttempts
+from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics, QueryNumbers
@@ -97,7 +97,7 @@ class AttemptReporter:
                     log.warning(
                         "hosting_not_told", why=str(error), next="drivers go on; their metrics stand still"
                     )
-            self._hosted.fresh.wait(STARTING_PERIOD_S if self._is_starting() else PERIOD_S)
+            self._hosted.fresh.wait(STARTING_PERIOD_S if self.is_starting() else PERIOD_S)
             self._hosted.fresh.clear()
 
     def stop(self) -> None:
@@ -207,7 +207,7 @@ class AttemptReporter:
             self._silence[key] = (lease.renewals, since_at_s)
         self._metrics.job_silence(name, since_at_s)
 
-    def _is_starting(self) -> bool:
+    def is_starting(self) -> bool:
         """Says whether an attempt here is on its way to its first batch: its phases are timed."""
         return self._unborn or any(
             phase not in (Phase.RUNNING, Phase.STOPPING) for phase in self._phases.values()

@@ -4,7 +4,7 @@ survive it.
 ``spark-supervisor stop-drivers`` calls it (the systemd unit of the drivers runs that at shutdown), and so
 does a supervisor with ``supervisor.on_stop: stop_drivers``. It sends SIGTERM to each shim, which stops its
 driver as for any orderly stop, renews the lease meanwhile and leaves a tombstone, so that the job starts
-elsewhere at once instead of after the full wait.
+elsewhere at once instead of after the full wait. Prepared drivers are asked as well: they hold nothing, and end at once.
 
 It kills nothing and writes nothing itself. What does not stop in time is left to the shims, which kill at the
 end of ``stop_grace``, and to whatever ends the host.
@@ -23,11 +23,11 @@ import structlog
 
 from supervisor.clients import processes, run_dir
 from supervisor.clock import boottime_s
-from supervisor.daemon.host.launcher import LAUNCH_MAX_BYTES
+from supervisor.daemon.host.hosted_attempts import LAUNCH_MAX_BYTES, read_handed
 from supervisor.errors import Corrupt
 from supervisor.model.launch import Launch
 from supervisor.records.codec import decode
-from supervisor.records.layout import about_key
+from supervisor.records.layout import about_key, is_prepared
 
 log = structlog.get_logger(__name__)
 
@@ -52,9 +52,10 @@ class DrainedHost:
 
 @dataclass
 class _Leaving:
-    """Holds the state of one attempt that is to end. ``pidfd`` is that of its shim, or None before it is
-    known."""
+    """Holds the state of one attempt that is to end. ``directory`` is the name of its run directory. ``pidfd`` is that of
+    its shim, or None before it is known. A prepared driver without an attempt has no ``grace_s``."""
 
+    directory: str
     key: str
     seen_at_s: float
     pidfd: int | None = None
@@ -104,11 +105,11 @@ def stop_drivers(
 
 
 def _ask_new(attempts_dir: Path, known: dict[str, _Leaving]) -> None:
-    for key in run_dir.directories(str(attempts_dir)) - known.keys():
-        known[key] = _Leaving(key, boottime_s())
+    for name in run_dir.directories(str(attempts_dir)) - known.keys():
+        known[name] = _Leaving(name, name, boottime_s())
     for one in known.values():
         if one.pidfd is None and not one.over:
-            _ask(attempts_dir / one.key, one)
+            _ask(attempts_dir / one.directory, one)
 
 
 def _ask(directory: Path, one: _Leaving) -> None:
@@ -126,19 +127,28 @@ def _ask(directory: Path, one: _Leaving) -> None:
     if one.pidfd is None:
         one.over = True
         return
-    one.grace_s = _grace_s(directory)
+    _describe(directory, one)
     processes.send_signal(one.pidfd, signal.SIGTERM)
     log.info(
         "driver_stop_requested", **about_key(one.key), shim_pid=shim.process.pid, stop_grace_s=one.grace_s
     )
 
 
-def _grace_s(directory: Path) -> float:
+def _describe(directory: Path, one: _Leaving) -> None:
+    """Notes which attempt it is, and how long its stop may take."""
     path = str(directory / run_dir.LAUNCH)
     try:
-        return max(0.001, decode(Launch, run_dir.read_file(path, LAUNCH_MAX_BYTES) or b"", path).stop_grace_s)
+        launch = decode(Launch, run_dir.read_file(path, LAUNCH_MAX_BYTES) or b"", path)
+        if is_prepared(one.directory):
+            launch = read_handed(str(directory), one.directory) or launch
     except (OSError, Corrupt):
-        return MARGIN_S
+        one.grace_s = MARGIN_S
+        return
+    if launch.waits_for_assignment:
+        return
+    one.grace_s = max(0.001, launch.stop_grace_s)
+    if launch.prepared:
+        one.key = f"{launch.assignment.uid}.{launch.assignment.attempt}"
 
 
 def _await_one(waiting: list[_Leaving]) -> None:

@@ -10,7 +10,9 @@ unborn    the run directory is read until it names a     a shim → watched; one
 watched   the shim and the deadline file are probed      ``model.second_killer`` acts → killing;
                                                          a stranger → removing
 killing   the shim is killed, then its tree, until       tree proven empty → burying;
-          nothing is seen                                not provable → removing
+          nothing is seen                                not provable → removing; of a prepared driver → taken
+taken     of a prepared driver only: it is read which    one, and tree proven empty → burying;
+          attempt was handed to it                       none, or not believable → removing
 burying   /own is read, and the tombstone is written     written, or /own is not about this claim → removing;
                                                          /own unbelievable for long → removing
 removing  the run directory is removed, once nobody
@@ -21,6 +23,8 @@ What is never bent:
 
 * No tombstone is written before the tree was *proven* empty, and only over this very claim, at the version
   just read. Without proof nothing is written, and the leader waits the full time.
+* A prepared driver (``<uid>.p<random>``) has an attempt only if one was handed to it. That is read after the shim is dead:
+  what is handed to it later reaches nobody. If none was, there was no claim: nothing is read or written.
 * /own that is absent, unreadable or older than the assignment is *unknown*: nothing is written.
 * A claim that the dead shim had sent may still commit: while /own shows the assignment, it is waited for.
 * Run files of an earlier boot are removed, and nothing else is done (F58). That the host was booted would
@@ -49,7 +53,7 @@ from supervisor.model.records import Cause, Ownership, OwnState
 from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, ShimStruck, TreeStruck
 from supervisor.model.seen import Found, Seen
 from supervisor.model.transaction import Transaction
-from supervisor.records.layout import Layout
+from supervisor.records.layout import Layout, is_prepared
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit, tombstone
 
 UNBORN_S = 15.0
@@ -69,6 +73,7 @@ class GuardStage(StrEnum):
     UNBORN = "unborn"
     WATCHED = "watched"
     KILLING = "killing"
+    TAKEN = "taken"
     BURYING = "burying"
     REMOVING = "removing"
 
@@ -89,6 +94,15 @@ class DirectoryRead:
 
     launch: Launch | None
     shim: ShimRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class HandedRead:
+    """Says by which launch an attempt was handed to a prepared driver whose shim is dead. It is None if none was, or if
+    ``why`` says why the file is not to be believed."""
+
+    launch: Launch | None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +136,7 @@ class CommitUnanswered:
 Event: TypeAlias = (
     GuardTick
     | DirectoryRead
+    | HandedRead
     | Stranger
     | KillerProbe
     | ShimStruck
@@ -253,6 +268,8 @@ class _Turn:
                 self.struck(event)
             case GuardTick(), GuardStage.KILLING:
                 self.effects.append(Strike(self.guarded_attempt.killer.act))
+            case HandedRead(), GuardStage.TAKEN:
+                self.take(event)
             case GuardTick(connected), GuardStage.BURYING:
                 if (
                     connected
@@ -308,7 +325,7 @@ class _Turn:
             )
 
     def over(self) -> None:
-        killer = self.guarded_attempt.killer
+        killer, is_prepared_driver = self.guarded_attempt.killer, is_prepared(self.guarded_attempt.key)
         empty = killer.tree is Emptiness.EMPTY
         if empty or killer.took_s > _KILLED_S:
             self.log(
@@ -317,15 +334,33 @@ class _Turn:
                 tree=killer.tree.value,
                 cause=self.guarded_attempt.cause.value,
                 killed_s=round(killer.took_s, 3),
-                next="a tombstone if the tree is proven empty, else the full wait",
+                next="a tombstone if the tree is proven empty, else the full wait"
+                if not is_prepared_driver
+                else "nothing, unless an attempt was handed to it",
             )
         else:  # a shim that has ended in order takes its cgroup with it
             self.log("attempt_over", "info", next="its run directory is removed")
-        self.set(
-            stage=GuardStage.BURYING
-            if empty and self.guarded_attempt.launch is not None
-            else GuardStage.REMOVING
-        )
+        if is_prepared_driver:
+            self.set(stage=GuardStage.TAKEN)
+        else:
+            self.bury_or_remove(empty and self.guarded_attempt.launch is not None)
+
+    def bury_or_remove(self, is_to_bury: bool) -> None:
+        self.set(stage=GuardStage.BURYING if is_to_bury else GuardStage.REMOVING)
+
+    def take(self, handed: HandedRead) -> None:
+        """Goes on with the attempt that was handed to a prepared driver, as with any other. If it is not to be believed
+        which one that was, nothing is written: the leader waits the full time."""
+        launch, killer = handed.launch, self.guarded_attempt.killer
+        why = handed.why
+        if launch is not None and launch.supervisor != self.guarded_attempt.supervisor:
+            why = f"it was handed over by the supervisor {launch.supervisor}"
+            launch = None
+        if why:
+            self.log("no_tombstone", "warning", why=why)
+        elif launch is not None:
+            self.set(launch=launch)
+        self.bury_or_remove(launch is not None and killer.tree is Emptiness.EMPTY)
 
     # -- burying -------------------------------------------------------------------------------------------------------
 

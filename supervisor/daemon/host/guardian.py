@@ -4,12 +4,13 @@ tombstones.
 The guardian lists ``<runtime_dir>/attempts``, holds a pidfd per shim, and does for each what
 ``guarded_attempt.step`` decides: it kills at once when a shim is dead, else at deadline − p; writes the
 tombstone of what is proven dead; and removes the run directory. Adoption is nothing special: a supervisor
-that starts finds the shims of its predecessor here (I6).
+that starts finds the shims of its predecessor here (I6). A prepared driver is guarded by its own directory, before and after
+an attempt was handed to it; the name of the attempt, a link, is not.
 
 A loop of the daemon drives it: it calls ``tick`` whenever one of ``fds`` is readable, and after the seconds
 that the last ``tick`` returned. The guardian decides nothing, never starts anything, never renews, never
 blocks on ZooKeeper (one asynchronous request per attempt), and touches no run directory of another
-supervisor, and nothing whose name is not that of an attempt.
+supervisor, and nothing whose name is neither that of an attempt nor that of a prepared driver.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 import queue
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ import structlog
 from supervisor.clients import processes, run_dir
 from supervisor.clients.containment import CgroupContainment, Containment, ScanContainment
 from supervisor.clients.processes import ProcessId
-from supervisor.clients.run_dir import ShimRecord
+from supervisor.clients.run_dir import Readiness, ShimRecord
 from supervisor.clients.second_killer import strike
 from supervisor.clients.spawn import reap_finished
 from supervisor.clients.zookeeper import Committed, Reads, ZooClient
@@ -42,6 +43,7 @@ from supervisor.daemon.host.guarded_attempt import (
     GuardedAttempt,
     GuardStage,
     GuardTick,
+    HandedRead,
     LogGuard,
     OwnershipRead,
     ReadOwn,
@@ -52,15 +54,15 @@ from supervisor.daemon.host.guarded_attempt import (
     next_wake_at_s,
     step,
 )
+from supervisor.daemon.host.hosted_attempts import read_handed, read_launch
 from supervisor.daemon.host.housekeeping import ENDED, put_aside
-from supervisor.daemon.host.launcher import read_launch
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import Corrupt, NotSent, SupervisorError
 from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.model.records import Ownership
 from supervisor.model.second_killer import KillerProbe
-from supervisor.records.layout import Layout, about_key, is_attempt
+from supervisor.records.layout import Layout, about_key, is_attempt, is_prepared
 from supervisor.records.reading import seen
 
 log = structlog.get_logger(__name__)
@@ -83,12 +85,19 @@ class GuardedProcess:
     def about(self) -> dict[str, Any]:
         """Returns the fields by which a line of the log names the attempt. The job is not known before its
         launch file was read."""
-        job = (
-            {}
-            if self.guarded_attempt.launch is None
-            else {"job": self.guarded_attempt.launch.assignment.name}
-        )
-        return {**job, **about_key(self.guarded_attempt.key)}
+        launch = self.guarded_attempt.launch
+        if launch is None:
+            return about_key(self.guarded_attempt.key)
+        return {"job": launch.assignment.name, **about_key(self.key)}
+
+    @property
+    def key(self) -> str:
+        """Returns ``<uid>.<attempt>``, or the name of a prepared driver as long as it is not known which attempt was
+        handed to it."""
+        launch = self.guarded_attempt.launch
+        if launch is None or launch.waits_for_assignment:
+            return self.guarded_attempt.key
+        return f"{launch.assignment.uid}.{launch.assignment.attempt}"
 
 
 class Guardian:
@@ -96,7 +105,8 @@ class Guardian:
     there is none. ``supervisor`` is the id of this supervisor.
 
     ``on_kill`` is called for each driver tree that was killed here, with the killer (shim, twin or guardian)
-    and the seconds that it took.
+    and the seconds that it took. ``on_unused`` is called for each prepared driver that is gone and had no
+    attempt, with its key and with what it said of itself.
     """
 
     def __init__(
@@ -106,8 +116,10 @@ class Guardian:
         layout: Layout,
         client: Callable[[], ZooClient | None],
         on_kill: Callable[[str, float], None] = lambda _killer, _seconds: None,
+        on_unused: Callable[[str, Readiness | None], None] = lambda _key, _readiness: None,
     ) -> None:
         self._on_kill = on_kill
+        self._on_unused = on_unused
         self._attempts_dir = str(attempts_dir)
         self._supervisor = supervisor
         self._layout = layout
@@ -135,7 +147,7 @@ class Guardian:
         ]
 
     def keys(self) -> frozenset[str]:
-        """Returns ``<uid>.<attempt>`` of all run directories as of the last tick."""
+        """Returns the names of all run directories as of the last tick: ``<uid>.<attempt>``, ``<uid>.p<random>``."""
         return frozenset(self._watched)
 
     def guarded_attempts(self) -> tuple[GuardedAttempt, ...]:
@@ -183,7 +195,8 @@ class Guardian:
     # -- the run directories ----------------------------------------------------------------------------------------------
 
     def _list_run_dirs(self, now_s: float) -> None:
-        names = {name for name in run_dir.directories(self._attempts_dir) if is_attempt(name)}
+        directories = run_dir.directories(self._attempts_dir)
+        names = {name for name in directories if is_attempt(name) or is_prepared(name)}
         for name in names - self._watched.keys():
             guarded_attempt = GuardedAttempt(name, self._supervisor, self._boot_id, self._layout, now_s)
             self._watched[name] = GuardedProcess(f"{self._attempts_dir}/{name}", guarded_attempt)
@@ -204,7 +217,7 @@ class Guardian:
 
     def _feed(self, watched: GuardedProcess, event: Event, now_s: float) -> None:
         watched.guarded_attempt, effects = step(watched.guarded_attempt, event, now_s)
-        if watched.guarded_attempt.stage in (GuardStage.BURYING, GuardStage.REMOVING):
+        if watched.guarded_attempt.stage in (GuardStage.TAKEN, GuardStage.BURYING, GuardStage.REMOVING):
             self._forget(watched)
         for effect in effects:
             self._carry_out(watched, effect, now_s)
@@ -218,6 +231,8 @@ class Guardian:
                 return DirectoryRead(launch, run_dir.read_process(f"{watched.directory}/{run_dir.SHIM}"))
             case GuardStage.WATCHED:
                 return self._probe(watched)
+            case GuardStage.TAKEN:
+                return self._read_handed(watched)
             case _:
                 return GuardTick(self._client() is not None)
 
@@ -229,6 +244,12 @@ class Guardian:
                 log.error("launch_file_corrupt", **watched.about, why=str(error))
             watched.logged = str(error)
             return None
+
+    def _read_handed(self, watched: GuardedProcess) -> HandedRead:
+        try:
+            return HandedRead(read_handed(watched.directory, watched.guarded_attempt.key))
+        except Corrupt as error:
+            return HandedRead(None, str(error))
 
     def _tree(self, watched: GuardedProcess, shim: ShimRecord) -> Containment:
         launch = watched.guarded_attempt.launch
@@ -357,7 +378,8 @@ class Guardian:
             kills.append(("guardian", killer.took_s))
         for by, seconds in kills:
             self._on_kill(by, seconds)
-        shim_log, launch = Path(watched.directory) / run_dir.SHIM_LOG, watched.guarded_attempt.launch
+        launch = self._of_end(watched)
+        shim_log = Path(watched.directory) / run_dir.SHIM_LOG
         try:
             found = shim_log.lstat()
             if launch is not None and stat.S_ISREG(found.st_mode) and found.st_size:
@@ -365,7 +387,20 @@ class Guardian:
                     shim_log,
                     Path(self._attempts_dir).parent / ENDED,
                     launch.assignment.name,
-                    watched.guarded_attempt.key,
+                    watched.key,
                 )
         except OSError as error:
             log.info("shim_log_lost", **watched.about, why=str(error))
+
+    def _of_end(self, watched: GuardedProcess) -> Launch | None:
+        """Returns the launch by which the directory is to be known. That of a prepared driver which the guardian had
+        not to kill was not read yet."""
+        launch, key = watched.guarded_attempt.launch, watched.guarded_attempt.key
+        if launch is None or not launch.waits_for_assignment:
+            return launch
+        handed = self._read_handed(watched)
+        if handed.launch is not None:
+            watched.guarded_attempt = replace(watched.guarded_attempt, launch=handed.launch)
+        elif not handed.why:
+            self._on_unused(key, run_dir.read_readiness(watched.directory))
+        return watched.guarded_attempt.launch

@@ -4,7 +4,8 @@ probes the store.
 It has one thread, which the watchdog does not watch, because nothing waits for it. A shim writes its log into
 its run directory (memory), so that no disk can stop it. When the attempt is over the guardian puts that log
 aside (``ENDED``), and this thread moves it to ``<log_dir>/<name>/<uid>.<attempt>.shim.log``, beside the
-output of the driver, and removes logs of old attempts. It probes every 30 s whether the store can be used: a
+output of the driver, and removes logs of old attempts. Of prepared drivers to which no attempt was handed it keeps the
+newest few logs, and those of the ones that are still there. It probes every 30 s whether the store can be used: a
 store that is down shows in no driver, only in the next start.
 """
 
@@ -13,19 +14,19 @@ from __future__ import annotations
 import shutil
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
 import structlog
 
-from supervisor.clients import umask
+from supervisor.clients import run_dir, umask
 from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
-from supervisor.records.layout import is_attempt
+from supervisor.records.layout import is_attempt, is_prepared
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +34,8 @@ ENDED = "shim-logs"
 PERIOD_S = 1.0
 STORE_EVERY_S = 30.0
 ATTEMPTS_KEPT = 20
+PREPARED_KEPT = 3
+"""So many logs of prepared drivers of a job are kept that never had an attempt."""
 
 
 class Housekeeper:
@@ -88,12 +91,13 @@ class Housekeeper:
 
     def _keep_log(self, path: Path) -> None:
         job, _, key = path.stem.partition(".")
-        if path.suffix != ".log" or not job or not is_attempt(key) or not stat.S_ISREG(path.lstat().st_mode):
+        is_known = is_attempt(key) or is_prepared(key)
+        if path.suffix != ".log" or not job or not is_known or not stat.S_ISREG(path.lstat().st_mode):
             return  # somebody else's: left alone
         directory = self._log_dir / job
         umask.make_shared_directories(str(directory), umask.GROUP)
         shutil.move(path, directory / f"{key}.shim.log")
-        prune(directory)
+        prune(directory, run_dir.directories(str(self._ended.parent / "attempts")))
 
     def ask_store(self) -> None:
         """Probes whether the store is usable now, and logs when that has changed."""
@@ -115,26 +119,31 @@ class Housekeeper:
             self._store_said = ""
 
 
-def prune(directory: Path) -> None:
+def prune(directory: Path, there: Collection[str] = ()) -> None:
     """Keeps the logs of a job's newest ``ATTEMPTS_KEPT`` attempts on this host, so that a crash loop does not
-    fill the disk.
+    fill the disk, and those of ``PREPARED_KEPT`` prepared drivers.
 
     The newest are those that were written to last; an attempt that runs began after all others of its job had
-    ended. Raises OSError.
+    ended. A prepared driver may wait for long without a word: what is ``there`` is kept. Raises OSError.
     """
     newest: dict[str, float] = {}
     files = [path for path in directory.iterdir() if path.is_file()]
     for path in files:
         attempt = _attempt_of(path)
         newest[attempt] = max(newest.get(attempt, 0.0), path.stat().st_mtime)
-    kept = set(sorted(newest, key=lambda attempt: newest[attempt])[-ATTEMPTS_KEPT:])
+    by_age = sorted(newest, key=lambda attempt: newest[attempt])
+    kept = set([key for key in by_age if not is_prepared(key)][-ATTEMPTS_KEPT:])
+    kept |= set([key for key in by_age if is_prepared(key) and key not in there][-PREPARED_KEPT:]) | set(
+        there
+    )
     for path in files:
         if _attempt_of(path) not in kept:
             path.unlink(missing_ok=True)
 
 
 def _attempt_of(path: Path) -> str:
-    """Returns ``<uid>.<attempt>`` of ``<uid>.<attempt>.log``, ``….log.1`` and ``….shim.log``."""
+    """Returns ``<uid>.<attempt>`` of ``<uid>.<attempt>.log``, ``….log.1`` and ``….shim.log``, and so
+    ``<uid>.p<random>``."""
     return ".".join(path.name.split(".")[:2])
 
 

@@ -8,16 +8,18 @@ claim fails.
 
 A PySpark driver whose checkpoint on S3 is still being checked is started, and waits for the verdict
 (``start_barrier``).
+
+It also starts the shims of prepared drivers (``bring_up``). An assignment that may use one is handed to a prepared driver of
+the same job and revision, if what would be started now is still the same (``handover``); else the start is a cold one.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,22 +27,29 @@ from typing import NamedTuple
 
 import structlog
 
-from supervisor.clients import processes, run_dir, umask
+from supervisor.clients import run_dir, umask
 from supervisor.clients.spawn import spawn_shim
 from supervisor.clock import boottime_s
+from supervisor.daemon.host.attempt_reporter import report
+from supervisor.daemon.host.handover import MadeLaunch, difference, launch_of_opening
+from supervisor.daemon.host.hosted_attempts import LAUNCH_MAX_BYTES, HostedAttempts, Standing
 from supervisor.daemon.host.preflight import KnownCheckpoint, PreflightCheck, check_of
+from supervisor.daemon.host.prepared import HostCapacity, HostLoad
+from supervisor.daemon.host.prepared_drivers import PreparedDrivers, as_extra, files_of
 from supervisor.daemon.host.start_barrier import StartBarrier
 from supervisor.errors import Corrupt, NotFound, SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.host_tools import why_ignored
-from supervisor.model.launch import Launch
+from supervisor.model.launch import NO_ATTEMPT, PREPARE_LEVEL, PREPARED, Launch
 from supervisor.model.location import normalise
 from supervisor.model.phrases import all_its
-from supervisor.model.records import Assignment, Cause
-from supervisor.records.codec import decode, encode
+from supervisor.model.records import Assignment, Cause, Preparation
+from supervisor.records.codec import encode
+from supervisor.records.layout import PREPARED_MARK, about_key
 from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.settings.file import Settings
 from supervisor.spark.prepare import AttemptPlace, prepare
+from supervisor.spark.prepare import files_of as files_now
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec, from_canonical
 from supervisor.spec.s3a import S3Access, access_of_store, why_no_access
@@ -48,31 +57,9 @@ from supervisor.spec.site_policy import ANYWHERE, site_policy
 
 log = structlog.get_logger(__name__)
 
-LAUNCH_MAX_BYTES = 4 * 2**20
 TRUST_CHECK_LASTS_S = 2.0
 """A shim has 10 s from the trust check to its connection (``shim.claim``), and has to be started within
 them."""
-
-
-def read_launch(directory: str, key: str) -> Launch | None:
-    """Returns the launch file of the run directory ``key``, or None if there is none. Raises OSError. Raises
-    Corrupt if the file can't be believed, or is about another attempt, or about a cgroup that is not the
-    attempt's own: the processes there are left alone."""
-    path = f"{directory}/{run_dir.LAUNCH}"
-    data = run_dir.read_file(path, LAUNCH_MAX_BYTES + 1)
-    if data is None:
-        return None
-    if len(data) > LAUNCH_MAX_BYTES:
-        raise Corrupt(f"{path} is larger than the {LAUNCH_MAX_BYTES} bytes it may have")
-    launch = decode(Launch, data, path)
-    given, cgroup = launch.assignment, launch.cgroup
-    if f"{given.uid}.{given.attempt}" != key:
-        raise Corrupt(f"{path} is about {given.uid}.{given.attempt}")
-    if cgroup is not None and not (
-        cgroup.startswith("/") and cgroup.rpartition("/")[2].startswith(f"{key}-")
-    ):
-        raise Corrupt(f"{path} names the cgroup {cgroup[:200]}, which is not the attempt's")
-    return launch
 
 
 class TrustCheck(NamedTuple):
@@ -92,71 +79,6 @@ class TrustCheck(NamedTuple):
         return self.looked_at_s if boottime_s() - self.looked_at_s < TRUST_CHECK_LASTS_S else self.again()
 
 
-class HostedAttempts:
-    """Lists the attempts of this host, as its run directories say, including those that an earlier supervisor
-    started here."""
-
-    def __init__(self, runtime_dir: Path, log_dir: Path) -> None:
-        self.attempts_dir = runtime_dir / "attempts"
-        self.work_dir = runtime_dir / "work"
-        self.artifacts_dir = runtime_dir / "artifacts"
-        self.log_dir = log_dir
-        self.fresh = threading.Event()
-        """It is set when a shim was started: ``attempt_reporter``, which times starts, then begins its next
-        round at once."""
-        self._launches: dict[str, Launch] = {}
-        self._lock = threading.Lock()
-
-    def keys(self) -> frozenset[str]:
-        """Returns ``<uid>.<attempt>`` of every run directory. An unlistable directory has none to show, and
-        starts nothing."""
-        try:
-            return frozenset(
-                entry.name for entry in self.attempts_dir.iterdir() if not entry.name.startswith(".")
-            )
-        except FileNotFoundError:
-            return frozenset()
-
-    def has(self, key: str) -> bool:
-        return (self.attempts_dir / key).exists()
-
-    def launches(self) -> dict[str, Launch]:
-        """Returns what is hosted, by key. An unreadable launch file is left out: the guardian deals with
-        it."""
-        keys = self.keys()
-        with self._lock:
-            self._launches = {key: known for key, known in self._launches.items() if key in keys}
-            for key in keys - self._launches.keys():
-                try:
-                    launch = read_launch(str(self.attempts_dir / key), key)
-                except (OSError, Corrupt):
-                    continue
-                if launch is not None:
-                    self._launches[key] = launch
-            return dict(self._launches)
-
-    def is_alive(self, key: str) -> bool:
-        """Says whether the shim lives, or is about to; a run directory that only waits to be removed occupies
-        nothing."""
-        shim = run_dir.read_process(str(self.attempts_dir / key / run_dir.SHIM))
-        try:
-            return shim is None or processes.alive(shim.process)
-        except OSError:  # it can't be looked at now: what it has is not given to another
-            return True
-
-    def log_path(self, given: Assignment) -> Path:
-        return self.log_dir / given.name / f"{given.uid}.{given.attempt}.log"
-
-    def tidy(self, under_way: frozenset[str]) -> None:
-        """Removes the working directories of attempts that are over, files that no hosted uid needs, and what
-        an agent that was killed left half made. ``under_way`` holds the keys that may be starting just
-        now."""
-        run_dir.remove_drafts(str(self.attempts_dir), under_way)
-        keys = self.keys() | under_way
-        _remove_others(self.work_dir, keys)
-        _remove_others(self.artifacts_dir, frozenset(key.rpartition(".")[0] for key in keys))
-
-
 class Launcher:
     """Starts attempts. ``cgroup_parent`` is the directory where attempts get a cgroup of their own, or None
     where there is no usable cgroup v2."""
@@ -169,6 +91,7 @@ class Launcher:
         hosted: HostedAttempts,
         cgroup_parent: str | None,
         metrics: Metrics,
+        prepared: PreparedDrivers | None = None,
     ) -> None:
         self._settings = settings
         self._host = host
@@ -179,6 +102,10 @@ class Launcher:
         self._room_lock = threading.Lock()
         self._taking: dict[str, Assignment] = {}
         self._barrier = StartBarrier(host, hosted.attempts_dir, metrics)
+        capacity = settings.supervisor.capacity
+        self._prepared = prepared or PreparedDrivers(
+            hosted, HostCapacity(host, capacity.drivers, capacity.memory_bytes)
+        )
 
     def start(self, given: Assignment, trust_check: TrustCheck, ended_before: str | None = None) -> None:
         """Starts the shim of ``given``, unless ``trust_check`` shows doubt. ``ended_before`` is the cause of
@@ -193,25 +120,31 @@ class Launcher:
             self._require_allowed(spec)
             check = self._check(given, trust_check.known, lambda: spec)
             try:
-                prepared = self._launch(given, key, spec)
+                cold = self._launch(given, key, spec)
+                fit = self._fit_for(given, key, cold, spec)
             except Exception:
                 check.wait()  # or there were one more at each try
                 raise
-            held = self._barrier.may_hold(prepared, check)
+            held = self._barrier.may_hold(cold, check)
             if not held:
                 self._barrier.wait_for_answer(given, check)
             looked_at_s = trust_check.lately()  # files may have taken long to come
             if looked_at_s is None:
                 return
             launch = replace(
-                prepared, begun_s=begun_at_s, looked_s=looked_at_s, remembered=trust_check.known.remembered
+                cold, begun_s=begun_at_s, looked_s=looked_at_s, remembered=trust_check.known.remembered
             )
-            shim = self._started(key, launch) if not held else self._started_held(key, launch, check)
-        if shim is None:
-            return
+            if self._handed_over(key, launch, fit, check if held else None):
+                shim = None
+            else:
+                shim = self._started(key, launch) if not held else self._started_held(key, launch, check)
+                if shim is None:
+                    return
         self._hosted.fresh.set()
         if ended_before is not None:
             self._metrics.job_restarted(given.name, ended_before)
+        if shim is None:
+            return
         log.info(
             "shim_started",
             job=given.name,
@@ -221,6 +154,134 @@ class Launcher:
             containment="cgroup" if launch.cgroup else "scan",
             log=launch.log_path,
         )
+
+    def bring_up(self, request: Preparation) -> None:
+        """Starts the shim of a prepared driver for ``request``. Whether there is room was decided by the caller.
+
+        Raises Refused, Unreachable, AccessDenied.
+        """
+        key = f"{request.uid}.{PREPARED_MARK}{secrets.token_hex(4)}"
+        given = Assignment(
+            name=request.name,
+            uid=request.uid,
+            attempt=NO_ATTEMPT,
+            revision=request.revision,
+            job_version=-1,
+            own_version=-1,
+            spec=request.spec,
+            memory=request.memory,
+            driver_memory=request.driver_memory,
+        )
+        made: Launch | None = None
+        self._prepared.starting(key)
+        try:
+            spec = self._spec(given)
+            if not spec.is_python:
+                raise Refused(Cause.NOT_STARTED, "a JVM application has no barrier: it can't be prepared")
+            self._require_allowed(spec)
+            launch = self._as_prepared(self._launch(given, key, spec), key, request, spec)
+            directory = self._make_run_dir(key, launch)
+            if directory is not None:
+                pid = self._spawn(directory, launch)
+                made = launch
+        finally:
+            self._prepared.started(key, made)
+        if made is not None:
+            log.info(
+                "driver_being_prepared",
+                job=request.name,
+                **about_key(key),
+                revision=request.revision,
+                level=request.level.value,
+                why=request.why,
+                shim_pid=pid,
+                log=made.log_path,
+            )
+
+    def _as_prepared(self, launch: Launch, key: str, request: Preparation, spec: JobSpec) -> Launch:
+        opening = self._hosted.attempts_dir / key / run_dir.OPENING
+        files = files_now(spec, self._hosted.work_dir / key)
+        return replace(
+            launch,
+            env={**launch.env, PREPARED: str(opening), PREPARE_LEVEL: request.level.value},
+            prepared=key,
+            log_path=str(self._hosted.log_path_of(request.name, key)),
+            begun_s=boottime_s(),
+            extra=as_extra(request, files),
+        )
+
+    def _fit_for(self, given: Assignment, key: str, cold: Launch, spec: JobSpec) -> list[tuple[str, Launch]]:
+        """Returns the prepared drivers to which ``given`` may be handed, with the launch by which each is. One that is
+        not what is started now is discarded."""
+        fit: list[tuple[str, Launch]] = []
+        standing = self._prepared.fit_for(given, self._hosted.prepared_key_of(key)) if given.prepared else []
+        if not standing:
+            return fit
+        now = self._made(key, cold, files_now(spec, self._hosted.work_dir / key))
+        for prepared_key, launch in standing:
+            try:
+                why = difference(self._made(prepared_key, launch, files_of(launch)), now)
+                handed = launch_of_opening(launch, now)
+            except (OSError, ValueError) as error:
+                why = f"its launch can't be compared ({error})"
+            if why:
+                self._prepared.reject(prepared_key, why)
+            else:
+                fit.append((prepared_key, handed))
+        return fit
+
+    def _made(self, key: str, launch: Launch, files: dict[str, str] | None) -> MadeLaunch:
+        return MadeLaunch(launch, self._hosted.attempts_dir / key, self._hosted.work_dir / key, files)
+
+    def _handed_over(
+        self, key: str, cold: Launch, fit: list[tuple[str, Launch]], check: PreflightCheck | None
+    ) -> bool:
+        """Hands the attempt to the first of ``fit`` that takes it, and returns whether one did. If nothing was handed
+        over, no link is left: the attempt starts cold. The driver waits for the result of ``check``, if any."""
+        for prepared_key, handed in fit:
+            self._unlink_unless(key, prepared_key)
+            if not self._hosted.is_alive(prepared_key) or not self._prepared.take(prepared_key):
+                continue
+            handed = replace(handed, begun_s=cold.begun_s, looked_s=cold.looked_s, remembered=cold.remembered)
+            if self._handed(key, prepared_key, handed, check):
+                log.info(
+                    "attempt_handed_over",
+                    job=cold.assignment.name,
+                    **about_key(key),
+                    prepared=prepared_key,
+                    containment="cgroup" if handed.cgroup else "scan",
+                    log=handed.log_path,
+                )
+                return True
+            self._prepared.release(prepared_key)
+        self._unlink_unless(key, None)
+        return False
+
+    def _handed(self, key: str, prepared_key: str, handed: Launch, check: PreflightCheck | None) -> bool:
+        if check is not None:
+            handed = self._barrier.held(key, handed)
+        with self._barrier.about_to_start(key) if check is not None else nullcontext():
+            try:
+                data = encode(handed, LAUNCH_MAX_BYTES)
+                is_handed = run_dir.hand_over(str(self._hosted.attempts_dir), prepared_key, key, data)
+            except OSError as error:
+                is_handed = self._hosted.standing(key) in (Standing.HOSTED, Standing.LOST)
+                log.warning("hand_over_failed", **about_key(key), prepared=prepared_key, why=str(error))
+            if is_handed:
+                report(self._hosted.attempts_dir / prepared_key, {"event": "handed"})
+                if check is not None:
+                    self._barrier.write_after(key, handed, check)
+        return is_handed
+
+    def _unlink_unless(self, key: str, prepared_key: str | None) -> None:
+        """Takes the name of the attempt from a prepared driver to which it was not handed, and which is not
+        ``prepared_key``."""
+        if (
+            self._hosted.standing(key) is Standing.LINKED
+            and self._hosted.prepared_key_of(key) != prepared_key
+        ):
+            with suppress(OSError):
+                (self._hosted.attempts_dir / key).unlink()
 
     def check_again(self) -> dict[str, str]:
         """Begins checks for drivers that wait at the barrier because nobody is about to write their verdict.
@@ -258,6 +319,7 @@ class Launcher:
         with self._room_lock:
             self._check_room(key, given)
             self._taking[key] = given
+        self._prepared.make_room(self.loads())
         try:
             yield
         finally:
@@ -268,9 +330,7 @@ class Launcher:
         """Raises Refused if there is no room. The leader counts too; this is for a leader that did not know
         better (protocol §8: the agent refuses locally)."""
         capacity = self._settings.supervisor.capacity
-        launches = self._hosted.launches().items()
-        hosted = {other: launch.assignment for other, launch in launches if self._hosted.is_alive(other)}
-        others = [entry for other, entry in (hosted | self._taking).items() if other != key]
+        others = [entry for other, entry in (self._living() | self._taking).items() if other != key]
         if len(others) >= capacity.drivers:
             raise Refused(Cause.NO_ROOM, f"{self._host} has {all_its(capacity.drivers, 'driver')}")
         used = sum(entry.memory for entry in others)
@@ -279,6 +339,20 @@ class Launcher:
             raise Refused(
                 Cause.NO_ROOM, f"{self._host} has {free}m free, {given.memory // 2**20}m are needed"
             )
+
+    def _living(self) -> dict[str, Assignment]:
+        launches = self._hosted.launches().items()
+        return {key: launch.assignment for key, launch in launches if self._hosted.is_alive(key)}
+
+    def loads(self) -> list[HostLoad]:
+        """Returns what attempts occupy here, those that are about to start included. A prepared driver occupies nothing that
+        an attempt may need."""
+        with self._room_lock:
+            living, taking = self._living(), dict(self._taking)
+        return [HostLoad(given.uid, given.memory) for key, given in living.items() if key not in taking] + [
+            HostLoad(given.uid, given.memory, takes_prepared=given.prepared and key not in living)
+            for key, given in taking.items()
+        ]
 
     def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
         cgroup = f"{self._cgroup_parent}/{key}-{secrets.token_hex(3)}" if self._cgroup_parent else None
@@ -359,16 +433,6 @@ class Launcher:
         except SupervisorError as error:
             run_dir.remove(directory)
             raise Refused(Cause.NO_ROOM, f"{self._host}: {error}") from error
-
-
-def _remove_others(directory: Path, keep: frozenset[str]) -> None:
-    try:
-        entries = list(directory.iterdir())
-    except OSError:
-        return
-    for entry in entries:
-        if entry.name not in keep:
-            shutil.rmtree(entry, ignore_errors=True)
 
 
 __all__ = ["HostedAttempts", "Refused", "Launcher"]

@@ -77,8 +77,9 @@ class StartBarrier:
         return launch.reports and check.may_be_awaited_later and not lasts and _is_known()
 
     def held(self, key: str, launch: Launch) -> Launch:
-        """Returns ``launch`` as that of a driver that waits."""
-        return replace(launch, env={**launch.env, GATE: str(self._attempts_dir / key / run_dir.GATE)})
+        """Returns ``launch`` as that of a driver that waits. One that was prepared knows its own directory only."""
+        gate = self._attempts_dir / (launch.prepared or key) / run_dir.GATE
+        return replace(launch, env={**launch.env, GATE: str(gate)})
 
     def wait_for_answer(self, given: Assignment, check: PreflightCheck) -> None:
         """Awaits the check. Raises the same as ``PreflightCheck.wait_for_answer``."""

@@ -62,6 +62,7 @@ class Controller:
         self.wake = threading.Event()
         self.deletions_wanted = threading.Event()  # a checkpoint is to be deleted, or may be: for ``remover``
         self._term = term
+        self._layout = layout
         self._policy = policy
         self._recorder = recorder
         self._loop = loop
@@ -216,12 +217,15 @@ class Controller:
             except (GuardFailed, OutcomeUnknown) as error:
                 log.debug("parents_not_made", why=str(error))  # the next pass looks again
             else:
-                log.error(
-                    "parents_made_anew",
-                    epoch=self._term.epoch,
-                    paths=view.missing,
-                    why="they were removed by hand",
-                )
+                self._log_parents(view.missing)
+
+    def _log_parents(self, paths: tuple[str, ...]) -> None:
+        """Logs which parents were made. A root that was founded by an older version has no /prepare: that is no news to
+        worry about."""
+        older = paths == (self._layout.preparations,)
+        say = log.info if older else log.error
+        why = "this root is from before there were prepared drivers" if older else "they were removed by hand"
+        say("parents_made_anew", epoch=self._term.epoch, paths=paths, why=why)
 
     def _set_waited(self, accepted: Found[Acceptance]) -> None:
         """Records that the wait after an accepted restore is over, as the plan says."""

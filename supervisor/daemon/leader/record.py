@@ -14,14 +14,16 @@ from supervisor.act.carry_out import ActionOutcome, ActionResult
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Capacity, Metrics
-from supervisor.model.actions import Action, Assign, CleanUp, Conclude, Note, Plan
+from supervisor.model.actions import Action, Assign, CleanUp, Conclude, Note, Plan, Withdraw
 from supervisor.model.load import Load, loads_of
 from supervisor.model.records import LEASED, OCCUPYING, Outcome
 from supervisor.model.seen import Found
 from supervisor.model.state import JobState, next_attempt
 from supervisor.model.view import Row, View
+from supervisor.observe.prepared import ready_counts
 from supervisor.plan.after_restore import may_start
 from supervisor.plan.shown import shown_by
+from supervisor.records.layout import about_key
 
 log = structlog.get_logger("supervisor.pass")
 
@@ -68,6 +70,7 @@ class Recorder:
         unhosted = {name: state for name, state in by_name.items() if not _is_hosted(done.view.rows[name])}
         self._metrics.set_fleet(states, done.view.epoch, unhosted)
         self._metrics.set_capacity(_capacity_of(done.view))
+        self._metrics.set_prepared(ready_counts(done.view.members.values()))
         self._metrics.jobs_registered(by_name)
         self._set_wanted_metrics(done)
         self._log_paused(done.view)
@@ -186,6 +189,9 @@ class Recorder:
 
 def _about(action: Action) -> tuple[str, int]:
     """Returns the uid and the attempt that an action is about; those of an assignment are the new ones."""
+    if isinstance(action, Withdraw):
+        key = about_key(action.path.rpartition("/")[2])
+        return str(key["uid"]), 0
     own = action.own.record
     if isinstance(action, Assign):
         return action.ref.record.uid, next_attempt(action.ref.record, own)

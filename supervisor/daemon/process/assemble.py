@@ -28,12 +28,16 @@ from supervisor.coord.start_doubt import StartDoubt
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
 from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.archive_ahead import ArchiveAhead
 from supervisor.daemon.host.attempt_reporter import AttemptReporter
 from supervisor.daemon.host.drain_host import stop_drivers
 from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.daemon.host.guardian import Guardian
+from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.host.housekeeping import ENDED, Housekeeper
-from supervisor.daemon.host.launcher import HostedAttempts, Launcher
+from supervisor.daemon.host.launcher import Launcher
+from supervisor.daemon.host.prepared import HostCapacity
+from supervisor.daemon.host.prepared_drivers import PreparedDrivers
 from supervisor.daemon.leader.controller import Controller
 from supervisor.daemon.leader.leader import Leader
 from supervisor.daemon.leader.record import Recorder
@@ -97,6 +101,10 @@ class Assembly:
         self._host = socket.gethostname()
         runtime_dir = settings.supervisor.runtime_dir
         self._hosted = HostedAttempts(runtime_dir, settings.supervisor.log_dir)
+        capacity = settings.supervisor.capacity
+        self._prepared = PreparedDrivers(
+            self._hosted, HostCapacity(self._host, capacity.drivers, capacity.memory_bytes)
+        )
 
     def parts(self) -> SupervisorParts:
         """Returns the parts. Raises Conflict (another cluster), SupervisorError."""
@@ -114,6 +122,7 @@ class Assembly:
             self._layout,
             lambda: agent.client,
             self._metrics.observe_kill,
+            self._prepared.note_end,
         )
         contender = self._contender(server.address, leader)
         housekeeper = Housekeeper(
@@ -140,6 +149,9 @@ class Assembly:
             contender=contender,
             housekeeper=housekeeper,
             fence_ahead=FenceAhead(settings),
+            archive_ahead=ArchiveAhead(
+                settings, lambda: agent.is_preparing or reporter.is_starting(), self._metrics
+            ),
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
         )
@@ -315,10 +327,17 @@ class Assembly:
             software=supervisor.__version__,
             since=wall_iso(),
             log_dir=str(self._settings.supervisor.log_dir.absolute()),
+            prepares=1,
         )
         doubt = StartDoubt(self._layout, self._trust, self._epochs)
         starter = Launcher(
-            self._settings, self._host, lambda: self._blobs, self._hosted, cgroup_parent, self._metrics
+            self._settings,
+            self._host,
+            lambda: self._blobs,
+            self._hosted,
+            cgroup_parent,
+            self._metrics,
+            self._prepared,
         )
         return Agent(
             me,
@@ -329,6 +348,7 @@ class Assembly:
             self._publish_agent_session,
             doubt.of,
             lambda: doubt.own,
+            self._prepared,
         )
 
     def _publish_agent_session(self, session: Session | None) -> None:

@@ -30,6 +30,7 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.contender import Contender
 from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.archive_ahead import ArchiveAhead
 from supervisor.daemon.host.attempt_reporter import AttemptReporter
 from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.daemon.host.guardian import Guardian
@@ -65,6 +66,7 @@ class SupervisorParts:
     contender: Contender[ZooClient]
     housekeeper: Housekeeper
     fence_ahead: FenceAhead
+    archive_ahead: ArchiveAhead
     alone_timeout_s: float
     stop_drivers: Callable[[Callable[[], bool]], object] | None = None
     """It is set with ``supervisor.on_stop: stop_drivers``. Its argument returns True when there is no time
@@ -131,6 +133,7 @@ class Supervisor:
         parts.housekeeper.start()
         parts.contender.start()
         parts.fence_ahead.start()
+        parts.archive_ahead.start()
         log.info(
             "supervisor_started", supervisor=parts.id, pid=os.getpid(), runtime_dir=str(parts.runtime_dir)
         )
@@ -143,6 +146,7 @@ class Supervisor:
         parts.agent.stop()
         parts.reporter.stop()
         parts.housekeeper.stop()
+        parts.archive_ahead.stop()
         for thread in self._threads:
             thread.join(STOP_TIMEOUT_S)
         if parts.stop_drivers is not None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # for show, which is quicker without pydantic
 
 MANAGER: Final = "supervisor.spark.fence.FencedCheckpointFileManager"
 MANAGER_KEY: Final = "spark.sql.streaming.checkpointFileManagerClass"
+HADOOP_PREFIX: Final = "spark.hadoop."
 OWNER_KEY: Final = "spark.hadoop.supervisor.fence.owner"
 """The owner travels in Hadoop's configuration: executors on other hosts get that, but not the driver's
 environment."""
@@ -43,6 +44,13 @@ class Fence:
     @property
     def properties(self) -> dict[str, str]:
         return {} if self.jar is None else {MANAGER_KEY: MANAGER, OWNER_KEY: self.owner}
+
+    @property
+    def hadoop_conf(self) -> dict[str, str]:
+        """Returns the properties that name the attempt, by their names in Hadoop's configuration. A prepared driver is
+        brought up with those of no attempt; the bootstrap sets the right ones before the first query. The fence reads
+        them when it is made, which Spark does anew for each query."""
+        return {} if self.jar is None else {OWNER_KEY.removeprefix(HADOOP_PREFIX): self.owner}
 
 
 def owner_of(job: str, uid: str, attempt: int, host: str) -> str:

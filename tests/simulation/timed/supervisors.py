@@ -21,7 +21,9 @@ from supervisor.coord.start_doubt import StartDoubt
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
 from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.hosted_attempts import Standing
 from supervisor.daemon.host.launcher import Refused, TrustCheck
+from supervisor.daemon.host.prepared import HostLoad
 from supervisor.daemon.leader.controller import Controller
 from supervisor.daemon.leader.leader import Leader
 from supervisor.daemon.leader.record import Pass
@@ -96,13 +98,28 @@ class SimHosted:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def has(self, key: str) -> bool:
-        return key in self._host.attempts
+    def standing(self, key: str) -> Standing:
+        return Standing.HOSTED if key in self._host.attempts else Standing.NONE
 
     def launches(self) -> dict[str, Launch]:
         return {key: attempt.launch for key, attempt in self._host.attempts.items()}
 
-    def tidy(self, _under_way: frozenset[str]) -> None: ...
+    def tidy(self, _under_way: frozenset[str], _assigned: frozenset[str]) -> None: ...
+
+
+class NoPrepared:
+    """``daemon.host.prepared_drivers.PreparedDrivers`` of a host that keeps none: nobody asks for them here."""
+
+    told = ()
+    under_way: frozenset[str] = frozenset()
+
+    def send(self) -> None: ...
+
+    def is_bringing_up(self) -> bool:
+        return False
+
+    def turn(self, *_: object) -> tuple[()]:
+        return ()
 
 
 class SimStarter:
@@ -162,6 +179,9 @@ class SimStarter:
         attempt.start_shim()
         if held:
             self._poll(key, attempt)
+
+    def loads(self) -> list[HostLoad]:
+        return []
 
     def check_again(self) -> dict[str, str]:
         """For drivers that wait, and that no thread of this supervisor is looking for."""
@@ -288,6 +308,7 @@ class SimSupervisor:
             self._publish_agent_session,
             cast(Any, doubt.of),
             lambda: doubt.own,
+            cast(Any, NoPrepared()),
         )
         leader = Leader(
             cast(Any, self._controller),

@@ -121,7 +121,11 @@ def test_why_a_start_waits_is_in_show_explain_and_list_until_the_store_is_back(
     rounds(made)
     assert made.delayed == 1
     after = bench.zoo.tree()
-    mine = {bench.layout.supervisor("host-a"), bench.layout.assigned_to("host-a")}
+    mine = {
+        bench.layout.supervisor("host-a"),
+        bench.layout.assigned_to("host-a"),
+        bench.layout.preparations_of("host-a"),
+    }
     assert {
         path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
     } - mine == set(), "nothing else"

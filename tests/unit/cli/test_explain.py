@@ -90,6 +90,7 @@ KEYS = [
     "waits_for",
     "until",
     "then",
+    "standby",
     "hosts",
     "alarm",
     "last_exit",

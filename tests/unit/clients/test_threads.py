@@ -46,7 +46,9 @@ STARTED = {
     "coord/contender.py": ({"BackgroundThread"}, "the loop of the election"),
     "coord/epoch_recorder.py": ({"BackgroundThread"}, "a takeover does not wait for the store"),
     "daemon/host/agent.py": ({"Pool"}, "starts: one that hangs delays no other job's"),
+    "daemon/host/preparer.py": ({"Pool"}, "prepared drivers: no start of an attempt waits for one"),
     "daemon/host/preflight.py": ({"run_in_thread"}, "looks beside the preparation of a start"),
+    "daemon/host/archive_ahead.py": ({"BackgroundThread"}, "trains while no driver is starting"),
     "daemon/host/fence_ahead.py": ({"BackgroundThread"}, "compiles while nobody waits for it"),
     "daemon/host/housekeeping.py": ({"BackgroundThread"}, "a loop that may hang on a disk"),
     "daemon/process/http.py": ({"BackgroundThread"}, "the loop that takes connections"),
@@ -69,6 +71,10 @@ LEFT = {
     "daemon/process/http.py": ({"ThreadingHTTPServer"}, "a thread for each connection, bounded by its slots"),
     "shim/link.py": ({"Thread"}, "a shim loads nothing that it can do without"),
     "shim/output.py": ({"Thread"}, "a shim loads nothing that it can do without"),
+    "spark/class_archive/training.py": (
+        {"Thread", "ThreadingHTTPServer"},
+        "runs in a training run, on the standard library alone",
+    ),
     "spark/orders.py": ({"start_new_thread"}, "runs in the driver, on the standard library alone"),
 }
 """Who starts threads by other means, and why."""

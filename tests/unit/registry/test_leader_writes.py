@@ -11,7 +11,16 @@ from supervisor.act.transactions import BUILDERS, transaction_for
 from supervisor.model import actions
 from supervisor.model.actions import Waited
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
-from supervisor.model.records import Assignment, Cause, CheckpointClaim, Outcome, Ownership, OwnState, Result
+from supervisor.model.records import (
+    Assignment,
+    Cause,
+    CheckpointClaim,
+    Outcome,
+    Ownership,
+    OwnState,
+    PrepareLevel,
+    Result,
+)
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, Create, Delete, SetData, Transaction
@@ -38,6 +47,8 @@ ALL: dict[type, Any] = {
     actions.Bury: actions.Bury("j", "w", own(S.REVOKED), Waited(SEEN)),
     actions.Conclude: actions.Conclude("j", "w", job(), exited(), Outcome.FAILED, FRESH),
     actions.SuspendExhausted: actions.SuspendExhausted("j", "w", job(), exited()),
+    actions.Prepare: actions.Prepare("j", "w", job(), own(S.CLAIMED), HOST, PrepareLevel.SESSION),
+    actions.Withdraw: actions.Withdraw("j", "w", "/c/prepare/h/u1.1", 0),
     actions.CleanUp: actions.CleanUp("j", "w", leftover(), own(S.VACANT), SEEN, dead=True),
 }
 
@@ -60,7 +71,11 @@ def test_every_action_has_a_builder_and_an_example_here() -> None:
     assert set(BUILDERS) == set(ALL)
 
 
-@pytest.mark.parametrize("action", ALL.values(), ids=lambda a: type(a).__name__)
+MOVING = [action for kind, action in ALL.items() if kind not in (actions.Prepare, actions.Withdraw)]
+"""All but the two that only ask for something, and move no fence."""
+
+
+@pytest.mark.parametrize("action", MOVING, ids=lambda a: type(a).__name__)
 def test_checks_the_epoch_moves_the_fence_and_rings(action: Any) -> None:
     tx = multi(action)
     assert tx.ops[0] == Check("/c/epoch", 11)

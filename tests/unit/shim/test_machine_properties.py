@@ -13,7 +13,7 @@ from supervisor.model import lease_terms
 from supervisor.model.records import OwnState
 from supervisor.shim import state as shim
 from supervisor.shim.machine import next_wake_at_s
-from tests.unit.shim.world import REPORT_EVENTS, ShimWorld, kill_tree, running
+from tests.unit.shim.world import HANDED, PREPARED, REPORT_EVENTS, ShimWorld, kill_tree, running
 
 OUTCOMES = ["done", "done", "done", "not_sent", "lost", "applied", "late"]
 REPORTS = ["begun", "progress", "stopping", "stopped", "terminated", "unheard"]
@@ -38,6 +38,16 @@ def outside(world: ShimWorld, what: str) -> None:
         world.move(OwnState.ASSIGNED, attempt=own.attempt + 1, claim="")
 
 
+def agent(world: ShimWorld, what: str) -> None:
+    """What the agent says to the shim of a prepared driver, also when it has an attempt already."""
+    events = {
+        "wanted": shim.StillWanted(),
+        "discard": shim.DiscardAsked(),
+        "hand over": shim.HandedOver(HANDED),
+    }
+    world.deliver(events[what])
+
+
 def driver(world: ShimWorld, what: str) -> None:
     if what == "kill works":
         if world.stage() is shim.Stage.KILLING:
@@ -57,6 +67,7 @@ def driver(world: ShimWorld, what: str) -> None:
 
 
 STEPS = st.one_of(
+    st.tuples(st.just("agent"), st.sampled_from(["wanted", "discard", "hand over"])),
     st.tuples(st.just("answer"), st.sampled_from(OUTCOMES)),
     st.tuples(st.just("wait"), st.sampled_from([0.1, 0.5, 1.0, 3.0, 8.0, 20.0, 30.0])),
     st.tuples(st.just("suspend"), st.sampled_from([1.0, 20.0, 100.0])),
@@ -92,6 +103,8 @@ def play(world: ShimWorld, steps: list[tuple[str, object]]) -> None:
             outside(world, str(what))
         elif kind == "driver":
             driver(world, str(what))
+        elif kind == "agent":
+            agent(world, str(what))
         else:
             link(world, str(what))
 
@@ -130,6 +143,17 @@ def test_no_sequence_of_events_breaks_the_lease_of_a_running_driver(
     world.connect()
     world.run()
     world.deliver(shim.Executed())
+    play(world, steps)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(STEPS, max_size=20), st.lists(STEPS, max_size=60), st.booleans())
+def test_no_sequence_of_events_breaks_the_lease_of_a_prepared_driver(
+    before: list[tuple[str, object]], steps: list[tuple[str, object]], takes_orders: bool
+) -> None:
+    world = ShimWorld(PREPARED, takes_orders=takes_orders)
+    play(world, before)
+    world.deliver(shim.HandedOver(HANDED))
     play(world, steps)
 
 

@@ -17,12 +17,15 @@ from supervisor.shim import machine
 from supervisor.shim import state as shim
 from supervisor.shim.state import Event, Now, ShimState, Stage
 from tests.unit.shim.test_machine_properties import OUTCOMES, REPORTS, burying, play, unsure
-from tests.unit.shim.world import LAYOUT, ShimWorld, running
+from tests.unit.shim.world import HANDED, LAYOUT, PREPARED, ShimWorld, running
 
-PLAYS, STEPS_OF_A_PLAY = 400, 40
+PLAYS, STEPS_OF_A_PLAY = 500, 40
 
 SAMPLES: dict[type, Event] = {
     shim.Tick: shim.Tick(),
+    shim.StillWanted: shim.StillWanted(),
+    shim.DiscardAsked: shim.DiscardAsked(),
+    shim.HandedOver: shim.HandedOver(HANDED),
     shim.Connected: shim.Connected(7),
     shim.Disconnected: shim.Disconnected(),
     shim.SessionLost: shim.SessionLost(),
@@ -79,7 +82,12 @@ def done() -> ShimWorld:
     return world
 
 
+def prepared() -> ShimWorld:
+    return ShimWorld(PREPARED)
+
+
 BEGINNINGS: dict[Stage, Callable[[], ShimWorld]] = {
+    Stage.PREPARED: prepared,
     Stage.CONNECTING: ShimWorld,
     Stage.CLAIMING: unsure,
     Stage.SETTLING: settling,
@@ -193,6 +201,15 @@ def recorded(come_to: set[Any]) -> Iterator[None]:
 
 def one_step(world: ShimWorld, rng: random.Random) -> None:
     """One thing that happens in life."""
+    if world.stage() is Stage.PREPARED:
+        play(
+            world,
+            [
+                rng.choice(
+                    [("agent", "wanted"), ("agent", "hand over"), ("agent", "discard"), ("link", "stop")]
+                )
+            ],
+        )
     kind = rng.choice(["answer", "answer", "answer", "wait", "link", "own", "driver", "starter", "pause"])
     if kind == "starter":
         starter(world, rng)
@@ -213,7 +230,7 @@ CHOICES: dict[str, list[Any]] = {
 
 def starter(world: ShimWorld, rng: random.Random) -> None:
     """What can become of it, before and after it was let go."""
-    if world.stage() in (Stage.CONNECTING, Stage.CLAIMING):
+    if world.stage() in (Stage.PREPARED, Stage.CONNECTING, Stage.CLAIMING):
         world.deliver(shim.Exited(1))
     elif world.stage() is Stage.STARTING:
         world.driver = world.tree = False

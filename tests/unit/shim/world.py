@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from supervisor.model import lease_terms
-from supervisor.model.launch import Launch
+from supervisor.model.launch import NO_ATTEMPT, Launch
 from supervisor.model.records import Assignment, BlobRef, Ownership, OwnState, Phase
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
@@ -67,6 +67,9 @@ LAUNCH = Launch(
     cwd="/",
     log_path="/log",
 )
+HANDED = replace(LAUNCH, prepared="uid-1.p1")
+"""The launch of an attempt that is handed to a prepared driver; ``PREPARED`` is the one by which that was brought up."""
+PREPARED = replace(HANDED, assignment=replace(ENTRY, attempt=NO_ATTEMPT, own_version=-1, job_version=-1))
 OWN, LEASE, JOB = LAYOUT.own("job"), LAYOUT.lease("job"), LAYOUT.job("job")
 LIVE, ENTRY_PATH = LAYOUT.live("uid-1", 1), LAYOUT.assignment("host-a", "uid-1", 1)
 ASSIGNED = Ownership(
@@ -123,7 +126,8 @@ class ShimWorld:
             ENTRY_PATH: Znode(b"{}"),
             LAYOUT.doorbell: Znode(b""),
         }
-        self.state = ShimState(self.launch, LAYOUT, CLAIM, 100, 101, born_at_s=self.now_s)
+        stage = Stage.PREPARED if self.launch.waits_for_assignment else Stage.CONNECTING
+        self.state = ShimState(self.launch, LAYOUT, CLAIM, 100, 101, born_at_s=self.now_s, stage=stage)
         self.deliver(shim.Tick())
 
     # -- what a test does ----------------------------------------------------------------------------------------------
@@ -139,7 +143,7 @@ class ShimWorld:
         return effects
 
     def connect(self) -> None:
-        if self.state.session is not None:
+        if self.state.session is not None or self.stage() is Stage.PREPARED:
             return
         if self.sessions not in self.open_sessions or not self.resumable:
             self.sessions += 1

@@ -286,6 +286,8 @@ def test_terms_and_restart_policy() -> None:
         "driver_memory": 0,
         "delete_checkpoint": False,
         "savepoints": None,
+        "prepare": None,
+        "standby": None,
         "extra": {},
     }
     assert parsed().restart_policy() == RestartPolicy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,9 @@ from supervisor.clients.tools import Ran
 from supervisor.clients.zookeeper_probe import Latency, ServerProbe, WriteTrial
 from supervisor.errors import Complaint
 from supervisor.model.records import Member
+from supervisor.spark.class_archive.assign import OFF
+from supervisor.spark.class_archive.choice import ClassArchive
+from supervisor.spark.class_archive.shelf import NOT_YET
 
 GIB = 1 << 30
 CHECKS = {check.id: check for area in AREAS for check in area.checks}
@@ -241,6 +245,12 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         PROBLEM,
         "nope",
     ),
+    ("class-archive", SPARK, WARNING, "drivers start without one"),
+    ("class-archive", replace(SPARK, archive=ClassArchive(Path("/run/a.jsa"))), OK, "start with /run/a.jsa"),
+    ("class-archive", replace(SPARK, archive=ClassArchive(why=OFF)), OK, "is off on this host"),
+    ("class-archive", replace(SPARK, archive=ClassArchive(why=NOT_YET)), OK, "makes it when no driver"),
+    ("class-archive", replace(SPARK, archive=ClassArchive(why="x is odd")), WARNING, "x is odd"),
+    ("class-archive", SparkFacts(refused=Complaint("no Spark")), SKIPPED, "there is no Spark"),
     ("pyspark", SPARK, OK, "is that of Spark"),
     ("pyspark", replace(SPARK, pyspark="4.1.1"), PROBLEM, "pip install pyspark==4.3.0"),
     ("pyspark", replace(SPARK, pyspark=None), PROBLEM, "has no pyspark"),

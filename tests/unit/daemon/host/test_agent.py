@@ -13,6 +13,7 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.daemon.host.agent import Agent
 from supervisor.daemon.host.launcher import HostedAttempts, Launcher, Refused, TrustCheck
 from supervisor.daemon.host.preflight import KnownCheckpoint
+from supervisor.daemon.host.prepared import HostLoad
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import (
@@ -24,6 +25,7 @@ from supervisor.model.records import (
     Member,
     OwnState,
     Phase,
+    Preparation,
 )
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
@@ -54,6 +56,16 @@ class Started:
     refusals: list[Cause] = field(default_factory=list)
     known: list[KnownCheckpoint] = field(default_factory=list)
     unwritten: dict[str, str] = field(default_factory=dict)
+    prepared: list[Preparation] = field(default_factory=list)
+    error: Exception | None = None
+
+    def loads(self) -> list[HostLoad]:
+        return []
+
+    def bring_up(self, request: Preparation) -> None:
+        if self.error is not None:
+            raise self.error
+        self.prepared.append(request)
 
     def check_again(self) -> dict[str, str]:
         return self.unwritten

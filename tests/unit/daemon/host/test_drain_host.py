@@ -13,7 +13,9 @@ import pytest
 from supervisor.clients import processes, run_dir
 from supervisor.daemon.host import drain_host
 from supervisor.daemon.host.drain_host import MARGIN_S, stop_drivers
+from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.records.codec import encode
+from tests.unit.daemon.host.prepared_bench import hand, request, stand
 from tests.unit.daemon.host.test_guarded_attempt import LAUNCH
 
 
@@ -66,3 +68,18 @@ def test_it_waits_for_the_longest_stop_that_any_of_them_may_take(
         for process in (one, other):
             process.kill()
     assert departed.left == ("u.1", "v.1") and waited[-1] == 30.0 + MARGIN_S - 1.0
+
+
+def test_prepared_drivers_are_asked_as_well_and_a_handed_one_is_named_by_its_attempt(tmp_path: Path) -> None:
+    hosted = HostedAttempts(tmp_path, tmp_path / "log")
+    with subprocess.Popen(["sleep", "600"]) as one, subprocess.Popen(["sleep", "600"]) as other:
+        for key, process in (("uid-a.p1", one), ("uid-a.p2", other)):
+            found = processes.identify(process.pid)
+            stand(hosted, key, request(), shim=found)
+        hand(hosted, "uid-a.p2", 3)
+        departed = stop_drivers(hosted.attempts_dir)
+        ended = [process.poll() for process in (one, other)]
+        for process in (one, other):
+            process.kill()
+    assert ended == [-signal.SIGTERM] * 2
+    assert departed.stopped == ("uid-a.3",) and departed.left == (), "the other one held nothing"

@@ -20,6 +20,7 @@ from supervisor.daemon.host.guarded_attempt import (
     GuardedAttempt,
     GuardStage,
     GuardTick,
+    HandedRead,
     LogGuard,
     OwnershipRead,
     ReadOwn,
@@ -31,6 +32,7 @@ from supervisor.daemon.host.guarded_attempt import (
     step,
 )
 from supervisor.model.emptiness import Emptiness
+from supervisor.model.launch import NO_ATTEMPT
 from supervisor.model.lease_terms import DOUBT_S, KILL_TIME_S, SECOND_KILLER_PERIOD_S
 from supervisor.model.records import Cause, Ownership, OwnState
 from supervisor.model.second_killer import Act, KillerProbe, ShimStruck, TreeStruck
@@ -270,3 +272,74 @@ def test_an_event_out_of_turn_changes_nothing() -> None:
 def test_each_stage_stands_in_the_table() -> None:
     table = (guarded_attempts.__doc__ or "").partition("What is never bent")[0]
     assert [stage for stage in GuardStage if f"\n{stage.value} " not in table] == []
+
+
+# -- prepared drivers --------------------------------------------------------------------------------------------------
+
+PREPARED = replace(
+    LAUNCH,
+    prepared="uid-1.p1",
+    assignment=replace(ENTRY, attempt=NO_ATTEMPT, own_version=-1, job_version=-1),
+)
+HANDED = replace(LAUNCH, prepared="uid-1.p1")
+NO_DEADLINE = KillerProbe(True, None)
+
+
+def taken(tree: Emptiness = Emptiness.EMPTY, probe: KillerProbe = NO_DEADLINE) -> GuardedAttempt:
+    """A prepared driver whose shim is dead, and its tree killed."""
+    guarded_attempt = GuardedAttempt("uid-1.p1", "host-a", BOOT, LAYOUT, BORN_S)
+    events = (DirectoryRead(PREPARED, SHIM), probe, AWAY, ShimStruck(True), TreeStruck(0.1, tree))
+    guarded_attempt, effects = feed(guarded_attempt, *events, at_s=110.0)
+    assert (guarded_attempt.stage, effects) == (GuardStage.TAKEN, ())
+    return guarded_attempt
+
+
+def test_a_prepared_driver_that_dies_before_an_attempt_was_handed_to_it_is_only_removed() -> None:
+    guarded_attempt, effects = feed(taken(), HandedRead(None), CONNECTED)
+    assert (guarded_attempt.stage, effects) == (GuardStage.REMOVING, (Remove(),)), "/own is not even read"
+
+
+def test_one_that_dies_with_an_attempt_gets_its_tombstone() -> None:
+    guarded_attempt, effects = feed(taken(), HandedRead(HANDED), CONNECTED, at_s=110.0)
+    assert effects == (ReadOwn(),) and guarded_attempt.launch == HANDED
+    _, effects = feed(guarded_attempt, read(Found(CLAIMED, 9), 106.0), at_s=110.0)
+    assert buried(effects).cause is Cause.SHIM_DIED
+
+
+def test_its_claim_that_may_be_under_way_is_waited_for() -> None:
+    assigned = Found(replace(CLAIMED, state=OwnState.ASSIGNED, claim=""), ENTRY.own_version)
+    events = (HandedRead(HANDED), CONNECTED, read(assigned))
+    guarded_attempt, effects = feed(taken(), *events, at_s=110.0)
+    assert (guarded_attempt.stage, effects) == (GuardStage.BURYING, ())
+
+
+@pytest.mark.parametrize(
+    "handed",
+    [HandedRead(None, "it is not JSON"), HandedRead(replace(HANDED, supervisor="host-b"))],
+    ids=["corrupt", "foreign"],
+)
+def test_where_it_is_not_to_be_believed_which_attempt_it_was_nothing_is_written(handed: HandedRead) -> None:
+    guarded_attempt, effects = step(taken(), handed, 110.0)
+    assert guarded_attempt.stage is GuardStage.REMOVING
+    assert [effect.event for effect in effects if isinstance(effect, LogGuard)] == ["no_tombstone"]
+    assert guarded_attempt.launch == PREPARED
+
+
+def test_without_proof_of_its_empty_tree_nothing_is_written_either() -> None:
+    assert feed(taken(Emptiness.UNPROVABLE), HandedRead(HANDED))[0].stage is GuardStage.REMOVING
+
+
+def test_what_is_handed_over_is_not_asked_for_of_an_ordinary_attempt() -> None:
+    assert step(burying(), HandedRead(None), 120.0) == (burying(), ())
+
+
+@pytest.mark.parametrize("boot_id", ["boot-0"])
+def test_a_prepared_driver_of_an_earlier_boot_or_of_another_supervisor(boot_id: str) -> None:
+    unborn_one = GuardedAttempt("uid-1.p1", "host-a", BOOT, LAYOUT, BORN_S)
+    earlier = DirectoryRead(PREPARED, replace_boot(SHIM, boot_id))
+    assert feed(unborn_one, earlier)[0].stage is GuardStage.REMOVING
+    foreign = replace(unborn_one, supervisor="host-b")
+    assert feed(foreign, DirectoryRead(PREPARED, SHIM), NO_DEADLINE, CONNECTED, at_s=1e6) == (
+        replace(foreign, launch=PREPARED),
+        (),
+    )

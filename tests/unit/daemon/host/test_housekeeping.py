@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.daemon.host.housekeeping import ATTEMPTS_KEPT, ENDED, Housekeeper, prune, put_aside
+from supervisor.daemon.host.housekeeping import (
+    ATTEMPTS_KEPT,
+    ENDED,
+    PREPARED_KEPT,
+    Housekeeper,
+    prune,
+    put_aside,
+)
 from supervisor.errors import Unreachable
 from supervisor.metrics import Metrics
 from tests.waiting import wait_until
@@ -111,3 +118,25 @@ def test_what_the_guardian_did_not_put_there_is_left_alone(home: Home) -> None:
     home.keeper.keep_logs()
     assert len(list(home.ended.iterdir())) == 4
     assert len(list(home.log_dir.iterdir())) == ATTEMPTS_KEPT + 5
+
+
+def test_logs_of_prepared_drivers_that_had_no_attempt_are_few_and_push_out_none_of_an_attempt(
+    home: Home,
+) -> None:
+    directory = home.log_dir / "clicks"
+    directory.mkdir(parents=True)
+    for number in range(ATTEMPTS_KEPT):
+        (directory / f"01abc-12.{number}.log").write_text("output")
+    waiting = home.ended.parent / "attempts" / "01abc-12.pa0"
+    waiting.mkdir(parents=True)
+    for number in range(PREPARED_KEPT + 4):
+        for name in (f"01abc-12.pa{number}.log", f"01abc-12.pa{number}.shim.log"):
+            (directory / name).write_text("output")
+            os.utime(directory / name, (number, number))
+    log = home.ended.parent / "shim.log"
+    log.write_text("{}\n")
+    put_aside(log, home.ended, "clicks", "01abc-12.pb")
+    home.keeper.keep_logs()
+    assert len([*directory.glob("01abc-12.[0-9]*.log")]) == ATTEMPTS_KEPT
+    kept = {path.name.split(".")[1] for path in directory.glob("01abc-12.p*.log")}
+    assert kept == {"pa0", "pb", "pa5", "pa6"}, "the newest, and the one that still waits"

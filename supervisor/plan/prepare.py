@@ -1,0 +1,477 @@
+"""Says which drivers should be prepared where (protocol §9.1), and what a restart waits for. It is pure.
+
+A *request* is a record of the leader below /prepare: it asks a host to keep a prepared driver of one revision of a job.
+What the host made of it stands in the host's own record (``Member.prepared``). Neither is a guard of anything: a request
+that should not be there costs memory, and one that is missing costs time.
+
+``Preparations`` holds the requests of one View, and the room that is left beside all that runs and is prepared.
+``plan.decide`` asks it whether a restart has something to wait for, ``plan.place`` where a driver is ready, and
+``preparing`` makes the actions that lead from the requests that there are to those that should be there:
+
+* of a job that waits with its restart, one on a host with room: another host than its own, if one has room;
+* of a job in back-off for ``BACKOFF_MIN_S`` or longer, the same;
+* of a job that runs and has a standby, one where the spec says, prepared anew after ``refresh``;
+* while a job is on its way from one attempt to the next, those that are there stay; nothing new is asked for;
+* else none.
+
+A request is asked for only where there is room, and is taken back where there is none any more (the lowest priority
+first): so no request goes back and forth. A start that can be claimed never waits for the place of a prepared driver:
+``plan.place`` does not count them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from supervisor.model.actions import Action, Prepare, Withdraw
+from supervisor.model.driver_memory import DriverMemory, next_memory
+from supervisor.model.load import SLOT_MAX_S, Load, loads_of
+from supervisor.model.phrases import counted
+from supervisor.model.records import (
+    PREPARED_MAX,
+    Cause,
+    Desired,
+    JobRef,
+    Member,
+    Ownership,
+    OwnState,
+    Phase,
+    Preparation,
+    PreparedDriver,
+    PrepareLevel,
+    StandbyWhere,
+)
+from supervisor.model.seen import Found
+from supervisor.model.state import account_of
+from supervisor.model.view import Row, SeenPreparation, View
+from supervisor.plan.room import why_no_room
+
+BACKOFF_MIN_S: Final = 15.0
+"""For a shorter back-off nothing is prepared: it would hardly be ready in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Is a readable request. ``first_seen_at_s`` is as in ``SeenPreparation``."""
+
+    supervisor: str
+    path: str
+    version: int
+    record: Preparation
+    first_seen_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RestartReadiness:
+    """Says what a restart does now. With ``stop`` the present driver is stopped, else it goes on for at most
+    ``wait_s`` more (None: until another driver is prepared). ``host`` is where a driver is ready or being prepared, or is
+    empty."""
+
+    stop: bool
+    why: str
+    host: str = ""
+    wait_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Says that one prepared driver is wanted. ``other`` means: only on another host than ``present``."""
+
+    level: PrepareLevel
+    why: str
+    present: str
+    other: bool = False
+    refresh_s: float | None = None
+
+
+KEEP: Final = "keep"
+"""The wish of a job that is between two attempts: what is prepared stays, and nothing new is asked for."""
+
+
+class Preparations:
+    """Holds the requests of one View by job, and what each host carries with them. ``now_s`` is CLOCK_BOOTTIME of the
+    observer. It is not changed by what is planned: ``preparing`` keeps account of that itself."""
+
+    def __init__(self, view: View, now_s: float) -> None:
+        self.now_s = now_s
+        self.hosts = {m.id: m for m in view.members.values() if m.distrust is None and m.prepares > 0}
+        self._members = view.members
+        self._by_uid: dict[str, list[Request]] = {}
+        readable = [_request(each) for each in view.preparations]
+        known = [each for each in readable if each is not None]
+        self.requests = tuple(sorted(known, key=lambda each: (not self.is_ready(each), each.path)))
+        for request in self.requests:
+            self._by_uid.setdefault(request.record.uid, []).append(request)
+        self._claimable = frozenset(_given(view.rows.values()))
+        self.loads = loads_of(view.rows.values(), now_s)
+        for request in self.requests:
+            self.loads[request.supervisor] = self.with_request(
+                self.loads.get(request.supervisor, Load()), request
+            )
+
+    def with_request(self, load: Load, request: Request) -> Load:
+        """Returns ``load`` with the prepared driver of ``request``. One that an assignment of its job is about to use
+        is counted there already."""
+        if (request.supervisor, request.record.uid) in self._claimable:
+            return load
+        return load.plus(request.record.memory, starting=self.is_coming(request))
+
+    def of(self, uid: str) -> tuple[Request, ...]:
+        """Returns the requests for a uid, of any revision."""
+        return tuple(self._by_uid.get(uid, ()))
+
+    def driver(self, request: Request) -> PreparedDriver | None:
+        """Returns what the host says of the request, or None if it says nothing yet."""
+        host = self._members.get(request.supervisor)
+        found = host.prepared if host is not None else ()
+        return next((each for each in found if _is_of(each, request.record)), None)
+
+    def is_ready(self, request: Request) -> bool:
+        """Says whether its driver waits for an attempt."""
+        driver = self.driver(request)
+        return driver is not None and driver.ready
+
+    def is_coming(self, request: Request) -> bool:
+        """Says whether the driver of ``request`` is being brought up, and holds a starting slot. One that is stuck does
+        not hold it (``model.load``)."""
+        driver = self.driver(request)
+        over = driver is not None and (driver.ready or bool(driver.why))
+        return not over and self.now_s - request.first_seen_at_s < SLOT_MAX_S
+
+    def fits(self, request: Request, job: JobRef, memory: DriverMemory) -> bool:
+        """Says whether what is prepared by ``request`` is what ``job`` would be started with, on a host that is there."""
+        return request.supervisor in self.hosts and _is_for(request.record, job, memory)
+
+    def ready_hosts(self, job: JobRef, own: Ownership, memory: DriverMemory) -> frozenset[str]:
+        """Returns the hosts on which a driver waits that can take the next attempt, if that may use one."""
+        if not may_use(job, own):
+            return frozenset()
+        return frozenset(
+            host.id
+            for host in self.hosts.values()
+            for each in host.prepared
+            if each.ready
+            and (each.uid, each.revision, each.sha256, each.driver_memory)
+            == (job.uid, job.revision, job.spec.sha256, memory.driver)
+        )
+
+    # -- a host with room ------------------------------------------------------------------------------------------
+
+    def choice(self, wish: Wish, memory: int, loads: Mapping[str, Load]) -> tuple[Member | None, str, bool]:
+        """Returns the host for one more prepared driver: the least used one with room, and the present one only if no
+        other has room. If there is none: why, and whether it is only that the hosts with room have enough to bring up
+        for the moment."""
+        others = [m for m in self.hosts.values() if m.id != wish.present]
+        present = [] if wish.other else [m for m in self.hosts.values() if m.id == wish.present]
+        reasons: list[str] = []
+        for group in (others, present):
+            room = []
+            for host in sorted(group, key=lambda member: member.id):
+                load = loads.get(host.id, Load())
+                why = why_no_room(host, load, memory) or self._why_full(host, load)
+                if why is None:
+                    room.append((load.starting >= host.starting, load.drivers / host.drivers, host.id, host))
+                else:
+                    reasons.append(why)
+            if room:
+                is_busy, _, _, host = min(room, key=lambda each: each[:3])
+                return (None, _why_busy(room[0][3], loads), True) if is_busy else (host, "", False)
+        if not self.hosts or (wish.other and not others):
+            which = "no other host" if wish.other else "no host"
+            return None, f"no room: {which} that keeps prepared drivers is up", False
+        more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
+        return None, "no room: " + "; ".join(reasons[:3]) + more, False
+
+    def _why_full(self, host: Member, load: Load) -> str | None:
+        """Returns a reason if the record of ``host`` has no room for one more. ``load`` has what this plan adds."""
+        kept = sum(request.supervisor == host.id for request in self.requests)
+        added = load.drivers - self.loads.get(host.id, Load()).drivers
+        if kept + added >= PREPARED_MAX:
+            return f"{host.id} keeps {counted(PREPARED_MAX, 'prepared driver')} already"
+        return None
+
+    # -- a restart -------------------------------------------------------------------------------------------------
+
+    def restart(self, job: JobRef, own: Ownership) -> RestartReadiness:
+        """Says whether a restart that was asked for stops the present driver now: at once if nothing can or shall be
+        prepared, else when a driver is ready, or can't be, or ``start_timeout`` is over."""
+        asked = "a restart was asked for"
+        if job.cold_restart == job.restart_nonce:
+            return RestartReadiness(True, f"{asked}, without a prepared driver")
+        if job.terms.prepare is None:
+            return RestartReadiness(True, asked)
+        memory = next_memory(job, own)
+        there = [each for each in self.of(job.uid) if self.fits(each, job, memory)]
+        ready = next(filter(self.is_ready, there), None)
+        if ready is not None:
+            return RestartReadiness(
+                True, f"{asked}; a driver is ready on {ready.supervisor}", ready.supervisor
+            )
+        for request in there:
+            return self._awaited(job, request, asked)
+        host, why, later = self.choice(_of_restart(job, own), memory.whole, self.loads)
+        if host is not None:
+            where = f"a driver is to be prepared on {host.id}"
+            return RestartReadiness(False, f"{where}; the running one goes on until it is ready", host.id)
+        if later:
+            return RestartReadiness(False, f"a driver is to be prepared when there is a place for it: {why}")
+        return RestartReadiness(True, f"{asked}; it starts cold: {why}")
+
+    def _awaited(self, job: JobRef, request: Request, asked: str) -> RestartReadiness:
+        driver, host = self.driver(request), request.supervisor
+        if driver is not None and driver.why:
+            return RestartReadiness(
+                True, f"{asked}; it starts cold: {host} could prepare no driver: {driver.why}"
+            )
+        left_s = request.first_seen_at_s + job.terms.start_timeout_s - self.now_s
+        if left_s <= 0:
+            limit = f"{job.terms.start_timeout_s:g} s"
+            return RestartReadiness(
+                True, f"{asked}; it starts cold: {host} has prepared no driver within {limit}"
+            )
+        where = f"a driver is being prepared on {host}"
+        return RestartReadiness(False, f"{where}; the running one goes on until it is ready", host, left_s)
+
+    # -- for people ------------------------------------------------------------------------------------------------
+
+    def standby(self, row: Row) -> str:
+        """Returns what there is to say of the standby of a job that runs; empty for a job without one."""
+        wish = wish_of(row, self.now_s)
+        if not isinstance(wish, Wish) or wish.refresh_s is None or not isinstance(row.ref, Found):
+            return ""
+        assert isinstance(row.own, Found)
+        job, memory = row.ref.record, next_memory(row.ref.record, row.own.record)
+        for request in self.of(job.uid):
+            if self.fits(request, job, memory) and _is_where(request, wish):
+                driver, host = self.driver(request), request.supervisor
+                if driver is not None and driver.why:
+                    return f"no standby: {host} could prepare no driver: {driver.why}"
+                done = driver is not None and driver.ready
+                return f"a driver is ready on {host}" if done else f"a driver is being prepared on {host}"
+        chosen, why, _ = self.choice(wish, memory.whole, self.loads)
+        return f"no standby: {why}" if chosen is None else f"a driver is to be prepared on {chosen.id}"
+
+
+def _why_busy(host: Member, loads: Mapping[str, Load]) -> str:
+    return f"{host.id} is starting {counted(loads.get(host.id, Load()).starting, 'driver')} already"
+
+
+def may_use(job: JobRef, own: Ownership) -> bool:
+    """Says whether the next attempt of ``job`` may be handed to a prepared driver: not if a cold restart was asked for,
+    nor after one that was lost before it began, so that a cause that lasts is found by a cold start."""
+    if job.terms.prepare is None and job.terms.standby is None:
+        return False
+    if own.uid != job.uid:
+        return False
+    if own.restart_nonce != job.restart_nonce and job.cold_restart == job.restart_nonce:
+        return False
+    return not (own.state is OwnState.EXITED and own.cause is Cause.PREPARED_LOST)
+
+
+def preparing(view: View, ready: Preparations, names: Iterable[str]) -> tuple[Action, ...]:
+    """Returns the actions that lead to the requests that should be there, at most one for each name, and none for
+    ``names``: those have another action, or one whose outcome is not known."""
+    if not ready.hosts and not view.preparations:
+        return ()
+    taken = set(names)
+    loads = dict(ready.loads)
+    actions: list[Action] = []
+    standing: set[str] = set()
+    for action in _withdrawals(view, ready, standing):
+        if action.name not in taken:
+            taken.add(action.name)
+            actions.append(action)
+    standing_names = {each.record.name for each in ready.requests if each.path in standing}
+    for _, name, wish, memory in sorted(
+        _wanted(view, ready, taken | standing_names), key=lambda each: each[:2]
+    ):
+        row = view.rows[name]
+        assert isinstance(row.ref, Found) and isinstance(row.own, Found)
+        host, _, _ = ready.choice(wish, memory.whole, loads)
+        if host is None:
+            continue
+        loads[host.id] = loads.get(host.id, Load()).plus(memory.whole, starting=True)
+        is_new = host.id not in view.prepare_hosts
+        actions.append(Prepare(row.name, wish.why, row.ref, row.own, host, wish.level, new_host=is_new))
+    return tuple(actions)
+
+
+def _wanted(view: View, ready: Preparations, but: set[str]) -> Iterable[tuple[int, str, Wish, DriverMemory]]:
+    """Yields what is wished for, with the key by which it takes its turn first; not for the names in ``but``. A job that
+    can't be judged has no wish: one name's trouble stays its own (I9)."""
+    for name, row in view.rows.items():
+        if name in but:
+            continue
+        try:
+            wish = wish_of(row, ready.now_s)
+            if isinstance(wish, Wish) and isinstance(row.ref, Found) and isinstance(row.own, Found):
+                memory = next_memory(row.ref.record, row.own.record)
+                yield -row.ref.record.terms.priority, name, wish, memory
+        except Exception:  # noqa: BLE001 - the edge of one job within the plan, which says so itself
+            continue
+
+
+def _withdrawals(view: View, ready: Preparations, standing: set[str]) -> Iterable[Withdraw]:
+    """Yields what is to be taken back, and adds the path of each request that stands to ``standing``."""
+    for seen in view.preparations:
+        if not isinstance(seen.seen, Found):
+            key = seen.path.rpartition("/")[2]
+            yield Withdraw(
+                key, f"the request can't be read: {seen.seen.reason}", seen.path, seen.seen.version
+            )
+    asked: set[str] = set()
+    kept: dict[str, list[Request]] = {}
+    for request in ready.requests:
+        try:
+            why = _why_not(view, ready, request, asked)
+        except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
+            why = f"it could not be judged ({type(error).__name__}: {error})"
+        if why is not None:
+            yield Withdraw(request.record.name, why, request.path, request.version)
+            continue
+        kept.setdefault(request.supervisor, []).append(request)
+        standing.add(request.path)
+    for host, requests in kept.items():
+        for request in _too_many(ready, host, requests):
+            standing.discard(request.path)
+            why = f"{host} has no room for it any more"
+            yield Withdraw(request.record.name, why, request.path, request.version)
+
+
+def _why_not(view: View, ready: Preparations, request: Request, asked: set[str]) -> str | None:
+    """Returns why a request stands no longer, or None. ``asked`` has the names of which one request stands that is
+    wanted: a second one does not."""
+    record = request.record
+    row = view.rows.get(record.name)
+    if row is None or (row.ref is None and not row.flaws):
+        return "its job is gone"
+    if row.flaws or row.is_torn or not isinstance(row.ref, Found) or not isinstance(row.own, Found):
+        return None  # nothing is done on doubt
+    job, own = row.ref.record, row.own.record
+    if request.supervisor not in ready.hosts:
+        return f"{request.supervisor} is gone, or keeps no prepared drivers"
+    if not _is_for(record, job, next_memory(job, own)) and not _is_handed(request, own):
+        return "it is not what the job would be started with"
+    wish = wish_of(row, ready.now_s)
+    if wish is None:
+        return "it is not needed"
+    if not isinstance(wish, Wish):
+        return None
+    if not _is_where(request, wish):
+        return "it is not where it is wanted" if record.level is wish.level else "another level is wanted"
+    if wish.refresh_s is not None and ready.now_s - request.first_seen_at_s >= wish.refresh_s:
+        return "it is prepared anew"
+    if record.name in asked:
+        return "one is enough"
+    asked.add(record.name)
+    return None
+
+
+def _too_many(ready: Preparations, host: str, requests: list[Request]) -> list[Request]:
+    """Returns the requests for which the host has no room beside what runs there, those of lowest priority first."""
+    member, gone = ready.hosts.get(host), []
+    load = ready.loads.get(host, Load())
+    if member is None:
+        return []
+    for request in sorted(requests, key=lambda each: (each.record.priority, each.path)):
+        if load.drivers <= member.drivers and load.memory <= member.memory:
+            break
+        if ready.with_request(Load(), request) == Load():
+            continue  # an assignment is about to use it
+        load = replace(load, drivers=load.drivers - 1, memory=load.memory - request.record.memory)
+        gone.append(request)
+    return gone
+
+
+def wish_of(row: Row, now_s: float) -> Wish | str | None:
+    """Returns what should be prepared of one job: a ``Wish``, ``KEEP``, or None for nothing."""
+    if row.flaws or row.is_torn or not isinstance(row.ref, Found) or not isinstance(row.own, Found):
+        return KEEP
+    job, own = row.ref.record, row.own.record
+    terms = job.terms
+    if job.desired is not Desired.RUNNING or (terms.prepare is None and terms.standby is None):
+        return None
+    if own.uid != job.uid or own.state is not OwnState.CLAIMED:
+        return _between(row, job, own, now_s)
+    if own.revision != job.revision:
+        return KEEP
+    if own.restart_nonce != job.restart_nonce:
+        cold = job.cold_restart == job.restart_nonce or terms.prepare is None
+        return KEEP if cold else _of_restart(job, own)
+    if terms.standby is None:
+        return None
+    lease = row.lease_of_owner
+    if lease is None or lease.phase is not Phase.RUNNING:
+        return KEEP
+    other = terms.standby.where is not StandbyWhere.ANY
+    return Wish(terms.standby.level, "its standby", own.supervisor, other, terms.standby.refresh_s)
+
+
+def _between(row: Row, job: JobRef, own: Ownership, now_s: float) -> Wish | str | None:
+    """Returns the wish of a job that is between two attempts."""
+    if own.uid != job.uid or own.state is not OwnState.EXITED or own.permanent:
+        return KEEP if not own.permanent else None
+    if job.terms.prepare is None or own.restart_nonce != job.restart_nonce or own.revision != job.revision:
+        return KEEP
+    account = account_of(job, own)
+    if account.exhausted:
+        return None
+    left_s = row.own_seen_at_s + account.delay_s - now_s
+    if account.delay_s < BACKOFF_MIN_S or left_s <= 0:
+        return KEEP
+    return Wish(job.terms.prepare, "it waits in back-off", own.supervisor)
+
+
+def _of_restart(job: JobRef, own: Ownership) -> Wish:
+    assert job.terms.prepare is not None
+    return Wish(job.terms.prepare, "a restart was asked for", own.supervisor)
+
+
+def _is_where(request: Request, wish: Wish) -> bool:
+    """Says whether ``request`` is what is wished for. Only a standby has to be of one level and at one place: for a
+    restart any driver will do."""
+    if wish.refresh_s is None:
+        return True
+    return request.record.level is wish.level and not (wish.other and request.supervisor == wish.present)
+
+
+def _is_for(record: Preparation, job: JobRef, memory: DriverMemory) -> bool:
+    return (record.uid, record.revision, record.spec.sha256, record.driver_memory, record.memory) == (
+        job.uid,
+        job.revision,
+        job.spec.sha256,
+        memory.driver,
+        memory.whole,
+    )
+
+
+def _is_handed(request: Request, own: Ownership) -> bool:
+    """Says whether an assignment is about to use what is prepared."""
+    return own.state is OwnState.ASSIGNED and (own.supervisor, own.uid) == (
+        request.supervisor,
+        request.record.uid,
+    )
+
+
+def _is_of(driver: PreparedDriver, record: Preparation) -> bool:
+    return (driver.uid, driver.revision, driver.level, driver.sha256, driver.driver_memory) == (
+        record.uid,
+        record.revision,
+        record.level,
+        record.spec.sha256,
+        record.driver_memory,
+    )
+
+
+def _given(rows: Iterable[Row]) -> Iterable[tuple[str, str]]:
+    for row in rows:
+        if isinstance(row.own, Found) and row.own.record.state is OwnState.ASSIGNED:
+            yield row.own.record.supervisor, row.own.record.uid
+
+
+def _request(seen: SeenPreparation) -> Request | None:
+    if not isinstance(seen.seen, Found):
+        return None
+    return Request(seen.supervisor, seen.path, seen.seen.version, seen.seen.record, seen.first_seen_at_s)

@@ -1,0 +1,226 @@
+"""Brings a PySpark driver up before it may run, and holds it until its application may begin (protocol §9.1).
+
+``bootstrap`` loads it in a driver that is being prepared, under whatever Python that runs (3.9 and later); it uses the
+standard library only. Nothing is polled quickly for long, and no error of this module reaches the application.
+
+**The warm-up** (``warm_up``) leaves a warm JVM and no SparkContext. What it has changed in Python is put back here
+(``Surroundings``).
+
+**The barrier** is passed when the shim has written the opening: the claim has committed. The opening says what only the
+attempt knows, and until when the application may begin. This process may have been stopped for long before it reads
+that, so the clock is read last of all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+NOT_BEGUN = 78  # as the bootstrap's
+FRESH_S = 120.0
+"""A driver that has waited for so long does not look as often any more: it may wait for days."""
+POLL_S, SLOW_POLL_S = 0.02, 0.15
+WORDS = ("ready", "unready", "late", "opened")
+"""All that a prepared driver reports until its barrier is open."""
+
+APPLICATION = "application"
+CLAIM = "SPARK_SUPERVISOR_CLAIM"
+PREPARED, PREPARE_LEVEL = "SPARK_SUPERVISOR_PREPARED", "SPARK_SUPERVISOR_PREPARE_LEVEL"
+HADOOP = "spark.hadoop."
+
+
+class OpeningWord:
+    """Holds what the shim has written (``supervisor.clients.run_dir.Opening``)."""
+
+    def __init__(self, body: Mapping[str, Any]) -> None:
+        self.claim = str(body["claim"])
+        self.before_at_s = float(body["before_at_s"])
+        self.env = {str(name): str(value) for name, value in body["env"].items()}
+        self.hadoop_conf = {str(name): str(value) for name, value in body["hadoop_conf"].items()}
+
+
+class Barrier:
+    """Is the barrier of one driver. ``reports`` are the bootstrap's; they say nothing but ``WORDS`` until it is open.
+
+    ``at_first_query`` says that the application runs up to its first query before it waits.
+    """
+
+    def __init__(self, path: str, level: str, reports: Any) -> None:
+        self.at_first_query = level == APPLICATION
+        self.is_open = False
+        self._path = path
+        self._reports = reports
+        self._lock = threading.Lock()
+        self._gateway: Any = None
+        self._not_warmed = ""
+        reports.words = WORDS
+
+    def bring_up(self, load: Callable[[], Any]) -> None:
+        """Warms the JVM up; ``load`` returns the module ``warm_up``. A driver that can't have a SparkContext says so and
+        ends."""
+        try:
+            with Surroundings():
+                self._gateway, self._not_warmed = load().warm_up()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, this driver will never be ready
+            complain("no SparkContext can be made")
+            self._reports.send_last("unready", why=f"no SparkContext can be made: {first_line(error)}")
+            leave(NOT_BEGUN)
+        self._set_environment({})
+        if self._not_warmed:
+            log(f"not warmed: {self._not_warmed}")
+
+    def wait(
+        self, sessions: Callable[[], list[Any]] = list, begin: Callable[[], None] = lambda: None
+    ) -> None:
+        """Returns when the barrier is open. Any thread may call it; the first one waits for all. A driver that is too
+        late ends. ``sessions`` returns those that the application has made; ``begin`` is called before any thread goes
+        on."""
+        with self._lock:
+            if self.is_open:
+                return
+            self._reports.send_last("ready", **({"why": self._not_warmed} if self._not_warmed else {}))
+            opening = self._await_opening()
+            try:
+                if opening.claim != os.environ.get(CLAIM, opening.claim):
+                    raise ValueError(f"the opening is of another claim, {opening.claim}")
+                self._apply(opening, sessions())
+            except Exception:  # noqa: BLE001 - the application does not begin with half of it
+                complain("the opening was not carried out")
+                leave(NOT_BEGUN)
+            if time.clock_gettime(time.CLOCK_BOOTTIME) >= opening.before_at_s:
+                log("the application does not begin: its time was over before it could")
+                self._reports.send_last("late")
+                leave(NOT_BEGUN)
+            self._reports.send_last("opened")
+            self._reports.words = None
+            begin()
+            self.is_open = True
+
+    def _await_opening(self) -> OpeningWord:
+        began_at_s = time.monotonic()
+        while True:
+            try:
+                with Path(self._path).open("rb") as file:
+                    return OpeningWord(json.loads(file.read()))
+            except (
+                OSError,
+                ValueError,
+                KeyError,
+                TypeError,
+                AttributeError,
+            ):  # it is written whole: not there yet
+                pass
+            process = getattr(self._gateway, "proc", None)
+            if process is not None and process.poll() is not None:
+                log("the JVM has ended while the driver was waiting")
+                leave(NOT_BEGUN)
+            time.sleep(POLL_S if time.monotonic() - began_at_s < FRESH_S else SLOW_POLL_S)
+
+    def _apply(self, opening: OpeningWord, sessions: list[Any]) -> None:
+        os.environ.update(opening.env)
+        set_hadoop_conf(self._gateway.jvm, opening.hadoop_conf, sessions)
+        self._set_environment(opening.env)
+
+    def _set_environment(self, env: Mapping[str, str]) -> None:
+        """Sets ``env`` in the JVM, and removes there what says that this driver is a prepared one."""
+        try:
+            set_jvm_environment(self._gateway.jvm, env)
+        except Exception:  # noqa: BLE001 - another JVM than we know: Java and Python workers see the old values
+            complain("the JVM's environment was not changed")
+
+
+def barrier_of(environ: Any, reports: Any) -> Barrier | None:
+    """Returns the barrier of a driver that is being prepared, and None for every other one. The variables that say so are
+    removed."""
+    path, level = environ.pop(PREPARED, None), environ.pop(PREPARE_LEVEL, "")
+    return Barrier(path, level, reports) if path else None
+
+
+# -- the warm-up -------------------------------------------------------------------------------------------------------
+
+
+class Surroundings:
+    """Puts back at its end what an application would find changed after a SparkContext was made and stopped."""
+
+    def __enter__(self) -> None:
+        self._environ, self._path = dict(os.environ), list(sys.path)
+        self._interrupt = signal.getsignal(signal.SIGINT)
+
+    def __exit__(self, *_error: object) -> None:
+        for name in set(os.environ) - set(self._environ):
+            del os.environ[name]
+        os.environ.update(self._environ)
+        sys.path[:] = self._path
+        if self._interrupt is not None:
+            signal.signal(signal.SIGINT, self._interrupt)
+
+
+# -- the opening -------------------------------------------------------------------------------------------------------
+
+
+def set_hadoop_conf(jvm: Any, conf: Mapping[str, str], sessions: list[Any]) -> None:
+    """Sets Hadoop properties as if they had been among the driver's from its start: for every SparkContext that is made
+    from now on, and for those that are there."""
+    for name, value in conf.items():
+        jvm.java.lang.System.setProperty(HADOOP + name, value)
+        for session in sessions:
+            context = session._jsc.sc()
+            context.conf().set(HADOOP + name, value)
+            context.hadoopConfiguration().set(name, value)
+            session.conf.set(HADOOP + name, value)
+
+
+def set_jvm_environment(jvm: Any, env: Mapping[str, str]) -> None:
+    """Changes what ``System.getenv`` says, and what processes inherit that the JVM starts: Python workers."""
+    java = jvm.java.lang
+    field = java.Class.forName("java.lang.ProcessEnvironment").getDeclaredField("theUnmodifiableEnvironment")
+    field.setAccessible(True)
+    inner = java.Class.forName("java.util.Collections$UnmodifiableMap").getDeclaredField("m")
+    inner.setAccessible(True)
+    variables = inner.get(field.get(None))
+    for name, value in env.items():
+        variables.put(name, value)
+    for name in (PREPARED, PREPARE_LEVEL):
+        variables.remove(name)
+
+
+# -- small things ------------------------------------------------------------------------------------------------------
+
+
+def leave(code: int) -> None:
+    """Ends the process at once, whatever thread calls it, and whatever the application would catch."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(code)
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the kind of the error and what it says first; Java's errors name their cause in the second line."""
+    try:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    except Exception:  # noqa: BLE001 - the text of a Java error is asked of a JVM that may be gone
+        lines = []
+    return f"{type(error).__name__}: {' '.join(lines[:2])}"[:1000]
+
+
+def log(what: str) -> None:
+    """Writes a line into the driver's log."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"spark-supervisor: {what}\n")
+        sys.stderr.flush()
+
+
+def complain(what: str) -> None:
+    log(f"{what}: " + traceback.format_exc(limit=-1).strip().replace("\n", " | ")[:4000])

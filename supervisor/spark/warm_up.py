@@ -1,0 +1,130 @@
+"""Warms the JVM of a driver up that is being prepared (protocol §9.1).
+
+It makes a SparkContext and runs a throwaway stateful query, which loads and compiles the engine, and stops them again.
+What is kept is the warm JVM. The application then makes a SparkContext of its own as ever, with its own options: there
+is none that it could find, and none with which its options would have to be compared. Making one costs some tenths of a
+second in a warm JVM.
+
+``barrier`` loads it when the bootstrap watches the import of pyspark, under whatever Python that runs (3.9 and later).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from pyspark import SparkConf, SparkContext, SparkFiles
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col
+
+CHECKPOINT = "SPARK_SUPERVISOR_CHECKPOINT"
+
+WARM_UP_CONF = {
+    "spark.ui.port": "0",
+    "spark.eventLog.enabled": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.metricsEnabled": "false",
+}
+"""What the warm-up does is seen by nobody outside, and leaves nothing."""
+NOT_FOR_WARM_UP = (
+    "spark.extraListeners",
+    "spark.plugins",
+    "spark.sql.queryExecutionListeners",
+    "spark.sql.streaming.streamingQueryListeners",
+    "spark.sql.streaming.checkpointLocation",
+    "spark.files",
+    "spark.archives",
+    "spark.jars",
+    "spark.submit.pyFiles",
+    "spark.metrics.conf",
+)
+"""The application's own code (listeners, plugins), and files that are fetched for its own SparkContext."""
+
+
+def warm_up() -> tuple[Any, str]:
+    """Returns the gateway to a warm JVM, in which nothing runs, and why it was not warmed if it was not. Raises whatever
+    keeps a SparkContext from being made."""
+    SparkContext._ensure_initialized()
+    gateway: Any = SparkContext._gateway
+    conf = SparkConf(_jvm=gateway.jvm)
+    for key in NOT_FOR_WARM_UP:
+        conf._jconf.remove(key)  # type: ignore[union-attr]
+    for key, value in WARM_UP_CONF.items():
+        conf.set(key, value)
+    not_warmed = ""
+    with temporary_directory() as directory:
+        conf.set("spark.sql.warehouse.dir", f"{directory}/warehouse")
+        session = SparkSession(SparkContext(conf=conf))
+        try:
+            load_file_system(gateway.jvm, session)
+            run_throwaway_query(session, f"file://{directory}/checkpoint")
+        except Exception as error:  # noqa: BLE001 - a driver that is not warm is still sooner there than a cold one
+            not_warmed = f"the throwaway query has failed: {type(error).__name__}: {error}"[:1000]
+        session.stop()
+    clear(gateway.jvm)
+    hide(gateway)
+    return gateway, not_warmed
+
+
+def run_throwaway_query(session: Any, checkpoint: str) -> None:
+    """Runs a stateful query from its start and once more from its checkpoint, with a batch each."""
+
+    def sink(frame: Any, _batch_id: int) -> None:
+        frame.collect()
+
+    rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    counts = rows.groupBy((col("value") % 3).alias("key")).count()
+    for _ in range(2):
+        writer = counts.writeStream.outputMode("update").option("checkpointLocation", checkpoint)
+        writer.foreachBatch(sink).trigger(availableNow=True).start().awaitTermination()
+
+
+def load_file_system(jvm: Any, session: Any) -> None:
+    """Loads the classes of the file system that the job's checkpoint is on; the store is not asked for anything."""
+    checkpoint = os.environ.get(CHECKPOINT)
+    if checkpoint:
+        hadoop = session._jsc.hadoopConfiguration()
+        with suppress(Exception):
+            jvm.org.apache.hadoop.fs.Path(checkpoint).getFileSystem(hadoop)
+
+
+def clear(jvm: Any) -> None:
+    """Removes what a stopped SparkContext leaves in its JVM: file systems with its settings, state stores, garbage."""
+    with suppress(Exception):
+        jvm.org.apache.hadoop.fs.FileSystem.closeAll()
+    with suppress(Exception):
+        getattr(jvm, "org.apache.spark.sql.execution.streaming.state.StateStore").stop()
+    gc.collect()
+    with suppress(Exception):
+        jvm.java.lang.System.gc()
+
+
+def hide(gateway: Any) -> None:
+    """Lets the application find no gateway, as in a cold start, and get this one when it makes its SparkContext."""
+    SparkContext._gateway = SparkContext._jvm = None
+    files: Any = SparkFiles
+    files._sc = files._root_directory = None
+    module: Any = sys.modules[SparkContext.__module__]
+    launch = module.launch_gateway
+
+    def launch_gateway(*_args: Any, **_kwargs: Any) -> Any:
+        module.launch_gateway = launch
+        return gateway
+
+    module.launch_gateway = launch_gateway
+
+
+@contextmanager
+def temporary_directory() -> Iterator[str]:
+    directory = tempfile.mkdtemp(prefix="spark-supervisor-")
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,172 @@
+"""Scenarios with prepared drivers (``preparing``): the opening of a barrier takes exec's place, in every order with what may go wrong."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.explore.scenario import Scenario
+
+SUBMIT, CANCEL, RESTART = ("submit", "a", "u1-a"), ("cancel", "a"), ("restart", "a")
+SUSPEND, RESUME, REVISE = ("suspend", "a"), ("resume", "a"), ("revise", "a")
+BROUGHT_UP = ("prepares a driver for u0-a",)
+HANDED = (*BROUGHT_UP, "driver u0-a.1 fails", "hands u0-a.2")
+"""A driver was prepared beside the one that runs, which fails; the next attempt is handed over."""
+
+Prepared = partial(Scenario, prepares=1, script=BROUGHT_UP, kinds=("fail driver",), max_states=700)
+
+PREPARED: tuple[Scenario, ...] = (
+    Prepared(
+        "prepared, first start",
+        "A job is submitted, and its first attempt goes to a driver that was prepared for it.",
+        ((SUBMIT,),),
+        running=(),
+        script=(),
+        kinds=("pause shim", "fail driver"),
+        max_states=2_000,
+    ),
+    Prepared(
+        "prepared, restart",
+        "The running driver is stopped, and the next attempt handed over.",
+        ((RESTART,),),
+        faults=0,
+        max_states=3_000,
+    ),
+    Prepared(
+        "prepared, failure", "The running driver fails; the prepared one may die at any time.", faults=2
+    ),
+    Prepared(
+        "prepared, shim killed",
+        "The shim of either is killed, and its twin.",
+        ((RESTART,),),
+        kinds=("fail driver", "kill shim", "kill twin"),
+        faults=2,
+    ),
+    Prepared(
+        "prepared, shim stopped",
+        "The shim of either is stopped, at the opening too.",
+        ((RESTART,),),
+        kinds=("fail driver", "pause shim"),
+        max_states=1_500,
+    ),
+    Prepared(
+        "prepared, shim cut off",
+        "The shim that was handed an attempt cannot hear.",
+        ((RESTART,),),
+        kinds=("fail driver", "cut shim"),
+    ),
+    Prepared(
+        "prepared, answers lost",
+        "Answers to its claim are lost.",
+        ((RESTART,),),
+        kinds=("fail driver", "lose reply", "lose request"),
+        max_states=1_500,
+    ),
+    Prepared(
+        "prepared, session ends",
+        "Its session ends at any step.",
+        ((RESTART,),),
+        kinds=("fail driver", "expire shim"),
+    ),
+    Prepared(
+        "prepared, cancelled", "Cancelled at any step.", ((RESTART, CANCEL),), faults=0, max_states=2_000
+    ),
+    Prepared(
+        "prepared, cancelled, shim stopped",
+        "Cancelled while the shim that was handed an attempt is stopped.",
+        ((CANCEL,),),
+        kinds=("fail driver", "pause shim"),
+        script=HANDED,
+    ),
+    Prepared(
+        "prepared, cancelled, shim killed",
+        "Cancelled while the shim that was handed an attempt is killed.",
+        ((CANCEL,),),
+        kinds=("fail driver", "kill shim", "kill twin"),
+        script=HANDED,
+        faults=2,
+    ),
+    Prepared(
+        "prepared, submitted anew",
+        "Cancelled and submitted anew: the driver was prepared for the uid that is gone.",
+        ((CANCEL, SUBMIT),),
+        faults=0,
+    ),
+    Prepared(
+        "prepared, suspended",
+        "Suspended and resumed at any step.",
+        ((SUSPEND, RESUME),),
+        kinds=("fail driver", "pause shim"),
+    ),
+    Prepared(
+        "prepared, a new revision",
+        "The revision changes: a driver of the old one is never handed the new one.",
+        ((REVISE,),),
+        kinds=("fail driver",),
+    ),
+    Prepared(
+        "prepared, leader stopped",
+        "The leader, who is the agent too, is stopped at any step.",
+        ((RESTART,),),
+        kinds=("fail driver", "pause supervisor"),
+    ),
+    Prepared(
+        "prepared, supervisor killed",
+        "Agent and leader are killed and started again at any step.",
+        ((RESTART,),),
+        kinds=("fail driver", "kill supervisor"),
+    ),
+    Prepared(
+        "prepared, host lost", "Either host is lost.", ((RESTART,),), kinds=("fail driver", "lose host")
+    ),
+    Prepared(
+        "prepared, two of them",
+        "Two were prepared for one job; the attempt goes to either, or to neither.",
+        ((RESTART,),),
+        prepares=2,
+        kinds=("fail driver", "kill shim"),
+        max_states=1_500,
+    ),
+    Prepared(
+        "prepared, started cold",
+        "The attempt is started cold all the same, twice by an agent that was started again.",
+        ((RESTART,),),
+        kinds=("fail driver", "second shim"),
+        faults=2,
+    ),
+    Prepared(
+        "prepared, a write lost",
+        "Writes of the leader are lost.",
+        ((RESTART,),),
+        kinds=("fail driver", "lose action"),
+    ),
+    Prepared(
+        "prepared, a follower lags",
+        "The leader reads from a follower that stands still.",
+        ((RESTART,),),
+        kinds=("fail driver", "lag"),
+    ),
+    # -- deep: an attempt was handed over; what follows, to its end
+    Prepared(
+        "handed over, stopped and killed",
+        "The shim is stopped or killed at every step from the hand-over to the first batch.",
+        kinds=("fail driver", "pause shim", "kill shim", "kill twin"),
+        script=HANDED,
+        faults=2,
+        max_states=3_000,
+    ),
+    Prepared(
+        "handed over, cut off",
+        "It cannot hear, and late requests arrive.",
+        kinds=("fail driver", "cut shim", "kill shim"),
+        script=HANDED,
+        faults=2,
+        max_states=2_000,
+    ),
+    Prepared(
+        "handed over, agent killed",
+        "The agent is killed, or its host lost.",
+        kinds=("fail driver", "kill supervisor", "lose host"),
+        script=HANDED,
+        faults=2,
+    ),
+)
