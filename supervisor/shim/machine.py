@@ -84,7 +84,7 @@ from supervisor.shim.driver import (
 )
 from supervisor.shim.end import bury
 from supervisor.shim.lease import judge
-from supervisor.shim.prepared import discard, ended, hand_over, stop, want
+from supervisor.shim.prepared import discard, ended, hand_over, refuse, stop, want
 from supervisor.shim.state import (
     CloseFailed,
     CloseSession,
@@ -99,6 +99,7 @@ from supervisor.shim.state import (
     Executed,
     Exited,
     HandedOver,
+    HandedUnfit,
     NewClient,
     Now,
     OwnChanged,
@@ -230,6 +231,7 @@ TABLE: Mapping[type, tuple[Callable[..., None], ...]] = {
     StillWanted:         (want,       _,          _,          _,          _,          _,          _,          _,          _,          _),
     DiscardAsked:        (discard,    _,          _,          _,          _,          _,          _,          _,          _,          _),
     HandedOver:          (hand_over,  _,          _,          _,          _,          _,          _,          _,          _,          _),
+    HandedUnfit:         (refuse,     _,          _,          _,          _,          _,          _,          _,          _,          _),
     Connected:           (_,          first_link, connected,  connected,  connected,  connected,  connected,  connected,  connected,  _),
     Disconnected:        (_,          cut_early,  cut_early,  cut_early,  cut,        cut,        cut,        cut,        cut,        _),
     SessionLost:         (_,          lost_early, lost_early, lost_early, lost,       lost,       lost,       lost,       lost,       _),

@@ -37,20 +37,18 @@ class PreparedTree:
         self._directory = directory
         self._launch = launch
         self._log = log
-        self._refused: bytes | None = None
         self._opened = False  # by us
         self._passed = False
 
     # -- before an attempt is handed over ------------------------------------------------------------------------------
 
     def handed(self) -> list[Event]:
-        """Returns the attempt that was handed over, if one was. What is no attempt for this driver is logged once, and
-        this driver is nobody's then."""
+        """Returns the attempt that was handed over, if one was, or that what was handed over is none for this driver."""
         try:
             data = run_dir.read_handed(self._directory)
         except OSError:  # looked at again soon
             return []
-        if data is None or data == self._refused:
+        if data is None:
             return []
         try:
             launch = decode(Launch, data, run_dir.HANDED)
@@ -59,9 +57,10 @@ class PreparedTree:
             why = str(error)
         if not why:
             return [shim.HandedOver(launch)]
-        self._refused = data
-        self._log("shim_not_handed_over", "error", why=why)
-        return []
+        self._log(
+            "shim_not_handed_over", "error", why=why, next="the driver ends, and its agent starts a cold one"
+        )
+        return [shim.HandedUnfit(why)]
 
     def why_not(self, launch: Launch) -> str:
         """Returns why an attempt is not for this driver; an empty text if it is."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from supervisor.shim.driver import note_exit
 from supervisor.shim.end import finish
-from supervisor.shim.state import Event, Exited, FirstConnect, HandedOver, ShimState, Stage
+from supervisor.shim.state import Event, Exited, FirstConnect, HandedOver, HandedUnfit, ShimState, Stage
 from supervisor.shim.turn import Turn
 
 UNWANTED_S = 600.0
@@ -32,6 +32,11 @@ def hand_over(turn: Turn, event: HandedOver) -> None:
     """Takes the attempt: all that a shim counts from its birth counts from now."""
     turn.set(launch=event.launch, stage=Stage.CONNECTING, born_at_s=turn.now_s)
     turn.do(FirstConnect())
+
+
+def refuse(turn: Turn, event: HandedUnfit) -> None:
+    """Ends, so that the agent sees that the attempt which it handed over is lost, and the next start is a cold one."""
+    finish(turn, f"what was handed over is not for this driver: {event.why}")
 
 
 def ended(turn: Turn, event: Exited) -> None:

@@ -68,6 +68,13 @@ class HandedOver:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedUnfit:
+    """What was handed over is no attempt for this prepared driver: ``why`` says why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Connected:
     session: int
 
@@ -239,6 +246,7 @@ Event: TypeAlias = (
     | StillWanted
     | DiscardAsked
     | HandedOver
+    | HandedUnfit
     | Connected
     | Disconnected
     | SessionLost

@@ -72,8 +72,8 @@ class HostLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class PrepareFailure:
-    """Says why a request could not be met, how often that was so, and when it is tried again."""
+class PreparePause:
+    """Says until when a request is not met, ``why``, and how often that was so. After a hand-over ``why`` is empty."""
 
     why: str
     tries: int
@@ -99,7 +99,7 @@ class PreparedSituation:
     loads: Sequence[HostLoad]
     capacity: HostCapacity
     under_way: Mapping[str, Preparation]
-    failures: Mapping[str, PrepareFailure]
+    pauses: Mapping[str, PreparePause]
     assigned: Collection[str]
     now_s: float
 
@@ -135,7 +135,7 @@ def decide(situation: PreparedSituation) -> PreparedDecision:
     gone = {kept.key for kept, _ in discard}
     left = [kept for kept in left if kept.key not in gone]
     prepare, waiting = _to_prepare(situation, left, {entry for entry, _ in failed})
-    failures = {entry: failure.why for entry, failure in situation.failures.items()} | dict(failed)
+    failures = {entry: pause.why for entry, pause in situation.pauses.items()} | dict(failed)
     told = _told(situation, left, prepare, failures | waiting)
     return PreparedDecision(tuple(prepare), tuple(discard), tuple(failed), told)
 
@@ -216,10 +216,10 @@ def _to_prepare(
     waiting: dict[str, str] = {}
     asked = [each for each in (situation.asked or {}).values() if each.record is not None]
     for each in sorted(asked, key=lambda one: (-one.record.priority if one.record else 0, one.entry)):
-        record, failure = each.record, situation.failures.get(each.entry)
+        record, pause = each.record, situation.pauses.get(each.entry)
         if record is None or each.entry in there or each.entry in situation.under_way or each.entry in failed:
             continue
-        if failure is not None and situation.now_s < failure.again_at_s:
+        if pause is not None and situation.now_s < pause.again_at_s:
             continue
         why = _why_no_room(situation.capacity, free, record.memory)
         if why:

@@ -26,7 +26,7 @@ from supervisor.daemon.host.prepared import (
     HostLoad,
     KeptDriver,
     PreparedSituation,
-    PrepareFailure,
+    PreparePause,
     RequestedDriver,
     decide,
     overfull,
@@ -50,6 +50,10 @@ STABLE_S = 600.0
 """A driver that has been ready for this long was no failure, whatever comes then."""
 
 AGAIN_AT_ONCE_S = 4.0
+AFTER_TAKING_S = 30.0
+"""For so long the request by which a driver was prepared that took an attempt is met no second time: the leader takes it
+back meanwhile, unless it wants one more."""
+
 FOR_REQUEST, FILES = "prepared_for", "prepared_files"
 """These fields of the launch file say for what a driver was prepared, and with which files."""
 
@@ -98,7 +102,7 @@ class _Books:
     asked: Mapping[str, RequestedDriver] | None = None
     under_way: dict[str, Preparation] = field(default_factory=dict)
     keys_under_way: set[str] = field(default_factory=set)
-    failures: dict[str, PrepareFailure] = field(default_factory=dict)
+    pauses: dict[str, PreparePause] = field(default_factory=dict)
     discarded: dict[str, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     known: dict[str, _Known] = field(default_factory=dict)
@@ -166,7 +170,7 @@ class PreparedDrivers:
             books, now_s = self._books, boottime_s()
             books.asked = asked if asked is not None else books.asked
             kept = self._look(now_s)
-            self._forget_failures(now_s)
+            self._forget_pauses(now_s)
             situation = self._situation(kept, loads, asked, assigned, now_s)
             decision = decide(situation)
             for entry, why in decision.failed:
@@ -191,10 +195,10 @@ class PreparedDrivers:
     def failed(self, entry: str, why: str) -> None:
         """Notes that the request could not be met: it is tried again after a pause."""
         with self._lock:
-            before = self._books.failures.get(entry)
+            before = self._books.pauses.get(entry)
             tries = 1 if before is None else before.tries + 1
             pause = pause_s(tries)
-            self._books.failures[entry] = PrepareFailure(why, tries, boottime_s() + pause)
+            self._books.pauses[entry] = PreparePause(why, tries, boottime_s() + pause)
         log.warning(
             "driver_not_prepared", **_about_entry(entry), why=why, next=f"tried again after {pause:g} s"
         )
@@ -230,18 +234,24 @@ class PreparedDrivers:
         return [(each.key, launch) for each, launch in fit]
 
     def take(self, key: str) -> bool:
-        """Takes a driver for an attempt: from now on it is not asked to discard itself. Returns False if that was asked
-        already."""
+        """Takes a driver for an attempt: from now on it is not asked to discard itself, and its request is met. Returns
+        False if it was asked to discard itself already."""
         with self._lock:
             if key in self._books.discarded or key in self._books.taken:
                 return False
             self._books.taken.add(key)
+            entry = self._entry_of(key)
+            if entry is not None:
+                self._books.pauses[entry] = PreparePause("", 0, boottime_s() + AFTER_TAKING_S)
             return True
 
     def release(self, key: str) -> None:
         """Gives back a driver to which nothing was handed."""
         with self._lock:
             self._books.taken.discard(key)
+            entry = self._entry_of(key)
+            if entry is not None:
+                self._books.pauses.pop(entry, None)
 
     def discard(self, key: str, why: str) -> None:
         """Asks the shim of ``key`` to discard its driver, now and in each round, unless it was taken."""
@@ -258,8 +268,8 @@ class PreparedDrivers:
         entry = self._entry_of(key)
         if entry is not None:
             with self._lock:
-                tries = self._books.failures[entry].tries if entry in self._books.failures else 0
-                self._books.failures[entry] = PrepareFailure(why, tries, boottime_s() + AGAIN_AT_ONCE_S)
+                tries = self._books.pauses[entry].tries if entry in self._books.pauses else 0
+                self._books.pauses[entry] = PreparePause(why, tries, boottime_s() + AGAIN_AT_ONCE_S)
 
     def make_room(self, loads: Sequence[HostLoad]) -> None:
         """Discards what attempts need the room of."""
@@ -334,16 +344,16 @@ class PreparedDrivers:
         books.taken &= there
         books.ends = {key: why for key, why in books.ends.items() if key in books.known}
 
-    def _forget_failures(self, now_s: float) -> None:
+    def _forget_pauses(self, now_s: float) -> None:
         books = self._books
         stable = {
             known.entry
             for known in books.known.values()
             if known.ready_at_s is not None and now_s - known.ready_at_s >= STABLE_S
         }
-        books.failures = {
-            entry: failure
-            for entry, failure in books.failures.items()
+        books.pauses = {
+            entry: pause
+            for entry, pause in books.pauses.items()
             if entry not in stable and (books.asked is None or entry in books.asked)
         }
 
@@ -357,7 +367,7 @@ class PreparedDrivers:
     ) -> PreparedSituation:
         books = self._books
         return PreparedSituation(
-            asked, kept, loads, self._capacity, dict(books.under_way), dict(books.failures), assigned, now_s
+            asked, kept, loads, self._capacity, dict(books.under_way), dict(books.pauses), assigned, now_s
         )
 
     def _entry_of(self, key: str) -> str | None:

@@ -44,6 +44,7 @@ def agent(world: ShimWorld, what: str) -> None:
         "wanted": shim.StillWanted(),
         "discard": shim.DiscardAsked(),
         "hand over": shim.HandedOver(HANDED),
+        "hand over another's": shim.HandedUnfit("it is no attempt"),
     }
     world.deliver(events[what])
 
@@ -67,7 +68,7 @@ def driver(world: ShimWorld, what: str) -> None:
 
 
 STEPS = st.one_of(
-    st.tuples(st.just("agent"), st.sampled_from(["wanted", "discard", "hand over"])),
+    st.tuples(st.just("agent"), st.sampled_from(["wanted", "discard", "hand over", "hand over another's"])),
     st.tuples(st.just("answer"), st.sampled_from(OUTCOMES)),
     st.tuples(st.just("wait"), st.sampled_from([0.1, 0.5, 1.0, 3.0, 8.0, 20.0, 30.0])),
     st.tuples(st.just("suspend"), st.sampled_from([1.0, 20.0, 100.0])),

@@ -92,19 +92,17 @@ def test_an_attempt_for_it_is_taken(tmp_path: Path, driver: PreparedTree) -> Non
         ({"root": "/other"}, "root"),
     ],
 )
-def test_what_is_not_for_it_is_logged_once_and_ignored(
+def test_what_is_not_for_it_is_refused(
     tmp_path: Path, driver: PreparedTree, log: Lines, change: dict[str, Any], why: str
 ) -> None:
     hand(tmp_path, replace(HANDED, **change))
-    assert driver.handed() == driver.handed() == []
+    assert [type(event) for event in driver.handed()] == [shim.HandedUnfit]
     assert [event for event, _ in log.told] == ["shim_not_handed_over"] and why in log.told[0][1]["why"]
 
 
-def test_what_is_no_launch_is_logged_once_and_ignored(
-    tmp_path: Path, driver: PreparedTree, log: Lines
-) -> None:
+def test_what_is_no_launch_is_refused(tmp_path: Path, driver: PreparedTree, log: Lines) -> None:
     (tmp_path / run_dir.HANDED).write_text("{")
-    assert driver.handed() == driver.handed() == []
+    assert [type(event) for event in driver.handed()] == [shim.HandedUnfit]
     assert len(log.told) == 1
 
 

@@ -71,7 +71,9 @@ def test_it_goes_when_no_agent_has_wanted_it_for_ten_minutes() -> None:
 
 
 @pytest.mark.parametrize(
-    "event", [shim.DiscardAsked(), shim.StopAsked(), shim.Exited(78)], ids=lambda e: type(e).__name__
+    "event",
+    [shim.DiscardAsked(), shim.StopAsked(), shim.Exited(78), shim.HandedUnfit("it is no attempt")],
+    ids=lambda e: type(e).__name__,
 )
 def test_it_is_discarded_when_it_is_not_wanted_or_asked_to_stop_or_dead(event: shim.Event) -> None:
     world = prepared()

@@ -26,6 +26,7 @@ SAMPLES: dict[type, Event] = {
     shim.StillWanted: shim.StillWanted(),
     shim.DiscardAsked: shim.DiscardAsked(),
     shim.HandedOver: shim.HandedOver(HANDED),
+    shim.HandedUnfit: shim.HandedUnfit("it is no attempt"),
     shim.Connected: shim.Connected(7),
     shim.Disconnected: shim.Disconnected(),
     shim.SessionLost: shim.SessionLost(),
@@ -206,7 +207,13 @@ def one_step(world: ShimWorld, rng: random.Random) -> None:
             world,
             [
                 rng.choice(
-                    [("agent", "wanted"), ("agent", "hand over"), ("agent", "discard"), ("link", "stop")]
+                    [
+                        ("agent", "wanted"),
+                        ("agent", "hand over"),
+                        ("agent", "hand over another's"),
+                        ("agent", "discard"),
+                        ("link", "stop"),
+                    ]
                 )
             ],
         )

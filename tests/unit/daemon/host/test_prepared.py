@@ -15,7 +15,7 @@ from supervisor.daemon.host.prepared import (
     KeptDriver,
     PreparedDecision,
     PreparedSituation,
-    PrepareFailure,
+    PreparePause,
     RequestedDriver,
     decide,
     pause_s,
@@ -44,13 +44,11 @@ def decided(
     loads: Sequence[HostLoad] = (),
     capacity: HostCapacity = ROOM,
     under_way: Mapping[str, Preparation] | None = None,
-    failures: Mapping[str, PrepareFailure] | None = None,
+    pauses: Mapping[str, PreparePause] | None = None,
     assigned: Sequence[str] = (),
 ) -> PreparedDecision:
     return decide(
-        PreparedSituation(
-            requests, drivers, loads, capacity, under_way or {}, failures or {}, assigned, NOW_S
-        )
+        PreparedSituation(requests, drivers, loads, capacity, under_way or {}, pauses or {}, assigned, NOW_S)
     )
 
 
@@ -150,11 +148,11 @@ def test_one_that_is_not_ready_in_time_is_discarded_and_told() -> None:
 
 
 def test_after_a_failure_there_is_a_pause() -> None:
-    failures = {"uid-a.1": PrepareFailure("no answer", 1, NOW_S + 1.0)}
-    decision = decided(asked(request()), failures=failures)
+    pauses = {"uid-a.1": PreparePause("no answer", 1, NOW_S + 1.0)}
+    decision = decided(asked(request()), pauses=pauses)
     assert begun(decision) == [] and said(decision) == [("uid-a", False, "no answer")]
-    failures = {"uid-a.1": PrepareFailure("no answer", 1, NOW_S)}
-    assert begun(decided(asked(request()), failures=failures)) == ["uid-a.1"]
+    pauses = {"uid-a.1": PreparePause("no answer", 1, NOW_S)}
+    assert begun(decided(asked(request()), pauses=pauses)) == ["uid-a.1"]
     pauses = [pause_s(tries) for tries in range(1, 40)]
     assert pauses == sorted(pauses) and pauses[0] == 5.0 and pauses[-1] == PAUSE_MAX_S
 
@@ -207,8 +205,8 @@ def test_the_driver_that_is_meant_for_a_start_stays_and_is_counted_once() -> Non
 
 def test_the_ready_ones_are_told_first_and_reasons_are_short() -> None:
     requests = asked(request("c"), request("b"), request("a"))
-    failures = {"uid-b.1": PrepareFailure("x" * 1000, 1, NOW_S + 9.0)}
-    decision = decided(requests, kept("uid-c.p1", request("c")), failures=failures)
+    pauses = {"uid-b.1": PreparePause("x" * 1000, 1, NOW_S + 9.0)}
+    decision = decided(requests, kept("uid-c.p1", request("c")), pauses=pauses)
     assert [each.uid for each in decision.told] == ["uid-c", "uid-b", "uid-a"]
     assert len(decision.told[1].why.encode()) <= WHY_MAX_BYTES
 
