@@ -86,6 +86,7 @@ class OneRun:
         self.task = task
         self.outcome = Outcome(task, name)
         self._recording = recording
+        self.undisturbed = not task.points
         self._acknowledged: list[Acknowledged] = []
         self._woken: list[threading.Thread] = []
         self._stopped = threading.Event()
@@ -156,7 +157,8 @@ class OneRun:
         """I6: a fault of a supervisor or of a command starts no driver more. (A second ``restart`` is another order.)"""
         wanted = DRIVERS.get(self.task.scenario)
         beside = self.task.roles & {"shim", "twin", "starter"} or (
-            self.task.scenario == "restart" and "cli" in self.task.roles
+            self.task.scenario in ("restart", "prepared", "unready", "prepared_killed")
+            and "cli" in self.task.roles
         )
         if wanted is None or beside:
             return

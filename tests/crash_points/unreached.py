@@ -67,7 +67,10 @@ LEFT_OUT = (
     "clients/zookeeper.py",
     "daemon/process/http.py",
     "spark/bootstrap.py",
+    "spark/barrier.py",
+    "spark/warm_up.py",
     "spark/orders.py",
+    "spark/class_archive/training.py",
     "logs/",
     "settings/",
 )

@@ -220,7 +220,7 @@ def _role(functions):
     thread = threading.current_thread().name
     if thread.startswith(("contender", "controller", "act", "sweeper", "epoch")):
         return "leader"
-    if thread.startswith("start"):
+    if thread.startswith(("start", "prepare")):
         return "agent"
     return {"MainThread": "main", "housekeeping": "housekeeper"}.get(thread, thread.partition("-")[0])
 
