@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -328,9 +328,16 @@ def orphaned(notes: Iterable[Note], dead: Iterable[DeadShim]) -> list[str]:
     ]
 
 
-def left_prepared(notes: Iterable[Note], since_at_s: float) -> list[str]:
-    """Left behind: prepared drivers that spoke after ``since_at_s``, when nobody wants any."""
-    last = {(note.uid, note.tree): note for note in notes if note.is_prepared}
+def left_prepared(notes: Iterable[Note], since_at_s: float, kept: Container[str] = ()) -> list[str]:
+    """Left behind: prepared drivers that spoke after ``since_at_s``, of uids for which none is ``kept``. The children of one that
+    has begun are of an attempt (``of_attempts``), which ``unwanted`` judges."""
+    found = list(notes)
+    begun = {(note.uid, note.tree) for note in found if note.tree and not note.is_prepared}
+    last = {
+        (note.uid, note.tree): note
+        for note in found
+        if note.is_prepared and (note.uid, note.tree) not in begun and note.uid not in kept
+    }
     return [
         f"left behind: {note.job} {uid}, prepared driver {tree}, was alive {note.at_s - since_at_s:.3f} s after that"
         for (uid, tree), note in last.items()
