@@ -43,6 +43,8 @@ CHOICES: dict[str, tuple[tuple[int, str], ...]] = {
     RUNNING: ((28, "cancel"), (22, "suspend"), (28, "restart"), (14, "submit"), (8, "resume")),
     SUSPENDED: ((70, "resume"), (20, "cancel"), (10, "suspend")),
 }
+OFTEN_RESTARTED = ((16, "cancel"), (14, "suspend"), (60, "restart"), (6, "submit"), (4, "resume"))
+"""What is done to a job that runs and can have a prepared driver."""
 
 KNOBS: tuple[dict[str, Any], ...] = (
     {},
@@ -55,7 +57,7 @@ KNOBS: tuple[dict[str, Any], ...] = (
 
 PREPARED: dict[str, Any] = {"update": {"prepare": "session"}, "resources": {"memory": "512m"}}
 STANDBY: dict[str, Any] = {**PREPARED, "standby": {"level": "session", "where": "any", "refresh": "60s"}}
-UPDATES: tuple[dict[str, Any], ...] = ({}, PREPARED, {}, STANDBY)
+UPDATES: tuple[dict[str, Any], ...] = (PREPARED, {}, STANDBY, PREPARED)
 """How a job is restarted: cold; by a prepared driver; by one that is kept while it runs."""
 
 
@@ -149,7 +151,8 @@ class User(threading.Thread):
         self._context.sessions.close()
 
     def _next(self, job: Job) -> str:
-        weights, commands = zip(*CHOICES[job.now.state], strict=True)
+        often = job.update and job.now.state == RUNNING
+        weights, commands = zip(*(OFTEN_RESTARTED if often else CHOICES[job.now.state]), strict=True)
         chosen: str = self._choice.choices(commands, weights)[0]
         return chosen
 
