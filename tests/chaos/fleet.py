@@ -6,6 +6,7 @@ So a cut can hit a supervisor and leave older shims of its host alone, or the ot
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
@@ -13,12 +14,14 @@ import shutil
 import struct
 import subprocess
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from supervisor.clients import processes, run_dir
 from supervisor.clients.processes import ProcessId
+from supervisor.records.layout import is_attempt, is_prepared
 from tests.testbed.fleet import SHIM, Fleet, Member
 from tests.testbed.moto import AWS_ENV
 from tests.testbed.proxy import Proxies
@@ -30,7 +33,7 @@ CLOCK_SOURCE = Path(__file__).resolve().parents[1] / "testbed" / "wall_clock.c"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One that has a shim now."""
+    """One that has a shim now. A prepared driver to which no attempt was handed is one of number 0."""
 
     job: str
     uid: str
@@ -38,10 +41,12 @@ class Attempt:
     host: str
     directory: Path
     cgroup: Path | None
+    tree: str
+    """The name of its run directory: that of an attempt which was handed over is the prepared driver's."""
 
     @property
     def key(self) -> str:
-        return f"{self.uid}.{self.number}"
+        return f"{self.uid}.{self.number}" if self.number else self.tree
 
     @property
     def title(self) -> str:
@@ -147,24 +152,33 @@ class ChaosFleet(Fleet):
 
     def attempts(self) -> list[Attempt]:
         """All whose shim lives, in a fixed order."""
+        return self._living(is_attempt)
+
+    def prepared(self) -> list[Attempt]:
+        """The prepared drivers to which no attempt was handed, as ``attempts``."""
+        return [one for one in self._living(is_prepared) if not (one.directory / run_dir.HANDED).exists()]
+
+    def _living(self, is_one: Callable[[str], bool]) -> list[Attempt]:
         found = []
         for member in self.members:
             for directory in member.attempts_dir.glob("*.*"):
-                attempt = self._attempt(member, directory)
+                attempt = self._attempt(member, directory) if is_one(directory.name) else None
                 if attempt is not None and attempt.process() is not None:
                     found.append(attempt)
         return sorted(found, key=lambda attempt: attempt.title)
 
     def _attempt(self, member: Member, directory: Path) -> Attempt | None:
         if directory not in self._found:
-            uid, _, number = directory.name.rpartition(".")
+            uid, _, rest = directory.name.rpartition(".")
+            number = 0 if is_prepared(directory.name) else int(rest)
             try:
+                tree = directory.resolve().name
                 launch = json.loads((directory / "launch.json").read_bytes())
             except (OSError, ValueError):
                 return None
             group = Path(launch["cgroup"]) if launch["cgroup"] else None
             self._found[directory] = Attempt(
-                launch["assignment"]["name"], uid, int(number), member.id, directory, group
+                launch["assignment"]["name"], uid, number, member.id, directory, group, tree
             )
         return self._found[directory]
 
@@ -173,6 +187,16 @@ class ChaosFleet(Fleet):
         return [
             one.cgroup for one in list(self._found.values()) if one.cgroup is not None and one.cgroup.exists()
         ]
+
+    def strays(self) -> list[str]:
+        """Shims, twins and drivers that live, of attempts and of prepared drivers, wherever their directories are."""
+        found = []
+        for process in self.processes():
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(bytes(1))
+                if b"supervisor.shim" in words or any(word.endswith(b"/spark-submit") for word in words):
+                    found.append(f"process {process.pid}: {b' '.join(words)[:200].decode(errors='replace')}")
+        return found
 
     # -- settings -------------------------------------------------------------------------------------------------------
 

@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from supervisor.clients import processes
+from supervisor.clients import processes, run_dir
 from supervisor.clients.processes import ProcessId
+from supervisor.clock import boottime_s
 from tests.chaos.fleet import Attempt
 from tests.chaos.nemesis import Fault, Skipped
 from tests.chaos.sessions import expel
 from tests.chaos.world import ChaosWorld
+from tests.faults.checker import DeadShim
 from tests.testbed.fleet import DRIVER, SHIM, TWIN
 
 
@@ -198,6 +200,77 @@ def populated(group: Path) -> bool:
         return "populated 1" in (group / "cgroup.events").read_text()
     except OSError:
         return False
+
+
+# -- prepared drivers --------------------------------------------------------------------------------------------------
+
+
+def prepared_victim(world: ChaosWorld, choice: random.Random) -> Attempt:
+    found = world.fleet.prepared()
+    if not found:
+        raise Skipped
+    return choice.choice(found)
+
+
+def opened(driver: Attempt) -> list[str]:
+    """Its job, if an attempt began in this tree before it was hit: else a fault of it can end no attempt."""
+    return [driver.job] if (driver.directory / run_dir.OPENING).exists() else []
+
+
+def kill_prepared_shim(world: ChaosWorld, choice: random.Random) -> None:
+    """Nothing of its tree may be left; the judge is told when it died."""
+    driver = prepared_victim(world, choice)
+    process, root = process_of(driver, SHIM), driver.process(DRIVER)
+    if not world.take(driver):
+        raise Skipped
+    world.diary.fault("prepared shim killed", driver.title)
+    send(process, signal.SIGKILL)
+    if root is not None:
+        world.dead_shims.append(DeadShim(driver.job, driver.uid, root.pid, boottime_s()))
+    with world.diary.harm("prepared shim killed", opened(driver)):
+        pass
+
+
+def kill_prepared_driver(world: ChaosWorld, choice: random.Random) -> None:
+    driver = prepared_victim(world, choice)
+    process = process_of(driver, DRIVER)
+    world.diary.fault("prepared driver killed", driver.title)
+    send(process, signal.SIGKILL)
+    with world.diary.harm("prepared driver killed", opened(driver)):
+        pass
+
+
+def kill_prepared_twin(world: ChaosWorld, choice: random.Random) -> None:
+    """No harm: its shim is left alone from now on."""
+    driver = prepared_victim(world, choice)
+    process = process_of(driver, TWIN)
+    if not world.take(driver):
+        raise Skipped
+    world.diary.fault("prepared twin killed", driver.title)
+    send(process, signal.SIGKILL)
+
+
+def stop_prepared_shim(world: ChaosWorld, choice: random.Random) -> None:
+    """It may be handed an attempt meanwhile, and wakes too late for it. What has begun before is killed at its deadline."""
+    driver = prepared_victim(world, choice)
+    process = process_of(driver, SHIM)
+    if not world.take(driver):
+        raise Skipped
+    with (
+        world.diary.lasting("prepared shim stopped", driver.title),
+        standing_still(world, process),
+        world.diary.harm("prepared shim stopped", opened(driver)),
+    ):
+        world.wait(choice.uniform(0.5, world.leases_s[driver.job] + 5.0))
+
+
+def of_prepared() -> list[tuple[float, Fault]]:
+    return [
+        (4, kill_prepared_shim),
+        (3, kill_prepared_driver),
+        (2, kill_prepared_twin),
+        (4, stop_prepared_shim),
+    ]
 
 
 def all_faults() -> list[tuple[float, Fault]]:

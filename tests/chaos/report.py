@@ -22,6 +22,7 @@ def render(world: ChaosWorld, users: Sequence[User], verdict: Verdict, lasted_s:
             *_faults(world, lasted_s),
             *_commands(users),
             *_attempts(verdict),
+            *_prepared(world, verdict),
             *_seen_by_attempts(world, verdict),
             *_unavailability(users, verdict),
             *_judgement(verdict),
@@ -95,6 +96,16 @@ def _attempts(verdict: Verdict) -> Iterator[str]:
     causes = Counter(cause_of(span, verdict) for span in ended)
     yield f"attempts: {len(spans)} of {len({span.uid for span in spans})} uids; ended before the end, by the likeliest cause:"
     yield from (f"  {count:6}  {cause}" for cause, count in causes.most_common())
+
+
+def _prepared(world: ChaosWorld, verdict: Verdict) -> Iterator[str]:
+    trees = {(note.uid, note.tree) for note in verdict.notes if note.tree}
+    ready = {(note.uid, note.tree) for note in verdict.notes if note.event == "ready"}
+    opened = {(note.uid, note.tree) for note in verdict.notes if note.event == "opened"}
+    yield (
+        f"prepared drivers: {len(trees)}, of these {len(ready)} were ready, and {len(opened)} were handed an attempt and began; "
+        f"their shims that were killed while they waited: {len(world.dead_shims)}"
+    )
 
 
 def cause_of(span: Span, verdict: Verdict) -> str:

@@ -82,6 +82,7 @@ def lanes(world: ChaosWorld) -> list[Lane]:
         Lane(world, "supervisors", 5.0, on_supervisors.others()),
         Lane(world, "attempts 1", 5.0, on_attempts.all_faults()),
         Lane(world, "attempts 2", 5.0, on_attempts.all_faults()),
+        Lane(world, "prepared", 8.0, on_attempts.of_prepared()),
         Lane(world, "links 1", 1.5, on_links.all_faults()),
         Lane(world, "links 2", 1.5, on_links.all_faults()),
         Lane(world, "links 3", 1.5, on_links.all_faults()),
@@ -142,4 +143,5 @@ def judge_now(world: ChaosWorld, users: list[User], tail: Tail) -> list[str]:
     return [
         *checker.violations(notes, acknowledged, grace_s=GRACE_S, restored_at_s=world.restored_at_s),
         *checker.disturbed(notes, world.diary.harms, boottime_s() - 10.0),
+        *checker.orphaned(notes, world.dead_shims),
     ]

@@ -31,6 +31,8 @@ CLI_SHARE = 0.06
 CLI_TIMEOUT_S = 90.0
 OBEYED_S = 90.0
 """A restart is carried out by the leader, who may be away or paused for a while."""
+PREPARED_S = 240.0
+"""One that waits for a prepared driver may wait for as long as ``start_timeout`` more, which each new leader counts anew."""
 
 RUNNING, SUSPENDED, GONE, UNKNOWN = "running", "suspended", "gone", "unknown"
 AFTER = {"submit": RUNNING, "resume": RUNNING, "restart": RUNNING, "suspend": SUSPENDED, "cancel": GONE}
@@ -41,6 +43,8 @@ CHOICES: dict[str, tuple[tuple[int, str], ...]] = {
     RUNNING: ((28, "cancel"), (22, "suspend"), (28, "restart"), (14, "submit"), (8, "resume")),
     SUSPENDED: ((70, "resume"), (20, "cancel"), (10, "suspend")),
 }
+OFTEN_RESTARTED = ((16, "cancel"), (14, "suspend"), (60, "restart"), (6, "submit"), (4, "resume"))
+"""What is done to a job that runs and can have a prepared driver."""
 
 KNOBS: tuple[dict[str, Any], ...] = (
     {},
@@ -50,6 +54,15 @@ KNOBS: tuple[dict[str, Any], ...] = (
     {"ignore_term": True, "child": True},
     {"term_delay_s": 0.5},
 )
+
+PREPARED: dict[str, Any] = {"update": {"prepare": "session"}, "resources": {"memory": "512m"}}
+STANDBY: dict[str, Any] = {**PREPARED, "standby": {"level": "session", "where": "any", "refresh": "60s"}}
+UPDATES: tuple[dict[str, Any], ...] = (PREPARED, {}, STANDBY, PREPARED)
+"""How a job is restarted: cold; by a prepared driver; by one that is kept while it runs."""
+
+
+def update_of(number: int) -> dict[str, Any]:
+    return UPDATES[number % len(UPDATES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +83,7 @@ class Job:
     spec: Path
     stages: list[Stage] = field(default_factory=lambda: [Stage(0.0, GONE, None)])
     pending: str | None = None
+    update: dict[str, Any] = field(default_factory=dict)
 
     @property
     def now(self) -> Stage:
@@ -92,7 +106,8 @@ class User(threading.Thread):
         sessions = keep_session(world.user_links.hosts, SESSION_S)
         self._context = CommandContext(settings, sessions, layout_of(settings))
         self._blobs = self._context.blobs()
-        self.jobs = [Job(name, self._write_spec(name)) for name in names]
+        numbers = {name: number for number, name in enumerate(world.leases_s)}
+        self.jobs = [Job(name, self._write_spec(name), update=update_of(numbers[name])) for name in names]
         self.acknowledged: list[Acknowledged] = []
         self.answers: Counter[str] = Counter()
 
@@ -101,7 +116,11 @@ class User(threading.Thread):
         number = list(world.leases_s).index(name)
         knobs = {"beat_s": 0.05, "batch_s": 1.0, **KNOBS[number % len(KNOBS)]}
         return world.fleet.spec_file(
-            name, knobs=knobs, lease=f"{world.leases_s[name]:g}s", stop_grace=f"{GRACE_S:g}s"
+            name,
+            knobs=knobs,
+            lease=f"{world.leases_s[name]:g}s",
+            stop_grace=f"{GRACE_S:g}s",
+            **update_of(number),
         )
 
     def run(self) -> None:
@@ -132,14 +151,16 @@ class User(threading.Thread):
         self._context.sessions.close()
 
     def _next(self, job: Job) -> str:
-        weights, commands = zip(*CHOICES[job.now.state], strict=True)
+        often = job.update and job.now.state == RUNNING
+        weights, commands = zip(*(OFTEN_RESTARTED if often else CHOICES[job.now.state]), strict=True)
         chosen: str = self._choice.choices(commands, weights)[0]
         return chosen
 
     def _give(self, job: Job, command: str) -> None:
         by_cli = self._choice.random() < CLI_SHARE
         stops = [job.name] if command in STOPPING else []
-        aftermath_s = OBEYED_S if command == "restart" else self._world.leases_s[job.name] + GRACE_S + 6.0
+        obeyed_s = PREPARED_S if job.update else OBEYED_S
+        aftermath_s = obeyed_s if command == "restart" else self._world.leases_s[job.name] + GRACE_S + 6.0
         with self._world.diary.harm(f"user: {command}", stops, aftermath_s=aftermath_s):
             before = job.now
             job.becomes(UNKNOWN, before.uid)

@@ -75,6 +75,7 @@ def judge(world: ChaosWorld, users: Sequence[User]) -> Verdict:
     """Settle, look, cancel everything, look again. Never raises for what the product did wrong."""
     violations: list[str] = []
     mended_at_s = boottime_s()
+    standing = {job.name for user in users for job in user.jobs if "standby" in job.update}
     settled_s: float | None = None
     try:
         for user in users:
@@ -82,6 +83,7 @@ def judge(world: ChaosWorld, users: Sequence[User]) -> Verdict:
         wanted = wanted_now(users)
         _wait_running(world, wanted)
         _wait_stopped(world, users)
+        _wait_unprepared(world, users)
         settled_s = boottime_s() - mended_at_s
     except (AssertionError, SupervisorError) as error:
         violations.append(f"did not settle: {error}")
@@ -92,6 +94,7 @@ def judge(world: ChaosWorld, users: Sequence[User]) -> Verdict:
     notes = checker.read(world.fleet.witness_file, TAIL_BYTES)
     violations += checker.lost(notes, [Wanted(w.job, w.uid, since_at_s) for w in wanted])
     violations += checker.unwanted(notes, wanted, since_at_s)
+    violations += checker.left_prepared(notes, since_at_s, {w.uid for w in wanted if w.job in standing})
     until_at_s = since_at_s
     violations += leftovers(world, users)
     notes = checker.read(world.fleet.witness_file)
@@ -99,6 +102,7 @@ def judge(world: ChaosWorld, users: Sequence[User]) -> Verdict:
     violations += checker.violations(notes, acknowledged, grace_s=GRACE_S, restored_at_s=world.restored_at_s)
     harms = world.diary.harms
     violations += checker.disturbed(notes, harms, until_at_s)
+    violations += checker.orphaned(notes, world.dead_shims)
     violations += [wrong for wrong in world.violations if wrong not in violations]
     return Verdict(violations, notes, harms, acknowledged, settled_s, until_at_s)
 
@@ -140,6 +144,21 @@ def _wait_stopped(world: ChaosWorld, users: Sequence[User]) -> None:
         ]
 
     eventually(is_over, SETTLED_S, "the end of the drivers that users have stopped")
+
+
+def _wait_unprepared(world: ChaosWorld, users: Sequence[User]) -> None:
+    """Until no driver is kept prepared but the standby of a job that runs."""
+    kept = {
+        job.now.uid
+        for user in users
+        for job in user.jobs
+        if job.now.state == RUNNING and "standby" in job.update
+    }
+    eventually(
+        lambda: not [one for one in world.fleet.prepared() if one.uid not in kept],
+        SETTLED_S,
+        "the end of the prepared drivers that nobody needs",
+    )
 
 
 def _told(world: ChaosWorld, missing: Sequence[str]) -> list[str]:
@@ -186,9 +205,11 @@ def leftovers(world: ChaosWorld, users: Sequence[User]) -> list[str]:
         client = fleet.client
         client.sync()
         parents = [layout.leases, layout.jobs, layout.lives, layout.checkpoints]
-        parents += [layout.assigned_to(member.id) for member in fleet.members]
+        for member in fleet.members:
+            parents += [layout.assigned_to(member.id), layout.preparations_of(member.id)]
         return [
-            *(f"shim of {attempt.title}" for attempt in fleet.attempts()),
+            *(f"shim of {attempt.title}" for attempt in (*fleet.attempts(), *fleet.prepared())),
+            *fleet.strays(),
             *(f"{path}/{name}" for path in parents for name in client.children(path) or ()),
             *(f"cgroup {group}" for group in fleet.groups()),
         ]

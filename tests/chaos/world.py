@@ -20,6 +20,7 @@ from tests.chaos.fleet import Attempt, ChaosFleet
 from tests.chaos.shared_lock import SharedLock
 from tests.chaos.terms import TermWatcher
 from tests.fakes.faulty_s3 import FaultyS3
+from tests.faults.checker import DeadShim
 from tests.testbed.ensembles import Ensemble
 from tests.testbed.moto import AWS_ENV, MotoServer
 from tests.testbed.proxy import Proxies
@@ -79,7 +80,7 @@ class Stalls(threading.Thread):
 class ChaosWorld:
     """``user_links``: the users' way to the ensemble. ``s3``: what stands before the S3 API. ``leases_s``: by job name.
 
-    ``harmed``: attempts whose shim or twin was hit; one of the two is always left alone, for any one killer suffices, and
+    ``harmed``: run directories whose shim or twin was hit; one of the two is always left alone, for any one killer suffices, and
     with none there is no promise. ``done``: the time is up.
     """
 
@@ -99,6 +100,8 @@ class ChaosWorld:
     stopped: set[ProcessId] = field(default_factory=set)
     ended_servers: int = 0
     restored_at_s: list[float] = field(default_factory=list)
+    dead_shims: list[DeadShim] = field(default_factory=list)
+    """Of prepared drivers."""
     violations: list[str] = field(default_factory=list)
     link_locks: dict[int, threading.Lock] = field(default_factory=dict)
 
@@ -114,9 +117,9 @@ class ChaosWorld:
     def take(self, attempt: Attempt) -> bool:
         """That this attempt's shim or twin may be harmed: once."""
         with self._lock:
-            if attempt.key in self.harmed:
+            if attempt.tree in self.harmed:
                 return False
-            self.harmed.add(attempt.key)
+            self.harmed.add(attempt.tree)
             return True
 
     def frail(self, outage_s: float) -> list[str]:
@@ -161,6 +164,7 @@ def open_world(options: Options, directory: Path) -> Iterator[ChaosWorld]:
             store=f"s3://{moto.new_bucket()}/store",
             endpoint_url=s3.endpoint_url,
             judged=False,
+            capacity={"memory": "16g"},
             defaults={"health": {"start_timeout": "30s"}},
         )
         stack.enter_context(fleet)

@@ -152,7 +152,7 @@ def batches(tasks: list[Task], options: argparse.Namespace) -> list[list[Task]]:
     shared: dict[str, list[Task]] = {}
     alone = []
     for task in tasks:
-        if task.roles <= set(OF_ONE_JOB) and task.scenario not in ALONE:
+        if task.roles <= OF_ONE_JOB and task.scenario not in ALONE:
             shared.setdefault(task.scenario, []).append(task)
         else:
             alone.append([task])

@@ -180,6 +180,9 @@ class CrashFleet(Fleet):
         for host in client.children(layout.assigned) or ():
             entries = client.children(layout.assigned_to(host)) or ()
             yield from (f"assigned/{host}/{entry}" for entry in entries if suffix in entry)
+        for host in client.children(layout.preparations) or ():
+            requests = client.children(layout.preparations_of(host)) or ()
+            yield from (f"prepare/{host}/{entry}" for entry in requests if suffix in entry)
         yield from (f"live/{entry}" for entry in client.children(layout.lives) or () if suffix in entry)
         for digest in client.children(layout.checkpoints) or ():
             claim = seen(CheckpointClaim, client.read(layout.checkpoint(digest)), layout.checkpoint(digest))

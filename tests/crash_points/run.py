@@ -24,7 +24,9 @@ from tests.waiting import wait_until
 AGAIN = (4, 5, 6, 7, -9, -15)
 """Exit codes of a command after which it is given again: changed meanwhile, unreachable, unknown, late, killed."""
 
-OF_ONE_JOB = ("shim", "twin", "starter", "cli")
+OF_A_SHIM = frozenset({f"{kind}{role}" for kind in ("", "prepared_") for role in ("shim", "twin", "starter")})
+"""Roles whose processes belong to one attempt, or to one prepared driver."""
+OF_ONE_JOB = OF_A_SHIM | {"cli"}
 """Roles whose processes belong to one job: many such runs may share a fleet."""
 
 
@@ -86,6 +88,7 @@ class OneRun:
         self.task = task
         self.outcome = Outcome(task, name)
         self._recording = recording
+        self.undisturbed = not task.points
         self._acknowledged: list[Acknowledged] = []
         self._woken: list[threading.Thread] = []
         self._stopped = threading.Event()
@@ -155,8 +158,9 @@ class OneRun:
     def _judge_disturbed(self) -> None:
         """I6: a fault of a supervisor or of a command starts no driver more. (A second ``restart`` is another order.)"""
         wanted = DRIVERS.get(self.task.scenario)
-        beside = self.task.roles & {"shim", "twin", "starter"} or (
-            self.task.scenario == "restart" and "cli" in self.task.roles
+        beside = self.task.roles & OF_A_SHIM or (
+            self.task.scenario in ("restart", "prepared", "unready", "prepared_killed")
+            and "cli" in self.task.roles
         )
         if wanted is None or beside:
             return
@@ -173,7 +177,7 @@ class OneRun:
 
     def cancel(self) -> None:
         result = self.command("cancel", self.name, "-o", "json")
-        heard = not self.task.roles & {"shim", "twin", "starter"}
+        heard = not self.task.roles & OF_A_SHIM
         self._acknowledged.append(Acknowledged(self.name, result.document["uid"], boottime_s(), heard))
 
     def linger(self, seconds: float) -> None:

@@ -30,6 +30,8 @@ class Story(Protocol):
 
     fleet: CrashFleet
     name: str
+    undisturbed: bool
+    """No failpoint is armed."""
 
     def submit(self, **spec: Any) -> None: ...
     def command(self, *words: str, config: Path | None = None, also: tuple[int, ...] = ()) -> None: ...
@@ -158,6 +160,93 @@ def deadline(story: Story) -> None:
     story.cancel()
 
 
+PREPARED = {"update": {"prepare": "session"}, "resources": {"memory": "512m"}}
+"""What a spec has to say for its restarts to be handed to a prepared driver."""
+STANDBY = {**PREPARED, "standby": {"level": "session", "where": "any"}}
+
+
+def _waits(story: Story) -> Note | None:
+    """The newest prepared driver of the job that lives and waits at its barrier."""
+    alive = story.fleet.alive_pids(story.name)
+    found = [note for note in story.fleet.notes(story.name) if note.event == "ready" and note.pid in alive]
+    opened = {note.pid for note in story.fleet.notes(story.name) if note.event == "opened"}
+    return next((note for note in reversed(found) if note.pid not in opened), None)
+
+
+def ready(story: Story) -> Note:
+    return wait_until(
+        lambda: _waits(story), LIMIT_S, f"a prepared driver of {story.name} to be ready", period_s=0.1
+    )
+
+
+def _handed_over(story: Story) -> None:
+    """Without a fault the newest attempt is a driver that was prepared; a fault may cost that, and nothing more."""
+    opened = [note.attempt for note in story.fleet.notes(story.name) if note.event == "opened"]
+    newest = _starts(story)[-1].attempt
+    assert not story.undisturbed or opened == [newest], f"attempt {newest} was not handed over: {opened}"
+
+
+def prepared(story: Story) -> None:
+    """A restart brings the next driver up first, and hands the attempt to it."""
+    story.submit(**PREPARED)
+    running(story)
+    story.command("restart", story.name)
+    running(story, 2)
+    _handed_over(story)
+    story.cancel()
+
+
+def withdrawn(story: Story) -> None:
+    """A standby is ready, and is discarded because its job is suspended; after that another one, with the cancel."""
+    story.submit(**STANDBY)
+    running(story)
+    ready(story)
+    story.command("suspend", story.name)
+    silent(story)
+    story.command("resume", story.name)
+    running(story, 2)
+    ready(story)
+    story.cancel()
+
+
+def unready(story: Story) -> None:
+    """The driver that is brought up for a restart can't be prepared: the attempt starts cold."""
+    story.submit(knobs={"unready": "no module named x"}, **PREPARED)
+    running(story)
+    story.command("restart", story.name)
+    running(story, 2)
+    story.cancel()
+
+
+def prepared_killed(story: Story) -> None:
+    """The shim of a standby is killed: twin and guardian end its tree; the next one takes the attempt of a restart."""
+    story.submit(**STANDBY)
+    running(story)
+    first = ready(story)
+    for shim in _prepared_shims(story):
+        processes.kill(shim)
+    wait_until(
+        lambda: first.pid not in story.fleet.alive_pids(story.name), LIMIT_S, "the end of the prepared driver"
+    )
+    ready(story)
+    story.command("restart", story.name)
+    running(story, 2)
+    _handed_over(story)
+    story.cancel()
+
+
+def _prepared_shims(story: Story) -> list[ProcessId]:
+    """Those of the job's drivers to which no attempt was handed."""
+    uid = _starts(story)[-1].uid
+    directories = [path for member in story.fleet.members for path in member.attempts_dir.glob(f"{uid}.p*")]
+    records = [
+        run_dir.read_process(str(path / run_dir.SHIM))
+        for path in directories
+        if not (path / run_dir.HANDED).exists()
+    ]
+    return [record.process for record in records if record is not None]
+
+
 def _end_leader(story: Story, number: int) -> None:
     fleet = story.fleet
     epoch = fleet.epoch()
@@ -227,6 +316,10 @@ SCENARIOS: dict[str, Callable[[Story], None]] = {
     "ask": ask,
     "shim_killed": shim_killed,
     "deadline": deadline,
+    "prepared": prepared,
+    "withdrawn": withdrawn,
+    "unready": unready,
+    "prepared_killed": prepared_killed,
     "depart": depart,
     "takeover": takeover,
     "handover": handover,
@@ -249,6 +342,10 @@ DRIVERS = {
     "ask": 1,
     "shim_killed": 2,
     "deadline": 2,
+    "prepared": 2,
+    "withdrawn": 2,
+    "unready": 2,
+    "prepared_killed": 2,
     "takeover": 1,
     "handover": 1,
     "operate": 1,

@@ -24,8 +24,10 @@ NOT_A_PROCESS_OF_OURS = (
     "spark/barrier.py",
     "spark/warm_up.py",
     "spark/orders.py",
+    "spark/class_archive/training.py",
 )
-"""They run in the driver, which is Spark's process: the light drivers of these runs have none of it."""
+"""They run in the driver, or in the training run of a class-data archive, which are Spark's processes: the light drivers of these
+runs have none of it."""
 
 IO_MODULES = {
     "os",

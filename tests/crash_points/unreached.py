@@ -66,10 +66,11 @@ LEFT_OUT = (
     "clients/zookeeper_session.py",
     "clients/zookeeper.py",
     "daemon/process/http.py",
-    "spark/barrier.py",
     "spark/bootstrap.py",
+    "spark/barrier.py",
     "spark/warm_up.py",
     "spark/orders.py",
+    "spark/class_archive/training.py",
     "logs/",
     "settings/",
 )

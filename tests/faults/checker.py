@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests import judges
@@ -43,6 +43,26 @@ class Note:
     batch_id: int | None = None
     host: str = ""
     """Of a start, where the test names its hosts (WITNESS_HOST)."""
+    tree: int = 0
+    """The pid of the root of a tree that was prepared; 0: it was not. Until its barrier was passed ``attempt`` is 0, and its
+    children never learn of another one."""
+    claim: str = ""
+    """Of an ``opened``: by which claim the barrier was passed."""
+
+    @property
+    def is_prepared(self) -> bool:
+        """It is of a tree that was prepared, and says nothing of an attempt."""
+        return bool(self.tree) and not self.attempt
+
+
+@dataclass(frozen=True, slots=True)
+class DeadShim:
+    """The shim of a prepared driver was killed at ``at_s`` (BOOTTIME). ``tree``: the pid of its driver's root."""
+
+    job: str
+    uid: str
+    tree: int
+    at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +176,25 @@ def parse(line: bytes) -> Note:
         body.get("role", "driver"),
         body.get("batch_id"),
         body.get("host", ""),
+        body.get("tree", 0),
+        body.get("claim", ""),
     )
+
+
+def of_attempts(notes: Iterable[Note]) -> list[Note]:
+    """The notes of attempts. What a prepared tree wrote before its barrier was passed is of none; what any process of it writes
+    from then on is of the attempt that was handed to it."""
+    found = sorted(notes, key=lambda note: note.at_s)
+    opened = {(note.uid, note.tree): note for note in reversed(found) if note.event == "opened"}
+    of = []
+    for note in found:
+        if note.is_prepared:
+            first = opened.get((note.uid, note.tree))
+            if first is None or note.at_s < first.at_s:
+                continue
+            note = replace(note, attempt=first.attempt)
+        of.append(note)
+    return of
 
 
 def spans(notes: Iterable[Note]) -> list[Span]:
@@ -165,7 +203,7 @@ def spans(notes: Iterable[Note]) -> list[Span]:
     found: dict[tuple[str, str, int, int], Span] = {}
     drivers: dict[tuple[str, int], int] = defaultdict(int)
     belongs: dict[tuple[str, int, int], int] = {}
-    for note in notes:
+    for note in of_attempts(notes):
         number, process = (note.uid, note.attempt), (note.uid, note.attempt, note.pid)
         if note.event == "start" and note.role == "driver":
             drivers[number] += 1
@@ -195,6 +233,7 @@ def violations(
         *outlived(notes, acknowledged, grace_s),
         *misnumbered(notes, restored_at_s),
         *batch_faults(notes),
+        *unopened(notes),
     ]
 
 
@@ -241,6 +280,71 @@ def outlived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged], grace_
     return wrong
 
 
+WAITING = frozenset({"start", "beat", "ready", "term", "stop"})
+"""All that a prepared driver writes before its barrier: nothing of it is the application."""
+
+
+def unopened(notes: Iterable[Note]) -> list[str]:
+    """I1: the application of a prepared driver begins only behind its barrier, which one claim opens, once."""
+    wrong = []
+    opened: dict[str, Note] = {}
+    for note in notes:
+        title = f"{note.job} {note.uid}, prepared driver {note.tree}"
+        if note.is_prepared and note.event not in WAITING:
+            wrong.append(f"I1: {title}: its application ran before a claim ({note.event} at {note.at_s:.3f})")
+        if note.event != "opened":
+            continue
+        if not note.claim:
+            wrong.append(f"I1: {title}: it passed its barrier without a claim")
+        other = opened.setdefault(note.claim, note)
+        if other is not note:
+            wrong.append(f"I1: {title}: the claim {note.claim} has let {other.tree} begin already")
+    trees = defaultdict(set)
+    for note in opened.values():
+        trees[note.uid, note.tree].add(note.attempt)
+    return wrong + [
+        f"I1: {uid}, prepared driver {tree}: it began as attempts {sorted(attempts)}"
+        for (uid, tree), attempts in trees.items()
+        if len(attempts) > 1
+    ]
+
+
+ORPHAN_S = 6.0
+"""A prepared tree is gone so long after its shim was killed: the twin kills it at once, and the machine may be busy."""
+
+
+def orphaned(notes: Iterable[Note], dead: Iterable[DeadShim]) -> list[str]:
+    """Nothing of a prepared tree goes on without its shim, whether it was handed an attempt or not."""
+    last: dict[tuple[str, int], Note] = {}
+    for note in notes:
+        if note.tree:
+            last[note.uid, note.tree] = note
+    found = [(each, last[each.uid, each.tree]) for each in dead if (each.uid, each.tree) in last]
+    return [
+        f"left behind: {each.job} {each.uid}, prepared driver {each.tree}: process {note.pid} of its tree was alive "
+        f"{note.at_s - each.at_s:.3f} s after the death of its shim"
+        for each, note in found
+        if note.at_s > each.at_s + ORPHAN_S
+    ]
+
+
+def left_prepared(notes: Iterable[Note], since_at_s: float, kept: Container[str] = ()) -> list[str]:
+    """Left behind: prepared drivers that spoke after ``since_at_s``, of uids for which none is ``kept``. The children of one that
+    has begun are of an attempt (``of_attempts``), which ``unwanted`` judges."""
+    found = list(notes)
+    begun = {(note.uid, note.tree) for note in found if note.tree and not note.is_prepared}
+    last = {
+        (note.uid, note.tree): note
+        for note in found
+        if note.is_prepared and (note.uid, note.tree) not in begun and note.uid not in kept
+    }
+    return [
+        f"left behind: {note.job} {uid}, prepared driver {tree}, was alive {note.at_s - since_at_s:.3f} s after that"
+        for (uid, tree), note in last.items()
+        if note.at_s > since_at_s
+    ]
+
+
 def disturbed(notes: Iterable[Note], harms: Sequence[Harm], alive_at_s: float) -> list[str]:
     """I6: an attempt ends only if something was done that may end it. Faults of supervisors and of single servers are no
     harm, so an attempt that ends with nothing else around it was disturbed by them. ``alive_at_s``: who spoke after that had
@@ -264,7 +368,7 @@ def causes(span: Span, harms: Sequence[Harm]) -> list[Harm]:
 def lost(notes: Iterable[Note], wanted: Iterable[Wanted]) -> list[str]:
     """I3: what was acknowledged as to run has spoken since then."""
     last_at_s: dict[str, float] = {}
-    for note in notes:
+    for note in of_attempts(notes):
         last_at_s[note.uid] = max(note.at_s, last_at_s.get(note.uid, 0.0))
     return [
         f"I3: {each.job} {each.uid} does not run ({_since(last_at_s.get(each.uid), each.since_at_s)})"

@@ -15,7 +15,7 @@ import pytest
 
 from supervisor.clock import boottime_s
 from tests.faults import checker
-from tests.faults.checker import Acknowledged, Harm, Note, Wanted
+from tests.faults.checker import Acknowledged, DeadShim, Harm, Note, Wanted
 from tests.testbed.fleet import FAKE_SPARK
 from tests.waiting import wait_until
 
@@ -157,6 +157,67 @@ def test_a_restored_registry_may_use_a_number_again_but_not_at_the_same_time() -
 def test_a_hole_or_a_repeat_of_batches_is_found(second: range) -> None:
     assert judge(attempt(1, 10.0, 11.0, batches=range(4)), attempt(2, 12.0, 13.0, batches=second))
     assert judge(attempt(1, 10.0, 11.0, batches=range(4)), attempt(2, 12.0, 13.0, batches=range(5, 6))) == []
+
+
+# -- prepared drivers --------------------------------------------------------------------------------------------------
+
+
+TREE = 900
+
+
+def prepared(
+    at_s: float, opened_at_s: float, last_at_s: float, number: int = 2, claim: str = "c2"
+) -> list[Note]:
+    """A tree that was prepared, with a child that beats to the end; its barrier was passed at ``opened_at_s``."""
+    beats = attempt(0, at_s, last_at_s, role="child")
+    root = [
+        Note("start", "job", "u1", 0, TREE, at_s, "prepared"),
+        Note("ready", "job", "u1", 0, TREE, at_s + 0.01),
+        Note("opened", "job", "u1", number, TREE, opened_at_s, claim=claim),
+        Note("start", "job", "u1", number, TREE, opened_at_s + 0.001),
+    ]
+    return sorted((replace(note, tree=TREE) for note in (*beats, *root)), key=lambda note: note.at_s)
+
+
+def test_a_driver_that_waits_beside_the_running_one_is_let_pass() -> None:
+    assert judge(attempt(1, 10.0, 12.0), prepared(10.5, 12.05, 14.0)) == []
+
+
+def test_a_barrier_that_is_passed_while_another_driver_runs_is_found() -> None:
+    assert "I1" in judge(attempt(1, 10.0, 12.0), prepared(10.5, 11.9, 14.0))[0]
+
+
+def test_a_child_of_a_prepared_tree_counts_from_the_opening_on() -> None:
+    found = judge(attempt(1, 10.0, 11.0), prepared(10.5, 11.5, 14.0), attempt(3, 13.0, 15.0))
+    assert "driver job u1.3 is executed while driver job u1.2 is alive" in found[0]
+
+
+def test_an_application_that_runs_before_its_barrier_is_found() -> None:
+    batch = Note("batch", "job", "u1", 0, TREE, 11.0, batch_id=0, tree=TREE)
+    assert any("ran before a claim" in each for each in judge(prepared(10.5, 12.05, 14.0), [batch]))
+
+
+def test_a_claim_that_opens_two_barriers_is_found() -> None:
+    other = [replace(note, tree=901, pid=901) for note in prepared(13.5, 15.0, 15.5, number=3)]
+    assert any("the claim c2 has let" in each for each in judge(prepared(10.5, 12.0, 13.0), other))
+
+
+def test_a_tree_that_begins_as_two_attempts_is_found() -> None:
+    again = [Note("opened", "job", "u1", 3, TREE, 14.5, tree=TREE, claim="c3")]
+    assert any("as attempts [2, 3]" in each for each in judge(prepared(10.5, 12.0, 14.0), again))
+
+
+def test_a_prepared_driver_is_not_taken_for_one_that_runs() -> None:
+    waiting = [note for note in prepared(10.0, 99.0, 15.0) if note.is_prepared]
+    assert checker.lost(waiting, [Wanted("job", "u1", 12.0)])
+    assert "prepared driver 900" in checker.left_prepared(waiting, 14.0)[0]
+    assert checker.left_prepared(waiting, 15.5) == []
+
+
+def test_a_prepared_tree_that_outlives_its_shim_is_found() -> None:
+    notes = prepared(10.0, 12.0, 20.0)
+    assert checker.orphaned(notes, [DeadShim("job", "u1", TREE, 15.0)]) == []
+    assert "after the death of its shim" in checker.orphaned(notes, [DeadShim("job", "u1", TREE, 13.0)])[0]
 
 
 # -- with real drivers -------------------------------------------------------------------------------------------------

@@ -27,7 +27,10 @@ def rows(figures: runs.Figures) -> list[tuple[str, ...]]:
         ("seeds", f"{figures.seeds:,}"),
         ("simulated hours", f"{figures.simulated_s / 3600:.1f}"),
         ("events", f"{figures.events:,}"),
-        *((what, f"{counts[what]:,}") for what in ("jobs", "drivers", "terms", "passes")),
+        *(
+            (what, f"{counts[what]:,}")
+            for what in ("jobs", "drivers", "drivers prepared", "attempts handed over", "terms", "passes")
+        ),
         ("faults", f"{figures.faults.total():,}"),
         ("violations", str(len(figures.failed))),
         ("seeds with a violation", ", ".join(map(str, sorted(figures.failed))) or "none"),

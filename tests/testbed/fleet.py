@@ -34,7 +34,7 @@ from supervisor.model.records import LeaderHint
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Node
 from supervisor.operations.jobs import JobOperations
-from supervisor.records.layout import Layout
+from supervisor.records.layout import Layout, is_attempt
 from supervisor.records.reading import seen
 from tests.faults import checker
 from tests.faults.checker import Acknowledged
@@ -312,7 +312,12 @@ class Fleet(FleetCommands, FleetWitness):
     def run_dir(self, name: str, uid: str | None = None) -> Path:
         """The run directory of the newest attempt of the (newest) uid of ``name``, on whichever host."""
         uid = uid or self.uid(name)
-        found = [path for member in self.members for path in member.attempts_dir.glob(f"{uid}.*")]
+        found = [
+            path
+            for member in self.members
+            for path in member.attempts_dir.glob(f"{uid}.*")
+            if is_attempt(path.name)  # and no prepared driver
+        ]
         assert found, f"no run directory of {name} ({uid})"
         return max(found, key=lambda path: int(path.name.rpartition(".")[2]))
 

@@ -119,6 +119,7 @@ class _State:
     mode = OFF
     main = 0
     job = None
+    launch = None
 
 
 _local = threading.local()
@@ -211,10 +212,10 @@ def _kind():
 
 def _role(functions):
     kind = _kind()
-    if kind == "shim" and _getpid() != _State.main:
-        return "starter" if functions & {"_be_starter", "fork_starter"} else "twin"
     if kind == "shim":
-        return "shim"
+        forked = "starter" if functions & {"_be_starter", "fork_starter"} else "twin"
+        role = "shim" if _getpid() == _State.main else forked
+        return f"prepared_{role}" if _launch().get("prepared") else role
     if kind != "supervisor":
         return kind
     thread = threading.current_thread().name
@@ -222,6 +223,8 @@ def _role(functions):
         return "leader"
     if thread.startswith("start"):
         return "agent"
+    if thread.startswith("prepare"):
+        return "preparer"
     return {"MainThread": "main", "housekeeping": "housekeeper"}.get(thread, thread.partition("-")[0])
 
 
@@ -302,14 +305,21 @@ def _read_again(sequence):
 def _job():
     """The job of this shim, or of this command; "" in a supervisor."""
     if _State.job is None:
-        words = sys.orig_argv
         _State.job = ""
         if _kind() == "shim":
-            with _open(words[words.index("supervisor.shim") + 1] + "/launch.json", "rb") as file:
-                _State.job = json.load(file)["assignment"]["name"]
+            _State.job = _launch()["assignment"]["name"]
         elif _kind() == "cli":
             _State.job = os.environ.get("CRASH_POINTS_JOB", "")
     return _State.job
+
+
+def _launch():
+    """By what this shim was started: of a prepared driver, by what it was prepared."""
+    if _State.launch is None:
+        words = sys.orig_argv
+        with _open(words[words.index("supervisor.shim") + 1] + "/launch.json", "rb") as file:
+            _State.launch = json.load(file)
+    return _State.launch
 
 
 def _note(point):

@@ -13,6 +13,7 @@ from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import ShimRecord, StartVerdict
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
+from supervisor.model.records import Preparation
 from supervisor.shim import state as shim
 from tests.simulation.timed.drivers import Driver
 from tests.simulation.timed.killers import Twin
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 class Attempt:
     """A run directory and who lives there. ``deadline_at_s``: what the deadline file says, by the host's clock.
 
-    ``decided_at_s``: true time when the agent had found nothing against starting it.
+    ``decided_at_s``: true time when the agent had found nothing against starting it. ``request``: what a prepared driver was
+    prepared for, ``handed``: the attempt that was handed to it, ``opening``: before when its application may begin.
     """
 
     world: TimedWorld
@@ -46,6 +48,27 @@ class Attempt:
     driver: Driver | None = None
     deadline_at_s: float | None = None
     verdict: StartVerdict | None = None
+    request: Preparation | None = None
+    begun_at_s: float = 0.0
+    ready: bool = False
+    handed: Launch | None = None
+    opening: float | None = None
+
+    @property
+    def now(self) -> Launch:
+        """By what its attempt runs."""
+        return self.handed or self.launch
+
+    @property
+    def is_free(self) -> bool:
+        """It is a prepared driver to which no attempt was handed."""
+        return self.request is not None and self.handed is None
+
+    def hand_over(self, launch: Launch, decided_at_s: float) -> None:
+        """The file ``handed.json`` is there, whole."""
+        self.handed, self.decided_at_s = launch, decided_at_s
+        if self.runner is not None:
+            self.runner.look()
 
     def start_shim(self) -> None:
         """Fork and exec of the shim; then its twin, its starter, and only then the rest of it."""
@@ -87,6 +110,12 @@ class Attempt:
             self.twin.read_later()
         self.host.deadline_written(self)
 
+    def wait_at_barrier(self) -> None:
+        """Of a prepared driver: the starter becomes the driver at once."""
+        if self.starter_alive:
+            self.starter_alive = False
+            self.driver = Driver(self)
+
     # -- the tree --------------------------------------------------------------------------------------------------
 
     def kill_tree(self, why: str) -> float:
@@ -102,6 +131,8 @@ class Attempt:
     def exec(self, before_at_s: float) -> None:
         """The starter looks at its clock once more, and becomes the driver."""
         assert self.runner is not None and self.shim is not None
+        if self.request is not None and self.driver is not None:
+            self.driver.read_opening(before_at_s)
         if not self.starter_alive:
             return
         if self.host.clock.boottime_s(self.world.loop.now_s) >= before_at_s:

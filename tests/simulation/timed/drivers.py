@@ -1,4 +1,7 @@
-"""A driver's process tree, as a behaviour: how it starts, what it obeys, how it ends. It takes the place of Spark."""
+"""A driver's process tree, as a behaviour: how it starts, what it obeys, how it ends. It takes the place of Spark.
+
+One that was prepared waits at its barrier first: that is no driver to the judge, until it has read its opening.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,40 @@ class Driver:
         self._begun = False
         self._stopping = False
         self._behaviour = self.world.behaviour_of(self.name)
+        self._executed = False
+        if attempt.request is None:
+            self._execute()
+        else:
+            self._after(self.random.uniform(0.2, 2.0), self._be_ready)
+
+    def _execute(self) -> None:
+        """From here on the application runs."""
+        self.number = self.attempt.now.assignment.attempt
+        self._executed = True
         self.world.judge.executed(self)
         self._live()
 
+    def _be_ready(self) -> None:
+        if self._behaviour.hangs and self.random.random() < 0.5:
+            return
+        self.attempt.ready = True
+        self.attempt.host.prepared_driver_is_ready()
+
+    def read_opening(self, before_at_s: float) -> None:
+        """The opening is there: its clock is read after it, also when its shim is dead."""
+        runner = self.attempt.runner
+        if not self._root_alive or self._executed or runner is None:
+            return
+        if self.attempt.host.clock.boottime_s(self.world.loop.now_s) >= before_at_s:
+            runner.deliver(shim.ExecLate())
+            self.exit(78, "too late for its opening")
+            return
+        self._execute()
+        runner.deliver(shim.Executed())
+
     def _live(self) -> None:
         lots, kind = self.random, self._behaviour
-        if not self.attempt.launch.reports:
+        if not self.attempt.now.reports:
             begun_at_s = 0.5
         elif kind.hangs and lots.random() < 0.5:
             begun_at_s = 1e6
@@ -50,7 +81,7 @@ class Driver:
 
     def _begin(self) -> None:
         verdict = self.attempt.verdict
-        if self.attempt.launch.is_held and (verdict is None or verdict.cause):
+        if self.attempt.now.is_held and (verdict is None or verdict.cause):
             if verdict is None:
                 self._after(0.1, self._begin)
             else:
@@ -132,4 +163,5 @@ class Driver:
     def _empty(self) -> None:
         if self.alive:
             self.alive = False
-            self.world.judge.tree_empty(self)
+            if self._executed:
+                self.world.judge.tree_empty(self)

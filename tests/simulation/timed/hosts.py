@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Host:
-    """``attempts``: its run directories. ``cgroups``: where there are none, a tree can't be proven empty by others."""
+    """``attempts``: its run directories. ``links``: names of attempts that lead to the directory of a prepared driver. ``cgroups``: where there are none, a tree can't be proven empty by others."""
 
     world: TimedWorld
     name: str
@@ -27,6 +27,7 @@ class Host:
     boots: int = 1
     disk: dict[str, str] = field(default_factory=dict)
     attempts: dict[str, Attempt] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
     supervisor: SimSupervisor | None = None
     down: int = 0  # how many faults keep its supervisor from being started
 
@@ -42,6 +43,12 @@ class Host:
     def shim_died(self, attempt: Attempt) -> None:
         if self.supervisor is not None:
             self.supervisor.guardian.shim_died(attempt)
+
+    def prepared_driver_is_ready(self) -> None:
+        """The agent looks four times a second while it waits for one."""
+        if self.supervisor is not None and self.supervisor.agent is not None:
+            agent, process = self.supervisor.agent, self.supervisor.process
+            self.world.loop.after(0.25 * self.world.random.random(), agent.wake.set, process)
 
     def deadline_written(self, attempt: Attempt) -> None:
         if self.supervisor is not None:
@@ -61,6 +68,7 @@ class Host:
             process.on_death.clear()
             loop.kill(process)
         self.attempts.clear()
+        self.links.clear()
         self.supervisor = None
 
     def boot(self) -> None:

@@ -7,7 +7,7 @@ each write that was applied, and by the nemesis of whom it has harmed. ``broken`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -390,6 +390,9 @@ class Judge:
             if (
                 parts[0] == "assigned"
                 and len(parts) == 3
+                or parts[0] == "prepare"
+                and len(parts) == 3
+                and not self._stands_by(parts[2], refs)
                 or parts[0] == "lease"
                 and len(parts) == 2
                 and parts[1] not in refs
@@ -410,7 +413,22 @@ class Judge:
         for host in world.hosts if not self.restores else ():
             over = [attempt.key for attempt in host.attempts.values() if attempt.nobody_lives]
             left += [f"I7: the run directory of {key} is left over" for key in over]
+            free = [attempt.now.assignment for attempt in host.attempts.values() if attempt.is_free]
+            left += [
+                f"I7: {each.uid} has a prepared driver that nobody wants"
+                for each in free
+                if not self._stands_by(f"{each.uid}.{each.revision}", refs)
+            ]
         return left
+
+    def _stands_by(self, entry: str, refs: Mapping[str, JobRef]) -> bool:
+        """Whether ``<uid>.<revision>`` is a running job with a standby."""
+        return any(
+            f"{ref.uid}.{ref.revision}" == entry
+            and ref.desired is Desired.RUNNING
+            and ref.terms.standby is not None
+            for ref in refs.values()
+        )
 
     def _records(self, cls: type[Record], parent: str) -> dict[str, Record]:
         tree = self.world.ensemble.tree
@@ -424,6 +442,8 @@ class Judge:
                 "stuck": self.stuck,
                 "terms": self.terms,
                 "drivers": len(self.lives),
+                "drivers prepared": self.answers["prepared"],
+                "attempts handed over": self.answers["handed over"],
                 **self.writes,
             }
         )

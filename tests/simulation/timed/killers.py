@@ -168,6 +168,8 @@ class Guardian:
             return guard.DirectoryRead(attempt.launch, attempt.record)
         if guarded.guarded_attempt.stage is GuardStage.WATCHED:
             return KillerProbe(attempt.shim_dead, attempt.deadline_at_s)
+        if guarded.guarded_attempt.stage is GuardStage.TAKEN:
+            return guard.HandedRead(attempt.handed)
         return guard.GuardTick(self._client() is not None)
 
     def _feed(self, guarded: GuardedProcesses, event: guard.Event) -> None:

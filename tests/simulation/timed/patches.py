@@ -32,6 +32,7 @@ MODULES = (
     "coord.term",
     "coord.trust",
     "daemon.host.agent",
+    "daemon.host.preparer",
     "daemon.leader.controller",
     "daemon.leader.leader",
     "daemon.host.launcher",

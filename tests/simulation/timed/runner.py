@@ -35,6 +35,7 @@ class Runner:
             self._world.new_pid(),
             self._world.new_pid(),
             born_at_s=self._boot_s(),
+            stage=Stage.PREPARED if attempt.launch.waits_for_assignment else Stage.CONNECTING,
         )
         self.release = False
         self._posted: deque[shim.Event] = deque()
@@ -42,9 +43,17 @@ class Runner:
         self._ended: deque[shim.Event] = deque()
         self._turn_due = False
         self._ticks = 0
-        self._link = link.RegistryLink(attempt.launch, layout, self.deliver, lambda *_args, **_more: None)
-        self._link.start()
+        self._link: link.RegistryLink | None = None
+        if attempt.launch.waits_for_assignment:
+            attempt.wait_at_barrier()
+        else:
+            self._connect()
         self._turn()
+
+    def _connect(self) -> None:
+        layout = self._world.layout
+        self._link = link.RegistryLink(self.state.launch, layout, self.deliver, lambda *_args, **_more: None)
+        self._link.start()
 
     def _boot_s(self) -> float:
         return self.process.clock.boottime_s(self._world.loop.now_s)
@@ -55,7 +64,11 @@ class Runner:
         self._posted.append(event)
         self._soon()
 
-    def report(self, report: shim.Reported) -> None:
+    def look(self) -> None:
+        """For what was handed over."""
+        self._soon()
+
+    def report(self, report: shim.Reported | shim.StillWanted | shim.DiscardAsked) -> None:
         if not self.process.dead:
             self._reported.append(report)
             self._soon()
@@ -76,6 +89,9 @@ class Runner:
         if self.process.dead:
             return
         for queue in (self._posted, self._reported, self._ended):
+            handed = self._attempt.handed
+            if handed is not None and self.state.stage is Stage.PREPARED and queue is not self._posted:
+                self._feed(shim.HandedOver(handed))
             while queue:
                 self._feed(queue.popleft())
         self._feed(shim.Tick())
@@ -102,12 +118,15 @@ class Runner:
     def _perform(self, effect: shim.Effect) -> None:
         attempt, loop = self._attempt, self._world.loop
         match effect:
+            case shim.FirstConnect():
+                self._connect()
             case shim.Read() | shim.Commit() | shim.NewClient() | shim.CloseSession():
+                assert self._link is not None
                 self._link.submit(effect)
             case shim.WriteDeadline(deadline_at_s):
                 attempt.write_deadline(deadline_at_s)
             case shim.Exec(before_at_s):
-                self.release = True
+                self.release, attempt.opening = True, before_at_s
                 lots = self._world.random
                 late_s = lots.choice([0.005, 0.05, 0.3]) if lots.random() < 0.97 else lots.uniform(0.0, 40.0)
                 loop.after(late_s, lambda: attempt.exec(before_at_s))
@@ -132,5 +151,6 @@ class Runner:
         self.deliver(shim.TreeSeen(self._attempt.emptiness(by_shim=True) is Emptiness.EMPTY))
 
     def _finish(self) -> None:
-        self._link.close(1.0)
+        if self._link is not None:
+            self._link.close(1.0)
         self._world.loop.kill(self.process)

@@ -51,7 +51,8 @@ class Figures:
             f"{self.seeds} seeds in {took_s:.0f} s ({cpu_s:.0f} s of CPU): {self.seeds / took_s:.1f} seeds/s, "
             f"{self.seeds / max(cpu_s, 0.01):.1f} per CPU second; {self.events} events, "
             f"{self.simulated_s / 3600:.1f} simulated hours; slowest seed {self.slowest[1]}: {self.slowest[0]:.1f} s",
-            f"{counts['jobs']} jobs, {counts['drivers']} drivers executed, {counts['terms']} terms of leadership, "
+            f"{counts['jobs']} jobs, {counts['drivers']} drivers executed, {counts['drivers prepared']} prepared, of these "
+            f"{counts['attempts handed over']} handed an attempt, {counts['terms']} terms of leadership, "
             f"{counts['passes']} passes, {counts['renew']} renewals, {sum(self.steps.values())} commands of users",
             "writes: "
             + ", ".join(

@@ -66,6 +66,8 @@ class Job:
     on_exhausted: str
     place: str
     behaviour: Behaviour
+    update: str = ""
+    """``prepare``: its restarts are handed to prepared drivers. ``standby``: one is kept while it runs, too."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,11 @@ def plan_of(seed: int, also: Fault | None = None) -> Plan:
         until_at_s = lots.uniform(1800.0, 7200.0)
     lease_s = lots.choice([5.0, 8.0, 12.0, 12.0, 20.0])
     session_s = lots.choice([4.0, 4.0, 6.0])
-    jobs = tuple(_job(lots, n, lease_s) for n in range(names))
+    update = random.Random(f"{seed} update")  # lots of its own: the rest of a seed is as it was without it
+    jobs = tuple(
+        replace(_job(lots, n, lease_s), update=update.choice(["", "prepare", "prepare", "standby"]))
+        for n in range(names)
+    )
     calm = lots.random() < 0.1
     steps = tuple(_steps(lots, jobs, until_at_s))
     troubles = () if calm else tuple(_troubles(lots, until_at_s, names))

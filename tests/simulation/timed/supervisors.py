@@ -7,7 +7,7 @@ touches files and processes: run directories, the starting of a shim, the sessio
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,19 +23,30 @@ from supervisor.coord.trust import Trust
 from supervisor.daemon.host.agent import Agent
 from supervisor.daemon.host.hosted_attempts import Standing
 from supervisor.daemon.host.launcher import Refused, TrustCheck
-from supervisor.daemon.host.prepared import HostLoad
+from supervisor.daemon.host.prepared import (
+    HostCapacity,
+    HostLoad,
+    KeptDriver,
+    PreparedSituation,
+    PreparePause,
+    RequestedDriver,
+    decide,
+    pause_s,
+)
 from supervisor.daemon.leader.controller import Controller
 from supervisor.daemon.leader.leader import Leader
 from supervisor.daemon.leader.record import Pass
 from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.daemon.process.supervisor import LOOP_LIMIT_S, wait_for
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
-from supervisor.model.launch import GATE, Launch
-from supervisor.model.records import Assignment, Cause, Cluster, Member
+from supervisor.model.launch import GATE, NO_ATTEMPT, Launch
+from supervisor.model.records import Assignment, Cause, Cluster, Member, Preparation, PreparedDriver
 from supervisor.plan.make import Policy
+from supervisor.records.layout import PREPARED_MARK
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import bootstrap_or_check, check_known
+from supervisor.shim import state as shim
 from tests.simulation.timed.attempts import Attempt
 from tests.simulation.timed.client import SimClient
 from tests.simulation.timed.killers import Guardian
@@ -99,33 +110,127 @@ class SimHosted:
         self._host = host
 
     def standing(self, key: str) -> Standing:
-        return Standing.HOSTED if key in self._host.attempts else Standing.NONE
+        if key not in self._host.links:
+            return Standing.HOSTED if key in self._host.attempts else Standing.NONE
+        attempt = self._host.attempts.get(self._host.links[key])
+        if attempt is None:
+            return Standing.LOST
+        if attempt.handed is None:
+            return Standing.LINKED
+        return Standing.LOST if attempt.shim_dead else Standing.HOSTED
 
     def launches(self) -> dict[str, Launch]:
-        return {key: attempt.launch for key, attempt in self._host.attempts.items()}
+        found = {}
+        for attempt in self._host.attempts.values():
+            given = attempt.now.assignment
+            if not attempt.is_free:
+                found[f"{given.uid}.{given.attempt}"] = attempt.now
+        return found
 
-    def tidy(self, _under_way: frozenset[str], _assigned: frozenset[str]) -> None: ...
+    def tidy(self, under_way: frozenset[str], assigned: frozenset[str]) -> None:
+        for key, prepared_key in list(self._host.links.items()):
+            if prepared_key not in self._host.attempts and key not in under_way | assigned:
+                del self._host.links[key]
 
 
-class NoPrepared:
-    """``daemon.host.prepared_drivers.PreparedDrivers`` of a host that keeps none: nobody asks for them here."""
+class SimPrepared:
+    """``daemon.host.prepared_drivers.PreparedDrivers`` on a simulated host: real is ``daemon.host.prepared``, which decides."""
 
-    told = ()
-    under_way: frozenset[str] = frozenset()
+    def __init__(self, world: TimedWorld, host: Host) -> None:
+        self._world = world
+        self._host = host
+        self._asked: Mapping[str, RequestedDriver] | None = None
+        self._starting: dict[str, Preparation] = {}
+        self._failures: dict[str, PreparePause] = {}
+        self._discarded: set[str] = set()
+        self.told: tuple[PreparedDriver, ...] = ()
+        self.under_way: frozenset[str] = frozenset()
 
-    def send(self) -> None: ...
+    def free(self) -> list[Attempt]:
+        return [attempt for attempt in self._host.attempts.values() if attempt.is_free]
+
+    def fit_for(self, given: Assignment) -> Attempt | None:
+        """The best that waits for such an attempt."""
+        wanted = (given.uid, given.revision, given.spec.sha256)
+        for attempt in self.free():
+            has = attempt.launch.assignment
+            is_standing = attempt.ready and not attempt.shim_dead and attempt.key not in self._discarded
+            if is_standing and (has.uid, has.revision, has.spec.sha256) == wanted:
+                return attempt
+        return None
+
+    def name_of(self, uid: str) -> str | None:
+        asked = [one.record for one in (self._asked or {}).values() if one.record is not None]
+        return next((record.name for record in asked if record.uid == uid), None)
+
+    def send(self) -> None:
+        for attempt in self.free():
+            if attempt.runner is not None:
+                gone = attempt.key in self._discarded
+                attempt.runner.report(shim.DiscardAsked() if gone else shim.StillWanted())
 
     def is_bringing_up(self) -> bool:
-        return False
+        return False  # ``Host.prepared_driver_is_ready`` wakes the agent
 
-    def turn(self, *_: object) -> tuple[()]:
-        return ()
+    def turn(
+        self,
+        asked: Mapping[str, RequestedDriver] | None,
+        loads: Sequence[HostLoad],
+        assigned: Collection[str],
+    ) -> tuple[RequestedDriver, ...]:
+        self._asked = asked if asked is not None else self._asked
+        self._discarded &= self._host.attempts.keys()
+        kept = [self._kept(attempt) for attempt in self.free()]
+        decision = decide(
+            PreparedSituation(
+                asked,
+                kept,
+                loads,
+                HostCapacity(self._host.name, self._host.drivers, 1 << 50),
+                dict(self._starting),
+                dict(self._failures),
+                assigned,
+                self._world.boottime_s(),
+            )
+        )
+        for entry, why in decision.failed:
+            self.failed(entry, why)
+        self._discarded |= {each.key for each, _ in decision.discard}
+        self.told = decision.told
+        for one in decision.prepare:
+            assert one.record is not None
+            self._starting[one.entry] = one.record
+        return decision.prepare
+
+    def _kept(self, attempt: Attempt) -> KeptDriver:
+        assert attempt.request is not None
+        return KeptDriver(
+            attempt.key,
+            attempt.request,
+            attempt.begun_at_s,
+            attempt.launch.start_timeout_s,
+            ready=attempt.ready,
+            alive=not attempt.shim_dead,
+            discarded=attempt.key in self._discarded,
+        )
+
+    def over(self, entry: str) -> None:
+        self._starting.pop(entry, None)
+
+    def failed(self, entry: str, why: str) -> None:
+        before = self._failures.get(entry)
+        tries = 1 if before is None else before.tries + 1
+        self._failures[entry] = PreparePause(why, tries, self._world.boottime_s() + pause_s(tries))
 
 
 class SimStarter:
     """``daemon.host.launcher.Launcher``: spec from the store, room, run directory, shim."""
 
-    def __init__(self, world: TimedWorld, host: Host, blobs: Blobs, process: Process) -> None:
+    def __init__(
+        self, world: TimedWorld, host: Host, blobs: Blobs, process: Process, prepared: SimPrepared
+    ) -> None:
+        self._prepared = prepared
+        self._hosted = SimHosted(host)
         self._world = world
         self._host = host
         self._blobs = blobs
@@ -135,9 +240,11 @@ class SimStarter:
     def start(self, given: Assignment, look: TrustCheck, _ended_before: str | None = None) -> None:
         world, host = self._world, self._host
         key = f"{given.uid}.{given.attempt}"
-        if key in host.attempts:
+        if self._hosted.standing(key) is Standing.HOSTED:
             return
-        others = [a for other, a in host.attempts.items() if other != key and not a.shim_dead]
+        others = [
+            a for other, a in host.attempts.items() if other != key and not a.shim_dead and not a.is_free
+        ]
         if len(others) >= host.drivers:
             raise Refused(Cause.NO_ROOM, f"{host.name} has all its {host.drivers} drivers")
         begun_at_s, decided_at_s = host.clock.boottime_s(world.loop.now_s), world.loop.now_s
@@ -147,10 +254,66 @@ class SimStarter:
             raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
         world.loop.sleep(0.01 + 0.2 * world.random.random())
         looked_s = look.lately()
-        if key in host.attempts or looked_s is None:
+        if self._hosted.standing(key) is Standing.HOSTED or looked_s is None:
             return
-        job = world.job_of(given.name)
-        launch = Launch(
+        launch = self._launch(given, bool(spec["unbounded"]), begun_at_s, looked_s)
+        held = launch.reports and world.lots("held", host.name, key).random() < HELD
+        if held:
+            launch = replace(launch, env={GATE: "gate"})
+        attempt = self._handed_over(key, launch, decided_at_s)
+        if attempt is None and self._hosted.standing(key) is not Standing.NONE:
+            return
+        if attempt is None:
+            attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id, decided_at_s)
+            attempt.start_shim()
+        if held:
+            self._poll(key, attempt)
+
+    def _handed_over(self, key: str, launch: Launch, decided_at_s: float) -> Attempt | None:
+        """The link first, then the attempt: a supervisor may die in between, and the next one goes on."""
+        host, prepared = self._host, self._prepared.fit_for(launch.assignment)
+        if launch.assignment.prepared and prepared is not None:
+            host.links[key] = prepared.key
+            self._world.loop.sleep(0.02 * self._world.random.random())
+            if prepared.is_free and host.attempts.get(prepared.key) is prepared and not prepared.shim_dead:
+                prepared.hand_over(replace(launch, prepared=prepared.key), decided_at_s)
+                self._world.judge.answers["handed over"] += 1
+                return prepared
+        if self._hosted.standing(key) in (Standing.LINKED, Standing.LOST):
+            del host.links[key]
+        return None
+
+    def bring_up(self, request: Preparation) -> None:
+        """A prepared driver, whose shim waits for an attempt."""
+        world, host = self._world, self._host
+        key = f"{request.uid}.{PREPARED_MARK}{world.random.getrandbits(32):08x}"
+        given = Assignment(
+            name=request.name,
+            uid=request.uid,
+            attempt=NO_ATTEMPT,
+            revision=request.revision,
+            job_version=-1,
+            own_version=-1,
+            spec=request.spec,
+            memory=request.memory,
+            driver_memory=request.driver_memory,
+        )
+        begun_at_s = host.clock.boottime_s(world.loop.now_s)
+        try:
+            spec = json.loads(self._blobs.read_spec(given.spec))
+        except (NotFound, Corrupt) as error:
+            raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
+        world.loop.sleep(0.01 + 0.2 * world.random.random())
+        launch = replace(self._launch(given, bool(spec["unbounded"]), begun_at_s, 0.0), prepared=key)
+        attempt = Attempt(world, host, key, launch, host.boot_id, world.loop.now_s, request=request)
+        attempt.begun_at_s = begun_at_s
+        host.attempts[key] = attempt
+        attempt.start_shim()
+        world.judge.answers["prepared"] += 1
+
+    def _launch(self, given: Assignment, unbounded: bool, begun_at_s: float, looked_s: float) -> Launch:
+        world, host, job = self._world, self._host, self._world.job_of(given.name)
+        return Launch(
             cluster="sim",
             hosts="sim:2181",
             root=world.layout.root,
@@ -162,7 +325,7 @@ class SimStarter:
             stop_grace_s=job.grace_s,
             start_timeout_s=job.start_timeout_s,
             stall_timeout_s=600.0,
-            unbounded=bool(spec["unbounded"]),
+            unbounded=unbounded,
             reports=job.reports,
             argv=("driver",),
             env={},
@@ -172,21 +335,15 @@ class SimStarter:
             begun_s=begun_at_s,
             looked_s=looked_s,
         )
-        held = job.reports and world.lots("held", host.name, key).random() < HELD
-        if held:
-            launch = replace(launch, env={GATE: "gate"})
-        attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id, decided_at_s)
-        attempt.start_shim()
-        if held:
-            self._poll(key, attempt)
 
     def loads(self) -> list[HostLoad]:
-        return []
+        alive = [a for a in self._host.attempts.values() if not a.shim_dead and not a.is_free]
+        return [HostLoad(a.now.assignment.uid, a.now.assignment.memory) for a in alive]
 
     def check_again(self) -> dict[str, str]:
         """For drivers that wait, and that no thread of this supervisor is looking for."""
         for key, attempt in self._host.attempts.items():
-            if attempt.launch.is_held and attempt.verdict is None and key not in self._looking:
+            if attempt.now.is_held and attempt.verdict is None and key not in self._looking:
                 self._poll(key, attempt)
         return {}
 
@@ -295,20 +452,22 @@ class SimSupervisor:
             memory=1 << 50,
             drivers=host.drivers,
             starting=world.plan.starting,
+            prepares=1,
             software="0",
             since="t",
         )
+        prepared = SimPrepared(world, host)
         doubt = StartDoubt(world.layout, self._trust, EpochMarks(world.store))
         self.agent = Agent(
             member,
             world.layout,
             cast(Any, self._connect),
-            cast(Any, SimStarter(world, host, self._blobs, self.process)),
+            cast(Any, SimStarter(world, host, self._blobs, self.process, prepared)),
             cast(Any, hosted),
             self._publish_agent_session,
             cast(Any, doubt.of),
             lambda: doubt.own,
-            cast(Any, NoPrepared()),
+            cast(Any, prepared),
         )
         leader = Leader(
             cast(Any, self._controller),

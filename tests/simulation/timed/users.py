@@ -55,6 +55,8 @@ def spec_of(job: Job) -> tuple[JobSpec, bytes]:
             "stop_grace": f"{job.grace_s:g}s",
             "restart": restart,
             "health": {"start_timeout": f"{job.start_timeout_s:g}s"},
+            "update": {"prepare": "session" if job.update else "off"},
+            "standby": {"level": "session", "where": "any"} if job.update == "standby" else {},
         }
     )
     return spec, canonical_json(spec)
