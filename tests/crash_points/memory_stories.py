@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from supervisor.model.records import Cause
+from supervisor.model.records import Cause, PrepareLevel
 from supervisor.model.restart import OnExhausted
 from tests.crash_points.memory_world import HOSTS, MemoryWorld
 
@@ -128,6 +128,16 @@ def swept(world: MemoryWorld) -> None:
     _gone(world)
 
 
+def prepared(world: MemoryWorld) -> None:
+    """A restart by hand-over: the next driver is asked for, the present one is stopped when it is ready, and the request is
+    taken back."""
+    world.user("submit", prepare=PrepareLevel.SESSION)
+    world.resolve_outcome()
+    world.user("restart")
+    world.resolve_outcome()
+    _gone(world)
+
+
 def operated(world: MemoryWorld) -> None:
     world.user("submit")
     world.resolve_outcome()
@@ -150,6 +160,7 @@ STORIES: dict[str, Callable[[MemoryWorld], None]] = {
     "swept": swept,
     "back": back,
     "operated": operated,
+    "prepared": prepared,
 }
 
 

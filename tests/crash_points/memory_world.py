@@ -55,6 +55,9 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Phase,
+    Preparation,
+    PreparedDriver,
+    PrepareLevel,
     SchedulingSpec,
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
@@ -425,6 +428,7 @@ class MemoryWorld:
         self.now_s += STEP_S
         self._kill_late()
         self.lead(lambda leader: leader.controller.reconcile_once())
+        self._prepare()
         self._start_shims()
         for shim in list(self.shims):
             self._step(shim)
@@ -445,6 +449,36 @@ class MemoryWorld:
         else:
             for _ in range(PASSES_ASIDE // 2):
                 self.round()
+
+    # -- hosts ------------------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """A driver is ready as soon as it is asked for; each host says so in its record. A host's record and the requests are no
+        guards, so nothing of this has to be believed."""
+        client = self.client()
+        for host in self.hosts:
+            path = self.layout.supervisor(host)
+            known = seen(Member, client.read(path), path)
+            if not isinstance(known, Found):
+                continue
+            parent = self.layout.preparations_of(host)
+            names = client.children(parent) or ()
+            asked = [seen(Preparation, client.read(f"{parent}/{name}"), name) for name in names]
+            ready = tuple(
+                PreparedDriver(
+                    uid=one.record.uid,
+                    revision=one.record.revision,
+                    level=one.record.level,
+                    sha256=one.record.spec.sha256,
+                    driver_memory=one.record.driver_memory,
+                    ready=True,
+                )
+                for one in asked
+                if isinstance(one, Found)
+            )
+            if known.record.prepared != ready:
+                record = encode(replace(known.record, prepared=ready))
+                client.commit(Transaction("host", "x", (SetData(path, record, known.version),)))
 
     # -- shims ------------------------------------------------------------------------------------------------------------
 
@@ -605,6 +639,12 @@ class MemoryWorld:
         )
         if self.wanted in ("running", "suspended"):
             found.extend(self._misplaced())
+        found.extend(
+            f"{path} is asked for"
+            for path in tree
+            if path.startswith(f"{layout.preparations}/h")
+            and path.count("/") > layout.preparations.count("/") + 1
+        )
         if self.wanted == "gone":
             found.extend(
                 path for path in tree if path.startswith((layout.lease(NAME), layout.checkpoints + "/"))
@@ -761,19 +801,7 @@ class MemoryWorld:
             if host in self.hosts and self.layout.supervisor(host) not in tree:
                 self.zoo.put(
                     self.layout.supervisor(host),
-                    encode(
-                        Member(
-                            id=host,
-                            host=host,
-                            boot_id="b",
-                            address="",
-                            memory=10_000,
-                            drivers=10,
-                            starting=10,
-                            software="",
-                            since="",
-                        )
-                    ),
+                    encode(_member(host)),
                 )
 
     def lose_host(self, host: str) -> None:
@@ -788,24 +816,29 @@ class MemoryWorld:
         self.hosts.add(host)
         path = self.layout.supervisor(host)
         if self.client().read(path) is None:
-            member = encode(
-                Member(
-                    id=host,
-                    host=host,
-                    boot_id="b",
-                    address="",
-                    memory=10_000,
-                    drivers=10,
-                    starting=10,
-                    software="",
-                    since="",
-                )
-            )
-            self.client().commit(Transaction("host", "x", (Create(path, member),)))
+            self.client().commit(Transaction("host", "x", (Create(path, encode(_member(host))),)))
+
+
+def _member(host: str) -> Member:
+    return Member(
+        id=host,
+        host=host,
+        boot_id="b",
+        address="",
+        memory=10_000,
+        drivers=10,
+        starting=10,
+        software="",
+        since="",
+        prepares=1,
+    )
 
 
 def _terms(
-    attempts: int | None = None, unbounded: bool = True, then: OnExhausted = OnExhausted.FAIL
+    attempts: int | None = None,
+    unbounded: bool = True,
+    then: OnExhausted = OnExhausted.FAIL,
+    prepare: PrepareLevel | None = None,
 ) -> SchedulingSpec:
     policy = RestartPolicy(
         strategy=Strategy.EXPONENTIAL,
@@ -825,4 +858,5 @@ def _terms(
         start_timeout_s=60.0,
         checkpoint=PLACE,
         restart=policy,
+        prepare=prepare,
     )

@@ -222,10 +222,12 @@ class Controller:
     def _log_parents(self, paths: tuple[str, ...]) -> None:
         """Logs which parents were made. A root that was founded by an older version has no /prepare: that is no news to
         worry about."""
-        older = paths == (self._layout.preparations,)
-        say = log.info if older else log.error
-        why = "this root is from before there were prepared drivers" if older else "they were removed by hand"
-        say("parents_made_anew", epoch=self._term.epoch, paths=paths, why=why)
+        epoch = self._term.epoch
+        if paths == (self._layout.preparations,):
+            why = "this root is from before there were prepared drivers"
+            log.info("parents_made_anew", epoch=epoch, paths=paths, why=why)
+        else:
+            log.error("parents_made_anew", epoch=epoch, paths=paths, why="they were removed by hand")
 
     def _set_waited(self, accepted: Found[Acceptance]) -> None:
         """Records that the wait after an accepted restore is over, as the plan says."""
