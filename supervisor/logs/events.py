@@ -244,7 +244,7 @@ EVENTS: Final[dict[str, Event]] = {
         "A driver was brought up and waits for an attempt, or it says why it can't.", "uid attempt ready why"
     ),
     "shim_not_handed_over": Event(
-        "What was handed to a prepared driver is no attempt for it.", "uid attempt why"
+        "What was handed to a prepared driver is no attempt for it.", "uid attempt why next"
     ),
     "shim_stage": Event(
         "Where the attempt stands: connecting claiming settling starting running stopping killing burying done.",

@@ -199,9 +199,9 @@ class PreparedDrivers:
             tries = 1 if before is None else before.tries + 1
             pause = pause_s(tries)
             self._books.pauses[entry] = PreparePause(why, tries, boottime_s() + pause)
-        log.warning(
-            "driver_not_prepared", **_about_entry(entry), why=why, next=f"tried again after {pause:g} s"
-        )
+        uid, _, revision = entry.rpartition(".")
+        next_step = f"tried again after {pause:g} s"
+        log.warning("driver_not_prepared", uid=uid, revision=revision, why=why, next=next_step)
 
     # -- for the launcher ----------------------------------------------------------------------------------------------
 
@@ -399,8 +399,3 @@ def _request_of(launch: Launch) -> Preparation:
         memory=given.memory,
         driver_memory=given.driver_memory,
     )
-
-
-def _about_entry(entry: str) -> dict[str, str]:
-    uid, _, revision = entry.rpartition(".")
-    return {"uid": uid, "revision": revision}
