@@ -121,12 +121,18 @@ class Control:
         self._turn(failpoints.RECORDING)
 
     def recorded(self) -> Counter[Point]:
-        """How often each point was passed since ``record``."""
+        """How often each point was passed since ``record``, by the process that passed it most often: a failpoint counts the
+        passes of one process."""
         try:
             lines = (self.directory / "record").read_text().splitlines()
         except FileNotFoundError:
             return Counter()
-        return Counter(Point.parse(line) for line in lines)
+        passes = Counter(lines)
+        most = Counter[Point]()
+        for line, times in passes.items():
+            point = Point.parse(line.partition(" ")[2])
+            most[point] = max(most[point], times)
+        return most
 
     def arm(self, *arms: Arm) -> None:
         with self._lock:

@@ -11,7 +11,7 @@ from tests.crash_points.run import OneRun, Task
 from tests.crash_points.scenarios import SCENARIOS
 
 Passed = dict[str, Counter[Point]]
-"""Scenario → how often each point was passed in it."""
+"""Scenario → how often each point was passed in it by one process."""
 
 
 def record(fleet: CrashFleet, scenarios: Iterable[str], name: Callable[[], str]) -> Passed:

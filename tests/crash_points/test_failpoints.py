@@ -50,6 +50,15 @@ def rename(control: Control, tmp_path: Path) -> str:
     return str(point)
 
 
+def test_passes_are_counted_by_process(control: Control, tmp_path: Path) -> None:
+    """Or the middle one of three processes that pass once would be the second, which none of them comes to."""
+    control.record()
+    for number in range(2):
+        start(control, tmp_path / str(number)).communicate(timeout=60)
+    (times,) = [times for point, times in control.recorded().items() if point.op == "os.rename"]
+    assert times == 3
+
+
 @pytest.mark.parametrize(("moment", "left"), [("before", "0"), ("after", "1")])
 def test_killed_at_the_second_pass(
     control: Control, tmp_path: Path, rename: str, moment: str, left: str

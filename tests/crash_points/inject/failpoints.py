@@ -323,7 +323,7 @@ def _launch():
 
 
 def _note(point):
-    line = f"{point}\n".encode()
+    line = f"{_getpid()} {point}\n".encode()
     fd = _real["open"](
         f"{_State.directory}/record", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
     )

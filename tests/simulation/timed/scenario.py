@@ -237,6 +237,11 @@ def plan_of(seed: int, also: Fault | None = None) -> Plan:
     )
 
 
+def without_prepared(plan: Plan) -> Plan:
+    """Every start is a cold one."""
+    return replace(plan, jobs=tuple(replace(job, update="") for job in plan.jobs))
+
+
 def _job(lots: random.Random, number: int, lease_s: float) -> Job:
     kind = lots.random()
     behaviour = Behaviour()
