@@ -294,7 +294,7 @@ def application(bench: Bench) -> None:
 
 def standby(bench: Bench) -> None:
     """A crash, and then the loss of the host."""
-    with job(bench, "standby", standby={"level": "session"}) as name:
+    with job(bench, "standby", update={"prepare": "session"}, standby={"level": "session"}) as name:
         wait_standby(bench, name)
         weigh(bench)
         bench.note("crash, with a standby", crash(bench, name))
