@@ -1,7 +1,7 @@
 """``tests/run quick [PATH...]``: the loop of an ordinary change, in at most two minutes on two cores.
 
-It runs ruff, mypy, the tests of names and documents, and the unit tests nearest to the changed files: those that git calls
-changed or new, or those that are named.
+It runs ruff, mypy, the tests of names, documents and golden records, and the unit tests nearest to the changed files: those
+that git calls changed or new, or those that are named.
 """
 
 from __future__ import annotations
@@ -18,10 +18,31 @@ from tests.results import Measured
 
 ROOT = Path(__file__).resolve().parents[1]
 
-ALWAYS = ("tests/unit/test_names.py", "tests/unit/test_docs.py")
+ALWAYS = (
+    "tests/golden/test_records.py",
+    "tests/golden/test_specs.py",
+    "tests/unit/test_docs.py",
+    "tests/unit/test_names.py",
+)
 
-MOST_FILES = 30
+MOST_FILES = 24
 """Of the files that only import a changed module, so many are run: a module of ``model`` is imported by nearly all."""
+
+PAGES = ("tests/unit/cli/test_pages.py", "tests/unit/test_reference.py", "tests/unit/test_runbooks.py")
+
+READERS: dict[str, tuple[str, ...]] = {
+    "README.md": PAGES,
+    "supervisor/**/*.md": PAGES,
+    "supervisor/cli/*.py": ("tests/unit/cli/test_lazy.py",),
+    "conf/**": ("tests/unit/test_conf.py", "tests/unit/test_reference.py"),
+    "deploy/**": (
+        "tests/unit/test_deploy_monitoring.py",
+        "tests/unit/test_deploy_units.py",
+        "tests/unit/test_runbooks.py",
+    ),
+    "pyproject.toml": ("tests/unit/test_packaging.py",),
+}
+"""The tests that read a changed file without importing it, by what its path is like; ``**`` is any number of directories."""
 
 
 def module_of(path: str) -> str:
@@ -49,18 +70,34 @@ def is_named_like(test: str, module: str) -> bool:
     return PurePosixPath(test).name.startswith(f"test_{of.stem}")
 
 
-def choose(changed: Iterable[str], sources: Mapping[str, str], most: int = MOST_FILES) -> list[str]:
-    """The test files to run. ``sources``: each unit test file with its text.
+def reads(pattern: str, path: str) -> bool:
+    """Whether a path fits a pattern of ``READERS``."""
+    directory, any_depth, name = pattern.partition("/**")
+    if any_depth:
+        return path.startswith(f"{directory}/") and PurePosixPath(path).match(name.lstrip("/") or "*")
+    return len(PurePosixPath(path).parts) == len(PurePosixPath(pattern).parts) and PurePosixPath(path).match(
+        pattern
+    )
 
-    Changed tests come first, then those named like a changed module, then at most ``most`` that import one.
+
+def choose(changed: Iterable[str], sources: Mapping[str, str], most: int = MOST_FILES) -> list[str]:
+    """The test files to run. ``sources``: each test file of ``unit_tests`` with its text.
+
+    Changed tests come first, then those that read a changed file, those named like a changed module, and at most ``most``
+    that import one: those that import least besides, because they are about the module, and quick.
     """
-    changed = [path for path in changed if path.endswith(".py")]
-    modules = {module_of(path) for path in changed}
+    changed = list(changed)
     own = {path for path in changed if path in sources}
-    named = {path for path in sources if any(is_named_like(path, module) for module in changed)}
-    importing = [path for path in sorted(sources) if modules & imported_by(sources[path])]
-    far = [path for path in importing if path not in own | named][:most]
-    return sorted({*own, *named, *far, *ALWAYS})
+    readers = {
+        test for path in changed for like, tests in READERS.items() if reads(like, path) for test in tests
+    }
+    code = [path for path in changed if path.endswith(".py")]
+    named = {path for path in sources if any(is_named_like(path, module) for module in code)}
+    modules = {module_of(path) for path in code}
+    imports = {path: imported_by(text) for path, text in sources.items()} if modules else {}
+    importing = sorted((len(names), path) for path, names in imports.items() if modules & names)
+    far = [path for _, path in importing if path not in own | named][:most]
+    return sorted({*own, *readers, *named, *far, *ALWAYS})
 
 
 def changed_files() -> list[str]:
@@ -77,8 +114,8 @@ def _git(*words: str) -> str:
 
 
 def unit_tests() -> dict[str, str]:
-    """Each unit test file with its text."""
-    files = (ROOT / "tests" / "unit").rglob("test_*.py")
+    """Each file of unit tests, and of those that hold golden files, with its text."""
+    files = (path for room in ("unit", "golden") for path in (ROOT / "tests" / room).rglob("test_*.py"))
     return {str(path.relative_to(ROOT)): path.read_text() for path in files}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.quick import ALWAYS, choose, module_of
+from tests.quick import ALWAYS, PAGES, READERS, ROOT, choose, module_of, unit_tests
 
 SOURCES = {
     "tests/unit/plan/test_decide.py": "from supervisor.plan.decide import decide",
@@ -13,6 +13,7 @@ SOURCES = {
     "tests/unit/shim/test_decide.py": "",
     "tests/unit/daemon/host/test_agent.py": "",
     "tests/unit/daemon/test_hosts.py": "import supervisor.plan.decide",
+    "tests/golden/test_previous.py": "",
 }
 
 
@@ -20,7 +21,16 @@ SOURCES = {
     ("changed", "chosen"),
     [
         ([], set()),
-        (["README.md"], set()),
+        (["README.md"], set(PAGES)),
+        (["tests/README.md", "supervisor/py.typed", "tests/conf/a.yaml"], set()),
+        (["supervisor/REFERENCE.md"], set(PAGES)),
+        (["supervisor/docs/runbooks/oom.md"], set(PAGES)),
+        (["conf/jobs/reference.yaml"], {"tests/unit/test_conf.py", "tests/unit/test_reference.py"}),
+        (["deploy/prometheus/spark-supervisor.rules.yml"], set(READERS["deploy/**"])),
+        (["pyproject.toml"], {"tests/unit/test_packaging.py"}),
+        (["supervisor/cli/show.py"], {"tests/unit/cli/test_lazy.py"}),
+        (["supervisor/cli/doctor/java.py"], set()),
+        (["tests/golden/test_previous.py"], {"tests/golden/test_previous.py"}),
         (
             ["supervisor/plan/decide.py"],
             {
@@ -42,6 +52,18 @@ def test_the_tests_nearest_to_what_changed(changed: list[str], chosen: set[str])
 def test_a_module_that_all_import_does_not_choose_all() -> None:
     sources = {f"tests/unit/a/test_{n}.py": "from supervisor.model import view" for n in range(50)}
     assert len(choose(["supervisor/model/view.py"], sources, most=10)) == 10 + len(ALWAYS)
+
+
+def test_those_that_import_least_besides_come_first() -> None:
+    broad = "from supervisor.model import view\nfrom supervisor.cli import main"
+    sources = {"tests/unit/a/test_a.py": broad, "tests/unit/b/test_b.py": "from supervisor.model import view"}
+    assert "tests/unit/a/test_a.py" not in choose(["supervisor/model/view.py"], sources, most=1)
+
+
+def test_every_test_that_a_table_names_is_one_that_the_loop_knows() -> None:
+    known = unit_tests()
+    assert {name for row in (*READERS.values(), ALWAYS) for name in row} - known.keys() == set()
+    assert all(any(ROOT.glob(pattern)) for pattern in READERS)
 
 
 def test_the_module_of_a_package_is_its_directory() -> None:
