@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from supervisor import errors
+from supervisor.cli.doctor import catalogue
 from supervisor.logs.events import EVENTS
 from supervisor.metrics import NAMESPACE, Metrics
 from supervisor.settings.file import Settings
@@ -42,7 +43,7 @@ settings and spec keys with examples: [conf/supervisor.yaml](../conf/supervisor.
 
 def page() -> str:
     """The whole page."""
-    parts = [HEAD, *exit_codes(), *settings(), *spec_keys(), *metrics(), *events()]
+    parts = [HEAD, *exit_codes(), *settings(), *spec_keys(), *metrics(), *events(), *checks()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -119,6 +120,15 @@ def events() -> Iterator[str]:
     yield from rows(
         ("event", "meaning", "fields"),
         [(f"`{name}`", one.meaning, one.fields) for name, one in EVENTS.items()],
+    )
+
+
+def checks() -> Iterator[str]:
+    yield "## Checks of `doctor`\n"
+    yield "In this order; `-o json` has the ids, and they do not change.\n"
+    yield from rows(
+        ("area", "check", "what it checks"),
+        [(area, f"`{check}`", about) for area, check, about in catalogue.listed()],
     )
 
 

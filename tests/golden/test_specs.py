@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from supervisor.spec import job
 from supervisor.spec.job import canonical_json, from_canonical, parse_spec, spec_sha256
 
 GOLDEN = Path(__file__).parent / "specs" / "full.v1.json"
@@ -38,24 +41,57 @@ def test_the_stored_form_is_the_golden_file() -> None:
     assert spec_sha256(spec) == "4b5450cba77408e0191f626cbb977feb73480320e02e8640da43ee24013ef8d7"
 
 
-def test_a_key_that_was_added_later_is_written_only_where_it_says_something() -> None:
+LOCAL = FULL.replace("spark://host:7077", "local[2]")
+"""A prepared driver has no cluster of its own."""
+
+SPOKEN: dict[str, tuple[str, str, bytes]] = {
+    "restart.memory_step": (
+        FULL.replace("attempts: 5", "attempts: 5, memory_step: 1.5, memory_max: 2g"),
+        "",
+        b'"memory_step":1.5',
+    ),
+    "restart.memory_max": (
+        FULL.replace("attempts: 5", "attempts: 5, memory_step: 1.5, memory_max: 2g"),
+        "",
+        b'"memory_max":"2g"',
+    ),
+    "checkpoint_fence": (
+        f"{FULL}checkpoint_fence: off\n",
+        "checkpoint_fence: auto",
+        b'"checkpoint_fence":"off"',
+    ),
+    "checkpoint_on_cancel": (
+        f"{FULL}checkpoint_on_cancel: delete\n",
+        "checkpoint_on_cancel: keep",
+        b'"checkpoint_on_cancel":"delete"',
+    ),
+    "savepoints": (f"{FULL}savepoints: {{every: 1h, keep: 5}}\n", "", b'"savepoints":{'),
+    "update": (
+        f"{FULL}update: {{prepare: session}}\n",
+        "update: {prepare: off}",
+        b'"update":{"prepare":"session"}',
+    ),
+    "standby": (
+        f"{LOCAL}update: {{prepare: session}}\nstandby: {{level: session, refresh: 30m}}\n",
+        "standby: {level: null, where: other, refresh: 1h}",
+        b'"standby":{"level":"session","refresh":"30m","where":"other"}',
+    ),
+}
+"""Each key that was added later: a spec in which it says something, a line in which it says nothing, what is written."""
+
+
+def test_each_key_that_was_added_later_has_a_row() -> None:
+    sections = {f"{section}.{key}" for section, key in job._ADDED_LATER}
+    assert SPOKEN.keys() == sections | job._ADDED_LATER_AT_THE_TOP.keys(), "add a row to SPOKEN"
+
+
+@pytest.mark.parametrize("key", SPOKEN)
+def test_a_key_that_was_added_later_is_written_only_where_it_says_something(key: str) -> None:
     """An agent of the version before reads the others, and what was submitted to it is still the same spec."""
-    silent = parse_spec(f"{FULL}checkpoint_fence: auto\n", "full.yaml")
-    assert canonical_json(silent) == GOLDEN.read_bytes().removesuffix(b"\n")
-    off = parse_spec(f"{FULL}checkpoint_fence: off\n", "full.yaml")
-    assert b'"checkpoint_fence":"off"' in canonical_json(off)
-    kept = parse_spec(f"{FULL}checkpoint_on_cancel: keep\n", "full.yaml")
-    assert canonical_json(kept) == canonical_json(silent)
-    deleted = parse_spec(f"{FULL}checkpoint_on_cancel: delete\n", "full.yaml")
-    assert b'"checkpoint_on_cancel":"delete"' in canonical_json(deleted)
-    assert from_canonical(canonical_json(off), "x") == off
-    as_usual = "update: {prepare: off}\nstandby: {level: null, where: other, refresh: 1h}\n"
-    assert canonical_json(parse_spec(f"{FULL}{as_usual}", "full.yaml")) == canonical_json(silent)
-    warm = parse_spec(f"{FULL}update: {{prepare: session}}\n", "full.yaml")
-    assert b'"update":{"prepare":"session"}' in canonical_json(warm)
-    local = FULL.replace("spark://host:7077", "local[2]")
-    standby = parse_spec(
-        f"{local}update: {{prepare: session}}\nstandby: {{level: session, refresh: 30m}}\n", "full.yaml"
+    spoken, silent, written = SPOKEN[key]
+    spec = parse_spec(spoken, "full.yaml")
+    assert written in canonical_json(spec)
+    assert from_canonical(canonical_json(spec), "x") == spec
+    assert canonical_json(parse_spec(f"{FULL}{silent}\n", "full.yaml")) == GOLDEN.read_bytes().removesuffix(
+        b"\n"
     )
-    assert b'"standby":{"level":"session","refresh":"30m","where":"other"}' in canonical_json(standby)
-    assert from_canonical(canonical_json(standby), "x") == standby

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from supervisor.cli.doctor.catalogue import listed
 from supervisor.logs.events import EVENTS
 from tests import reference
 from tests.unit.test_metrics import ANNOUNCED, BESIDE
@@ -13,12 +14,13 @@ def test_the_page_is_not_stale() -> None:
     assert reference.PAGE.read_text() == reference.page(), "run: python -m tests.reference"
 
 
-def test_it_names_every_metric_event_and_exit_code() -> None:
+def test_it_names_every_metric_event_exit_code_and_check_of_doctor() -> None:
     page = reference.page()
     for name, kind in (ANNOUNCED | BESIDE).items():
         assert f"| `spark_supervisor_{name}{'_total' if kind == 'counter' else ''}` | {kind} |" in page
     assert all(f"| `{name}` |" in page for name in EVENTS)
     assert all(f"\n| {code} |" in page for code in range(8))
+    assert all(f"| {area} | `{check}` |" in page for area, check, _ in listed())
 
 
 def test_it_has_units_bounds_and_defaults() -> None:

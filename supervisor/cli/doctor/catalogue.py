@@ -1,5 +1,5 @@
-"""Lists all checks of ``doctor``, as data and in the order in which they are shown. Documentation is
-generated from this.
+"""Lists all checks of ``doctor``, as data and in the order in which they are shown. The section about them in
+the page REFERENCE is generated from this.
 
 A new check needs a fact in its area's collector, a pure judge beside it, and a line in the area's ``checks``;
 its id is a name that scripts may use, and does not change.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -12,10 +13,12 @@ from typing import Any
 import pytest
 import typer
 
+import supervisor
 from supervisor.cli.lazy import CommandEntry, ListedCommand
 from supervisor.cli.main import COMMANDS, app
 from tests.unit.cli.conftest import Terminal
 
+PACKAGE = Path(supervisor.__file__).parent
 GOLDEN = Path(__file__).parents[2] / "golden" / "help"
 WIDTHS = (80, 140)
 HEAVY = {"pydantic", "boto3", "kazoo", "pyspark", "structlog", "rich", "yaml", "prometheus_client", "msgspec"}
@@ -112,3 +115,22 @@ def test_completing_the_name_of_a_command_imports_none() -> None:
 def test_a_command_imports_its_own_module_only() -> None:
     found = modules_after("docs", "--help")
     assert MODULES & found == {"supervisor.cli.docs"}
+
+
+def functions_of_commands() -> set[str]:
+    """Each function of the package with ``@command``, as ``module:function``."""
+    found = set()
+    for file in PACKAGE.rglob("*.py"):
+        module = ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and "command" in map(ast.unparse, node.decorator_list):
+                found.add(f"{module}:{node.name}")
+    return found
+
+
+def test_each_function_that_is_a_command_is_in_the_table_or_in_a_group_of_it() -> None:
+    groups = {entry.target.partition(":")[0] for entry in COMMANDS if entry.target.endswith(":app")}
+    alone = {each for each in functions_of_commands() if each.partition(":")[0] not in groups}
+    assert alone == {entry.target for entry in COMMANDS if not entry.target.endswith(":app")}
+    grouped = functions_of_commands() - alone
+    assert len(grouped) == sum(len(getattr(loaded(entry), "commands", ())) for entry in COMMANDS)

@@ -26,6 +26,7 @@ from tests.unit.cli import page_worlds as worlds
 from tests.unit.cli.conftest import Terminal
 from tests.unit.cli.doctor.test_command import FINE
 from tests.unit.cli.page_worlds import Site, World, obey
+from tests.unit.cli.test_lazy import words_of_help
 from tests.unit.page_commands import COMMANDS, Elsewhere, problem_of
 
 T = TypeVar("T")
@@ -48,7 +49,10 @@ IN_GENERAL: dict[str, World] = {
     "unpause": worlds.paused,
     "accept-registry": worlds.restored,
     "stop-drivers": worlds.hosting,
+    "savepoint delete": worlds.saved,
     "savepoint list": worlds.saved,
+    "savepoint restore": worlds.saved,
+    "savepoint show": worlds.saved,
     "savepoint verify": worlds.saved,
 }
 """By the words that a command begins with: the state in which it is typed. Where no row fits, the job runs."""
@@ -109,7 +113,10 @@ PRINTS = {
     "restart": "restarted",
     "resume": "resumed",
     "savepoint create": "savepoint",
+    "savepoint delete": "deleted",
     "savepoint list": "complete",
+    "savepoint restore": "restored",
+    "savepoint show": "before-upgrade",
     "savepoint verify": "is whole",
     "show": "rate-counts",
     "status": "host-a (epoch 7)",
@@ -214,11 +221,14 @@ def test_a_command_of_a_page_does_what_the_page_says(
     world(site)
     files = [name for word in words for name in (sorted(glob(word)) if "*" in word else [word])]
     typed = " ".join(words)
-    ran = site.terminal.run(*files)
+    empty = f"file://{site.terminal.home}/empty"
+    ran = site.terminal.run(*(empty if word == "LOCATION" else word for word in files))
     assert ran.code == max(FAILS.get((page, typed), 0) for page in pages), ran.err
     assert ran.out.strip() and "Traceback" not in ran.err
-    for said in (begun(PRINTS, typed), *(PRINTS_THERE.get((page, typed), "") for page in pages)):
-        assert said is not None and said in ran.out, ran.out
+    usual = begun(PRINTS, typed)
+    assert usual is not None, f"add a row to PRINTS: what {typed!r} prints"
+    for said in (usual, *(PRINTS_THERE.get((page, typed), "") for page in pages)):
+        assert said in ran.out, ran.out
     if words[0] == "doctor" and any(word.endswith(".yaml") for word in words):
         assert tools[0].spec is not None
 
@@ -241,3 +251,9 @@ def test_every_row_of_the_tables_is_of_a_command_in_a_page() -> None:
     unused += [key for key in (*FAILS, *PRINTS_THERE) if key not in typed]
     lonely = [key for key in (*IN_GENERAL, *PRINTS) if not any(begun({key: 1}, each) for _, each in typed)]
     assert (unused, lonely) == ([], [])
+
+
+def test_every_command_of_the_program_is_in_a_page() -> None:
+    typed = [" ".join(words) for _, words in COMMANDS]
+    missing = [words for words in words_of_help() if not any(begun({words: True}, each) for each in typed)]
+    assert missing == [], "name them in the page that a user reads when he needs them"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -616,6 +618,17 @@ def test_every_check_has_a_good_and_a_bad_row() -> None:
     assert set(seen) == set(CHECKS)
     for check, verdicts in seen.items():
         assert OK in verdicts and verdicts & {WARNING, PROBLEM}, check
+
+
+def test_every_judge_of_facts_is_in_the_catalogue() -> None:
+    modules = {check.judge.__module__ for check in CHECKS.values()}
+    judges = {
+        f"{module}:{name}"
+        for module in modules
+        for name, judge in vars(sys.modules[module]).items()
+        if name.startswith("judge_") and [*inspect.signature(judge).parameters] == ["facts"]
+    }
+    assert judges - {f"{check.judge.__module__}:{check.judge.__name__}" for check in CHECKS.values()} == set()
 
 
 def test_ids_are_unique_and_said_in_one_line() -> None:
