@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,24 +33,37 @@ FACTS = _rows("zookeeper.md", "[MP]") | _rows("spark.md", "S")
 
 ABSENT_PAPERS = re.compile(
     "|".join(
-        (r"\bDESIGN\b", r"\bCONTR" r"ACT\b", r"\bFAULTS F", r"\bKAZ" r"OO\b", r"\bSPARK\.md", r"\bHOUSE\.md")
+        (
+            r"\bDESIGN\b",
+            r"\bCONTRACT\b",
+            r"\bFAULTS (?:F|§)",
+            r"\bFAULTS\.md",
+            r"\bKAZOO\b",
+            r"\bSPARK\.md",
+            r"\bHOUSE\.md",
+            r"\bSTYLE\b",
+        )
     )
 )
 """Pages that were beside the tree while it was built."""
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Every text that is in the tree: path and content."""
-    files = [
-        path for room in ("supervisor", "tests", "deploy", "conf", ".ci") for path in (ROOT / room).rglob("*")
-    ]
-    for path in (*files, *ROOT.glob("*.*")):
-        if (
-            path.suffix in {".py", ".md", ".yml", ".yaml", ".service", ".sh", ".toml"}
-            and path.is_file()
-            and path != Path(__file__)
-        ):
-            yield str(path.relative_to(ROOT)), path.read_text()
+    """Every text that git keeps, or would: path and content."""
+    listed = subprocess.run(
+        ("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for name in sorted(set(listed.split("\0"))):
+        path = ROOT / name
+        if path.is_file() and path != Path(__file__):
+            try:
+                yield name, path.read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                continue
 
 
 TEXTS = dict(texts())

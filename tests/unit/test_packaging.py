@@ -30,7 +30,8 @@ LOCKED = {
 
 MODULES = {
     "PyYAML": {"yaml"},
-    "boto3": {"boto3", "botocore", "urllib3"},
+    "boto3": {"boto3"},
+    "botocore": {"botocore", "urllib3"},
     "prometheus-client": {"prometheus_client"},
     "pyspark": {"pyspark", "py4j"},
     "pydantic": {"pydantic", "pydantic_core", "annotated_types"},
@@ -85,6 +86,16 @@ def test_what_is_declared_is_used() -> None:
     assert [name for name, modules in PACKAGE.items() if not modules & ours] == []
     unused = {name for name, modules in TEST.items() if not modules & theirs}
     assert unused == {name for name, text in TOOLS.items() if text in configuration}
+
+
+def test_an_index_of_packages_shows_where_to_read_on() -> None:
+    """The pages that are linked are there."""
+    urls = PROJECT["urls"]
+    assert list(urls) == ["Documentation", "Source", "Changelog", "Issues"]
+    assert all(url.startswith(urls["Source"]) for url in urls.values())
+    for name in ("Documentation", "Changelog"):
+        _, _, path = urls[name].partition("/main/")
+        assert path and (ROOT / path).exists()
 
 
 def test_there_is_one_version(capsys: pytest.CaptureFixture[str]) -> None:
