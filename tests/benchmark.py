@@ -164,7 +164,7 @@ def latency(fleet: Fleet, sizes: Sizes) -> None:
         ref = blobs.put_spec(name, uid, 1, data)
         stored_at_s = boottime_s()
         commands.check_submit(name, ref.sha256, spec.checkpoint)
-        commands.submit(Submission(name, uid, ref, spec.terms(), Desired.SUSPENDED))
+        commands.submit(Submission(name, uid, ref, spec.scheduling(), Desired.SUSPENDED))
         stored.append(stored_at_s - begun_at_s)
         submitted.append(boottime_s() - stored_at_s)
         cancelled.append(timed(lambda name=name: commands.cancel(name)))  # type: ignore[misc]

@@ -73,9 +73,9 @@ def inspect(
     """Returns the checkpoint at ``tree``, without a query if there is none. With ``checksums``, those that
     Spark keeps are read and compared (at most ``CHECKED_MAX`` of a query's state files). Raises
     ``Unreachable``, ``AccessDenied``, ``InvalidInput``."""
-    looker = _Looker(tree, checksums, report_progress)
-    query_folders, others = looker.query_folders()
-    queries = tuple(looker.query(query_folder) for query_folder in query_folders)
+    inspector = _Inspector(tree, checksums, report_progress)
+    query_folders, others = inspector.query_folders()
+    queries = tuple(inspector.query(query_folder) for query_folder in query_folders)
     return Checkpoint(tree.location, queries, others, tree.requests)
 
 
@@ -108,7 +108,7 @@ class _Share(NamedTuple):
     kinds: dict[str, set[str]]
 
 
-class _Looker:
+class _Inspector:
     def __init__(self, tree: Tree, checksums: bool, report_progress: ReportProgress) -> None:
         self._tree = tree
         self._checksums = checksums

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from supervisor.model.actions import Action
     from supervisor.plan.explain import Explanation
 
-TERM_NOT_NOTED = "the leader's term has yet to be noted in the store"
+TERM_NOT_RECORDED = "the leader's term has yet to be noted in the store"
 _INTERNAL = re.compile(rf" \((?:{'|'.join(state.value for state in OwnState)})\)$")
 
 _CLAIMED = re.compile(r"^claimed on ")
@@ -112,7 +112,7 @@ def _reason(explained: Explanation) -> str:
     if explained.state is not JobState.PENDING or explained.cell is None or explained.after_earlier:
         return reason
     if explained.held_by:
-        return TERM_NOT_NOTED if explained.held_by.is_unrecorded else explained.held_by.text
+        return TERM_NOT_RECORDED if explained.held_by.is_unrecorded else explained.held_by.text
     if _waits_for_slot(explained):
         return explained.why
     return "it is to be started again" if explained.failures else "it is to be started"

@@ -144,7 +144,7 @@ class Contender(Generic[Client]):
         self._published_distrust: str | None = None
         self._recent: dict[int, Author] = {}
         self._marking: tuple[int, threading.Event] | None = None
-        self._looked_on = 0
+        self._trust_checked_connection = 0
         self._since_at_s = boottime_s()
         self._report = self._make_report()
         self._thread = BackgroundThread(
@@ -368,7 +368,7 @@ class Contender(Generic[Client]):
             layout,
             RegistryEvidence(cluster, accepted, doorbell, client.last_zxid),
         )
-        self._looked_on = connection
+        self._trust_checked_connection = connection
         if self._term is not None:
             self._term.set_trust_check(connection)
         self._seen = election_view(self._layout, leader, epoch, switchover, recorded)
@@ -455,7 +455,7 @@ class Contender(Generic[Client]):
             distrust=self._trust.reason,
             depose=lambda why: self._inbox.put((number, machine.Deposed(why))),
             nudge=self.nudge,
-            connection=self._looked_on,
+            connection=self._trust_checked_connection,
         )
         term.vacant_at_s = self._vacant_at_s if self._vacant_at_s is not None else term.began_at_s
         self._vacant_at_s = None

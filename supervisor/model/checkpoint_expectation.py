@@ -117,7 +117,7 @@ def to_be_expected(
     if not place:
         return None
     before = _by_place(newest, older)
-    known = next((each for each in (newest, older) if place in _told_by(each)), None)
+    known = next((each for each in (newest, older) if place in _reported_by(each)), None)
     if known is None or known.place != place:
         known = CheckpointExpectation(place=place, queries=before.get(place, ()))
     if acceptance and known.accepted != acceptance:
@@ -155,7 +155,7 @@ def forgotten(remembered: CheckpointExpectation | None, location: str) -> Checkp
     )
 
 
-def _told_by(remembered: CheckpointExpectation | None) -> frozenset[str]:
+def _reported_by(remembered: CheckpointExpectation | None) -> frozenset[str]:
     return places_of(remembered) | {remembered.place} if remembered is not None else frozenset()
 
 

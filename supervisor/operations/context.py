@@ -34,7 +34,7 @@ def layout_of(settings: Settings) -> Layout:
 
 
 def identity_of(settings: Settings) -> ClusterIdentity:
-    """Returns who this process is configured to be, for founding and checking the cluster."""
+    """Returns who this process is configured to be, for the bootstrap and the check of the cluster."""
     return ClusterIdentity(settings.cluster, settings.zookeeper.root, settings.store.url)
 
 
@@ -74,8 +74,8 @@ class CommandContext:
         """
         return check_known(self.zoo(), self.layout, identity_of(self.settings))
 
-    def found(self, blobs: Blobs) -> Cluster:
-        """Founds the cluster, or checks that ZooKeeper and the store both belong to it.
+    def bootstrap_or_check(self, blobs: Blobs) -> Cluster:
+        """Bootstraps the cluster, or checks that ZooKeeper and the store both belong to it.
 
         To be called before the first write that needs the store.
         """

@@ -45,7 +45,12 @@ from supervisor.records.ports import ZkSession
 from supervisor.records.reading import seen
 from supervisor.registry import user_writes
 from supervisor.registry.blob_sweep import SUBMIT_MAX_S
-from supervisor.registry.checkpoint_claims import CheckpointClaims, LeftCheckpoint, being_deleted, left_by
+from supervisor.registry.checkpoint_claims import (
+    CheckpointClaims,
+    LeftCheckpoint,
+    being_deleted,
+    previous_users,
+)
 from supervisor.registry.fixed_znodes import ANY_AGE, fixed_paths, judge_fixed_znodes
 from supervisor.registry.resolve_outcome import ReplaceableSession, commit_resolved
 from supervisor.registry.user_writes import ClaimedLocation, Move, UserWriteContext
@@ -92,7 +97,7 @@ class Submission:
     name: str
     uid: str
     spec: BlobRef
-    terms: SchedulingSpec
+    scheduling: SchedulingSpec
     desired: Desired = Desired.RUNNING
     stored_from_at_s: float = field(default_factory=boottime_s)
     fresh_start: bool = False
@@ -127,7 +132,7 @@ class JobOperations:
         self._sessions = sessions
         self._layout = layout
         self._claims: CheckpointClaims | None = None
-        self._left_by: LeftCheckpoint | None = None
+        self._previous_users: LeftCheckpoint | None = None
 
     def job_records(self, name: str, uid: str | None = None) -> JobRecords:
         """Returns the records of ``name`` after a sync. Raises NotFound for a name that was never
@@ -178,7 +183,7 @@ class JobOperations:
             done = _same_or_conflict(found, name, submission.spec.sha256)
             if done is not None:
                 return done
-            claimed = self._reserve(zoo, name, uid, submission.terms.checkpoint)
+            claimed = self._reserve(zoo, name, uid, submission.scheduling.checkpoint)
             self._check_room(zoo)
             context = self._context()
             last = self._last_claim(zoo, found, name)
@@ -194,11 +199,11 @@ class JobOperations:
 
         The ownerships are read once per command.
         """
-        if submission.terms.checkpoint is None:
+        if submission.scheduling.checkpoint is None:
             return ""
-        if self._left_by is None:
-            self._left_by = left_by(zoo, self._layout)
-        names = self._left_by.by(place_of(submission.terms.checkpoint))
+        if self._previous_users is None:
+            self._previous_users = previous_users(zoo, self._layout)
+        names = self._previous_users.by(place_of(submission.scheduling.checkpoint))
         return "" if submission.name in names else min(names, default="")
 
     def _check_room(self, zoo: ZkSession) -> None:
@@ -353,12 +358,12 @@ class JobOperations:
         def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
             own = _owned(found, name)
-            context, claimed = self._context(), self._reserve(zoo, name, uid, revision.terms.checkpoint)
+            context, claimed = self._context(), self._reserve(zoo, name, uid, revision.scheduling.checkpoint)
             path = self._layout.lease(name)
             lease: Seen[Lease] = seen(Lease, zoo.read(path), path)
             last_known = lease.record.remembered if isinstance(lease, Found) else None
             remembered = moved_to(
-                revision.terms.checkpoint or "", revision.queries, last_known, own.record.remembered
+                revision.scheduling.checkpoint or "", revision.queries, last_known, own.record.remembered
             )
             left = self._all_claims(zoo).held(revision.basis.checkpoint, uid)
             if left is not None and left[0] == claimed.path:
@@ -515,7 +520,7 @@ def _reference(submission: Submission, context: UserWriteContext) -> JobRef:
         spec=submission.spec,
         desired=submission.desired,
         restart_nonce=context.op_id,
-        terms=submission.terms,
+        terms=submission.scheduling,
         submitted_at=context.at,
         changed=HistoryEntry(at=context.at, event="submitted"),
         op=context.op_id,

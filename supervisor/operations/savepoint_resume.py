@@ -47,7 +47,7 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """Describes the next revision. Its spec is in the store already, and its checkpoint (of ``terms``) holds
+    """Describes the next revision. Its spec is in the store already, and its checkpoint (of ``scheduling``) holds
     the copy of ``savepoint``.
 
     ``queries`` are those of the savepoint, with the batch after which it was made.
@@ -55,7 +55,7 @@ class Revision:
 
     basis: Basis
     spec: BlobRef
-    terms: SchedulingSpec
+    scheduling: SchedulingSpec
     savepoint: str
     queries: tuple[SeenQuery, ...]
 
@@ -91,12 +91,12 @@ def savepoint_detail(savepoint: str, checkpoint: str | None) -> str:
 def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: str) -> JobRef:
     """Returns ``job`` as it will be registered: it runs with the new checkpoint, for which no fresh start was
     accepted and which no other job left."""
-    detail = savepoint_detail(revision.savepoint, revision.terms.checkpoint)
+    detail = savepoint_detail(revision.savepoint, revision.scheduling.checkpoint)
     return replace(
         job,
         revision=revision.basis.revision + 1,
         spec=revision.spec,
-        terms=revision.terms,
+        terms=revision.scheduling,
         desired=Desired.RUNNING,
         restart_nonce=op,
         changed=HistoryEntry(at=at, event=event, attempt=job.changed.attempt, detail=detail),

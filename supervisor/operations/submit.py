@@ -162,7 +162,7 @@ def submit_all(
             one.did = "valid" if one.to_do is not None else one.did
         return
     blobs = context.blobs()
-    context.found(blobs)
+    context.bootstrap_or_check(blobs)
     _check_all(context, submitted, bootstrapped=True)
     _begin_all(submitted, begin)
     desired = Desired.SUSPENDED if wish.suspended else Desired.RUNNING
@@ -252,7 +252,7 @@ def store_prepared(blobs: Blobs, prepared: Prepared, uid: str, desired: Desired)
                 f"{file.path} changed while {prepared.name} was being submitted", "submit it again"
             )
     ref = blobs.put_spec(prepared.name, uid, 1, canonical_json(prepared.spec))
-    return Submission(prepared.name, uid, ref, prepared.spec.terms(), desired, began_at_s)
+    return Submission(prepared.name, uid, ref, prepared.spec.scheduling(), desired, began_at_s)
 
 
 def store_and_register(

@@ -212,7 +212,7 @@ class Blobs:
     def prove_exclusive(self) -> None:
         """Shows that a second create of a key is refused: some S3 servers accept the condition and ignore it.
 
-        Raises ``AccessDenied`` naming the store. Leaves nothing behind. It is for founding a cluster, and for
+        Raises ``AccessDenied`` naming the store. Leaves nothing behind. It is for the bootstrap of a cluster, and for
         ``doctor``.
         """
         key = f"{CHECKS}{secrets.token_hex(16)}"

@@ -265,7 +265,7 @@ class LeftCheckpoint:
         )
 
 
-def left_by(zoo: ZkSession, layout: Layout) -> LeftCheckpoint:
+def previous_users(zoo: ZkSession, layout: Layout) -> LeftCheckpoint:
     """Returns who left what, from one reading of all ownerships."""
     paths = [f"{layout.owns}/{name}" for name in children_of(zoo, layout.owns)]
     return LeftCheckpoint(zip(paths, zoo.read_many(paths).nodes, strict=True))

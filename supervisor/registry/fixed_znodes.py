@@ -5,7 +5,7 @@ registry whose ``/jobs`` somebody removed by hand looks like one whose jobs were
 ``/jobs`` that was made anew looks like a cluster without jobs. Both have lost what was below for good, as
 after a restore, and are not trusted.
 
-The founding creates the fixed znodes in the multi that creates ``/cluster``, so they have its czxid, for
+The bootstrap creates the fixed znodes in the multi that creates ``/cluster``, so they have its czxid, for
 ever: one that has another was made anew. An operator who has examined such a registry accepts it
 (``accept-registry``): what was there by then is taken as it is. Below the other parents is only what
 processes write again by themselves; the leader makes them anew.
@@ -43,7 +43,7 @@ def judge_fixed_znodes(
     layout: Layout, nodes: Sequence[Node | None], accepted_zxid: int
 ) -> FixedZnodesVerdict:
     """Judges one reading of ``fixed_paths``, made *after* what rests on it: a parent that is there now with
-    the czxid of the founding was there all the time. ``accepted_zxid`` is the zxid of the latest acceptance,
+    the czxid of the bootstrap was there all the time. ``accepted_zxid`` is the zxid of the latest acceptance,
     or 0 if there was none."""
     cluster, *parents = nodes
     lasting = frozenset(layout.lasting_parents())

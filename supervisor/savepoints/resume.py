@@ -57,7 +57,7 @@ def resume_from(
     ZooKeeper and the store raise.
     """
     blobs = context.blobs()
-    context.found(blobs)
+    context.bootstrap_or_check(blobs)
     basis = context.commands.basis(name)
     spec = from_canonical(blobs.read_spec(basis.spec), basis.spec.key)
     if spec.checkpoint is None:
@@ -83,7 +83,7 @@ def resume_from(
     restored = restore_to(context.settings, saved, target, spec.conf, report_progress)
     ref = blobs.put_spec(name, basis.uid, basis.revision + 1, canonical_json(moved))
     queries = tuple(SeenQuery(query.id, query.batch) for query in restored.manifest.queries)
-    done = context.commands.resume_from(Revision(basis, ref, moved.terms(), manifest.id, queries))
+    done = context.commands.resume_from(Revision(basis, ref, moved.scheduling(), manifest.id, queries))
     return Resumed(done, planned)
 
 

@@ -48,7 +48,7 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
                 lives, batch_at_s=life.batch_at_s or now_s, progress=report.progress or life.progress
             )
         case "looked":
-            probed = replace(life, looked_at_s=now_s)
+            probed = replace(life, probed_at_s=now_s)
             return (
                 after_report(probed, replace(report, event="progress"), now_s)
                 if _has_moved(life, report)
@@ -121,7 +121,7 @@ def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple
     if life.batch_at_s is None:
         # on its way to the first batch a query plans, lists and loads for longer than ever after: a start
         return None
-    known_until_at_s = now_s if launch.reports else life.looked_at_s
+    known_until_at_s = now_s if launch.reports else life.probed_at_s
     why = (
         queries.silent(life, launch.stall_timeout_s, known_until_at_s)
         if known_until_at_s is not None

@@ -84,7 +84,7 @@ class Runner:
         self._heard = False
         self._released = False
         self._oom_watch: OomWatch | None = None
-        self._exit_told = False
+        self._exit_reported = False
         self._finished = False
 
     def run(self) -> None:
@@ -185,9 +185,9 @@ class Runner:
     def _exit(self) -> list[Event]:
         children, pid = self._parts.children, self._parts.starter.pid
         children.reap()
-        if self._exit_told or pid not in children.ended:
+        if self._exit_reported or pid not in children.ended:
             return []
-        self._exit_told = True
+        self._exit_reported = True
         self._poll.unregister(self._parts.starter.pidfd)
         events: list[Event] = []
         while not self._heard:  # nobody has the other end any more: this ends

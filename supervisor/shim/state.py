@@ -398,7 +398,7 @@ class Life:
     """Holds the signs of life of the application, for ``health``. ``last_at_s`` is the time of the newest
     event of a query; idle events count.
 
-    ``looked_at_s`` is the instant at which the commit log of a driver that does not report (a JVM application)
+    ``probed_at_s`` is the instant at which the commit log of a driver that does not report (a JVM application)
     was last read without a new sign of life.
     """
 
@@ -408,7 +408,7 @@ class Life:
     query_at_s: float | None = None
     batch_at_s: float | None = None
     last_at_s: float | None = None
-    looked_at_s: float | None = None
+    probed_at_s: float | None = None
     progress: Progress | None = None
     error: str = ""
     queries: tuple[QueryLife, ...] = ()

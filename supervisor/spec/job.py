@@ -219,7 +219,7 @@ class JobSpec(Section):
             )
         return self
 
-    def terms(self) -> SchedulingSpec:
+    def scheduling(self) -> SchedulingSpec:
         """Returns what the leader must know, for the job's reference. ``checkpoint`` is as written, not
         normalised.
         """

@@ -202,7 +202,7 @@ class User(threading.Thread):
     def _submit(self, job: Job) -> str:
         context = self._context
         prepared = prepare(job.spec, context.settings.defaults)
-        context.found(self._blobs)
+        context.bootstrap_or_check(self._blobs)
         done = context.commands.check_submit(job.name, prepared.sha256, prepared.spec.checkpoint)
         if done is None:
             done = context.commands.submit(

@@ -564,8 +564,8 @@ OFFICES = (
         (Contender._observe, "connection = client.connections\n    client.sync()", "client.sync()"),
         (
             Contender._observe,
-            "self._looked_on = connection",
-            "connection = client.connections; self._looked_on = connection",
+            "self._trust_checked_connection = connection",
+            "connection = client.connections; self._trust_checked_connection = connection",
         ),
     ),
     text(

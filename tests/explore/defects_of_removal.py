@@ -74,7 +74,7 @@ PLACES = (
 
 REMOVER = (
     text("claim-is-given-up-early", LATE, (Remover._finish, "not alone and left_s > 0", "False")),
-    text("deletes-before-it-says-so", LATE, (Remover._carry_on, "if now.doom.epoch == 0:", "if False:")),
+    text("deletes-before-it-says-so", LATE, (Remover._carry_on, "if now.deletion.epoch == 0:", "if False:")),
     text(
         "deletes-under-any-epoch",
         LOOKS,

@@ -241,7 +241,7 @@ def went_on(world: ExploredWorld, index: int, explored: ExploredRemover, path: s
             index, me._replace(queue=(Sent(f"/{tx.what}", tx, me.sid, me.term[1], ""),))
         )
     now = explored._read(path)
-    wipe = Wipe(path, now.claim.record.location, now.doom.uid, now, me.term[0], world.tick)
+    wipe = Wipe(path, now.claim.record.location, now.deletion.uid, now, me.term[0], world.tick)
     world = judge.wipes(world.with_supervisor(index, me._replace(wipe=wipe)), wipe)
     return arrived(world, index) if is_local(wipe.location) else world
 

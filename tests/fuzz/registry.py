@@ -124,9 +124,9 @@ class Odd:
         )
         for host in ("s2", "s-odd"):
             bench.zoo.put(layout.assigned_to(host), b"")
-        bench.commands().submit(replace(submission("odd"), terms=often))
+        bench.commands().submit(replace(submission("odd"), scheduling=often))
         bench.submit("good", checkpoint="s3://bkt/good")
-        bench.commands().submit(replace(submission("calm"), terms=replace(often, checkpoint=CALM)))
+        bench.commands().submit(replace(submission("calm"), scheduling=replace(often, checkpoint=CALM)))
         bench.run("calm", remembered=CheckpointExpectation(place="p" * 16, queries=("q 5",)))
         self.spent = bench.submit("spent", checkpoint="s3://bkt/spent").uid
         bench.run("spent")

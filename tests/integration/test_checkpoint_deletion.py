@@ -121,7 +121,7 @@ class DeletionWorld:
         return sorted(item.key for item in self.area.items())
 
     def submission(self, name: str = "a", place: str | None = None) -> Submission:
-        return replace(submission(name), terms=terms(place or self.place, delete_checkpoint=True))
+        return replace(submission(name), scheduling=terms(place or self.place, delete_checkpoint=True))
 
     def run(self) -> str:
         """Submitted, and its driver runs."""
@@ -567,7 +567,7 @@ def test_what_an_earlier_submission_of_the_name_wrote_proves_nothing_for_one_tha
     world: DeletionWorld,
 ) -> None:
     kept = world.submission()
-    world.bench.commands().submit(replace(kept, terms=replace(kept.terms, delete_checkpoint=False)))
+    world.bench.commands().submit(replace(kept, scheduling=replace(kept.scheduling, delete_checkpoint=False)))
     world.bench.run("a", remembered=CheckpointExpectation(place=place_of(world.place), queries=("q 7",)))
     world.bench.commands().cancel("a")
     world.bury()

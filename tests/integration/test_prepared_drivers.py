@@ -199,7 +199,7 @@ class Host:
             submitted_at="",
             changed="",
             op="op",
-            terms=spec.terms(),
+            terms=spec.scheduling(),
         )
         own = Ownership(state=OwnState.VACANT, op="op", newest_uid=self.uid, uid=self.uid)
         self.commit(Create(self.layout.job(JOB), encode(ref)), Create(self.layout.own(JOB), encode(own)))

@@ -467,7 +467,7 @@ class DeletingWorld:
         policy = RestartPolicy(jitter=0.0, attempts=0)
         spec = terms(wanted, delete_checkpoint=delete, unbounded=not bounded, restart=policy)
         self.jobs[uid] = Job(uid, name, {wanted}, delete, bounded)
-        given = replace(submission(name, f"{self.made:064x}", uid=uid), terms=spec)
+        given = replace(submission(name, f"{self.made:064x}", uid=uid), scheduling=spec)
         self.command(name, lambda: self.context(fault).submit(given), stop)
 
     def cancel(self, name: str, fault: str = "", stop: Stop | None = None) -> None:

@@ -129,12 +129,14 @@ def test_a_job_is_the_same_before_it_is_registered_while_it_is_and_after_it_was_
     blobs, bench = Blobs(FileStore(tmp_path)), Bench()
     given = submission(spec.name)
     given = dataclasses.replace(
-        given, spec=blobs.put_spec(spec.name, given.uid, 1, canonical_json(spec)), terms=spec.terms()
+        given,
+        spec=blobs.put_spec(spec.name, given.uid, 1, canonical_json(spec)),
+        scheduling=spec.scheduling(),
     )
     bench.commands().submit(given)
 
     registered = bench.ref(spec.name).record
-    assert (registered.uid, registered.spec, registered.terms) == (given.uid, given.spec, spec.terms())
+    assert (registered.uid, registered.spec, registered.terms) == (given.uid, given.spec, spec.scheduling())
     assert from_canonical(blobs.read_spec(registered.spec), "registered") == spec
 
     bench.commands().cancel(spec.name)

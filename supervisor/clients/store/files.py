@@ -61,7 +61,7 @@ class FileStore:
         self._root = root
         self._bounded = Bounded(deadline_s)
         self._transfer_max_s = transfer_max_s
-        self._founded = False
+        self._root_was_made = False
         self.url = root.as_uri()
 
     def create(self, key: str, data: bytes) -> None:
@@ -140,9 +140,9 @@ class FileStore:
     def _found(self) -> None:
         """Creates the directory, once: if it vanishes later, a share was unmounted; a new one would be
         another store."""
-        if not self._founded:
+        if not self._root_was_made:
             umask.make_shared_directories(str(self._root))
-            self._founded = True
+            self._root_was_made = True
 
     @contextmanager
     def _translated(self, path: Path) -> Iterator[None]:

@@ -73,7 +73,7 @@ class AttemptReporter:
         self._stopping = threading.Event()
         self._logs: dict[str, tuple[CommitLog, CommittedBatch | None]] = {}
         self._commits_read_at_s = 0.0
-        self._looked_for: set[str] = set()
+        self._searched_for: set[str] = set()
         self._last_hosted: set[str] = set()
         self._progress: dict[str, Progress] = {}
         self._silence: dict[str, tuple[int, float]] = {}
@@ -226,11 +226,11 @@ class AttemptReporter:
         if due:
             self._commits_read_at_s = boottime_s()
         self._logs = {key: known for key, known in self._logs.items() if key in launches}
-        self._looked_for &= set(launches)
+        self._searched_for &= set(launches)
         for key, launch in launches.items():
-            if not due and key in self._looked_for:
+            if not due and key in self._searched_for:
                 continue
-            self._looked_for.add(key)
+            self._searched_for.add(key)
             beat()
             try:
                 commit_log, before = self._logs.get(key) or (self._open_log(launch), None)

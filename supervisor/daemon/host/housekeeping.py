@@ -49,8 +49,8 @@ class Housekeeper:
         self._metrics = metrics
         self._stopping = threading.Event()
         self._asked_at_s = float("-inf")
-        self._store_said = ""
-        self._keep_said = ""
+        self._store_logged = ""
+        self._keep_logged = ""
         self._apart = ErrorBoundary("housekeeping")
         self._thread = BackgroundThread("housekeeping", self._run, ask=self._stopping.set)
 
@@ -85,9 +85,9 @@ class Housekeeper:
                 self._apart.attempt(path.name, partial(self._keep_log, path), None, (OSError,))
             except OSError as error:
                 trouble = trouble or str(error)
-        if trouble and trouble != self._keep_said:
+        if trouble and trouble != self._keep_logged:
             log.warning("shim_logs_not_kept", why=trouble, next="tried again")
-        self._keep_said = trouble
+        self._keep_logged = trouble
 
     def _keep_log(self, path: Path) -> None:
         job, _, key = path.stem.partition(".")
@@ -105,18 +105,18 @@ class Housekeeper:
             self._check_store()
         except SupervisorError as error:
             self._metrics.store_checked(False)
-            if not self._store_said:
+            if not self._store_logged:
                 log.warning(
                     "store_unusable",
                     why=str(error),
                     next="drivers go on; nothing is started until it is back",
                 )
-            self._store_said = str(error)
+            self._store_logged = str(error)
         else:
             self._metrics.store_checked(True)
-            if self._store_said:
-                log.info("store_usable_again", was=self._store_said)
-            self._store_said = ""
+            if self._store_logged:
+                log.info("store_usable_again", was=self._store_logged)
+            self._store_logged = ""
 
 
 def prune(directory: Path, there: Collection[str] = ()) -> None:

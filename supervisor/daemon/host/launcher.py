@@ -69,14 +69,18 @@ class TrustCheck(NamedTuple):
     ``known`` is what the registry knows of the job's checkpoint.
     """
 
-    looked_at_s: float
+    trust_checked_at_s: float
     again: Callable[[], float | None]
     known: KnownCheckpoint = KnownCheckpoint()
 
     def lately(self) -> float | None:
         """Returns the BOOTTIME before the newest trust check, which is made anew when it is too old, or None
         if there is no trust. Raises Unreachable."""
-        return self.looked_at_s if boottime_s() - self.looked_at_s < TRUST_CHECK_LASTS_S else self.again()
+        return (
+            self.trust_checked_at_s
+            if boottime_s() - self.trust_checked_at_s < TRUST_CHECK_LASTS_S
+            else self.again()
+        )
 
 
 class Launcher:
@@ -128,11 +132,11 @@ class Launcher:
             held = self._barrier.may_hold(cold, check)
             if not held:
                 self._barrier.wait_for_answer(given, check)
-            looked_at_s = trust_check.lately()  # files may have taken long to come
-            if looked_at_s is None:
+            trust_checked_at_s = trust_check.lately()  # files may have taken long to come
+            if trust_checked_at_s is None:
                 return
             launch = replace(
-                cold, begun_s=begun_at_s, looked_s=looked_at_s, remembered=trust_check.known.remembered
+                cold, begun_s=begun_at_s, looked_s=trust_checked_at_s, remembered=trust_check.known.remembered
             )
             if self._handed_over(key, launch, fit, check if held else None):
                 shim = None

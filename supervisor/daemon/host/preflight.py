@@ -32,12 +32,12 @@ log = structlog.get_logger(__name__)
 
 class KnownCheckpoint(NamedTuple):
     """Holds what the registry knows of the job's checkpoint. ``remembered`` is what a start has to find
-    there; it goes with the launch, for the next start. ``left_by`` is the job that committed batches there
+    there; it goes with the launch, for the next start. ``previous_user`` is the job that committed batches there
     before; it matters at a first start only."""
 
     location: str | None = None
     remembered: CheckpointExpectation | None = None
-    left_by: str = ""
+    previous_user: str = ""
 
 
 class PreflightCheck:
@@ -102,7 +102,7 @@ def check_of(
 ) -> PreflightCheck:
     """Begins a check. ``conf`` returns the properties of the job, in the thread of the check."""
     expected, location = queries_of(known.remembered), known.location
-    if location is None or not (expected or known.left_by):
+    if location is None or not (expected or known.previous_user):
         return PreflightCheck()
     is_s3 = bucket_of(normalise(location)) is not None
     return PreflightCheck(
@@ -119,7 +119,7 @@ def _check(
         if tree is None:
             return  # nobody but Spark can check it
         expected = queries_of(known.remembered)
-        found = preflight(tree, expected) if expected else preflight_of_first(tree, known.left_by)
+        found = preflight(tree, expected) if expected else preflight_of_first(tree, known.previous_user)
     except Unreachable as error:
         raise Unreachable(f"the checkpoint {location} can't be looked at: {error}") from error
     except (AccessDenied, InvalidInput) as error:

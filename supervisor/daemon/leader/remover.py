@@ -76,7 +76,7 @@ class ClaimUnderDeletion:
 
     path: str
     claim: Found[CheckpointClaim]
-    doom: PendingDeletion
+    deletion: PendingDeletion
     own: Found[Ownership]
     result: Found[Result] | None
 
@@ -219,7 +219,7 @@ class Remover:
             return self._keep(job, now, _overlapped(others.claim))
         if others.doubtful is not None:
             return self._wait(job, now, *others.doubtful)
-        if now.doom.epoch == 0:
+        if now.deletion.epoch == 0:
             self._executor.commit(
                 lambda context: begin_deletion(context, job.path, now.claim, now.own, others.generation)
             )
@@ -227,7 +227,7 @@ class Remover:
         if job.removal is None:
             location = now.claim.record.location
             try:
-                job.removal = self._open(location, self._access_to(location, now.doom))
+                job.removal = self._open(location, self._access_to(location, now.deletion))
             except InvalidInput as error:  # an endpoint that gets no credentials
                 return self._keep(job, now, str(error))
         removal = job.removal
@@ -258,7 +258,7 @@ class Remover:
     def _finish(self, job: LocationDeletion, now: ClaimUnderDeletion, removal: Removal) -> bool:
         """Gives the claim up, now that nothing is there any more, once no request of anybody can still be
         under way."""
-        alone = now.doom.epoch == self._term.epoch and not removal.unanswered
+        alone = now.deletion.epoch == self._term.epoch and not removal.unanswered
         left_s = job.unsure_at_s + removal.late_s - self._clock()
         if not alone and left_s > 0:
             job.next_at_s = self._clock() + min(left_s, READ_EVERY_S)
@@ -271,7 +271,7 @@ class Remover:
         """Gives the claim up without deleting anything (more). The location is free only when no request of
         anybody can be under way: an earlier leader that began may have been allowed to delete, may see
         another directory, and may only have been stopped."""
-        begun_by_other = now.doom.epoch not in (0, self._term.epoch)
+        begun_by_other = now.deletion.epoch not in (0, self._term.epoch)
         unsure = begun_by_other or (job.removal is not None and job.removal.unanswered > 0)
         left_s = job.unsure_at_s + KEPT_LATE_S - self._clock()
         if unsure and left_s > 0:
@@ -288,13 +288,13 @@ class Remover:
             lambda context: give_up_claim(context, job.path, now.claim, now.own, result, state, detail)
         )
         del self._jobs[job.path]
-        doom, place = now.doom, now.claim.record.location
+        deletion, place = now.deletion, now.claim.record.location
         if state is CheckpointState.DELETED:
             log.info(
                 "checkpoint_deleted",
                 epoch=self._term.epoch,
-                job=doom.name,
-                uid=doom.uid,
+                job=deletion.name,
+                uid=deletion.uid,
                 checkpoint=place,
                 objects=job.objects,
             )
@@ -302,8 +302,8 @@ class Remover:
             log.warning(
                 "checkpoint_kept",
                 epoch=self._term.epoch,
-                job=doom.name,
-                uid=doom.uid,
+                job=deletion.name,
+                uid=deletion.uid,
                 checkpoint=place,
                 why=detail,
             )
@@ -371,7 +371,7 @@ def _is_about(result: Result, now: ClaimUnderDeletion) -> bool:
     """Says whether this is the result of that uid and the location was its checkpoint."""
     checkpoint = result.terms.checkpoint if result.terms is not None else None
     same = checkpoint is not None and place_of(checkpoint) == place_of(now.claim.record.location)
-    return same and (result.name, result.uid) == (now.doom.name, now.doom.uid)
+    return same and (result.name, result.uid) == (now.deletion.name, now.deletion.uid)
 
 
 def _is_its(removal: Removal, now: ClaimUnderDeletion) -> bool:
@@ -391,16 +391,16 @@ def _not_its(now: ClaimUnderDeletion) -> str:
 def _ran_on(now: ClaimUnderDeletion) -> str:
     return (
         f" (it ran last on {now.own.record.host})"
-        if now.own.record.uid == now.doom.uid and now.own.record.host
+        if now.own.record.uid == now.deletion.uid and now.own.record.host
         else ""
     )
 
 
 def _never_seen(now: ClaimUnderDeletion, epoch: int) -> str:
     host = _ran_on(now)
-    if now.doom.epoch == epoch:
+    if now.deletion.epoch == epoch:
         return f"the host that leads sees no such directory: delete it where the driver ran{host}"
     return (
-        f"left in an unknown state: the leader of epoch {now.doom.epoch} began to delete it, and the host that leads now "
-        f"sees no such directory: look where the driver ran{host}, and on the host of that leader"
+        f"left in an unknown state: the leader of epoch {now.deletion.epoch} began to delete it, and the host that "
+        f"leads now sees no such directory: look where the driver ran{host}, and on the host of that leader"
     )

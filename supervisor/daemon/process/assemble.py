@@ -1,7 +1,7 @@
 """Puts the parts of one supervisor process together, and decides which part is given what. ``cli.run`` calls
 it.
 
-It contains no policy and no loop. ZooKeeper may come up after this process, so founding waits; a root or
+It contains no policy and no loop. ZooKeeper may come up after this process, so the bootstrap waits; a root or
 store of another cluster is refused at once. A store that is down keeps nobody from leading: what needs it
 waits for it (protocol §6).
 """
@@ -295,7 +295,7 @@ class Assembly:
             paused=paused,
         )
 
-    def _access_to(self, location: str, doom: PendingDeletion) -> S3Access:
+    def _access_to(self, location: str, deletion: PendingDeletion) -> S3Access:
         """Returns the access by which the job itself reached the location. The job's spec is kept as long as
         its claim."""
         bucket, store = (
@@ -304,9 +304,11 @@ class Assembly:
         )
         if bucket is None:
             return store
-        if doom.spec is None:
-            raise Corrupt(f"nobody knows the spec of {doom.name}, which may say where {location} is")
-        return access_of(from_canonical(self._blobs.read_spec(doom.spec), doom.spec.key).conf, bucket, store)
+        if deletion.spec is None:
+            raise Corrupt(f"nobody knows the spec of {deletion.name}, which may say where {location} is")
+        return access_of(
+            from_canonical(self._blobs.read_spec(deletion.spec), deletion.spec.key).conf, bucket, store
+        )
 
     def _savepoints(self, term: Term[ZooClient], controller: Controller) -> ScheduledSavepoints:
         means = SavepointTasks(self._settings, term.client, self._layout)

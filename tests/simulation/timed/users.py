@@ -138,7 +138,7 @@ class Users:
         began_at_s = world.boottime_s()
         uid = new_uid(name)
         ref = Blobs(world.store).put_spec(name, uid, 1, data)
-        return commands.submit(Submission(name, uid, ref, spec.terms(), Desired.RUNNING, began_at_s))
+        return commands.submit(Submission(name, uid, ref, spec.scheduling(), Desired.RUNNING, began_at_s))
 
     def unpause(self) -> None:
         """Whenever there is a pause: an earlier command may take its time."""

@@ -82,7 +82,7 @@ def test_a_look_is_made_after_a_sync_with_the_watch_set_and_noted_for_the_connec
     term = contender._term = term_of(client)
     contender._observe()
     assert asked == ["sync", "read"] and client.connections > connection
-    assert contender._looked_on == term.connection == connection
+    assert contender._trust_checked_connection == term.connection == connection
 
 
 def test_the_watch_is_set_anew_after_it_has_rung_and_not_twice_before(

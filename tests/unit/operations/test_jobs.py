@@ -640,7 +640,7 @@ def test_a_revision_made_of_another_one_is_not_the_next(bench: Bench) -> None:
     commands.suspend("j")
     bench.set_own("j", OwnState.EXITED)
     with pytest.raises(Conflict, match="changed by somebody else"):
-        commands.resume_from(replace(revised, terms=terms("s3://bkt/3")))
+        commands.resume_from(replace(revised, scheduling=terms("s3://bkt/3")))
 
 
 def test_only_the_claim_of_the_very_uid_is_given_up(bench: Bench) -> None:

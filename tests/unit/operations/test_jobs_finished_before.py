@@ -40,7 +40,7 @@ def rig() -> Rig:
 @pytest.fixture
 def uid(rig: Rig) -> str:
     """It has finished, and nobody leads."""
-    uid = rig.bench.commands().submit(replace(submission("j"), terms=TERMS)).uid
+    uid = rig.bench.commands().submit(replace(submission("j"), scheduling=TERMS)).uid
     rig.bench.exit("j", Cause.FINISHED)
     return uid
 
@@ -71,7 +71,7 @@ def test_what_a_leader_would_undo_is_not_acknowledged(
 def test_an_exit_between_reading_and_writing_makes_the_write_fail(rig: Rig) -> None:
     """The suspend of a running job meets its end."""
     bench: Bench = rig.bench
-    bench.commands().submit(replace(submission("j"), terms=TERMS))
+    bench.commands().submit(replace(submission("j"), scheduling=TERMS))
     bench.run("j")
     commands = bench.commands()
     real, done = commands._read, []

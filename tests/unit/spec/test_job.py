@@ -237,7 +237,7 @@ def test_args_and_env_are_kept_verbatim() -> None:
 def test_a_bounded_job_needs_no_checkpoint() -> None:
     spec = parse_spec("name: a\napplication: a.py\nunbounded: false", "JOB.yaml")
     assert spec.checkpoint is None
-    assert spec.terms().checkpoint is None
+    assert spec.scheduling().checkpoint is None
 
 
 def test_what_is_not_said_comes_from_the_defaults_key_by_key() -> None:
@@ -274,7 +274,7 @@ def test_terms_and_restart_policy() -> None:
         on_exhausted=OnExhausted.SUSPEND,
     )
     assert spec.restart_policy() == policy
-    assert asdict(spec.terms()) == {
+    assert asdict(spec.scheduling()) == {
         "memory": 2 << 30,
         "priority": 3,
         "unbounded": True,
@@ -308,7 +308,7 @@ RAISED = "restart: {memory_step: 1.5, memory_max: 8g}"
 def test_memory_that_may_be_raised_begins_with_what_the_spec_says(more: str, begins_with: int) -> None:
     spec = parsed(f"{RAISED}\n{more}")
     assert (spec.restart_policy().memory_step, spec.restart_policy().memory_max) == (1.5, 8 << 30)
-    assert spec.terms().driver_memory == begins_with
+    assert spec.scheduling().driver_memory == begins_with
     assert from_canonical(canonical_json(spec), "key") == spec
 
 
@@ -320,7 +320,7 @@ def test_a_spec_that_says_nothing_of_it_has_the_bytes_that_it_always_had() -> No
 
 def test_savepoints_that_are_made_by_themselves() -> None:
     spec = parsed("savepoints: {every: 6h, max_age: 30d}")
-    assert spec.terms().savepoints == SavepointPolicy(every_s=21_600.0, keep=8, max_age_s=2_592_000.0)
+    assert spec.scheduling().savepoints == SavepointPolicy(every_s=21_600.0, keep=8, max_age_s=2_592_000.0)
     stored = json.loads(canonical_json(spec))["savepoints"]
     assert stored == {"every": "6h", "keep": 8, "max_age": "720h"}, "units that every version reads"
     assert from_canonical(canonical_json(spec), "x") == spec

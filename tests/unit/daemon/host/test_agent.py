@@ -385,7 +385,7 @@ def test_what_another_job_left_matters_until_an_attempt_was_claimed(tmp_path: Pa
             ),
         )
     one_round(agent)
-    assert [known.left_by for known in started.known] == ["old", "old", ""]
+    assert [known.previous_user for known in started.known] == ["old", "old", ""]
 
 
 def test_why_a_driver_that_waits_is_not_told_is_told_by_its_host(tmp_path: Path) -> None:

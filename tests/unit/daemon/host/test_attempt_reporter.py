@@ -75,7 +75,7 @@ class ReporterRig:
     def forget_readings(self) -> None:
         """As if the attempt had only now appeared beside others that were looked at a moment ago."""
         self._reporter._logs.clear()
-        self._reporter._looked_for.clear()
+        self._reporter._searched_for.clear()
 
     def probe(self, found: int | Exception | None, *, waits: bool = False) -> list[dict[str, Any]]:
         """One look; what the shim was told of it."""

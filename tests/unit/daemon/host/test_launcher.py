@@ -163,13 +163,15 @@ def test_a_start_that_took_long_looks_again_whether_the_registry_is_to_be_truste
 ) -> None:
     """Its files came slowly: ZooKeeper may have been restored meanwhile, and the shim claims by the newest look."""
     starter = Slow(tmp_path, 1, drivers=1, memory_bytes=100)
-    looked_at_s = boottime_s()
+    trust_checked_at_s = boottime_s()
     starter.start(
         given("a"),
-        TrustCheck(looked_at_s - launcher.TRUST_CHECK_LASTS_S, lambda: looked_at_s if trusted else None),
+        TrustCheck(
+            trust_checked_at_s - launcher.TRUST_CHECK_LASTS_S, lambda: trust_checked_at_s if trusted else None
+        ),
     )
     launches = starter.hosted.launches().values()
-    assert [launch.looked_s for launch in launches] == ([looked_at_s] if trusted else [])
+    assert [launch.looked_s for launch in launches] == ([trust_checked_at_s] if trusted else [])
 
 
 def test_what_a_killed_agent_left_of_a_run_directory_is_removed(

@@ -48,12 +48,12 @@ class Beside(Slow):
         return replace(launch, env={"SPARK_SUPERVISOR_CHECKPOINT": "s3a://bucket/a"})
 
     def begin(
-        self, location: str = "s3://bucket/a", attempt: int = 1, left_by: str = "", name: str = "a"
+        self, location: str = "s3://bucket/a", attempt: int = 1, previous_user: str = "", name: str = "a"
     ) -> Future[None]:
         known = KnownCheckpoint(
             location,
-            CheckpointExpectation(place=place_of(location), queries=() if left_by else ("q1 7",)),
-            left_by,
+            CheckpointExpectation(place=place_of(location), queries=() if previous_user else ("q1 7",)),
+            previous_user,
         )
         done: Future[None] = Future()
 
@@ -148,7 +148,7 @@ def test_an_attempt_that_is_over_takes_no_place_while_its_look_lasts(tmp_path: P
 @pytest.mark.parametrize("location", ["/data/a", "s3://bucket/a"])
 def test_what_is_not_held_is_not_started_before_the_look(beside: Beside, location: str) -> None:
     """A directory; and a first start, where the claim would count as a look at what another job left."""
-    done = beside.begin(location, left_by="other" if location.startswith("s3") else "")
+    done = beside.begin(location, previous_user="other" if location.startswith("s3") else "")
     wait_until(lambda: beside.looks, MAX_S, "the look")
     with pytest.raises(TimeoutError):
         done.result(0.3)

@@ -125,7 +125,7 @@ class Rig:
     def job(self, name: str, policy: SavepointPolicy | None = HOURLY, checkpoint: str = "") -> None:
         where = checkpoint or f"file://{unpack('files', self.directory / name)}"
         wanted = submission(name, checkpoint=where)
-        self.bench.commands().submit(replace(wanted, terms=terms(where, savepoints=policy)))
+        self.bench.commands().submit(replace(wanted, scheduling=terms(where, savepoints=policy)))
         self.bench.run(name)
 
     def pass_(self, seconds: float) -> None:
