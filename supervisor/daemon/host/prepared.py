@@ -40,13 +40,15 @@ class RequestedDriver:
 @dataclass(frozen=True, slots=True)
 class KeptDriver:
     """Holds a prepared driver of this host to which no attempt was handed. ``for_request`` is what it was prepared for; its
-    ``spec``, ``memory`` and so on are what it has. If it will never be ready, ``why`` says why."""
+    ``spec``, ``memory`` and so on are what it has. ``ready_at`` is since when it is ready, for display. If it will never be
+    ready, ``why`` says why."""
 
     key: str
     for_request: Preparation
     begun_at_s: float
     start_timeout_s: float
     ready: bool = False
+    ready_at: str = ""
     why: str = ""
     alive: bool = True
     discarded: bool = False
@@ -256,7 +258,10 @@ def _told(
     failures: Mapping[str, str],
 ) -> tuple[PreparedDriver, ...]:
     """Returns what the host's record says: the ready ones first, then those that cannot be prepared."""
-    told = {kept.entry: _described(kept.for_request, ready=kept.ready) for kept in _best_last(left)}
+    told = {
+        kept.entry: _described(kept.for_request, ready=kept.ready, ready_at=kept.ready_at)
+        for kept in _best_last(left)
+    }
     begun = [each.record for each in prepare if each.record is not None] + list(situation.under_way.values())
     for record in begun:
         told.setdefault(f"{record.uid}.{record.revision}", _described(record))
@@ -284,7 +289,9 @@ def _best_last(left: Sequence[KeptDriver]) -> list[KeptDriver]:
     return sorted(left, key=lambda each: (each.ready, -each.begun_at_s))
 
 
-def _described(record: Preparation, *, ready: bool = False, why: str = "") -> PreparedDriver:
+def _described(
+    record: Preparation, *, ready: bool = False, ready_at: str = "", why: str = ""
+) -> PreparedDriver:
     return PreparedDriver(
         uid=record.uid,
         revision=record.revision,
@@ -292,6 +299,7 @@ def _described(record: Preparation, *, ready: bool = False, why: str = "") -> Pr
         sha256=record.spec.sha256,
         driver_memory=record.driver_memory,
         ready=ready,
+        ready_at=ready_at,
         why=_short(why),
     )
 

@@ -18,7 +18,7 @@ import structlog
 
 from supervisor.clients import run_dir
 from supervisor.clients.run_dir import Readiness
-from supervisor.clock import boottime_s
+from supervisor.clock import boottime_s, wall_iso
 from supervisor.daemon.host.attempt_reporter import report
 from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.host.prepared import (
@@ -88,11 +88,12 @@ def files_of(launch: Launch) -> dict[str, str] | None:
 
 @dataclass
 class _Known:
-    """Holds what is known of a driver that was there at the last look."""
+    """Holds what is known of a driver that was there at the last look. ``ready_at`` is wall time, for display."""
 
     entry: str
     log_path: str
     ready_at_s: float | None = None
+    ready_at: str = ""
 
 
 @dataclass
@@ -327,6 +328,7 @@ class PreparedDrivers:
                 if known.ready_at_s is None and (kept.ready or kept.why):
                     known.ready_at_s = now_s
                     if kept.ready:
+                        known.ready_at = wall_iso()
                         log.info(
                             "driver_prepared",
                             job=kept.for_request.name,
@@ -334,7 +336,11 @@ class PreparedDrivers:
                             s=round(now_s - kept.begun_at_s, 1),
                         )
         self._prune()
-        return [kept for kept, _ in listed if kept.key not in books.taken]
+        return [
+            replace(kept, ready_at=books.known[kept.key].ready_at if kept.key in books.known else "")
+            for kept, _ in listed
+            if kept.key not in books.taken
+        ]
 
     def _prune(self) -> None:
         """Forgets what was noted of directories that are gone."""

@@ -27,8 +27,8 @@ def _change_codec(codec):
 
     def encode_tomorrow(record, max_bytes=codec.MAX_RECORD_BYTES):
         body = json.loads(encode(record, max_bytes))
-        # of a launch: a mapping, not a record
-        keep = {name: body[name] for name in ("env",) if name in body}
+        # of a launch: mappings, not records
+        keep = {name: body[name] for name in ("env", "hadoop_conf") if name in body}
         return codec._dumped({**_marked(body), **keep})
 
     codec.encode = encode_tomorrow

@@ -82,7 +82,7 @@ class Site(Slow):
         self.start(entry, TrustCheck(boottime_s(), lambda: None))
 
     def told(self) -> list[str]:
-        return [failure.why for failure in self._prepared._books.failures.values()]
+        return [failure.why for failure in self._prepared._books.pauses.values()]
 
 
 @pytest.fixture

@@ -211,6 +211,15 @@ def test_news_are_that_one_is_ready_or_gave_up(host: Host) -> None:
     assert not host.drivers.is_bringing_up() and not host.drivers.has_news()
 
 
+def test_since_when_one_is_ready_is_told_and_does_not_change(host: Host) -> None:
+    """Else the record of the host would be written in each round."""
+    host.stand()
+    host.turn(ASKED)
+    (first,) = host.drivers.told
+    host.turn(ASKED)
+    assert first.ready_at and host.drivers.told == (first,)
+
+
 def test_an_odd_launch_file_is_known_by_its_assignment(host: Host) -> None:
     for extra in ({}, {"prepared_for": 7, "prepared_files": []}, {"prepared_for": {"v": 1}}):
         launch = launch_of(request(), KEY, extra=extra)
