@@ -48,7 +48,7 @@ from tests.waiting import wait_until
 S5CMD = "github.com/peak/s5cmd/v2@latest"
 QUERY, BATCHES = "ff7b2486-db9c-40b5-91ab-94bbc3f36e3d", 100
 OFFSET = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{}}\n{"t":{"0":%d}}'
-LOOKS = 15
+PREFLIGHTS = 15
 DELAYS_S = (0.0, 0.1, 0.3, 1.0)
 PUT_WORKERS, COPY_MAX_S, FETCH_MAX_S, FIRST_BATCH_MAX_S = 16, 3_600.0, 1_800.0, 300.0
 
@@ -173,7 +173,7 @@ def preflights(bench: Bench) -> None:
     trees = {
         count: open_tree(f"s3a://{bench.bucket}/{prefix}", bench.access) for count, prefix in places.items()
     }
-    for number in range(bench.chosen.rounds * LOOKS):
+    for number in range(bench.chosen.rounds * PREFLIGHTS):
         heads.append(
             1_000
             * timed(

@@ -124,7 +124,7 @@ class _Inspector:
     def query(self, path: str) -> Query:
         prefix = f"{path}/" if path else ""
         commits, offsets = self._log(f"{prefix}{COMMITS}"), self._log(f"{prefix}{OFFSETS}")
-        if _looks_odd(commits.log, offsets.log):  # it went on between the two
+        if _are_at_odds(commits.log, offsets.log):  # it went on between the two
             commits, offsets = self._log(f"{prefix}{COMMITS}"), self._log(f"{prefix}{OFFSETS}")
         top = self._tree.level(path)
         amount = self._amount(top.objects) + commits.log.amount + offsets.log.amount
@@ -351,7 +351,7 @@ def _is_large(store: StateStore) -> bool:
     return store.needed_bytes > CHECKED_MAX_BYTES
 
 
-def _looks_odd(commits: Log, offsets: Log) -> bool:
+def _are_at_odds(commits: Log, offsets: Log) -> bool:
     if commits.newest is None or offsets.newest is None:
         return commits.newest is not None or bool(offsets.newest)
     return not 0 <= offsets.newest - commits.newest <= 1

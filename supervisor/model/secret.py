@@ -74,10 +74,10 @@ def redacted(spec: Mapping[str, Any]) -> dict[str, Any]:
     shown = dict(spec)
     if isinstance(spec.get("conf"), Mapping):
         shown["conf"] = {
-            k: REDACTED if _looks_secret(k, v) or _looks_secret(v, v) else v for k, v in spec["conf"].items()
+            k: REDACTED if _seems_secret(k, v) or _seems_secret(v, v) else v for k, v in spec["conf"].items()
         }
     if isinstance(spec.get("env"), Mapping):
-        shown["env"] = {k: REDACTED if _looks_secret(k, v) else v for k, v in spec["env"].items()}
+        shown["env"] = {k: REDACTED if _seems_secret(k, v) else v for k, v in spec["env"].items()}
     if isinstance(spec.get("args"), Sequence) and not isinstance(spec["args"], str):
         shown["args"] = _redacted_args(spec["args"])
     return shown
@@ -93,7 +93,7 @@ def covered(text: str) -> str:
     return _IN_URL.sub(rf"\1:{REDACTED}@", _NAMED.sub(rf"\1{REDACTED}", text))
 
 
-def _looks_secret(word: object, value: object) -> bool:
+def _seems_secret(word: object, value: object) -> bool:
     return (
         isinstance(word, str)
         and bool(_SECRET.search(word))
@@ -106,7 +106,7 @@ def _redacted_args(args: Sequence[Any]) -> list[Any]:
     covers = False
     for arg in args:
         option, equals, value = arg.partition("=") if isinstance(arg, str) else ("", "", "")
-        named = option.startswith("-") and _looks_secret(option, value)
+        named = option.startswith("-") and _seems_secret(option, value)
         shown.append(REDACTED if covers else f"{option}={REDACTED}" if named and equals else arg)
         covers = named and not equals
     return shown

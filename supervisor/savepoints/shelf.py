@@ -161,7 +161,7 @@ class Shelf:
                 raise
             begun = None
         if begun is not None:
-            away = self._out_of_sight(begun)
+            away = self._why_invisible(begun)
             if away and not force:
                 raise Conflict(
                     f"savepoint {savepoint} can't be deleted here: {away}", "--force removes its entry alone"
@@ -207,10 +207,10 @@ class Shelf:
             return ShelfEntry(name, savepoint, None, None)
         manifest = manifest_at(self.area_of(begun))
         return ShelfEntry(
-            name, savepoint, begun, manifest, "" if manifest is not None else self._out_of_sight(begun)
+            name, savepoint, begun, manifest, "" if manifest is not None else self._why_invisible(begun)
         )
 
-    def _out_of_sight(self, begun: Begun) -> str:
+    def _why_invisible(self, begun: Begun) -> str:
         """Returns why this host may not see the copies, or ``""``. They may lie beside a checkpoint on the
         file system of another host; that nothing is there then proves nothing."""
         if not begun.location.startswith("file:") or begun.location == self._home(begun.name, begun.id):

@@ -26,7 +26,7 @@ BEGIN_S = 180.0
 BURST_S, LULL_S = 70.0, 24.0
 """Each leader counts the full wait of a silent attempt from its own first observation: with leaders of two seconds only, nobody
 would ever wait long enough."""
-LOOK_S = 30.0
+JUDGED_EVERY_S = 30.0
 """How often the witness is judged while the run goes on: a violation ends it at once."""
 
 
@@ -99,7 +99,7 @@ def _watch(
     options, choice, tail = world.options, world.random("restore"), Tail(world.fleet.witness_file)
     due = [options.seconds * (number + 1) / (options.restores + 1) for number in range(options.restores)]
     while boottime_s() - began_at_s < options.seconds:
-        world.done.wait(min(LOOK_S, max(0.1, options.seconds - (boottime_s() - began_at_s))))
+        world.done.wait(min(JUDGED_EVERY_S, max(0.1, options.seconds - (boottime_s() - began_at_s))))
         if due and boottime_s() - began_at_s > due[0]:
             due.pop(0)
             _restore(world, choice)

@@ -74,7 +74,7 @@ def _unpaused(world: ChaosWorld) -> bool:
 def judge(world: ChaosWorld, users: Sequence[User]) -> Verdict:
     """Settle, look, cancel everything, look again. Never raises for what the product did wrong."""
     violations: list[str] = []
-    mended_at_s = boottime_s()
+    repaired_at_s = boottime_s()
     standing = {job.name for user in users for job in user.jobs if "standby" in job.update}
     settled_s: float | None = None
     try:
@@ -84,7 +84,7 @@ def judge(world: ChaosWorld, users: Sequence[User]) -> Verdict:
         _wait_running(world, wanted)
         _wait_stopped(world, users)
         _wait_unprepared(world, users)
-        settled_s = boottime_s() - mended_at_s
+        settled_s = boottime_s() - repaired_at_s
     except (AssertionError, SupervisorError) as error:
         violations.append(f"did not settle: {error}")
         wanted = wanted_now(users)
@@ -130,7 +130,7 @@ def _wait_running(world: ChaosWorld, wanted: Sequence[Wanted]) -> None:
         missing = silent()
         if not missing:
             return
-        assert not late, "; ".join(missing) + "; " + "; ".join(_told(world, missing))
+        assert not late, "; ".join(missing) + "; " + "; ".join(_reported(world, missing))
         time.sleep(0.5)
 
 
@@ -161,7 +161,7 @@ def _wait_unprepared(world: ChaosWorld, users: Sequence[User]) -> None:
     )
 
 
-def _told(world: ChaosWorld, missing: Sequence[str]) -> list[str]:
+def _reported(world: ChaosWorld, missing: Sequence[str]) -> list[str]:
     """What the product says about jobs that do not run, to find the cause."""
     names = {text.split()[1] for text in missing}
     return [

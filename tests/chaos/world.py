@@ -35,7 +35,7 @@ RECONNECT_S = 3.5
 """What a client needs to find another server after its own is silent (two thirds of the session), on a busy machine."""
 
 STALL_S = 1.0
-LOOK_S = 0.05
+POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Stalls(threading.Thread):
     def run(self) -> None:
         last_at_s = boottime_s()
         while not self._stopping.is_set():
-            time.sleep(LOOK_S)
-            gap_s, last_at_s = boottime_s() - last_at_s - LOOK_S, boottime_s()
+            time.sleep(POLL_S)
+            gap_s, last_at_s = boottime_s() - last_at_s - POLL_S, boottime_s()
             self.longest_s = max(self.longest_s, gap_s)
             if gap_s > STALL_S:
                 self._diary.write("stall", for_s=round(gap_s, 2))

@@ -62,7 +62,7 @@ class CrashFleet(Fleet):
             judged=False,
         )
         self._cli = threading.Lock()
-        self._looking = threading.RLock()
+        self._observing = threading.RLock()
         self._ended = threading.Event()
         self._held_down: set[int] = set()
         self.restarted: list[str] = []
@@ -78,7 +78,7 @@ class CrashFleet(Fleet):
         """Every member runs and is registered, and one of them leads. Who has ended is being started again."""
 
         def complete() -> bool:
-            with contextlib.suppress(SupervisorError), self._looking:
+            with contextlib.suppress(SupervisorError), self._observing:
                 there = set(self.client.children(self.layout.supervisors) or ())
                 up = {member.id for member in self.members if member.running}
                 return len(up) == len(self.members) and up == there and self.leader_id() in up
@@ -153,7 +153,7 @@ class CrashFleet(Fleet):
     def leftovers(self, name: str) -> list[str]:
         """What there is of a job that was cancelled, or has finished, and is to leave nothing behind; empty: nothing."""
         suffix = f"-{name_suffix(name)}"
-        with self._looking:
+        with self._observing:
             try:
                 return [
                     *self._records_of(name, suffix),

@@ -714,12 +714,12 @@ class MemoryWorld:
                     self.broken.append(f"{what} was refused: {error}")
                 return
             else:
-                self._told(what, done)
+                self._reported(what, done)
                 return
             self.round()
         self.broken.append(f"{what} is never done")
 
-    def _told(self, what: str, done: Done | None) -> None:
+    def _reported(self, what: str, done: Done | None) -> None:
         if done is not None and done.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):
             self.cancelled.add(done.uid)
         if done is not None:

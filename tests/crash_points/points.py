@@ -137,18 +137,18 @@ class Control:
     def arm(self, *arms: Arm) -> None:
         with self._lock:
             self._arms |= {arm.id: arm for arm in arms}
-            self._say()
+            self._print_line()
 
     def disarm(self, *arms: Arm) -> None:
         with self._lock:
             for arm in arms:
                 self._arms.pop(arm.id, None)
-            self._say()
+            self._print_line()
 
     def off(self) -> None:
         with self._lock:
             self._arms.clear()
-            self._say()
+            self._print_line()
 
     def hit(self, arm: Arm) -> Hit | None:
         try:
@@ -156,7 +156,7 @@ class Control:
         except FileNotFoundError:
             return None
 
-    def _say(self) -> None:
+    def _print_line(self) -> None:
         draft = self.directory / "arms.new"
         draft.write_text(json.dumps([asdict(arm) for arm in self._arms.values()]))
         draft.rename(self.directory / "arms.json")

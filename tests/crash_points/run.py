@@ -212,7 +212,7 @@ class OneRun:
         return last[0]
 
     def _registered(self) -> bool:
-        with self.fleet._looking:
+        with self.fleet._observing:
             return self.fleet.read_znode(self.fleet.layout.job(self.name)) is not None
 
     def _run_command(self, *words: str, config: Path | None) -> CommandResult:

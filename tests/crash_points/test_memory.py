@@ -62,10 +62,10 @@ def test_the_stories_pass_every_multi_of_the_leader(passed: memory_runs.Passed) 
         for point in points
         if point.op.startswith("zookeeper.commit ")
     }
-    assert leader_multis() <= named | set(NOT_TOLD), leader_multis() - named
+    assert leader_multis() <= named | set(NOT_REPORTED), leader_multis() - named
 
 
-NOT_TOLD = {
+NOT_REPORTED = {
     "end_wait": "after an accepted restore: tests/property/test_restores.py",
     "make_parents": "after somebody removed them by hand: tests/unit/registry/test_fixed_znodes.py, tests/faults/test_removed_parents.py",
 }

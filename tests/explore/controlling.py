@@ -35,7 +35,7 @@ class StubController:
     def _conclude_switchover(self, wish: Any) -> None:
         Controller._conclude_switchover(self, wish)  # type: ignore[arg-type]
 
-    def look_after(self, view: View, plan: Plan, broken: tuple[str, ...]) -> StubController:
+    def conclude_pass(self, view: View, plan: Plan, broken: tuple[str, ...]) -> StubController:
         """As at the end of ``Controller.reconcile_once``, and in ``run``."""
         if plan.waited_out is not None and not broken:
             Controller._set_waited(self, plan.waited_out)  # type: ignore[arg-type]

@@ -793,20 +793,22 @@ HOST = (
     ),
 )
 
-LOOKS = "§5: no batch goes out but under the epoch and the claim that were read, as ZooKeeper says now"
+READ_BEFORE_BATCHES = (
+    "§5: no batch goes out but under the epoch and the claim that were read, as ZooKeeper says now"
+)
 
 LOOPS = (
     text(
         "batch-goes-out-whatever-became-of-the-term",
-        LOOKS,
+        READ_BEFORE_BATCHES,
         (Remover._still, "self._term.check()\n    zoo =", "zoo ="),
     ),
     text(
         "batch-goes-out-however-long-the-look-took",
-        LOOKS,
+        READ_BEFORE_BATCHES,
         (Remover._still, 'is not trusted any more")\n    self._term.check()', 'is not trusted any more")'),
     ),
-    text("batch-goes-out-without-a-sync", LOOKS, (Remover._still, "zoo.sync()", "pass")),
+    text("batch-goes-out-without-a-sync", READ_BEFORE_BATCHES, (Remover._still, "zoo.sync()", "pass")),
     text(
         "batch-goes-out-on-any-connection",
         "I10: a look is good for the connection that it was made on",
@@ -818,7 +820,7 @@ LOOPS = (
     ),
     text(
         "batch-goes-out-over-another-claim",
-        LOOKS,
+        READ_BEFORE_BATCHES,
         (Remover._still, "if others.claim is not None or others.doubtful is not None:", "if False:"),
     ),
     text(

@@ -258,7 +258,7 @@ WAIT = "I5, §7.2: wait before assign: the lease has not changed for W since fir
 OLD_TERMS = (
     "§5: the wait uses lease_s and stop_grace_s of the lease record, the old attempt's, not the new spec's"
 )
-FIRST_SIGHT = (
+FIRST_OBSERVED = (
     "§7.2: t0 = BOOTTIME after the response that showed this lease arrived; keyed by the znode's mzxid"
 )
 
@@ -297,7 +297,7 @@ WAITS = (
     ),
     text(
         "first-sight-before-the-response",
-        FIRST_SIGHT,
+        FIRST_OBSERVED,
         (
             FirstSeen.lease,
             "self._leases[name] = (mzxid, received_at_s)",
@@ -306,7 +306,7 @@ WAITS = (
     ),
     text(
         "first-sight-outlives-a-renewal",
-        FIRST_SIGHT,
+        FIRST_OBSERVED,
         (FirstSeen.lease, "if known is None or known[0] != mzxid:", "if known is None:"),
     ),
     text(
@@ -325,7 +325,7 @@ WAITS = (
     ),
     text(
         "absence-of-a-lease-outlives-its-attempt",
-        FIRST_SIGHT,
+        FIRST_OBSERVED,
         (Observer._set_row, "self._first_seen.forget_lease(name)", "pass"),
     ),
     text(

@@ -13,9 +13,11 @@ from supervisor.shim.runner import Runner
 from tests.explore.planting import text
 
 APART = "§4: equal or nested locations are refused at submit"
-DOOMED = "§4: the claim of a checkpoint is held from the submit until every request to delete is over"
+HELD = "§4: the claim of a checkpoint is held from the submit until every request to delete is over"
 LATE = "§5: a leader gives a claim up only when every request that anybody can have sent is over"
-LOOKS = "§5: no batch goes out but under the epoch and the claim that were read, as ZooKeeper says now"
+READ_BEFORE_BATCHES = (
+    "§5: no batch goes out but under the epoch and the claim that were read, as ZooKeeper says now"
+)
 ACKNOWLEDGED = "I8: what is acknowledged is in effect"
 
 PLACES = (
@@ -51,7 +53,7 @@ PLACES = (
     ),
     text(
         "doomed-claim-is-taken-over",
-        DOOMED,
+        HELD,
         (CheckpointClaims.reserve, " or each.doom is not None", ""),
         (
             pending_deletions.pending_deletion,
@@ -61,7 +63,7 @@ PLACES = (
     ),
     text(
         "claim-is-given-up-by-the-clean-up",
-        DOOMED,
+        HELD,
         (
             leader_writes.clean_up,
             "SetData(\n                claim[0],\n"
@@ -77,17 +79,17 @@ REMOVER = (
     text("deletes-before-it-says-so", LATE, (Remover._carry_on, "if now.deletion.epoch == 0:", "if False:")),
     text(
         "deletes-under-any-epoch",
-        LOOKS,
+        READ_BEFORE_BATCHES,
         (Remover._still, "epoch is None or epoch.stat.version != self._term.fence_version", "False"),
     ),
     text(
         "deletes-whatever-became-of-the-claim",
-        LOOKS,
+        READ_BEFORE_BATCHES,
         (Remover._still, "claim is None or claim.stat.version != now.claim.version or", ""),
     ),
     text(
         "deletes-as-it-was-once-read",
-        LOOKS,
+        READ_BEFORE_BATCHES,
         (Remover._still, "epoch is None or epoch.stat.version != self._term.fence_version", "False"),
         (Remover._still, "claim is None or claim.stat.version != now.claim.version or", ""),
     ),

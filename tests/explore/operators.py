@@ -29,7 +29,7 @@ OperatorResult = Paused | Asked | Acceptance
 READ_BACK = (LAYOUT.pause, LAYOUT.switchover)
 """Where a command asks whether a znode is still the very one that it read before, by its mzxid."""
 
-BELL = -1
+DOORBELL = -1
 """The mzxid of the doorbell as a command reads it: of all that it knows of it, only the version counts."""
 
 _MZXIDS: dict[tuple[str, bytes, int], int] = {}
@@ -98,7 +98,7 @@ def pause_read(user: User) -> bytes:
         (
             reply.data
             for reply in reversed(user.replies)
-            if isinstance(reply, Node) and reply.stat.mzxid != BELL
+            if isinstance(reply, Node) and reply.stat.mzxid != DOORBELL
         ),
         b"",
     )

@@ -55,15 +55,15 @@ class Removal:
     queries = None
 
     def __init__(self, location: str, outcome: Removed | None) -> None:
-        self._came = outcome
+        self._outcome = outcome
         self.resolved = location
         self.late_s = 0.0 if is_local(location) else LATE_S
 
     def remove_batch(self, still: Callable[[], None]) -> Removed:
-        if self._came is None:
+        if self._outcome is None:
             still()
             raise Pending("wipe")
-        return self._came
+        return self._outcome
 
 
 class RemoverTerm(TermNow):

@@ -98,7 +98,7 @@ class Scenario:
 
     def beginning(self, trace: list[str], *, strict: bool = False) -> ExploredWorld:
         """``strict``: raises ValueError for a script that can't be followed; else it is left where it ends."""
-        world = founded(self.supervisors, replaceable=self.replaceable)._replace(
+        world = bootstrapped(self.supervisors, replaceable=self.replaceable)._replace(
             sweeps=self.sweeps, removes=self.removes
         )
         if world.broken is not None:
@@ -120,7 +120,7 @@ class Scenario:
         return world
 
 
-def founded(supervisors: int, *, replaceable: bool) -> ExploredWorld:
+def bootstrapped(supervisors: int, *, replaceable: bool) -> ExploredWorld:
     tree = Snapshot()
     tree.memo = {}
     ids = [f"s{number + 1}" for number in range(supervisors)]

@@ -256,7 +256,7 @@ def ask(world: ExploredWorld, after: ExploredWorld, index: int, me: Supervisor, 
         }.get(type(effect))
         return "hears nothing", after if failed is None else deliver(after, index, failed)
     found = read_election(world)
-    me = trust.looked(world, me) if world.replaceable else me
+    me = trust.trust_checked(world, me) if world.replaceable else me
     after = after.with_supervisor(index, me._replace(observed=found, answered_at_s=world.now_s))
     after = judge.reads_doorbell(after, index) if world.replaceable else after
     if isinstance(effect, lead.Probe):
@@ -266,7 +266,7 @@ def ask(world: ExploredWorld, after: ExploredWorld, index: int, me: Supervisor, 
         found, f"{me.op_id}.{me.machine_state.epoch}", me.sid
     ):
         return "finds that it was elected", deliver(after, index, lead.Elected(found.version))
-    return "looks who leads", deliver(after, index, looked(world, me, found))
+    return "looks who leads", deliver(after, index, election_read(world, me, found))
 
 
 def end_term(world: ExploredWorld, after: ExploredWorld, index: int, me: Supervisor, why: str) -> Done | None:
@@ -305,7 +305,7 @@ def read_election(world: ExploredWorld) -> ElectionView:
     )
 
 
-def looked(world: ExploredWorld, me: Supervisor, found: ElectionView) -> lead.ElectionRead:
+def election_read(world: ExploredWorld, me: Supervisor, found: ElectionView) -> lead.ElectionRead:
     return lead.ElectionRead(
         world.now_s, found.owner, found.epoch.epoch, found.version, found.flaw, gives_way(found, me.id)
     )
@@ -448,7 +448,7 @@ def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
         Sent(a.name, transaction_for(a, context), me.sid, fence, a.why, without_entry(a, context))
         for a in plan.actions
     )
-    hand = StubController(context, me.distrust).look_after(view, plan, broken)
+    hand = StubController(context, me.distrust).conclude_pass(view, plan, broken)
     sents += tuple(Sent(f"/{tx.what}", tx, me.sid, fence, "", number=epoch) for tx in hand.made)
     return first_seen, sents if not broken else (), broken, hand.nudged
 

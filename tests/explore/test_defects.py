@@ -70,7 +70,7 @@ LEFTOVER = replace(leftover(), claim=(LAYOUT.checkpoint("h"), Found(CLAIM, 2)))
 TAKEN = ClaimedLocation(LAYOUT.checkpoint("h"), "s3://b/j", Found(CLAIM, 2), 9)
 MOVE = Move(CheckpointExpectation(place="p"), SEEN, (LAYOUT.checkpoint("g"), Found(CLAIM, 5)))
 FAILED: Found[Result] = Found(replace(leftover().result.record, outcome=Outcome.FAILED), 4)
-DOOMED = Found(pending_deletions.pending_deletion(CLAIM, FAILED.record, "now"), 2)
+UNDER_DELETION = Found(pending_deletions.pending_deletion(CLAIM, FAILED.record, "now"), 2)
 ACCEPTED, WISH = (
     Found(Acceptance(id="a", epoch=9, by="me", at="now", wait_s=1.0), 6),
     Found(Handover(epoch=4, leader="s1", to="s2", by="me", at="now", op="op"), 6),
@@ -165,17 +165,27 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
         )
     ),
     pending_deletions.begin_deletion: (
-        lambda: pending_deletions.begin_deletion(LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.VACANT), 9),
+        lambda: pending_deletions.begin_deletion(
+            LEADER, LAYOUT.checkpoint("h"), UNDER_DELETION, own(S.VACANT), 9
+        ),
     ),
     pending_deletions.publish_waiting: (
-        lambda: pending_deletions.publish_waiting(LEADER, DOOMED, LAYOUT.checkpoint("h"), FAILED, "why"),
+        lambda: pending_deletions.publish_waiting(
+            LEADER, UNDER_DELETION, LAYOUT.checkpoint("h"), FAILED, "why"
+        ),
     ),
     pending_deletions.give_up_claim: (
         lambda: pending_deletions.give_up_claim(
-            LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.CLAIMED), FAILED, CheckpointState.KEPT, "why"
+            LEADER,
+            LAYOUT.checkpoint("h"),
+            UNDER_DELETION,
+            own(S.CLAIMED),
+            FAILED,
+            CheckpointState.KEPT,
+            "why",
         ),
         lambda: pending_deletions.give_up_claim(
-            LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.VACANT), FAILED, CheckpointState.DELETED, ""
+            LEADER, LAYOUT.checkpoint("h"), UNDER_DELETION, own(S.VACANT), FAILED, CheckpointState.DELETED, ""
         ),
     ),
     operator_writes.unpause: (

@@ -76,7 +76,7 @@ def judged(memory: Memory, tree: Snapshot) -> Memory:
     return trust_with(memory)._judged(PATHS, evidence)
 
 
-def looked(world: ExploredWorld, me: Supervisor) -> Supervisor:
+def trust_checked(world: ExploredWorld, me: Supervisor) -> Supervisor:
     """The contender has looked, and judges what it saw."""
     memory = judged(me.memory, world.tree)
     distrust = me.distrust or memory.reason if me.term is not None else me.distrust

@@ -501,7 +501,7 @@ class OddHost:
             with suppress(OSError):
                 run_dir.write_verdict(str(self.attempts / key), run_dir.StartVerdict())
         for key in sorted(hosted.keys()):
-            hosted.standing(key)
+            hosted.state_of(key)
         prepared = PreparedDrivers(hosted, HostCapacity("host-a", 3, 1 << 40))
         uid = self.bench.own("odd").uid
         asked = {f"{uid}.1": RequestedDriver(f"{uid}.1", request("odd", uid=uid))}

@@ -134,9 +134,9 @@ class Odd:
         bench.set_own("spent", OwnState.EXITED, uid=self.spent)
         former = bench.submit("former")
         bench.commands().cancel("former")
-        self.doomed = layout.checkpoint(digest("s3://bkt/former"))
+        self.pending_deletion = layout.checkpoint(digest("s3://bkt/former"))
         bench.put(
-            self.doomed,
+            self.pending_deletion,
             CheckpointClaim(
                 location="s3://bkt/former",
                 name="former (its checkpoint is being deleted)",
@@ -387,7 +387,7 @@ class Odd:
         result = self.bench.result(self.spent)
         if result is None or result.state is not Cleanliness.CLEAN:
             self._note("spent is not cleaned", "")
-        if self.bench.has(self.doomed):
+        if self.bench.has(self.pending_deletion):
             self._note("former's checkpoint is not deleted", "")
         for path in self._touched():
             self._note("something of calm was touched", path)

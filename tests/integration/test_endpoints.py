@@ -107,7 +107,7 @@ def preflight(given: Settings, conf: dict[str, str]) -> None:
     check_of(assignment, known, access_of_store(given.store, given.policy.endpoints), lambda: conf).wait()
 
 
-def looked_at(tree: Tree) -> None:
+def listed_once(tree: Tree) -> None:
     tree.level("")
 
 
@@ -148,7 +148,7 @@ def doctored(given: Settings, conf: dict[str, str]) -> None:
 
 WAYS: dict[str, Callable[[Settings, dict[str, str]], object]] = {
     "preflight": preflight,
-    "checkpoint show": lambda given, conf: looked_at(tree_of(given, Located(PLACE, conf, "a"))),
+    "checkpoint show": lambda given, conf: listed_once(tree_of(given, Located(PLACE, conf, "a"))),
     "savepoint create": lambda given, conf: create_savepoint(
         given, Located(PLACE, conf, "a"), "a", "uid-a", 1, None, lambda _begun: None, lambda _done, _of: None
     ),

@@ -262,7 +262,7 @@ class Host:
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
-    def told(self) -> tuple[PreparedDriver, ...]:
+    def reported(self) -> tuple[PreparedDriver, ...]:
         node = self.client.read(self.layout.supervisor("host-a"))
         return () if node is None else decode(Member, node.data, "").prepared
 
@@ -275,10 +275,10 @@ class Host:
                 for key in self.hosted.prepared()
                 if run_dir.read_readiness(str(self.hosted.attempts_dir / key)) is not None
             )
-            is_told = any(each.ready for each in self.told())
+            is_told = any(each.ready for each in self.reported())
             return there[0] if len(there) >= number and is_told else None
 
-        return wait_until(ready, MAX_S, f"a prepared driver: {self.told()}")
+        return wait_until(ready, MAX_S, f"a prepared driver: {self.reported()}")
 
     def process(self, key: str, file: str = run_dir.SHIM) -> ProcessId:
         found = wait_until(
@@ -348,7 +348,7 @@ def test_a_driver_is_prepared_gets_its_attempt_and_begins(host: Host) -> None:
     assert own.attempt == 1 and host.process(f"{host.uid}.1", run_dir.DRIVER) == driver
     assert [note["claim"] for note in host.notes("opened")] == [own.claim]
     assert {note["attempt"] for note in host.notes("batch")} == {1}
-    wait_until(lambda: host.told() == (), MAX_S, "nothing is prepared any more")
+    wait_until(lambda: host.reported() == (), MAX_S, "nothing is prepared any more")
     assert (host.directory / "log" / JOB / f"{host.uid}.1.log").exists()
     send(host.process(key), signal.SIGTERM)
     assert host.wait_state(OwnState.EXITED).cause is Cause.STOPPED
@@ -369,7 +369,7 @@ def test_a_request_that_is_gone_takes_its_driver_along(host: Host) -> None:
 def test_what_cannot_be_prepared_is_told_with_its_reason_and_the_attempt_starts_cold(host: Host) -> None:
     host.submit(unready="no module named x")
     host.ask()
-    wait_until(lambda: any("no module named x" in each.why for each in host.told()), MAX_S, "the reason")
+    wait_until(lambda: any("no module named x" in each.why for each in host.reported()), MAX_S, "the reason")
     host.assign()
     host.wait_state(OwnState.CLAIMED)
     host.wait_batch(1)

@@ -56,7 +56,7 @@ class World:
         self.saved: list[tuple[Saved, tuple[Event, ...]]] = [(self.zoo.snapshot(), ())]
         self.recorded: set[Event] = set()
         self.seen: list[tuple[Event, ...]] = [()] * SUPERVISORS
-        self.noted: list[set[Event]] = [set() for _ in range(SUPERVISORS)]
+        self.recorded: list[set[Event]] = [set() for _ in range(SUPERVISORS)]
         self.trusts = [self.trust(i) for i in range(SUPERVISORS)]
         self.highest = 0
         self.events = 0
@@ -102,14 +102,14 @@ class World:
         before = set(self.seen[i])
         reason = self.trusts[i].judge(PATHS, self.evidence())
         acceptances = {event for event in self.history if event.kind == "acceptance"}
-        unnoted = {event for event in acceptances if event not in self.noted[i]}
+        unnoted = {event for event in acceptances if event not in self.recorded[i]}
         lost = {event for event in before - set(self.history) if event.kind in ("change", "acceptance")}
-        newest = max((event.epoch for event in self.noted[i]), default=0)
+        newest = max((event.epoch for event in self.recorded[i]), default=0)
         if lost and not any(event.epoch > newest for event in unnoted):
             assert reason, f"{i} had seen {lost}, which this registry has lost"
         if reason is None:
             self.seen[i] = self.history
-            self.noted[i] |= acceptances
+            self.recorded[i] |= acceptances
             self.trusts[i].remember(self.zoo.client().last_zxid or self.zoo.zxid)
         return reason
 

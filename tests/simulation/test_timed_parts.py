@@ -76,7 +76,7 @@ def cut(rig: Rig, process: Process, *ways: str) -> None:
 
 def repair(rig: Rig, process: Process) -> None:
     rig.net.cable(process.name).cuts.clear()
-    rig.net.mended()
+    rig.net.repaired()
 
 
 # -- time --------------------------------------------------------------------------------------------------------------

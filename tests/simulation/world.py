@@ -518,7 +518,7 @@ class SimulatedWorld:
                 self.log.append(f"{self.now_s:.1f} user submitted {name} {uid}")
                 return
             if self.random.random() < 0.2:
-                self._between_look_and_commit(client)
+                self._between_read_and_commit(client)
             done = getattr(commands, what)(name)
             self.log.append(f"{self.now_s:.1f} user {what} {name}: {done.did} {done.uid}")
             if done.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):
@@ -528,7 +528,7 @@ class SimulatedWorld:
         except OutcomeUnknown:
             self.log.append(f"{self.now_s:.1f} user {what} {name}: outcome unknown")
 
-    def _between_look_and_commit(self, client: MemoryClient) -> None:
+    def _between_read_and_commit(self, client: MemoryClient) -> None:
         if self.depth == 0:
             self.depth += 1
 

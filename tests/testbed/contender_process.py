@@ -135,10 +135,10 @@ class _Program:
             Candidate(options["name"], "nowhere"),
             ElectionRegistry(paths, EpochMarks(FileStore(Path(options["store"]))), trust),
             SessionFactory(self.connect, self.close, self.tell),
-            Duties(self.on_term, self.on_step_down, lambda term: self.say("recorded", epoch=term.epoch)),
+            Duties(self.on_term, self.on_step_down, lambda term: self.report("recorded", epoch=term.epoch)),
         )
 
-    def say(self, event: str, **more: object) -> None:
+    def report(self, event: str, **more: object) -> None:
         self.lines.put(json.dumps({"event": event, "at": boottime_s(), **more}))
 
     def speak(self) -> None:
@@ -156,7 +156,7 @@ class _Program:
     def tell(self, sessions: tuple[Session, ...]) -> None:
         if self.session_closer is not None:
             self.session_closer.publish_sessions(sessions)
-        self.say(
+        self.report(
             "sessions",
             ids=[session.id for session in sessions],
             passwords=[session.password.hex() for session in sessions],
@@ -164,15 +164,15 @@ class _Program:
 
     def on_term(self, term: Term[ZooClient]) -> None:
         self.fences.append(term)
-        self.say("term", epoch=term.epoch, fence=term.fence_version)
+        self.report("term", epoch=term.epoch, fence=term.fence_version)
         task = threading.Thread(target=self.task, args=(term,))
         self.tasks[term.epoch] = task
         task.start()
 
     def on_step_down(self, term: Term[ZooClient]) -> None:
-        self.say("stepping_down", epoch=term.epoch)
+        self.report("stepping_down", epoch=term.epoch)
         self.tasks.pop(term.epoch).join()
-        self.say("stepped_down", epoch=term.epoch)
+        self.report("stepped_down", epoch=term.epoch)
 
     def write(self, term: Term[ZooClient], client: ZooClient) -> None:
         tape = f"{term.epoch}".encode()
@@ -193,14 +193,14 @@ class _Program:
             try:
                 term.check()
                 self.write(term, term.client)
-                self.say("wrote", epoch=term.epoch)
+                self.report("wrote", epoch=term.epoch)
             except GuardFailed as error:
-                self.say("refused", epoch=term.epoch, path=error.path)
+                self.report("refused", epoch=term.epoch, path=error.path)
                 term.fence_failed()
             except SupervisorError as error:
-                self.say("could_not", epoch=term.epoch, why=type(error).__name__)
+                self.report("could_not", epoch=term.epoch, why=type(error).__name__)
             if term.over.wait(0.1):
-                self.say("task_over", epoch=term.epoch)
+                self.report("task_over", epoch=term.epoch)
                 return
 
     def write_as(self, number: int) -> None:
@@ -210,9 +210,9 @@ class _Program:
         try:
             client.wait_connected(10)
             self.write(self.fences[number], client)
-            self.say("zombie", path=None)
+            self.report("zombie", path=None)
         except GuardFailed as error:
-            self.say("zombie", path=error.path, kind=error.kind)
+            self.report("zombie", path=error.path, kind=error.kind)
         finally:
             client.close()
 
@@ -220,7 +220,7 @@ class _Program:
         threading.Thread(target=self.speak, daemon=True).start()
         if self.session_closer is not None:
             self.session_closer.start()
-            self.say("session_closer", pid=self.session_closer.pid)
+            self.report("session_closer", pid=self.session_closer.pid)
         self.contender.start()
         for line in sys.stdin:
             match line.split():
@@ -230,7 +230,7 @@ class _Program:
                     self.contender.nudge()
                 case ["zombie", number]:
                     self.write_as(int(number))
-        self.say("stopped", in_time=self.contender.stop(20))
+        self.report("stopped", in_time=self.contender.stop(20))
         if self.session_closer is not None:
             self.session_closer.stop()
         while not self.lines.empty():

@@ -244,7 +244,7 @@ PROGRAMS = {typed.split()[0] for typed in ELSEWHERE} | {"df", "dmesg", "journalc
 """Names by which a span in backticks is known for a command; other spans quote messages, fields and expressions."""
 
 
-def _looks_like_a_command(typed: Typed) -> bool:
+def _seems_a_command(typed: Typed) -> bool:
     """Begins with the name of a program; one word is a command where it is an executable file of the tree."""
     program = typed.words[0]
     if len(typed.words) > 1:
@@ -256,7 +256,7 @@ def _looks_like_a_command(typed: Typed) -> bool:
 REST = sorted(
     {
         str(typed)
-        for typed in (*OTHERS, *filter(_looks_like_a_command, OTHER_SPANS))
+        for typed in (*OTHERS, *filter(_seems_a_command, OTHER_SPANS))
         if not _is_module(typed) and not _is_suite(typed)
     }
 )

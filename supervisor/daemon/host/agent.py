@@ -19,7 +19,7 @@ import structlog
 from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import Link, Session, ZooClient
 from supervisor.clock import boottime_s, wall_iso
-from supervisor.daemon.host.hosted_attempts import HostedAttempts, Standing
+from supervisor.daemon.host.hosted_attempts import HostedAttempts, HostedState
 from supervisor.daemon.host.launcher import Launcher, Refused, TrustCheck
 from supervisor.daemon.host.member_record import newly_settled, with_prepared
 from supervisor.daemon.host.preflight import KnownCheckpoint
@@ -238,11 +238,11 @@ class Agent:
         for entry in fresh:
             self._pool.submit(self._start_guarded, client, entry)
         uids = {entry.rpartition(".")[0] for entry in assigned | under_way}
-        told = self._prepared.told
+        reported = self._prepared.reported
         self._boundary.attempt(
             "prepare", lambda: self._preparer.turn(client, asked, uids), None, (SupervisorError,)
         )
-        if self._prepared.told != told:
+        if self._prepared.reported != reported:
             self._publish_state(client)
 
     def _open(self) -> ZooClient:
@@ -282,7 +282,7 @@ class Agent:
         with self._lock:
             delays = list(self._delays.items())[:DELAYS_PUBLISHED]
         reported = tuple(_delay(entry, why) for entry, why in delays)
-        return with_prepared(replace(self._me, distrust=None, delays=reported), self._prepared.told)
+        return with_prepared(replace(self._me, distrust=None, delays=reported), self._prepared.reported)
 
     def _publish_state(self, client: ZooClient) -> None:
         """Writes this host's record when its znode differs from it. The znode is read each time: a reply may
@@ -348,10 +348,10 @@ class Agent:
             why = given.reason if isinstance(given, Unreadable) else f"{path} is about another attempt"
             log.error("assignment_unreadable", **about_key(entry), why=why, next="the leader takes it back")
             return
-        standing = self._hosted.standing(entry)
-        taken = standing in (Standing.HOSTED, Standing.LOST)
+        state = self._hosted.state_of(entry)
+        taken = state in (HostedState.HOSTED, HostedState.LOST)
         of_lost_state = taken and self._is_of_lost_state(entry, given.record)
-        if standing is Standing.HOSTED and not of_lost_state:
+        if state is HostedState.HOSTED and not of_lost_state:
             return
         own_path = self._layout.own(given.record.name)
         own = seen(Ownership, client.read(own_path), own_path)

@@ -23,7 +23,7 @@ from supervisor.records.layout import is_attempt, is_prepared
 LAUNCH_MAX_BYTES = 4 * 2**20
 
 
-class Standing(StrEnum):
+class HostedState(StrEnum):
     """Says what this host has of an attempt that is assigned to it."""
 
     NONE = "none"  # nothing: it can be started
@@ -128,18 +128,18 @@ class HostedAttempts:
         is_ours = is_attempt(key) and is_prepared(target) and "/" not in target
         return target if is_ours and target.rpartition(".")[0] == uid else None
 
-    def standing(self, key: str) -> Standing:
+    def state_of(self, key: str) -> HostedState:
         """Says what there is of the attempt ``key``. Nothing was handed to a prepared driver without ``handed.json``;
         of one that is gone with its directory, nobody knows."""
         target = self.prepared_key_of(key)
         if target is None:
-            return Standing.HOSTED if self.has(key) else Standing.NONE
+            return HostedState.HOSTED if self.has(key) else HostedState.NONE
         directory = self.attempts_dir / target
         if not directory.is_dir():
-            return Standing.LOST
+            return HostedState.LOST
         if not os.path.lexists(directory / run_dir.HANDED):
-            return Standing.LINKED
-        return Standing.HOSTED if self.is_alive(target) else Standing.LOST
+            return HostedState.LINKED
+        return HostedState.HOSTED if self.is_alive(target) else HostedState.LOST
 
     def launches(self) -> dict[str, Launch]:
         """Returns what is hosted, by key. An unreadable launch file is left out: the guardian deals with

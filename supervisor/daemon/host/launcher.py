@@ -32,7 +32,7 @@ from supervisor.clients.spawn import spawn_shim
 from supervisor.clock import boottime_s
 from supervisor.daemon.host.attempt_reporter import report
 from supervisor.daemon.host.handover import MadeLaunch, difference, launch_of_opening
-from supervisor.daemon.host.hosted_attempts import LAUNCH_MAX_BYTES, HostedAttempts, Standing
+from supervisor.daemon.host.hosted_attempts import LAUNCH_MAX_BYTES, HostedAttempts, HostedState
 from supervisor.daemon.host.preflight import KnownCheckpoint, PreflightCheck, check_of
 from supervisor.daemon.host.prepared import HostCapacity, HostLoad
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers, as_extra, files_of
@@ -269,7 +269,7 @@ class Launcher:
                 data = encode(handed, LAUNCH_MAX_BYTES)
                 is_handed = run_dir.hand_over(str(self._hosted.attempts_dir), prepared_key, key, data)
             except OSError as error:
-                is_handed = self._hosted.standing(key) in (Standing.HOSTED, Standing.LOST)
+                is_handed = self._hosted.state_of(key) in (HostedState.HOSTED, HostedState.LOST)
                 log.warning("hand_over_failed", **about_key(key), prepared=prepared_key, why=str(error))
             if is_handed:
                 report(self._hosted.attempts_dir / prepared_key, {"event": "handed"})
@@ -281,7 +281,7 @@ class Launcher:
         """Takes the name of the attempt from a prepared driver to which it was not handed, and which is not
         ``prepared_key``."""
         if (
-            self._hosted.standing(key) is Standing.LINKED
+            self._hosted.state_of(key) is HostedState.LINKED
             and self._hosted.prepared_key_of(key) != prepared_key
         ):
             with suppress(OSError):

@@ -13,9 +13,9 @@ from supervisor.records.codec import decode, encode
 PUBLISHED_MAX = 16
 
 
-def with_prepared(member: Member, told: Sequence[PreparedDriver]) -> Member:
-    """Returns ``member`` with the first of ``told``, as many as a record has room for."""
-    published = tuple(told[:PUBLISHED_MAX])
+def with_prepared(member: Member, reported: Sequence[PreparedDriver]) -> Member:
+    """Returns ``member`` with the first of ``reported``, as many as a record has room for."""
+    published = tuple(reported[:PUBLISHED_MAX])
     while published:
         full = replace(member, prepared=published)
         try:

@@ -108,13 +108,13 @@ class PreparedSituation:
 
 @dataclass(frozen=True, slots=True)
 class PreparedDecision:
-    """Says what is to be done: ``discard`` has the key and why, ``failed`` the request and why, and ``told`` is for the
+    """Says what is to be done: ``discard`` has the key and why, ``failed`` the request and why, and ``reported`` is for the
     host's record."""
 
     prepare: tuple[RequestedDriver, ...]
     discard: tuple[tuple[KeptDriver, str], ...]
     failed: tuple[tuple[str, str], ...]
-    told: tuple[PreparedDriver, ...]
+    reported: tuple[PreparedDriver, ...]
 
 
 def decide(situation: PreparedSituation) -> PreparedDecision:
@@ -138,8 +138,8 @@ def decide(situation: PreparedSituation) -> PreparedDecision:
     left = [kept for kept in left if kept.key not in gone]
     prepare, waiting = _to_prepare(situation, left, {entry for entry, _ in failed})
     failures = {entry: pause.why for entry, pause in situation.pauses.items()} | dict(failed)
-    told = _told(situation, left, prepare, failures | waiting)
-    return PreparedDecision(tuple(prepare), tuple(discard), tuple(failed), told)
+    reported = _reported(situation, left, prepare, failures | waiting)
+    return PreparedDecision(tuple(prepare), tuple(discard), tuple(failed), reported)
 
 
 def overfull(situation: PreparedSituation, standing: Sequence[KeptDriver]) -> list[KeptDriver]:
@@ -251,37 +251,37 @@ def _why_no_room(capacity: HostCapacity, free: tuple[int, int], memory: int) -> 
     return ""
 
 
-def _told(
+def _reported(
     situation: PreparedSituation,
     left: Sequence[KeptDriver],
     prepare: Sequence[RequestedDriver],
     failures: Mapping[str, str],
 ) -> tuple[PreparedDriver, ...]:
     """Returns what the host's record says: the ready ones first, then those that cannot be prepared."""
-    told = {
+    reported = {
         kept.entry: _described(kept.for_request, ready=kept.ready, ready_at=kept.ready_at)
         for kept in _best_last(left)
     }
     begun = [each.record for each in prepare if each.record is not None] + list(situation.under_way.values())
     for record in begun:
-        told.setdefault(f"{record.uid}.{record.revision}", _described(record))
+        reported.setdefault(f"{record.uid}.{record.revision}", _described(record))
     for entry, asked in (situation.asked or {}).items():
-        if entry in told:
+        if entry in reported:
             continue
         if asked.record is not None:
             why = failures.get(entry, "")
-            told[entry] = _described(asked.record, why=why)
+            reported[entry] = _described(asked.record, why=why)
         else:
             uid, _, revision = entry.rpartition(".")
             if uid and revision.isascii() and revision.isdigit() and len(revision) < 10:
-                told[entry] = PreparedDriver(
+                reported[entry] = PreparedDriver(
                     uid=uid,
                     revision=int(revision),
                     level=PrepareLevel.SESSION,
                     sha256="",
                     why=_short(asked.why),
                 )
-    order = sorted(told.items(), key=lambda item: (not item[1].ready, not item[1].why, item[0]))
+    order = sorted(reported.items(), key=lambda item: (not item[1].ready, not item[1].why, item[0]))
     return tuple(each for _, each in order)
 
 

@@ -109,7 +109,7 @@ class _Books:
     known: dict[str, _Known] = field(default_factory=dict)
     ends: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    told: tuple[PreparedDriver, ...] = ()
+    reported: tuple[PreparedDriver, ...] = ()
 
 
 class PreparedDrivers:
@@ -124,9 +124,9 @@ class PreparedDrivers:
     # -- for the agent -------------------------------------------------------------------------------------------------
 
     @property
-    def told(self) -> tuple[PreparedDriver, ...]:
+    def reported(self) -> tuple[PreparedDriver, ...]:
         """Returns what the host's record is to say, the ready ones first."""
-        return self._books.told
+        return self._books.reported
 
     @property
     def under_way(self) -> frozenset[str]:
@@ -170,7 +170,7 @@ class PreparedDrivers:
         with self._lock:
             books, now_s = self._books, boottime_s()
             books.asked = asked if asked is not None else books.asked
-            kept = self._look(now_s)
+            kept = self._read_kept(now_s)
             self._forget_pauses(now_s)
             situation = self._situation(kept, loads, asked, assigned, now_s)
             decision = decide(situation)
@@ -181,7 +181,7 @@ class PreparedDrivers:
             for one in decision.prepare:
                 assert one.record is not None
                 books.under_way[one.entry] = one.record
-            books.told = decision.told
+            books.reported = decision.reported
             records = [one.record for one in (books.asked or {}).values() if one.record is not None]
             books.names = {record.uid: record.name for record in records} | {
                 each.for_request.uid: each.for_request.name for each in kept
@@ -310,7 +310,7 @@ class PreparedDrivers:
             listed.append((kept, launch))
         return listed
 
-    def _look(self, now_s: float) -> list[KeptDriver]:
+    def _read_kept(self, now_s: float) -> list[KeptDriver]:
         """Looks at what is there. A driver that has ended though nobody asked for it is a failure, once."""
         books, listed = self._books, self._listed()
         alive = {kept.key for kept, _ in listed if kept.alive}

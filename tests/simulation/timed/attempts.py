@@ -68,7 +68,7 @@ class Attempt:
         """The file ``handed.json`` is there, whole."""
         self.handed, self.decided_at_s = launch, decided_at_s
         if self.runner is not None:
-            self.runner.look()
+            self.runner.wake()
 
     def start_shim(self) -> None:
         """Fork and exec of the shim; then its twin, its starter, and only then the rest of it."""

@@ -334,9 +334,9 @@ class SimClient:
         if self._closing:
             self._send_close()
         self._announce()
-        self._look_after(conn)
+        self._keep_alive(conn)
 
-    def _look_after(self, conn: Conn) -> None:
+    def _keep_alive(self, conn: Conn) -> None:
         """Pings, and the read time-out of two thirds of the session time."""
         if conn is not self._conn or self.session is None:
             return
@@ -355,7 +355,7 @@ class SimClient:
 
             conn.up(ping)
         due_at_s = min(self._sent_at_s + third_s, self.heard_at_s + 2 * third_s)
-        self.loop.after(max(0.01, due_at_s - now_s), lambda: self._look_after(conn), self.process)
+        self.loop.after(max(0.01, due_at_s - now_s), lambda: self._keep_alive(conn), self.process)
 
     def dropped(self, conn: Conn) -> None:
         """The server has closed the connection."""

@@ -51,7 +51,7 @@ UNTOLD = "two drivers, one of a lost state, and nobody who noticed the loss had 
 KEPT_AFTER_S = 7.0
 """``coord.contender`` writes what it has seen to disk every five seconds; a supervisor that ends before has forgotten it."""
 
-LOOKED_AT = 6
+TRUST_CHECK_READS = 6
 """Records that a contender looks at: /leader first. (An agent looks at fewer, and remembers nothing.)"""
 FOLLOWER_CUT_S = 8.0
 """For how long a server that is cut off from its peers may cost a client its renewals, until that is with another one."""
@@ -265,9 +265,9 @@ class Judge:
 
         loop.after(bound_s, judge_the_living)
 
-    def looked(self, process: Process, paths: Sequence[str], nodes: Sequence[Node | None]) -> None:
+    def contender_read(self, process: Process, paths: Sequence[str], nodes: Sequence[Node | None]) -> None:
         """A contender has looked at the registry: what it saw then it has to remember (I10)."""
-        if len(paths) == LOOKED_AT and paths[0] == self.world.layout.leader:
+        if len(paths) == TRUST_CHECK_READS and paths[0] == self.world.layout.leader:
             node = dict(zip(paths, nodes, strict=True)).get(self.world.layout.doorbell)
             host = self.world.net.hosts[process]
             if node is None:

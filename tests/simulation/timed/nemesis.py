@@ -231,7 +231,7 @@ class Nemesis:
             for server in cut:
                 for way in ways:
                     cuts[server, way] -= 1
-            world.net.mended()
+            world.net.repaired()
 
         return repair
 

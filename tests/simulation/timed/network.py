@@ -72,7 +72,7 @@ class Network:
     def hold(self, conn: Conn) -> None:
         self._held[conn] = None
 
-    def mended(self) -> None:
+    def repaired(self) -> None:
         """A cut has ended: what was held goes on, also what its client has given up, if the other end still listens."""
         for conn in list(self._held):
             process, server = conn.client.process, conn.server

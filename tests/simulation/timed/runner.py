@@ -64,7 +64,7 @@ class Runner:
         self._posted.append(event)
         self._soon()
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """For what was handed over."""
         self._soon()
 

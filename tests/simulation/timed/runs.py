@@ -95,7 +95,7 @@ def run_many(
 ) -> Figures:
     """``seconds``: begin no new seed after so long. ``also``: as for ``plan_of``. ``small``: skip the others. A collection in the middle of a run would only cost time."""
     figures = Figures()
-    told_at_s = figures.began_at_s
+    reported_at_s = figures.began_at_s
     for seed in seeds:
         if seconds is not None and time.monotonic() - figures.began_at_s >= seconds:
             break
@@ -108,8 +108,8 @@ def run_many(
             gc.collect()
         if world.judge.broken:
             print_line(f"seed {seed}: {world.judge.broken[0]}")
-        if time.monotonic() - told_at_s >= 60.0:
-            told_at_s = time.monotonic()
+        if time.monotonic() - reported_at_s >= 60.0:
+            reported_at_s = time.monotonic()
             print_line(figures.report())
     return figures
 

@@ -21,7 +21,7 @@ from supervisor.coord.start_doubt import StartDoubt
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
 from supervisor.daemon.host.agent import Agent
-from supervisor.daemon.host.hosted_attempts import Standing
+from supervisor.daemon.host.hosted_attempts import HostedState
 from supervisor.daemon.host.launcher import Refused, TrustCheck
 from supervisor.daemon.host.prepared import (
     HostCapacity,
@@ -109,15 +109,15 @@ class SimHosted:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def standing(self, key: str) -> Standing:
+    def state_of(self, key: str) -> HostedState:
         if key not in self._host.links:
-            return Standing.HOSTED if key in self._host.attempts else Standing.NONE
+            return HostedState.HOSTED if key in self._host.attempts else HostedState.NONE
         attempt = self._host.attempts.get(self._host.links[key])
         if attempt is None:
-            return Standing.LOST
+            return HostedState.LOST
         if attempt.handed is None:
-            return Standing.LINKED
-        return Standing.LOST if attempt.shim_dead else Standing.HOSTED
+            return HostedState.LINKED
+        return HostedState.LOST if attempt.shim_dead else HostedState.HOSTED
 
     def launches(self) -> dict[str, Launch]:
         found = {}
@@ -143,7 +143,7 @@ class SimPrepared:
         self._starting: dict[str, Preparation] = {}
         self._failures: dict[str, PreparePause] = {}
         self._discarded: set[str] = set()
-        self.told: tuple[PreparedDriver, ...] = ()
+        self.reported: tuple[PreparedDriver, ...] = ()
         self.under_way: frozenset[str] = frozenset()
 
     def free(self) -> list[Attempt]:
@@ -196,7 +196,7 @@ class SimPrepared:
         for entry, why in decision.failed:
             self.failed(entry, why)
         self._discarded |= {each.key for each, _ in decision.discard}
-        self.told = decision.told
+        self.reported = decision.reported
         for one in decision.prepare:
             assert one.record is not None
             self._starting[one.entry] = one.record
@@ -235,12 +235,12 @@ class SimStarter:
         self._host = host
         self._blobs = blobs
         self._process = process
-        self._looking: set[str] = set()
+        self._preflights: set[str] = set()
 
     def start(self, given: Assignment, look: TrustCheck, _ended_before: str | None = None) -> None:
         world, host = self._world, self._host
         key = f"{given.uid}.{given.attempt}"
-        if self._hosted.standing(key) is Standing.HOSTED:
+        if self._hosted.state_of(key) is HostedState.HOSTED:
             return
         others = [
             a for other, a in host.attempts.items() if other != key and not a.shim_dead and not a.is_free
@@ -253,15 +253,15 @@ class SimStarter:
         except (NotFound, Corrupt) as error:
             raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
         world.loop.sleep(0.01 + 0.2 * world.random.random())
-        looked_s = look.lately()
-        if self._hosted.standing(key) is Standing.HOSTED or looked_s is None:
+        trust_checked_at_s = look.lately()
+        if self._hosted.state_of(key) is HostedState.HOSTED or trust_checked_at_s is None:
             return
-        launch = self._launch(given, bool(spec["unbounded"]), begun_at_s, looked_s)
+        launch = self._launch(given, bool(spec["unbounded"]), begun_at_s, trust_checked_at_s)
         held = launch.reports and world.lots("held", host.name, key).random() < HELD
         if held:
             launch = replace(launch, env={GATE: "gate"})
         attempt = self._handed_over(key, launch, decided_at_s)
-        if attempt is None and self._hosted.standing(key) is not Standing.NONE:
+        if attempt is None and self._hosted.state_of(key) is not HostedState.NONE:
             return
         if attempt is None:
             attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id, decided_at_s)
@@ -279,7 +279,7 @@ class SimStarter:
                 prepared.hand_over(replace(launch, prepared=prepared.key), decided_at_s)
                 self._world.judge.answers["handed over"] += 1
                 return prepared
-        if self._hosted.standing(key) in (Standing.LINKED, Standing.LOST):
+        if self._hosted.state_of(key) in (HostedState.LINKED, HostedState.LOST):
             del host.links[key]
         return None
 
@@ -311,7 +311,9 @@ class SimStarter:
         attempt.start_shim()
         world.judge.answers["prepared"] += 1
 
-    def _launch(self, given: Assignment, unbounded: bool, begun_at_s: float, looked_s: float) -> Launch:
+    def _launch(
+        self, given: Assignment, unbounded: bool, begun_at_s: float, trust_checked_at_s: float
+    ) -> Launch:
         world, host, job = self._world, self._host, self._world.job_of(given.name)
         return Launch(
             cluster="sim",
@@ -333,7 +335,7 @@ class SimStarter:
             log_path="/log",
             cgroup="/cgroup" if host.cgroups else None,
             begun_s=begun_at_s,
-            looked_s=looked_s,
+            trust_checked_at_s=trust_checked_at_s,
         )
 
     def loads(self) -> list[HostLoad]:
@@ -343,7 +345,7 @@ class SimStarter:
     def check_again(self) -> dict[str, str]:
         """For drivers that wait, and that no thread of this supervisor is looking for."""
         for key, attempt in self._host.attempts.items():
-            if attempt.now.is_held and attempt.verdict is None and key not in self._looking:
+            if attempt.now.is_held and attempt.verdict is None and key not in self._preflights:
                 self._poll(key, attempt)
         return {}
 
@@ -351,10 +353,10 @@ class SimStarter:
         """The look at the checkpoint beside the start, and then the word for the driver, which waits at its gate."""
         world = self._world
         lots = world.lots("look", self._host.name, key, f"{world.loop.now_s:.6f}")
-        self._looking.add(key)
+        self._preflights.add(key)
 
         def tell() -> None:
-            self._looking.discard(key)
+            self._preflights.discard(key)
             answered = world.calm or lots.random() < 0.8
             if attempt.verdict is None:
                 attempt.verdict = (

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from supervisor.operations.context import CommandContext
     from tests.simulation.timed.world import TimedWorld
 
-LOOK_EVERY_S = 5.0
-QUIET_LOOKS = 12
+POLL_EVERY_S = 5.0
+QUIET_POLLS = 12
 
 
 @cache
@@ -144,7 +144,7 @@ class Users:
         """Whenever there is a pause: an earlier command may take its time."""
         if self._world.ensemble.tree.read(self._world.layout.pause) is not None:
             self.do(Step(Act.UNPAUSE, 0.0, ""))
-        self._world.loop.after(LOOK_EVERY_S, self.unpause)
+        self._world.loop.after(POLL_EVERY_S, self.unpause)
 
     # -- the operator ----------------------------------------------------------------------------------------------
 
@@ -165,9 +165,9 @@ class Users:
             return "accepted"
 
         def again() -> None:
-            if quiet[0] < QUIET_LOOKS and not world.over:
+            if quiet[0] < QUIET_POLLS and not world.over:
                 self._command("accept-registry", run)
-                world.loop.after(LOOK_EVERY_S, again)
+                world.loop.after(POLL_EVERY_S, again)
 
         again()
 

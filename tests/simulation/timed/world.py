@@ -43,7 +43,7 @@ class TimedWorld:
         self.judge = Judge(self)
         self.ensemble = Ensemble(self.loop, plan.servers, self.judge.committed)
         self.net = Network(self.loop, self.ensemble, plan.chunk)
-        self.net.on_read = self.judge.looked
+        self.net.on_read = self.judge.contender_read
         self.store = SimStore(self.loop)
         self.users = Users(self)
         self._jobs = {job.name: job for job in plan.jobs}

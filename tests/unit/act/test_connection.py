@@ -13,7 +13,7 @@ from tests.fakes.zookeeper import MemoryClient
 from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, bootstrapped, running
 from tests.waiting import wait_until
 
-BELL = Transaction("ring", "r", (SetData(PATHS.doorbell, b"j", ANY_VERSION),))
+DOORBELL = Transaction("ring", "r", (SetData(PATHS.doorbell, b"j", ANY_VERSION),))
 
 
 def test_nothing_goes_out_on_a_connection_on_which_nobody_has_looked() -> None:
@@ -24,13 +24,13 @@ def test_nothing_goes_out_on_a_connection_on_which_nobody_has_looked() -> None:
     client.start()
     term = Term(1, 0, client, 10.0, depose=lambda _why: None, connection=1)
     executor = ActionExecutor(term, Layout("/t"))
-    executor.commit(lambda _context: BELL)
+    executor.commit(lambda _context: DOORBELL)
     zoo.disconnect(client)
     zoo.reconnect(client)
     with pytest.raises(NotSent):
-        executor.commit(lambda _context: BELL)
+        executor.commit(lambda _context: DOORBELL)
     term.set_trust_check(2)
-    executor.commit(lambda _context: BELL)
+    executor.commit(lambda _context: DOORBELL)
     executor.close()
 
 

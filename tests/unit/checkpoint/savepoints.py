@@ -77,7 +77,7 @@ class Moving:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def told(self, item: Item) -> Area:
+    def reported(self, item: Item) -> Area:
         with self._lock:
             self._before(item.key)
         inner: Area = self._inner
@@ -95,7 +95,7 @@ class Target:
         return getattr(self._inner, name)
 
     def copy_from(self, source: Moving, item: Item, key: str) -> str:
-        tag: str = self._inner.copy_from(source.told(item), item, key)
+        tag: str = self._inner.copy_from(source.reported(item), item, key)
         return tag
 
 

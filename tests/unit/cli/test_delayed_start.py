@@ -40,7 +40,7 @@ ME = Member(
 
 
 @dataclass
-class Looking:
+class StarterWithPreflight:
     """In the place of the starter: the look at the checkpoint is the real one, the store behind it is not."""
 
     up: bool = False
@@ -63,8 +63,8 @@ class Looking:
 
 
 @pytest.fixture
-def looking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Looking]:
-    made = Looking()
+def preflighted(monkeypatch: pytest.MonkeyPatch) -> Iterator[StarterWithPreflight]:
+    made = StarterWithPreflight()
     monkeypatch.setattr(checkpoint_check, "preflight", made.preflight)
     return made
 
@@ -91,7 +91,7 @@ def assigned(terminal: Terminal) -> str:
     return f"{uid}.2"
 
 
-def agent_of(terminal: Terminal, starter: Looking, directory: Path) -> Agent:
+def agent_of(terminal: Terminal, starter: StarterWithPreflight, directory: Path) -> Agent:
     def connect(on_link: Any) -> ZooClient:
         return cast(ZooClient, MemoryClient(terminal.bench.zoo, on_link=on_link))
 
@@ -111,11 +111,11 @@ def rounds(made: Agent) -> None:
 
 def test_why_a_start_waits_is_in_show_explain_and_list_until_the_store_is_back(
     terminal: Terminal,
-    looking: Looking,
+    preflighted: StarterWithPreflight,
     tmp_path: Path,
 ) -> None:
     bench, key = terminal.bench, assigned(terminal)
-    made = agent_of(terminal, looking, tmp_path)
+    made = agent_of(terminal, preflighted, tmp_path)
     before = bench.zoo.tree()
     rounds(made)
     rounds(made)
@@ -141,15 +141,17 @@ def test_why_a_start_waits_is_in_show_explain_and_list_until_the_store_is_back(
     assert one["why"] == f"assigned to host-a, not yet claimed: {WHY}"
     assert WHY in " ".join(terminal.run("explain", "a").out.split())
 
-    looking.up = True
+    preflighted.up = True
     rounds(made)
-    assert (looking.started, made.delayed) == ([key], 0)
+    assert (preflighted.started, made.delayed) == ([key], 0)
     assert terminal.run("show", "a", "-o", "json").json["reason"] == "assigned to host-a"
 
 
-def test_what_is_taken_back_is_told_no_more(terminal: Terminal, looking: Looking, tmp_path: Path) -> None:
+def test_what_is_taken_back_is_told_no_more(
+    terminal: Terminal, preflighted: StarterWithPreflight, tmp_path: Path
+) -> None:
     key = assigned(terminal)
-    made = agent_of(terminal, looking, tmp_path)
+    made = agent_of(terminal, preflighted, tmp_path)
     rounds(made)
     assert made.delayed == 1
     terminal.bench.zoo.remove(terminal.bench.layout.assignment("host-a", key.rpartition(".")[0], 2))
@@ -158,10 +160,10 @@ def test_what_is_taken_back_is_told_no_more(terminal: Terminal, looking: Looking
 
 
 def test_the_record_of_a_host_has_room_for_what_it_tells(
-    terminal: Terminal, looking: Looking, tmp_path: Path
+    terminal: Terminal, preflighted: StarterWithPreflight, tmp_path: Path
 ) -> None:
     """A record that is too large would end the agent."""
-    made = agent_of(terminal, looking, tmp_path)
+    made = agent_of(terminal, preflighted, tmp_path)
     made._me = replace(ME, id="i" * 127, host="h" * 253)
     made._delays = {f"20261122-{'n' * 40}{number}-0a1b2c3d.{10**6}": '"\\' * 500 for number in range(20)}
     described = made._described(None)

@@ -207,13 +207,13 @@ def test_the_text_is_the_golden_file() -> None:
     stories["unreadable result"] = explain_ended("j", "u1", Unreadable("/results/u1 is no JSON", 0), None)
     draining = row(own=own(OwnState.DRAINING))
     stories["cancelled, still stopping"] = explain_ended("j", "u1", ended(Outcome.CANCELLED), draining)
-    text = "\n".join(_told(name, explained) for name, explained in stories.items())
+    text = "\n".join(_reported(name, explained) for name, explained in stories.items())
     if os.environ.get("REGENERATE_GOLDEN"):
         GOLDEN.write_text(text)
     assert text == GOLDEN.read_text()
 
 
-def _told(name: str, explained: Explanation) -> str:
+def _reported(name: str, explained: Explanation) -> str:
     plain, verbose = plain_lines(explained, WALL_S), lines_of(explained, WALL_S)
     lines = [*(f"  {label:<13}{text}" if label else text for label, text in plain), "  -- with --verbose:"]
     return "\n".join([f"# {name}", *lines, *(f"  {label:<13}{text}" for label, text in verbose), ""])

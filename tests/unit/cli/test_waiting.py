@@ -48,7 +48,7 @@ def test_the_same_failure_three_times_ends_the_wait_with_1_and_says_the_cause_on
     terminal: Terminal,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def between_looks(_: float) -> None:
+    def between_polls(_: float) -> None:
         ends = after(*[(Cause.USER_ERROR, SAID)] * 3)
         nonce = terminal.bench.ref("a").record.restart_nonce
         terminal.bench.set_own(
@@ -61,7 +61,7 @@ def test_the_same_failure_three_times_ends_the_wait_with_1_and_says_the_cause_on
             restart_nonce=nonce,
         )
 
-    monkeypatch.setattr(waiting, "sleep", between_looks)
+    monkeypatch.setattr(waiting, "sleep", between_polls)
     ran = terminal.run("submit", terminal.spec("a"), "--wait", "--timeout", "60s")
     assert ran.code == 1
     error = ran.err.rsplit("error: ", 1)[1]

@@ -27,7 +27,7 @@ from supervisor.records import codec
 from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs
 
 ME = Candidate("host-a", "10.0.0.1:8780")
-FOUNDED = Node(codec.encode(CLUSTER), Stat(0, 1))
+BOOTSTRAPPED = Node(codec.encode(CLUSTER), Stat(0, 1))
 
 
 def judge(
@@ -47,7 +47,9 @@ def evidence(
 ) -> RegistryEvidence:
     data = codec.encode(accepted) if isinstance(accepted, Acceptance) else accepted
     node = None if data is None else Node(data, Stat(0, 1))
-    return RegistryEvidence(FOUNDED, node, None if doorbell is None else Node(b"", Stat(*doorbell)), zxid)
+    return RegistryEvidence(
+        BOOTSTRAPPED, node, None if doorbell is None else Node(b"", Stat(*doorbell)), zxid
+    )
 
 
 def accepted(epoch: int, id: str = "") -> Acceptance:
@@ -224,7 +226,7 @@ def test_an_epoch_is_recorded_only_where_the_store_knows_this_registry(
     assert store.kept == ({**stored, 8: ("a", "op8")} if trusted else stored)
 
 
-class TestTheBell:
+class TestTheDoorbell:
     """The zxid may be higher than ever after a restore; the bell can't have rung otherwise than it did."""
 
     @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_nothing_is_done_to_a_registry_that_lost_what_nobody_can_tell_again(
     """In one pass and in the next ones: of this leader, and of the next, for a new parent is not as old as the cluster."""
     path = PARENTS[parent](rig.bench.layout)
     rig.bench.zoo.put(rig.bench.layout.cluster, encode(Cluster(id="c", name="c", store="file:///nowhere")))
-    founded_with(rig.bench)
+    bootstrapped_with(rig.bench)
     rig.done()
     remove_all(rig.bench, path)
     if anew:
@@ -92,7 +92,7 @@ def test_nothing_is_done_to_a_registry_that_lost_what_nobody_can_tell_again(
     assert path in (again.distrust or "")
 
 
-def founded_with(bench: Bench) -> None:
+def bootstrapped_with(bench: Bench) -> None:
     """Give /cluster the czxid that the fixed znodes have, as a founding does."""
     nodes = bench.zoo._tree.nodes
     nodes[bench.layout.cluster] = nodes[bench.layout.cluster]._replace(czxid=nodes[bench.layout.jobs].czxid)
@@ -150,7 +150,7 @@ def test_an_acceptance_makes_them_anew_and_ends_the_distrust() -> None:
     bench = Bench()
     layout = bench.layout
     bench.zoo.put(layout.cluster, encode(Cluster(id="c", name="c", store="file:///nowhere")))
-    founded_with(bench)
+    bootstrapped_with(bench)
     bench.put(layout.epoch, EpochRecord(epoch=1, supervisor="l1", op="op"))
     missing = tuple(PARENTS[name](layout) for name in ("jobs", "lease"))
     for path in missing:

@@ -46,7 +46,7 @@ JOB = JobRef(
     changed=HistoryEntry(at=AT, event="submitted"),
     op="op0",
 )
-BELL = SetData("/r/doorbell", b"j", ANY_VERSION)
+DOORBELL = SetData("/r/doorbell", b"j", ANY_VERSION)
 PLACE = ClaimedLocation("/r/checkpoints/h", "s3://bkt/c", None, 4)
 CLAIM = Found(CheckpointClaim(location="s3://bkt/c", name="j", uid="u0"), 6)
 
@@ -79,7 +79,7 @@ def test_first_submit_creates_everything() -> None:
         Delete("/r/results/u1", 0),
         Create("/r/checkpoints/h", encode(CheckpointClaim(location="s3://bkt/c", name="j", uid="u1"))),
         SetData("/r/checkpoints", b"op1", 4),
-        BELL,
+        DOORBELL,
     )
 
 
@@ -129,7 +129,7 @@ def test_cancel_and_suspend_always_move_the_fence(before: OwnState, after: OwnSt
         assert (written.state, written.uid, written.attempt, written.claim) == (after, "u1", 3, "c1")
         entry = Delete("/r/assigned/s1/u1.3", ANY_VERSION)
         assert (entry in tx.ops) == (before is OwnState.ASSIGNED)
-        assert tx.ops[-1] == BELL
+        assert tx.ops[-1] == DOORBELL
 
 
 def test_cancel_replaces_the_reference_by_a_dirty_result_in_one_step() -> None:
@@ -236,7 +236,7 @@ def test_running_again_only_checks_the_fence() -> None:
     changed = replace(
         JOB, restart_nonce="n2", op="op1", changed=HistoryEntry(at=CONTEXT.at, event="restarted")
     )
-    assert tx.ops == (SetData("/r/jobs/j", encode(changed), 7), Check("/r/own/j", 5), BELL)
+    assert tx.ops == (SetData("/r/jobs/j", encode(changed), 7), Check("/r/own/j", 5), DOORBELL)
 
 
 def test_registering_again_undoes_the_result_and_keeps_the_attempt_number() -> None:
@@ -261,7 +261,7 @@ def test_registering_again_undoes_the_result_and_keeps_the_attempt_number() -> N
     assert (written.attempt, written.failures, written.charged, written.permanent) == (3, 0, 0, False)
     assert tx.ops[0] == Create("/r/jobs/j", encode(replace(JOB, op="op1")))
     assert tx.ops[1] == Delete("/r/results/u1", 8)
-    assert SetData("/r/checkpoints", b"op1", 4) in tx.ops and tx.ops[-1] == BELL
+    assert SetData("/r/checkpoints", b"op1", 4) in tx.ops and tx.ops[-1] == DOORBELL
 
 
 LAST = Found(
@@ -294,7 +294,7 @@ def test_going_on_from_a_savepoint_moves_reference_claims_and_memory_in_one_step
         SetData("/r/checkpoints", b"op1", 4),
         Delete("/r/checkpoints/old", 3),
         Delete("/r/lease/j", 9),
-        BELL,
+        DOORBELL,
     )
 
 

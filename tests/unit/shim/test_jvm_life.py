@@ -13,7 +13,7 @@ from tests.unit.shim.world import LAUNCH, ShimWorld
 STALL_S = 40.0
 
 
-def looked(batch_id: int | None) -> shim.Reported:
+def probed(batch_id: int | None) -> shim.Reported:
     return shim.Reported(
         "looked",
         Progress(
@@ -33,8 +33,8 @@ def started() -> ShimWorld:
     world.connect()
     world.run()
     world.deliver(shim.Executed())
-    world.deliver(looked(None))
-    world.deliver(replace(looked(5), event="progress"))
+    world.deliver(probed(None))
+    world.deliver(replace(probed(5), event="progress"))
     return world
 
 
@@ -49,7 +49,7 @@ def test_a_driver_that_is_looked_at_and_makes_nothing_is_stalled() -> None:
     world = started()
     for _ in range(5):
         world.run(10)
-        world.deliver(looked(5))
+        world.deliver(probed(5))
     world.run(1)
     assert (world.stage() is Stage.RUNNING, world.state.cause) == (False, Cause.STALLED)
 
@@ -57,14 +57,14 @@ def test_a_driver_that_is_looked_at_and_makes_nothing_is_stalled() -> None:
 def test_what_it_made_while_nobody_looked_counts() -> None:
     world = started()
     world.run(STALL_S * 3)
-    world.deliver(looked(50))
+    world.deliver(probed(50))
     world.run(STALL_S / 2)
-    world.deliver(looked(50))
+    world.deliver(probed(50))
     world.run(1)
     assert world.stage() is Stage.RUNNING
     assert world.state.life.progress is not None and world.state.life.progress.batch_id == 50
     world.run(STALL_S)
-    world.deliver(looked(50))
+    world.deliver(probed(50))
     world.run(1)
     assert world.state.cause is Cause.STALLED
 
@@ -75,7 +75,7 @@ def test_one_that_never_made_a_batch_is_left_alone() -> None:
     world.run()
     world.deliver(shim.Executed())
     for batch in (None, 7, 7, 7, 7, 7):  # of an earlier attempt
-        world.deliver(looked(batch))
+        world.deliver(probed(batch))
         world.run(30)
     assert world.stage() is Stage.RUNNING
 

@@ -21,7 +21,7 @@ def group(path: Path, *, memory: bool) -> Path:
     return path
 
 
-def told_by(watch: OomWatch, file: Path, kills: int) -> Oom | None:
+def reported_by(watch: OomWatch, file: Path, kills: int) -> Oom | None:
     file.write_text(EVENTS.format(kills))
     return watch.seen()
 
@@ -30,7 +30,7 @@ def test_the_attempts_own_group_tells_of_its_tree(tmp_path: Path) -> None:
     own = group(tmp_path / "attempt", memory=True)
     watch = OomWatch(str(own))
     assert watch.seen() is Oom.NOBODY
-    assert told_by(watch, own / "memory.events", 1) is Oom.TREE
+    assert reported_by(watch, own / "memory.events", 1) is Oom.TREE
 
 
 def test_without_the_controller_the_nearest_group_above_tells(tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ def test_without_the_controller_the_nearest_group_above_tells(tmp_path: Path) ->
     assert [counter.file for counter in find_counters(str(own))][0] == f"{service}/memory.events"
     (service / "memory.events.local").write_text(EVENTS.format(5))
     watch = OomWatch(str(own))
-    assert told_by(watch, service / "memory.events", 9) is Oom.NOBODY
-    assert told_by(watch, service / "memory.events.local", 6) is Oom.GROUP
+    assert reported_by(watch, service / "memory.events", 9) is Oom.NOBODY
+    assert reported_by(watch, service / "memory.events.local", 6) is Oom.GROUP
 
 
 def test_the_finest_counter_that_can_be_read_decides(tmp_path: Path) -> None:

@@ -44,10 +44,10 @@ HANDED = replace(
 
 class Lines:
     def __init__(self) -> None:
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.reported: list[tuple[str, dict[str, Any]]] = []
 
     def __call__(self, event: str, level: str = "info", **fields: Any) -> None:
-        self.told.append((event, fields))
+        self.reported.append((event, fields))
 
 
 @pytest.fixture
@@ -97,13 +97,15 @@ def test_what_is_not_for_it_is_refused(
 ) -> None:
     hand(tmp_path, replace(HANDED, **change))
     assert [type(event) for event in driver.handed()] == [shim.HandedUnfit]
-    assert [event for event, _ in log.told] == ["shim_not_handed_over"] and why in log.told[0][1]["why"]
+    assert [event for event, _ in log.reported] == ["shim_not_handed_over"] and why in log.reported[0][1][
+        "why"
+    ]
 
 
 def test_what_is_no_launch_is_refused(tmp_path: Path, driver: PreparedTree, log: Lines) -> None:
     (tmp_path / run_dir.HANDED).write_text("{")
     assert [type(event) for event in driver.handed()] == [shim.HandedUnfit]
-    assert len(log.told) == 1
+    assert len(log.reported) == 1
 
 
 # -- its reports -------------------------------------------------------------------------------------------------------
@@ -117,7 +119,7 @@ def test_how_far_it_has_come_is_written_down_once(tmp_path: Path, driver: Prepar
     assert meant(driver, "unready", "ready") == []
     found = run_dir.read_readiness(str(tmp_path))
     assert found is not None and found[:2] == (False, "a reason")
-    assert [event for event, _ in log.told] == ["shim_prepared"]
+    assert [event for event, _ in log.reported] == ["shim_prepared"]
 
 
 def test_no_word_of_the_driver_opens_its_barrier(driver: PreparedTree) -> None:

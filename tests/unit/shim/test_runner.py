@@ -60,12 +60,12 @@ class Ends:
     """The other ends of the pipes of the starter."""
 
     go: int
-    say: int
+    verdict: int
 
-    def say_and_end(self, word: bytes = b"") -> None:
-        os.write(self.say, word)
-        os.close(self.say)
-        self.say = -1
+    def write_and_end(self, word: bytes = b"") -> None:
+        os.write(self.verdict, word)
+        os.close(self.verdict)
+        self.verdict = -1
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def made(directory: Path, tree: Tree | None = None, **launch: Any) -> Iterator[t
             runner._pump.join(10)
     finally:
         runner_module.RegistryLink = before  # type: ignore[misc]
-        for descriptor in (ends.go, release, read_end, ends.say):
+        for descriptor in (ends.go, release, read_end, ends.verdict):
             if descriptor >= 0:
                 os.close(descriptor)
 
@@ -123,7 +123,7 @@ def test_a_tree_is_empty_only_when_that_is_proven(tmp_path: Path, after: Emptine
 
 def test_the_exit_is_told_before_the_tree_is_told_empty(tmp_path: Path) -> None:
     with made(tmp_path) as (runner, ends, children):
-        ends.say_and_end()
+        ends.write_and_end()
         children.ended[ROOT] = -9
         assert runner._perform((shim.Kill(),)) == [shim.Exited(-9), shim.TreeSeen(True)]
 
@@ -146,14 +146,14 @@ def test_what_became_of_exec_is_told_as_the_starter_said_it(
     with made(tmp_path) as (runner, ends, _):
         assert runner._perform((shim.Exec(99.5),)) == []
         assert os.read(ends.go, 100) == b"99.500000\n", "it knows until when it may"
-        ends.say_and_end(word)
+        ends.write_and_end(word)
         heard = [event for _ in range(2) if not runner._heard for event in runner._hear_starter()]
         assert heard == [reported]
 
 
 def test_a_starter_that_died_before_it_was_let_go_has_executed_nothing(tmp_path: Path) -> None:
     with made(tmp_path) as (runner, ends, _):
-        ends.say_and_end()
+        ends.write_and_end()
         assert runner._hear_starter() == []
 
 
@@ -168,7 +168,7 @@ def test_a_starter_that_is_gone_is_told(tmp_path: Path) -> None:
 def test_the_last_words_of_a_starter_are_heard_before_its_exit(tmp_path: Path) -> None:
     with made(tmp_path) as (runner, ends, children):
         runner._perform((shim.Exec(99.5),))
-        ends.say_and_end(b"late\n")
+        ends.write_and_end(b"late\n")
         children.ended[ROOT] = 127
         reported = runner._exit()
         assert [type(event) for event in reported] == [shim.ExecLate, shim.Exited]
@@ -214,7 +214,7 @@ def test_a_chatty_driver_does_not_stop_the_clock(tmp_path: Path) -> None:
 def test_the_word_of_the_gate_goes_with_the_exit(tmp_path: Path) -> None:
     run_dir.write_verdict(str(tmp_path), run_dir.StartVerdict(Cause.BAD_CHECKPOINT.value, "it is another's"))
     with made(tmp_path, env={GATE: "gate"}) as (runner, ends, children):
-        ends.say_and_end()
+        ends.write_and_end()
         children.ended[ROOT] = 0
         (exited,) = runner._exit()
         assert isinstance(exited, shim.Exited) and exited.refused == (Cause.BAD_CHECKPOINT, "it is another's")

@@ -185,11 +185,11 @@ def recorded(come_to: set[Any]) -> Iterator[None]:
     """Within it, each handler that is called is added."""
 
     def noting(handler: Any) -> Any:
-        def noted(*arguments: Any) -> None:
+        def recorded(*arguments: Any) -> None:
             come_to.add(handler)
             handler(*arguments)
 
-        return noted
+        return recorded
 
     with ExitStack() as stack:
         for table in (machine.TABLE, machine.OUTCOMES):

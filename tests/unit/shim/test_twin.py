@@ -158,10 +158,10 @@ class ReportingTree:
     """A tree in another process: says on a pipe that it was killed."""
 
     def __init__(self, say: int) -> None:
-        self._say = say
+        self._report_end = say
 
     def kill(self, _timeout_s: float) -> float:
-        os.write(self._say, b"killed")
+        os.write(self._report_end, b"killed")
         return 0.0
 
     def emptiness(self) -> Emptiness:

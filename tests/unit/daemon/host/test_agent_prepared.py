@@ -57,7 +57,7 @@ class Asked:
             wait_until(lambda: not self.agent._under_way, 20, "its starts")
             wait_until(lambda: not self.agent._prepared._books.under_way, 20, "what it prepares")
 
-    def told(self) -> list[tuple[bool, str]]:
+    def reported(self) -> list[tuple[bool, str]]:
         member = decode(Member, self.bench.zoo.tree()[self.layout.supervisor("host-a")], "")
         return [(each.ready, each.why) for each in member.prepared]
 
@@ -85,11 +85,11 @@ def test_what_is_asked_for_is_prepared_and_its_readiness_is_told_with_a_ring(ask
     assert asked.bench.has(asked.layout.preparations_of("host-a"))
     asked.ask()
     asked.turn()
-    assert asked.started.prepared == [request()] and asked.told() == [(False, "")]
+    assert asked.started.prepared == [request()] and asked.reported() == [(False, "")]
     assert asked.rings() == [], "that it is being prepared changes nothing for anybody"
     stand(asked.hosted, KEY, request())
     asked.turn(3)
-    assert asked.told() == [(True, "")] and asked.rings() == [("a", 2)]
+    assert asked.reported() == [(True, "")] and asked.rings() == [("a", 2)]
     assert asked.started.prepared == [request()]
 
 
@@ -97,7 +97,7 @@ def test_what_cannot_be_prepared_is_told_with_a_ring_and_tried_again_later(asked
     asked.started.error = Unreachable("the store does not answer")
     asked.ask()
     asked.turn(4)
-    assert asked.told() == [(False, "the store does not answer")] and asked.rings() == [("a", 2)]
+    assert asked.reported() == [(False, "the store does not answer")] and asked.rings() == [("a", 2)]
     asked.started.error = None
     asked.turn(2)
     assert asked.started.prepared == [], "after a pause"
@@ -107,7 +107,7 @@ def test_a_defect_in_one_preparation_is_its_trouble_alone(asked: Asked) -> None:
     asked.started.error = ZeroDivisionError("x")
     asked.ask()
     asked.turn(2)
-    assert asked.told() == [(False, "a defect of the supervisor: ZeroDivisionError: x")]
+    assert asked.reported() == [(False, "a defect of the supervisor: ZeroDivisionError: x")]
 
 
 @pytest.mark.parametrize("why", ["paused", "distrust"])
@@ -119,7 +119,7 @@ def test_while_paused_or_in_doubt_nothing_is_prepared_and_what_is_there_stays(as
         asked.doubt = "it was restored"
     asked.ask()
     asked.turn(2)
-    assert asked.started.prepared == [] and asked.told() == [(False, "")], "and that is no failure"
+    assert asked.started.prepared == [] and asked.reported() == [(False, "")], "and that is no failure"
     ear = Ear(stand(asked.hosted, KEY, request()))
     asked.turn(2)
     assert set(ear.heard()) == {"wanted"}
@@ -233,15 +233,15 @@ def driver(number: int, *, ready: bool = True, why: str = "") -> PreparedDriver:
 
 
 def test_the_record_has_as_many_as_there_is_room_for() -> None:
-    told = [driver(number) for number in range(100)]
-    assert len(with_prepared(ME, told).prepared) == min(PUBLISHED_MAX, len(told))
+    reported = [driver(number) for number in range(100)]
+    assert len(with_prepared(ME, reported).prepared) == min(PUBLISHED_MAX, len(reported))
     crowded = replace(
         ME, delays=tuple(Delay(uid="u" * 30, attempt=1, why="\\" * 240) for _ in range(6)), distrust="x"
     )
-    full = with_prepared(crowded, told)
-    assert len(encode(full)) <= MAX_RECORD_BYTES and full.prepared == tuple(told[: len(full.prepared)])
+    full = with_prepared(crowded, reported)
+    assert len(encode(full)) <= MAX_RECORD_BYTES and full.prepared == tuple(reported[: len(full.prepared)])
     huge = replace(ME, software="x" * (MAX_RECORD_BYTES - 300))
-    assert with_prepared(huge, told).prepared == ()
+    assert with_prepared(huge, reported).prepared == ()
 
 
 def test_only_what_has_settled_rings() -> None:

@@ -15,7 +15,7 @@ import pytest
 from supervisor.clients import run_dir
 from supervisor.clock import boottime_s
 from supervisor.daemon.host import launcher
-from supervisor.daemon.host.hosted_attempts import Standing
+from supervisor.daemon.host.hosted_attempts import HostedState
 from supervisor.daemon.host.launcher import TrustCheck
 from supervisor.model.launch import GATE, PREPARE_LEVEL, PREPARED, Launch
 from supervisor.model.records import Assignment, Cause, Preparation
@@ -81,7 +81,7 @@ class Site(Slow):
         entry = replace(given("a"), attempt=3, own_version=7, **({"prepared": True} | changes))  # type: ignore[arg-type]
         self.start(entry, TrustCheck(boottime_s(), lambda: None))
 
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         return [failure.why for failure in self._prepared._books.pauses.values()]
 
 
@@ -151,8 +151,8 @@ def test_what_changed_meanwhile_means_a_cold_start_and_is_told(site: Site, what:
     change(site)
     site.begin()
     assert site.spawned == [prepared_key, KEY] and ear.heard() == ["discard"]
-    (told,) = site.told()
-    assert why in told and "s3cret" not in told and "other" not in told.replace("another", "")
+    (reported,) = site.reported()
+    assert why in reported and "s3cret" not in reported and "other" not in reported.replace("another", "")
     assert (site.hosted.work_dir / prepared_key / PROPERTIES).read_text() == before, "it is not overwritten"
     assert not (site.hosted.attempts_dir / KEY).is_symlink()
     ear.close()
@@ -169,7 +169,7 @@ def test_a_driver_without_its_properties_is_not_taken(site: Site) -> None:
     prepared_key = site.prepare()
     (site.hosted.work_dir / prepared_key / PROPERTIES).unlink()
     site.begin()
-    assert site.spawned[-1] == KEY and "can't be read" in site.told()[0]
+    assert site.spawned[-1] == KEY and "can't be read" in site.reported()[0]
 
 
 def test_of_two_each_attempt_takes_one(site: Site) -> None:
@@ -193,7 +193,7 @@ def test_a_dead_one_is_passed_over(site: Site) -> None:
 def test_an_agent_that_died_with_the_link_made_goes_on_there(site: Site) -> None:
     _, second = site.prepare(), site.prepare()
     (site.hosted.attempts_dir / KEY).symlink_to(second)
-    assert site.hosted.standing(KEY) is Standing.LINKED
+    assert site.hosted.state_of(KEY) is HostedState.LINKED
     site.begin()
     assert site.hosted.launches()[KEY].prepared == second and len(site.spawned) == 2
 

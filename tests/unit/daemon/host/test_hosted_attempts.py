@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.clients import run_dir
-from supervisor.daemon.host.hosted_attempts import HostedAttempts, Standing, read_handed, read_launch
+from supervisor.daemon.host.hosted_attempts import HostedAttempts, HostedState, read_handed, read_launch
 from supervisor.errors import Corrupt
 from supervisor.records.codec import encode
 from tests.unit.daemon.host.prepared_bench import GONE, hand, launch_of, request, stand
@@ -28,7 +28,7 @@ def test_a_prepared_driver_is_no_attempt(hosted: HostedAttempts) -> None:
     stand(hosted, KEY, request())
     assert hosted.keys() == frozenset() and hosted.launches() == {}
     assert set(hosted.prepared()) == {KEY}
-    assert hosted.standing(NAME) is Standing.NONE
+    assert hosted.state_of(NAME) is HostedState.NONE
 
 
 def test_what_was_handed_over_is_an_attempt_and_no_prepared_driver_any_more(hosted: HostedAttempts) -> None:
@@ -37,7 +37,7 @@ def test_what_was_handed_over_is_an_attempt_and_no_prepared_driver_any_more(host
     handed = hand(hosted, KEY, 3)
     assert hosted.keys() == {NAME} and hosted.launches() == {NAME: handed}
     assert hosted.prepared() == {}
-    assert hosted.is_alive(NAME) and hosted.has(NAME) and hosted.standing(NAME) is Standing.HOSTED
+    assert hosted.is_alive(NAME) and hosted.has(NAME) and hosted.state_of(NAME) is HostedState.HOSTED
 
 
 def test_a_name_without_a_hand_over_is_linked_only(hosted: HostedAttempts) -> None:
@@ -45,16 +45,16 @@ def test_a_name_without_a_hand_over_is_linked_only(hosted: HostedAttempts) -> No
     stand(hosted, KEY, request())
     (hosted.attempts_dir / NAME).symlink_to(KEY)
     assert hosted.launches() == {} and set(hosted.prepared()) == {KEY}
-    assert hosted.standing(NAME) is Standing.LINKED
+    assert hosted.state_of(NAME) is HostedState.LINKED
 
 
 def test_an_attempt_whose_prepared_driver_is_dead_or_gone_is_lost(hosted: HostedAttempts) -> None:
     directory = stand(hosted, KEY, request())
     hand(hosted, KEY, 3)
     run_dir.write_process(str(directory / run_dir.SHIM), GONE, "c")
-    assert hosted.standing(NAME) is Standing.LOST
+    assert hosted.state_of(NAME) is HostedState.LOST
     shutil.rmtree(directory)
-    assert hosted.standing(NAME) is Standing.LOST
+    assert hosted.state_of(NAME) is HostedState.LOST
     assert hosted.launches() == {}
 
 
@@ -63,7 +63,7 @@ def test_other_links_are_not_ours(hosted: HostedAttempts, target: str) -> None:
     hosted.attempts_dir.mkdir(parents=True)
     (hosted.attempts_dir / NAME).symlink_to(target)
     assert hosted.prepared_key_of(NAME) is None
-    assert hosted.standing(NAME) is not Standing.LOST
+    assert hosted.state_of(NAME) is not HostedState.LOST
     hosted.tidy(frozenset())
     assert (hosted.attempts_dir / NAME).is_symlink() or target == "uid-b.p1", "it leads nowhere"
 

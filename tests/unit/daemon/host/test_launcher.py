@@ -146,13 +146,13 @@ def test_launches_are_listed_by_many_threads_at_once(tmp_path: Path) -> None:
                 run_dir.remove(str(hosted.attempts_dir / key))
         done.set()
 
-    def look() -> int:
+    def keep_listing() -> int:
         while not done.is_set():
             hosted.launches()
         return len(hosted.launches())
 
     with ThreadPoolExecutor(4) as pool:
-        looks = [pool.submit(look) for _ in range(3)]
+        looks = [pool.submit(keep_listing) for _ in range(3)]
         pool.submit(come_and_go).result()
         assert {each.result() for each in looks} == {100}
 

@@ -61,7 +61,7 @@ def begun(decision: PreparedDecision) -> list[str]:
 
 
 def said(decision: PreparedDecision) -> list[tuple[str, bool, str]]:
-    return [(each.uid, each.ready, each.why) for each in decision.told]
+    return [(each.uid, each.ready, each.why) for each in decision.reported]
 
 
 def test_what_is_asked_for_is_prepared_once() -> None:
@@ -77,7 +77,7 @@ def test_what_is_asked_for_is_prepared_once() -> None:
 
 def test_what_is_told_names_what_it_is() -> None:
     record = request(revision=3, driver_memory=5, level=PrepareLevel.APPLICATION)
-    assert decided(asked(record), kept("uid-a.p1", record)).told == (
+    assert decided(asked(record), kept("uid-a.p1", record)).reported == (
         PreparedDriver(
             uid="uid-a",
             revision=3,
@@ -207,8 +207,8 @@ def test_the_ready_ones_are_told_first_and_reasons_are_short() -> None:
     requests = asked(request("c"), request("b"), request("a"))
     pauses = {"uid-b.1": PreparePause("x" * 1000, 1, NOW_S + 9.0)}
     decision = decided(requests, kept("uid-c.p1", request("c")), pauses=pauses)
-    assert [each.uid for each in decision.told] == ["uid-c", "uid-b", "uid-a"]
-    assert len(decision.told[1].why.encode()) <= WHY_MAX_BYTES
+    assert [each.uid for each in decision.reported] == ["uid-c", "uid-b", "uid-a"]
+    assert len(decision.reported[1].why.encode()) <= WHY_MAX_BYTES
 
 
 def test_the_dead_and_the_discarded_are_not_kept() -> None:

@@ -44,7 +44,7 @@ class Host:
         return [each.entry for each in self.drivers.turn(asked, loads, ())]
 
     def said(self) -> list[tuple[bool, str]]:
-        return [(each.ready, each.why) for each in self.drivers.told]
+        return [(each.ready, each.why) for each in self.drivers.reported]
 
 
 ASKED = {"uid-a.1": RequestedDriver("uid-a.1", request())}
@@ -215,9 +215,9 @@ def test_since_when_one_is_ready_is_told_and_does_not_change(host: Host) -> None
     """Else the record of the host would be written in each round."""
     host.stand()
     host.turn(ASKED)
-    (first,) = host.drivers.told
+    (first,) = host.drivers.reported
     host.turn(ASKED)
-    assert first.ready_at and host.drivers.told == (first,)
+    assert first.ready_at and host.drivers.reported == (first,)
 
 
 def test_an_odd_launch_file_is_known_by_its_assignment(host: Host) -> None:

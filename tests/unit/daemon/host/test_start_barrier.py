@@ -37,10 +37,10 @@ class Beside(Slow):
     def __init__(self, directory: Path, drivers: int = 9) -> None:
         super().__init__(directory, 1, drivers=drivers, memory_bytes=1000)
         self.answer: Future[None] = Future()
-        self.looks = 0
+        self.preflights = 0
 
-    def look_at(self, *_: object) -> None:
-        self.looks += 1
+    def preflight(self, *_: object) -> None:
+        self.preflights += 1
         self.answer.result(MAX_S)
 
     def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
@@ -83,18 +83,18 @@ class Beside(Slow):
 def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Beside:
     monkeypatch.setattr(launcher, "spawn_shim", lambda directory, cgroup: SimpleNamespace(pid=1))
     made = Beside(tmp_path)
-    monkeypatch.setattr(preflight, "_check", made.look_at)
+    monkeypatch.setattr(preflight, "_check", made.preflight)
     return made
 
 
 def test_a_start_does_not_wait_for_the_look_and_the_driver_is_told_what_came_of_it(beside: Beside) -> None:
     beside.begin().result(MAX_S)
     assert beside.is_held() and beside.verdict() is None
-    assert beside.check_again() == {} and beside.looks == 1, "somebody is about to tell it"
+    assert beside.check_again() == {} and beside.preflights == 1, "somebody is about to tell it"
     beside.answer.set_result(None)
     assert beside.wait_verdict() == run_dir.StartVerdict()
     beside.check_again()
-    assert beside.looks == 1
+    assert beside.preflights == 1
 
 
 REFUSALS = {
@@ -149,7 +149,7 @@ def test_an_attempt_that_is_over_takes_no_place_while_its_look_lasts(tmp_path: P
 def test_what_is_not_held_is_not_started_before_the_look(beside: Beside, location: str) -> None:
     """A directory; and a first start, where the claim would count as a look at what another job left."""
     done = beside.begin(location, previous_user="other" if location.startswith("s3") else "")
-    wait_until(lambda: beside.looks, MAX_S, "the look")
+    wait_until(lambda: beside.preflights, MAX_S, "the look")
     with pytest.raises(TimeoutError):
         done.result(0.3)
     assert beside.hosted.keys() == frozenset()
@@ -187,7 +187,7 @@ def test_who_can_not_wait_is_not_held(
     assert not beside.is_held()
 
 
-def the_second_waits_for_its_look(beside: Beside) -> None:
+def the_second_waits_for_its_preflight(beside: Beside) -> None:
     """There is no driver of attempt 2 before S3 answers, and none that waits after that."""
     waits = beside.begin(attempt=2)
     with pytest.raises(TimeoutError):
@@ -217,7 +217,7 @@ def test_after_a_look_that_lasted_the_next_start_waits_for_its_own(
         beside.wait_verdict()
         wait_until(lambda: not beside._barrier._awaited, MAX_S, "the end of it")
     beside.answer = Future()
-    the_second_waits_for_its_look(beside)
+    the_second_waits_for_its_preflight(beside)
     beside.answer = Future()
     beside.begin(attempt=3).result(MAX_S)
     assert beside.is_held("uid-a.3")
@@ -248,7 +248,7 @@ def test_a_word_that_can_not_be_written_is_tried_again_and_told_meanwhile(
 def test_while_a_look_goes_on_no_second_driver_waits_for_another(beside: Beside) -> None:
     """The first was given up (``start_timeout``) before S3 answered."""
     beside.begin().result(MAX_S)
-    the_second_waits_for_its_look(beside)
+    the_second_waits_for_its_preflight(beside)
 
 
 def test_a_word_is_for_one_directory_not_for_its_name(beside: Beside) -> None:
@@ -261,7 +261,7 @@ def test_a_word_is_for_one_directory_not_for_its_name(beside: Beside) -> None:
     wait_until(lambda: not beside._barrier._awaited, MAX_S, "the end of the old look")
     assert beside.verdict() is None
     beside.check_again()
-    assert beside.wait_verdict() == run_dir.StartVerdict() and beside.looks == 2
+    assert beside.wait_verdict() == run_dir.StartVerdict() and beside.preflights == 2
 
 
 def test_without_a_thread_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +277,7 @@ def test_the_next_supervisor_looks_for_who_waits(beside: Beside, tmp_path: Path)
     beside.begin().result(MAX_S)
     successor = Beside(tmp_path)  # the same run directories
     successor.check_again()
-    wait_until(lambda: beside.looks == 2, MAX_S, "its look")
+    wait_until(lambda: beside.preflights == 2, MAX_S, "its look")
     beside.answer.set_result(None)
     assert successor.wait_verdict() == run_dir.StartVerdict()
 
@@ -299,11 +299,11 @@ def test_a_word_is_said_once(tmp_path: Path) -> None:
     start = threading.Barrier(8)
     written: list[bool] = []
 
-    def say(number: int) -> None:
+    def answer_to(number: int) -> None:
         start.wait(MAX_S)
         written.append(run_dir.write_verdict(str(tmp_path), run_dir.StartVerdict("no_access", str(number))))
 
-    threads = [threading.Thread(target=say, args=(number,)) for number in range(8)]
+    threads = [threading.Thread(target=answer_to, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -115,12 +115,12 @@ def test_a_sweep_under_way_ends_when_the_registry_is_not_trusted_any_more(
         )
     commit = rig.executor.commit
 
-    def and_then_the_contender_looks(build: Callable[[LeaderWriteContext], Transaction]) -> int | None:
+    def and_then_the_contender_checks(build: Callable[[LeaderWriteContext], Transaction]) -> int | None:
         version = commit(build)
         rig.term.set_distrust("ZooKeeper was restored")
         return version
 
-    monkeypatch.setattr(rig.executor, "commit", and_then_the_contender_looks)
+    monkeypatch.setattr(rig.executor, "commit", and_then_the_contender_checks)
     assert rig.sweep_after_the_grace() == 1
     assert len(rig.bench.zoo.client().children(rig.bench.layout.checkpoints) or ()) == 1
     assert {entry.key for entry in rig.store.entries("specs/")} >= set(blobs)

@@ -60,12 +60,12 @@ class Stage:
         sync, check = self.client.sync, self.term.check
         self.client.sync = lambda: (self.asked.append("sync"), sync())[0]  # type: ignore[method-assign,func-returns-value]
         self.term.check = lambda: (self.asked.append("term"), check())[0]  # type: ignore[method-assign,func-returns-value]
-        self.when_looked: Any = lambda: None
+        self.when_read: Any = lambda: None
         self.other: CheckpointClaim | None = None
 
     def find_overlap(self, _zoo: Any, _path: str, _location: str) -> Any:
         self.asked.append("overlap")
-        self.when_looked()
+        self.when_read()
         return SimpleNamespace(claim=self.other, doubtful=None, generation=1)
 
 
@@ -74,7 +74,7 @@ def test_a_batch_goes_out_after_a_sync_between_two_looks_at_the_term() -> None:
     stage = Stage()
     stage.remover._still(stage.path, stage.now)
     assert stage.asked == ["term", "sync", "overlap", "term"]
-    stage.when_looked = lambda: stage.term.end("deposed meanwhile")
+    stage.when_read = lambda: stage.term.end("deposed meanwhile")
     with pytest.raises(NotLeader):
         stage.remover._still(stage.path, stage.now)
 

@@ -134,7 +134,7 @@ def test_metrics_that_raise_hold_no_pass_up(rig: Rig, monkeypatch: pytest.Monkey
     assert rig.done() == ["Assign a"]
 
 
-def _doomed(rig: Rig, name: str) -> str:
+def _pending_deletion(rig: Rig, name: str) -> str:
     done = rig.bench.submit(name)
     place, layout = f"s3://bkt/{name}/ck", rig.bench.layout
     claim = CheckpointClaim(
@@ -180,7 +180,7 @@ class _Removal:
 
 
 def test_a_deletion_that_raises_is_put_off_and_its_place_stays_claimed(rig: Rig) -> None:
-    odd, good = _doomed(rig, "odd"), _doomed(rig, "good")
+    odd, good = _pending_deletion(rig, "odd"), _pending_deletion(rig, "good")
     wanted = threading.Event()
     wanted.set()
     remover = Remover(

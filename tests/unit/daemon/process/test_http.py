@@ -61,7 +61,7 @@ class Site:
         host, port = self.server.address.rsplit(":", 1)
         return socket.create_connection((host, int(port)), timeout=60)
 
-    def say(self, *pieces: bytes) -> bytes:
+    def send(self, *pieces: bytes) -> bytes:
         """All that is answered to these bytes, to the end of the connection."""
         with self.connect() as connection:
             for piece in pieces:
@@ -284,23 +284,23 @@ def test_other_paths_leave_slots_to_the_probes(site: Site, monkeypatch: pytest.M
 
 def test_a_header_that_is_too_large_is_refused(site: Site) -> None:
     line = b"X-Large: " + b"x" * 1000 + b"\r\n"
-    answer = site.say(b"GET /livez HTTP/1.1\r\n", line * (http.HEADER_BYTES_MAX // len(line) + 1))
+    answer = site.send(b"GET /livez HTTP/1.1\r\n", line * (http.HEADER_BYTES_MAX // len(line) + 1))
     assert answer.startswith(b"HTTP/1.0 431 ")
-    assert site.say(b"GET /" + b"x" * http.HEADER_BYTES_MAX + b" HTTP/1.1\r\n\r\n").startswith(
+    assert site.send(b"GET /" + b"x" * http.HEADER_BYTES_MAX + b" HTTP/1.1\r\n\r\n").startswith(
         b"HTTP/1.0 431 "
     )
     fitting = b"GET /livez HTTP/1.1\r\nX-Large: %s\r\n\r\n"
     fill = http.HEADER_BYTES_MAX - len(fitting) + 2
-    assert site.say(fitting % (b"x" * fill)).startswith(b"HTTP/1.0 200 ")
-    assert site.say(fitting % (b"x" * (fill + 1))).startswith(b"HTTP/1.0 431 ")
+    assert site.send(fitting % (b"x" * fill)).startswith(b"HTTP/1.0 200 ")
+    assert site.send(fitting % (b"x" * (fill + 1))).startswith(b"HTTP/1.0 431 ")
 
 
 def test_a_header_may_come_in_pieces(site: Site) -> None:
-    assert site.say(*(bytes((byte,)) for byte in b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n")).endswith(
+    assert site.send(*(bytes((byte,)) for byte in b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n")).endswith(
         b"\r\n\r\nok\n"
     )
-    assert site.say(b"GET /livez HTTP/1.0\n\n").endswith(b"\r\n\r\nok\n")
-    assert site.say(b"GET /livez HTTP/1.1\r\n\r\nGET /livez HTTP/1.1\r\n\r\n").count(b"HTTP/1.0 200 ") == 1
+    assert site.send(b"GET /livez HTTP/1.0\n\n").endswith(b"\r\n\r\nok\n")
+    assert site.send(b"GET /livez HTTP/1.1\r\n\r\nGET /livez HTTP/1.1\r\n\r\n").count(b"HTTP/1.0 200 ") == 1
 
 
 def test_slots_are_free_again_when_clients_vanish(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +314,7 @@ def test_slots_are_free_again_when_clients_vanish(site: Site, monkeypatch: pytes
             each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
         each.close()
     wait_until(lambda: site.slots.taken == 0, what="free slots")
-    assert b"400" in site.say(b"nonsense\r\n\r\n")
+    assert b"400" in site.send(b"nonsense\r\n\r\n")
     wait_until(lambda: site.slots.taken == 0, what="free slots")
 
 
