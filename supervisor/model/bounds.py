@@ -51,7 +51,7 @@ in ZooKeeper.
 Uid: TypeAlias = Annotated[str, Like(re.compile(_UID))]
 """With the number of the attempt it is the name of a run directory."""
 SupervisorId: TypeAlias = Annotated[str, Like(re.compile(_SUPERVISOR))]
-"""It has the form of ``settings.addresses.Word``."""
+"""It has the form of ``settings.addresses.PlainName``."""
 
 UidOrNone: TypeAlias = Annotated[str, Like(re.compile(f"(?:{_UID})?"))]
 SupervisorIdOrNone: TypeAlias = Annotated[str, Like(re.compile(f"(?:{_SUPERVISOR})?"))]

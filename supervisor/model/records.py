@@ -32,10 +32,10 @@ from supervisor.model.savepoint_policy import SavepointPolicy
 OMITTED: Final = {"omitted": True}
 """This metadata marks a field that is not written while it has its default."""
 
-Word = TypeVar("Word", bound=StrEnum)
+Enumerated = TypeVar("Enumerated", bound=StrEnum)
 
 
-def _of_a_newer_version(cls: type[Word], value: object) -> Word | None:
+def _of_a_newer_version(cls: type[Enumerated], value: object) -> Enumerated | None:
     """Returns a member for a value that this version does not know, kept as it is: humans can read it, and no
     decision uses it.
 

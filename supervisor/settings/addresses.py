@@ -120,7 +120,7 @@ ZooKeeperHosts = Annotated[str, AfterValidator(_hosts)]
 ZooKeeperRoot = Annotated[str, AfterValidator(_root)]
 Listen = Annotated[str, AfterValidator(_listen)]
 """It has the form ``host:port``; port 0 lets the system choose."""
-Word = Annotated[str, AfterValidator(_word)]
+PlainName = Annotated[str, AfterValidator(_word)]
 SupervisorId = Annotated[str, BeforeValidator(_identity), AfterValidator(_word)]
 AbsolutePath = Annotated[Path, BeforeValidator(_path), PlainSerializer(str, return_type=str)]
 StoreUrl = Annotated[str, AfterValidator(_store_url)]

@@ -23,9 +23,9 @@ from supervisor.settings.addresses import (
     AbsolutePath,
     EndpointUrl,
     Listen,
+    PlainName,
     StoreUrl,
     SupervisorId,
-    Word,
     ZooKeeperHosts,
     ZooKeeperRoot,
 )
@@ -126,7 +126,7 @@ class Settings(Section):
     default.
     """
 
-    cluster: Word
+    cluster: PlainName
     zookeeper: ZooKeeperSettings
     store: StoreSettings
     supervisor: SupervisorSettings = Field(default_factory=SupervisorSettings)

@@ -10,12 +10,12 @@ import tempfile
 from pathlib import Path
 
 from tests.chaos import spark
-from tests.chaos.run import Outcome, run
+from tests.chaos.run import ChaosOutcome, run
 from tests.chaos.world import Options
 from tests.results import Measured, add_option
 
 
-def rows(options: Options, outcome: Outcome) -> list[tuple[str, ...]]:
+def rows(options: Options, outcome: ChaosOutcome) -> list[tuple[str, ...]]:
     """What RESULTS.md has of a run; how long it really lasted is in the line above the table."""
     return [
         ("minutes asked for", f"{options.seconds / 60:.1f}"),

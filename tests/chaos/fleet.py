@@ -22,7 +22,7 @@ from typing import Any
 from supervisor.clients import processes, run_dir
 from supervisor.clients.processes import ProcessId
 from supervisor.records.layout import is_attempt, is_prepared
-from tests.testbed.fleet import SHIM, Fleet, Member
+from tests.testbed.fleet import SHIM, Fleet, FleetMember
 from tests.testbed.moto import AWS_ENV
 from tests.testbed.proxy import Proxies
 
@@ -104,7 +104,7 @@ class ChaosFleet(Fleet):
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    def start_member(self, i: int) -> Member:
+    def start_member(self, i: int) -> FleetMember:
         turn = self._starts[i] = self._starts.get(i, -1) + 1
         self.members[i].hosts = self.links[i][turn % WAYS].hosts
         return super().start_member(i)
@@ -125,7 +125,7 @@ class ChaosFleet(Fleet):
             subprocess.run(["umount", "-l", str(disk)], check=False, capture_output=True)
         self._disks.clear()
 
-    def _new_member(self, i: int) -> Member:
+    def _new_member(self, i: int) -> FleetMember:
         member = super()._new_member(i)
         self.locks.append(threading.Lock())
         self.links.append([Proxies(self.ensemble.hosts) for _ in range(WAYS)])
@@ -167,7 +167,7 @@ class ChaosFleet(Fleet):
                     found.append(attempt)
         return sorted(found, key=lambda attempt: attempt.title)
 
-    def _attempt(self, member: Member, directory: Path) -> Attempt | None:
+    def _attempt(self, member: FleetMember, directory: Path) -> Attempt | None:
         if directory not in self._found:
             uid, _, rest = directory.name.rpartition(".")
             number = 0 if is_prepared(directory.name) else int(rest)
@@ -215,6 +215,6 @@ def _plain(path: Path) -> bool:
     return path.is_dir() or path.is_file()
 
 
-def disks_of(member: Member) -> tuple[Path, Path]:
+def disks_of(member: FleetMember) -> tuple[Path, Path]:
     """``runtime_dir`` and ``log_dir``."""
     return member.directory / "run", member.directory / "log"

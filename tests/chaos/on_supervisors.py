@@ -15,9 +15,9 @@ from supervisor.errors import Conflict, NotFound, SupervisorError
 from supervisor.operations.cluster import ClusterOperations
 from tests.chaos.nemesis import Fault, Skipped
 from tests.chaos.sessions import expel
-from tests.chaos.terms import Term
+from tests.chaos.terms import SeenTerm
 from tests.chaos.world import SESSION_S, ChaosWorld
-from tests.testbed.fleet import Member
+from tests.testbed.fleet import FleetMember
 from tests.waiting import wait_until
 
 UNPAUSED_S = 300.0
@@ -25,7 +25,7 @@ NEXT_S = 20.0
 """How long the nemesis waits for the next leader before it goes on to the next fault; nothing is judged by it."""
 
 
-def leading(world: ChaosWorld) -> Term:
+def leading(world: ChaosWorld) -> SeenTerm:
     term = world.terms.current()
     if term is None:
         raise Skipped
@@ -33,7 +33,7 @@ def leading(world: ChaosWorld) -> Term:
 
 
 @contextmanager
-def held(world: ChaosWorld, i: int) -> Iterator[Member]:
+def held(world: ChaosWorld, i: int) -> Iterator[FleetMember]:
     """Member ``i``, running, and nobody else's victim meanwhile."""
     member = world.fleet.members[i]
     if not world.fleet.locks[i].acquire(blocking=False):
@@ -149,7 +149,7 @@ def stop_standby(world: ChaosWorld, choice: random.Random) -> None:
 
 
 @contextmanager
-def stopped(world: ChaosWorld, member: Member, kind: str) -> Iterator[None]:
+def stopped(world: ChaosWorld, member: FleetMember, kind: str) -> Iterator[None]:
     with world.diary.lasting(kind, member.id):
         world.fleet.signal_member(member, signal.SIGSTOP)
         try:

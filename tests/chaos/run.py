@@ -31,7 +31,7 @@ JUDGED_EVERY_S = 30.0
 
 
 @dataclass
-class Outcome:
+class ChaosOutcome:
     """``text``: the report."""
 
     verdict: Verdict
@@ -40,7 +40,7 @@ class Outcome:
     leader_changes: int
 
 
-def run(options: Options, directory: Path, print_line: Callable[[str], None] = print) -> Outcome:
+def run(options: Options, directory: Path, print_line: Callable[[str], None] = print) -> ChaosOutcome:
     """Raises nothing for what the product did wrong: that is in the verdict."""
     with open_world(options, directory) as world:
         users = make_users(world, USERS, USER_PAUSE_S)
@@ -63,7 +63,7 @@ def run(options: Options, directory: Path, print_line: Callable[[str], None] = p
         text = render(world, users, verdict, lasted_s)
         if verdict.violations:
             world.fleet.tell_logs()
-        return Outcome(verdict, text, sum(world.diary.faults.values()), changes_of_leader(world))
+        return ChaosOutcome(verdict, text, sum(world.diary.faults.values()), changes_of_leader(world))
 
 
 def _wait_begun(world: ChaosWorld) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.faults import checker
-from tests.faults.checker import Note
+from tests.faults.checker import WitnessNote
 from tests.testbed.growing import Growing
 
 
@@ -14,10 +14,10 @@ class Tail:
 
     def __init__(self, path: Path) -> None:
         self._file = Growing(path)
-        self._notes: list[Note] = []
-        self._beats: dict[tuple[str, int, int], Note] = {}
+        self._notes: list[WitnessNote] = []
+        self._beats: dict[tuple[str, int, int], WitnessNote] = {}
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[WitnessNote]:
         """All so far, in the order of their time."""
         for note in map(checker.parse, self._file.new_lines()):
             if note.event == "beat":

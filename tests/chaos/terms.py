@@ -20,7 +20,7 @@ PERIOD_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class SeenTerm:
     """``seen_at_s``: BOOTTIME at which it was seen first; later than its beginning by a look at most, if ZooKeeper answers."""
 
     epoch: int
@@ -39,7 +39,7 @@ class TermWatcher(threading.Thread):
         self._client: ZooClient | None = None
         self._stopping = threading.Event()
         self._leads = False
-        self.found: list[Term] = []
+        self.found: list[SeenTerm] = []
 
     def run(self) -> None:
         while not self._stopping.wait(PERIOD_S):
@@ -53,7 +53,7 @@ class TermWatcher(threading.Thread):
         if self.is_alive():
             self.join(15)
 
-    def current(self) -> Term | None:
+    def current(self) -> SeenTerm | None:
         """The present term; None while nobody leads (as far as is known)."""
         return self.found[-1] if self.found and self._leads else None
 
@@ -80,6 +80,6 @@ class TermWatcher(threading.Thread):
         self._leads = isinstance(hint, Found)
         if node is None or not isinstance(hint, Found):
             return
-        term = Term(hint.record.epoch, hint.record.supervisor, node.stat.ephemeral_owner, boottime_s())
+        term = SeenTerm(hint.record.epoch, hint.record.supervisor, node.stat.ephemeral_owner, boottime_s())
         if term.epoch > self.newest_epoch:
             self.found.append(term)

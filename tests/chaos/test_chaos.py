@@ -12,10 +12,10 @@ from tests.chaos.report import distribution
 from tests.chaos.run import run
 from tests.chaos.sessions import expel, password_of
 from tests.chaos.shared_lock import SharedLock
-from tests.chaos.users import GONE, RUNNING, Job, Stage
+from tests.chaos.users import GONE, RUNNING, ExpectedStage, Job
 from tests.chaos.world import Options
 from tests.faults import checker
-from tests.faults.checker import Note
+from tests.faults.checker import WitnessNote
 from tests.waiting import wait_until
 
 SECONDS = 12.0
@@ -50,11 +50,11 @@ def test_the_diary_knows_what_may_have_ended_an_attempt(tmp_path: Path) -> None:
     diary.close()
     (harm,) = diary.harms
     died = [
-        Note("start", "one", "u", 1, 7, harm.begun_at_s - 5, host="s1"),
-        Note("beat", "one", "u", 1, 7, harm.begun_at_s + 0.5),
+        WitnessNote("start", "one", "u", 1, 7, harm.begun_at_s - 5, host="s1"),
+        WitnessNote("beat", "one", "u", 1, 7, harm.begun_at_s + 0.5),
     ]
     assert checker.disturbed(died, diary.harms, harm.ended_at_s + 10) == []
-    elsewhere = [Note("start", "one", "u", 1, 7, harm.begun_at_s - 5, host="s2"), died[1]]
+    elsewhere = [WitnessNote("start", "one", "u", 1, 7, harm.begun_at_s - 5, host="s2"), died[1]]
     assert checker.disturbed(elsewhere, diary.harms, harm.ended_at_s + 10)
     assert (diary.faults["cut"], diary.faults["other"]) == (1, 0)
 
@@ -83,11 +83,11 @@ def test_the_times_at_which_a_job_is_wanted() -> None:
         "a",
         Path("a"),
         [
-            Stage(0, GONE, None),
-            Stage(2, RUNNING, "u"),
-            Stage(5, "unknown", "u"),
-            Stage(6, GONE, "u"),
-            Stage(8, RUNNING, "v"),
+            ExpectedStage(0, GONE, None),
+            ExpectedStage(2, RUNNING, "u"),
+            ExpectedStage(5, "unknown", "u"),
+            ExpectedStage(6, GONE, "u"),
+            ExpectedStage(8, RUNNING, "v"),
         ],
     )
     assert list(wanted_times(job, 10.0)) == [(2, 5, "u"), (8, 10.0, "v")]

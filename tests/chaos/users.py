@@ -66,7 +66,7 @@ def update_of(number: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ExpectedStage:
     """What a name should be doing from ``at_s`` on. ``uid``: None before the first submit."""
 
     at_s: float
@@ -81,16 +81,16 @@ class Job:
 
     name: str
     spec: Path
-    stages: list[Stage] = field(default_factory=lambda: [Stage(0.0, GONE, None)])
+    stages: list[ExpectedStage] = field(default_factory=lambda: [ExpectedStage(0.0, GONE, None)])
     pending: str | None = None
     update: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def now(self) -> Stage:
+    def now(self) -> ExpectedStage:
         return self.stages[-1]
 
     def becomes(self, state: str, uid: str | None) -> None:
-        self.stages.append(Stage(boottime_s(), state, uid))
+        self.stages.append(ExpectedStage(boottime_s(), state, uid))
 
 
 class User(threading.Thread):
@@ -166,7 +166,7 @@ class User(threading.Thread):
             job.becomes(UNKNOWN, before.uid)
             try:
                 uid = self._by_command_line(job, command) if by_cli else self._here(job, command)
-            except Refused as refused:
+            except CommandRefused as refused:
                 # It was not done, for a reason that the registry gives: look what is there.
                 self._answered(job, command, "refused", str(refused))
                 job.becomes(before.state, before.uid)
@@ -197,7 +197,7 @@ class User(threading.Thread):
                 return self._submit(job)
             return str(getattr(commands, command)(job.name).uid)
         except Conflict as error:
-            raise Refused(str(error)) from error
+            raise CommandRefused(str(error)) from error
 
     def _submit(self, job: Job) -> str:
         context = self._context
@@ -231,7 +231,7 @@ class User(threading.Thread):
         )
         self.answers["by the command line"] += 1
         if done.returncode == Conflict.exit_code:
-            raise Refused(done.stderr)
+            raise CommandRefused(done.stderr)
         if done.returncode != 0:
             raise SupervisorError(f"exit code {done.returncode}: {done.stderr}")
         document = json.loads(done.stdout)
@@ -239,7 +239,7 @@ class User(threading.Thread):
         return str(found["uid"])
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     """Answered with a reason why not (exit code 4): nothing was done."""
 
 

@@ -18,7 +18,7 @@ from tests.chaos.on_servers import repair_store, revive
 from tests.chaos.users import GONE, RUNNING, User
 from tests.chaos.world import GRACE_S, NODES, SESSION_S, ChaosWorld
 from tests.faults import checker
-from tests.faults.checker import Acknowledged, Harm, Note, Wanted
+from tests.faults.checker import Acknowledged, Harm, WantedRun, WitnessNote
 from tests.testbed.fleet import eventually
 from tests.testbed.proxy import Proxy
 from tests.waiting import wait_until
@@ -36,7 +36,7 @@ class Verdict:
     """``violations``: one sentence each, none is what is hoped for. ``settled_s``: from the last fault to a settled fleet."""
 
     violations: list[str]
-    notes: list[Note]
+    notes: list[WitnessNote]
     harms: tuple[Harm, ...]
     acknowledged: list[Acknowledged]
     settled_s: float | None
@@ -92,7 +92,7 @@ def judge(world: ChaosWorld, users: Sequence[User]) -> Verdict:
     since_at_s = boottime_s()
     time.sleep(QUIET_S)  # the span that is looked at
     notes = checker.read(world.fleet.witness_file, TAIL_BYTES)
-    violations += checker.lost(notes, [Wanted(w.job, w.uid, since_at_s) for w in wanted])
+    violations += checker.lost(notes, [WantedRun(w.job, w.uid, since_at_s) for w in wanted])
     violations += checker.unwanted(notes, wanted, since_at_s)
     violations += checker.left_prepared(notes, since_at_s, {w.uid for w in wanted if w.job in standing})
     until_at_s = since_at_s
@@ -107,22 +107,22 @@ def judge(world: ChaosWorld, users: Sequence[User]) -> Verdict:
     return Verdict(violations, notes, harms, acknowledged, settled_s, until_at_s)
 
 
-def wanted_now(users: Sequence[User]) -> list[Wanted]:
+def wanted_now(users: Sequence[User]) -> list[WantedRun]:
     """What is acknowledged as to run."""
     return [
-        Wanted(job.name, job.now.uid, boottime_s())
+        WantedRun(job.name, job.now.uid, boottime_s())
         for user in users
         for job in user.jobs
         if job.now.state == RUNNING and job.now.uid
     ]
 
 
-def _wait_running(world: ChaosWorld, wanted: Sequence[Wanted]) -> None:
+def _wait_running(world: ChaosWorld, wanted: Sequence[WantedRun]) -> None:
     """Until all of them have spoken in the last second, by the witness."""
 
     def silent() -> list[str]:
         notes = checker.read(world.fleet.witness_file, TAIL_BYTES)
-        return checker.lost(notes, [Wanted(w.job, w.uid, boottime_s() - 1.0) for w in wanted])
+        return checker.lost(notes, [WantedRun(w.job, w.uid, boottime_s() - 1.0) for w in wanted])
 
     deadline_at_s = time.monotonic() + SETTLED_S
     while True:

@@ -300,7 +300,7 @@ class _Recorder:
 
 
 @dataclass
-class Leader:
+class MemoryLeader:
     process: Process
     client: PointClient
     controller: Controller
@@ -330,7 +330,7 @@ class MemoryWorld:
         self.starting = True
         self.disturbed = False
         self.exit: tuple[Cause, int] | None = None
-        self._leader: Leader | None = None
+        self._leader: MemoryLeader | None = None
         self._ids = 0
         self._armed = list(faults)
         self._times: Counter[tuple[str, str]] = Counter()
@@ -371,7 +371,7 @@ class MemoryWorld:
 
     # -- leaders ----------------------------------------------------------------------------------------------------------
 
-    def elect(self) -> Leader | None:
+    def elect(self) -> MemoryLeader | None:
         """None: nothing is founded yet."""
         process = Process(self, "leader")
         plain = self.client()
@@ -391,10 +391,10 @@ class MemoryWorld:
         store: Any = PointStore(self.store, process)
         sweeping = BlobSweeper(store, clock=lambda: self.now_s)
         sweeper = Sweeper(term, self.layout, controller.executor, sweeping, EpochMarks(store))
-        self._leader = Leader(process, client, controller, sweeper)
+        self._leader = MemoryLeader(process, client, controller, sweeper)
         return self._leader
 
-    def lead(self, work: Callable[[Leader], object]) -> None:
+    def lead(self, work: Callable[[MemoryLeader], object]) -> None:
         """``work`` of the present leader; another one is elected when that fails for good."""
         leader = self._leader or self.elect()
         if leader is None:
@@ -409,7 +409,7 @@ class MemoryWorld:
         except (Unreachable, GuardFailed, OutcomeUnknown):
             pass  # its loop says so and goes on
 
-    def _bury(self, leader: Leader) -> None:
+    def _bury(self, leader: MemoryLeader) -> None:
         leader.process.dead = True
         if leader.client.session is not None:
             self.zoo.expire(leader.client)

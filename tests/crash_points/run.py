@@ -64,7 +64,7 @@ class Task:
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """``hit``: how many of the points struck. ``wrong``: what must not be, one sentence each."""
 
     task: Task
@@ -86,7 +86,7 @@ class OneRun:
         self.fleet = fleet
         self.name = name
         self.task = task
-        self.outcome = Outcome(task, name)
+        self.outcome = RunOutcome(task, name)
         self._recording = recording
         self.undisturbed = not task.points
         self._acknowledged: list[Acknowledged] = []
@@ -101,7 +101,7 @@ class OneRun:
 
     # -- the run ----------------------------------------------------------------------------------------------------------
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         began_at_s = time.monotonic()
         for control, arm in self._arms.values():
             control.arm(arm)
@@ -230,7 +230,7 @@ class OneRun:
         return CommandResult(process.returncode, out, err)
 
 
-def run_batch(fleet: CrashFleet, tasks: Sequence[Task], name: Callable[[], str]) -> list[Outcome]:
+def run_batch(fleet: CrashFleet, tasks: Sequence[Task], name: Callable[[], str]) -> list[RunOutcome]:
     """Side by side, each with a job of its own."""
     runs = [OneRun(fleet, name(), task) for task in tasks]
     if len(runs) == 1:

@@ -1,6 +1,6 @@
 """What is done while a failpoint waits: short stories of one job, each ends with the job gone. Called by ``run``.
 
-Each takes a ``Story``: its commands are repeated until they are heard, as a user would. ``DRIVERS``: how many drivers start
+Each takes a ``CrashStory``: its commands are repeated until they are heard, as a user would. ``DRIVERS``: how many drivers start
 in a story when none is disturbed, which a fault of a supervisor or of a command must not change (I6).
 """
 
@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from supervisor.clients import processes, run_dir
 from supervisor.clients.processes import ProcessId
 from tests.crash_points.crash_fleet import CrashFleet
-from tests.faults.checker import Note
-from tests.testbed.fleet import Member
+from tests.faults.checker import WitnessNote
+from tests.testbed.fleet import FleetMember
 from tests.waiting import wait_until
 
 LIMIT_S = 150.0
@@ -25,7 +25,7 @@ TEND_S = 45.0
 """A leader sweeps 30 s after it was elected."""
 
 
-class Story(Protocol):
+class CrashStory(Protocol):
     """One run, as a scenario sees it."""
 
     fleet: CrashFleet
@@ -39,11 +39,11 @@ class Story(Protocol):
     def linger(self, seconds: float) -> None: ...
 
 
-def _starts(story: Story) -> list[Note]:
+def _starts(story: CrashStory) -> list[WitnessNote]:
     return story.fleet.starts(story.name)
 
 
-def running(story: Story, attempts: int = 1) -> None:
+def running(story: CrashStory, attempts: int = 1) -> None:
     """The newest driver makes batches, and it is the ``attempts``-th at least."""
     began = len(story.fleet.notes(story.name))
 
@@ -54,28 +54,28 @@ def running(story: Story, attempts: int = 1) -> None:
     wait_until(works, LIMIT_S, f"attempt {attempts} of {story.name} to make batches", period_s=0.1)
 
 
-def silent(story: Story) -> None:
+def silent(story: CrashStory) -> None:
     """No driver of the job lives."""
     wait_until(lambda: not story.fleet.alive_pids(story.name), LIMIT_S, f"{story.name} to stop", period_s=0.1)
 
 
-def _in_state(story: Story, *states: str) -> None:
+def _in_state(story: CrashStory, *states: str) -> None:
     story.fleet.wait_state(story.name, *states, timeout_s=LIMIT_S)
 
 
-def launch(story: Story) -> None:
+def launch(story: CrashStory) -> None:
     story.submit()
     running(story)
     story.cancel()
 
 
-def crash(story: Story) -> None:
+def crash(story: CrashStory) -> None:
     story.submit(knobs={"fail_attempts": 1})
     running(story, 2)
     story.cancel()
 
 
-def suspend(story: Story) -> None:
+def suspend(story: CrashStory) -> None:
     story.submit()
     running(story)
     story.command("suspend", story.name)
@@ -85,7 +85,7 @@ def suspend(story: Story) -> None:
     story.cancel()
 
 
-def restart(story: Story) -> None:
+def restart(story: CrashStory) -> None:
     story.submit()
     running(story)
     story.command("restart", story.name)
@@ -93,12 +93,12 @@ def restart(story: Story) -> None:
     story.cancel()
 
 
-def finished(story: Story) -> None:
+def finished(story: CrashStory) -> None:
     story.submit(knobs={"exit_after_batches": 2}, unbounded=False)
     _in_state(story, "finished")
 
 
-def failed(story: Story) -> None:
+def failed(story: CrashStory) -> None:
     story.submit(knobs={"fail_attempts": 1}, restart={"strategy": "fixed", "initial": "100ms", "attempts": 0})
     _in_state(story, "failed")
     story.command("resume", story.name)
@@ -106,13 +106,13 @@ def failed(story: Story) -> None:
     story.cancel()
 
 
-def refused(story: Story) -> None:
+def refused(story: CrashStory) -> None:
     story.submit(env={"GREETING": "${env:NOBODY_HAS_THIS}"})
     _in_state(story, "quarantined")
     story.cancel()
 
 
-def ask(story: Story) -> None:
+def ask(story: CrashStory) -> None:
     story.submit()
     running(story)
     for words in (
@@ -126,7 +126,7 @@ def ask(story: Story) -> None:
     story.cancel()
 
 
-def _shim(story: Story) -> ProcessId:
+def _shim(story: CrashStory) -> ProcessId:
     """Of the newest attempt; it has a driver."""
 
     def found() -> ProcessId | None:
@@ -141,7 +141,7 @@ def _shim(story: Story) -> ProcessId:
     return wait_until(found, LIMIT_S, "the shim's record")
 
 
-def shim_killed(story: Story) -> None:
+def shim_killed(story: CrashStory) -> None:
     story.submit()
     running(story)
     processes.kill(_shim(story))
@@ -149,7 +149,7 @@ def shim_killed(story: Story) -> None:
     story.cancel()
 
 
-def deadline(story: Story) -> None:
+def deadline(story: CrashStory) -> None:
     """The shim is stopped for good: twin and guardian act when its deadline comes."""
     story.submit()
     running(story)
@@ -165,7 +165,7 @@ PREPARED = {"update": {"prepare": "session"}, "resources": {"memory": "512m"}}
 STANDBY = {**PREPARED, "standby": {"level": "session", "where": "any"}}
 
 
-def _waits(story: Story) -> Note | None:
+def _waits(story: CrashStory) -> WitnessNote | None:
     """The newest prepared driver of the job that lives and waits at its barrier."""
     alive = story.fleet.alive_pids(story.name)
     found = [note for note in story.fleet.notes(story.name) if note.event == "ready" and note.pid in alive]
@@ -173,20 +173,20 @@ def _waits(story: Story) -> Note | None:
     return next((note for note in reversed(found) if note.pid not in opened), None)
 
 
-def ready(story: Story) -> Note:
+def ready(story: CrashStory) -> WitnessNote:
     return wait_until(
         lambda: _waits(story), LIMIT_S, f"a prepared driver of {story.name} to be ready", period_s=0.1
     )
 
 
-def _handed_over(story: Story) -> None:
+def _handed_over(story: CrashStory) -> None:
     """Without a fault the newest attempt is a driver that was prepared; a fault may cost that, and nothing more."""
     opened = [note.attempt for note in story.fleet.notes(story.name) if note.event == "opened"]
     newest = _starts(story)[-1].attempt
     assert not story.undisturbed or opened == [newest], f"attempt {newest} was not handed over: {opened}"
 
 
-def prepared(story: Story) -> None:
+def prepared(story: CrashStory) -> None:
     """A restart brings the next driver up first, and hands the attempt to it."""
     story.submit(**PREPARED)
     running(story)
@@ -196,7 +196,7 @@ def prepared(story: Story) -> None:
     story.cancel()
 
 
-def withdrawn(story: Story) -> None:
+def withdrawn(story: CrashStory) -> None:
     """A standby is ready, and is discarded because its job is suspended; after that another one, with the cancel."""
     story.submit(**STANDBY)
     running(story)
@@ -209,7 +209,7 @@ def withdrawn(story: Story) -> None:
     story.cancel()
 
 
-def unready(story: Story) -> None:
+def unready(story: CrashStory) -> None:
     """The driver that is brought up for a restart can't be prepared: the attempt starts cold."""
     story.submit(knobs={"unready": "no module named x"}, **PREPARED)
     running(story)
@@ -218,7 +218,7 @@ def unready(story: Story) -> None:
     story.cancel()
 
 
-def prepared_killed(story: Story) -> None:
+def prepared_killed(story: CrashStory) -> None:
     """The shim of a standby is killed: twin and guardian end its tree; the next one takes the attempt of a restart."""
     story.submit(**STANDBY)
     running(story)
@@ -235,7 +235,7 @@ def prepared_killed(story: Story) -> None:
     story.cancel()
 
 
-def _prepared_shims(story: Story) -> list[ProcessId]:
+def _prepared_shims(story: CrashStory) -> list[ProcessId]:
     """Those of the job's drivers to which no attempt was handed."""
     uid = _starts(story)[-1].uid
     directories = [path for member in story.fleet.members for path in member.attempts_dir.glob(f"{uid}.p*")]
@@ -247,10 +247,10 @@ def _prepared_shims(story: Story) -> list[ProcessId]:
     return [record.process for record in records if record is not None]
 
 
-def _end_leader(story: Story, number: int) -> None:
+def _end_leader(story: CrashStory, number: int) -> None:
     fleet = story.fleet
     epoch = fleet.epoch()
-    leader: Member = fleet.leader()
+    leader: FleetMember = fleet.leader()
     process = processes.identify(leader.pid)
     pidfd = processes.open_pidfd(process) if process else None
     if pidfd is not None:
@@ -260,21 +260,21 @@ def _end_leader(story: Story, number: int) -> None:
     running(story)
 
 
-def takeover(story: Story) -> None:
+def takeover(story: CrashStory) -> None:
     story.submit()
     running(story)
     _end_leader(story, signal.SIGKILL)
     story.cancel()
 
 
-def handover(story: Story) -> None:
+def handover(story: CrashStory) -> None:
     story.submit()
     running(story)
     _end_leader(story, signal.SIGTERM)
     story.cancel()
 
 
-def tend(story: Story) -> None:
+def tend(story: CrashStory) -> None:
     """Each supervisor starts anew while the job runs, and the last leader gets as far as what it does now and then."""
     story.submit()
     running(story)
@@ -285,7 +285,7 @@ def tend(story: Story) -> None:
     story.cancel()
 
 
-def operate(story: Story) -> None:
+def operate(story: CrashStory) -> None:
     story.submit()
     running(story)
     story.command("pause", also=(4,))
@@ -295,7 +295,7 @@ def operate(story: Story) -> None:
     story.cancel()
 
 
-def depart(story: Story) -> None:
+def depart(story: CrashStory) -> None:
     """Both hosts are asked to stop their drivers, whoever has it; the job goes on with another attempt."""
     story.submit()
     running(story)
@@ -305,7 +305,7 @@ def depart(story: Story) -> None:
     story.cancel()
 
 
-SCENARIOS: dict[str, Callable[[Story], None]] = {
+SCENARIOS: dict[str, Callable[[CrashStory], None]] = {
     "launch": launch,
     "crash": crash,
     "suspend": suspend,

@@ -14,7 +14,7 @@ from queue import Empty
 from typing import Any
 
 from tests.crash_points.crash_fleet import CrashFleet
-from tests.crash_points.run import Outcome, Task, run_batch
+from tests.crash_points.run import RunOutcome, Task, run_batch
 
 
 class Fleets:
@@ -60,7 +60,7 @@ def work(hosts: str, directory: Path, mark: str, mode: str, tasks: Any, results:
                 outcomes = run_batch(fleets.fleet(), batch, fleets.name)
             except Exception:
                 outcomes = [
-                    Outcome(task, "", wrong=[f"the run itself failed: {traceback.format_exc()}"])
+                    RunOutcome(task, "", wrong=[f"the run itself failed: {traceback.format_exc()}"])
                     for task in batch
                 ]
             results.put(outcomes)
@@ -68,14 +68,14 @@ def work(hosts: str, directory: Path, mark: str, mode: str, tasks: Any, results:
                 fleets.throw_away()
     finally:
         results.put(
-            [*(Outcome(Task("", "", ()), "", wrong=[f"nobody's: {each}"]) for each in fleets.throw_away())]
+            [*(RunOutcome(Task("", "", ()), "", wrong=[f"nobody's: {each}"]) for each in fleets.throw_away())]
         )
         results.put(None)
 
 
 def run_all(
     hosts: str, directory: Path, todo: list[list[Task]], fleets: int, seconds: float
-) -> Iterator[Outcome]:
+) -> Iterator[RunOutcome]:
     """The outcomes as they come; no batch is begun after ``seconds``."""
     context = multiprocessing.get_context("spawn")
     tasks, results = context.Queue(), context.Queue()

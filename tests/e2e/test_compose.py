@@ -9,7 +9,7 @@ import pytest
 
 from supervisor.errors import SupervisorError
 from tests.testbed import compose
-from tests.testbed.compose import Stack
+from tests.testbed.compose import ComposeStack
 from tests.testbed.product_image import BUILD_MAX_S
 from tests.waiting import wait_until
 
@@ -49,7 +49,7 @@ def other(supervisor: str) -> str:
     return next(name for name in BOTH if name != supervisor)
 
 
-def complete(stack: Stack, service: str) -> bool:
+def complete(stack: ComposeStack, service: str) -> bool:
     try:
         status = stack.document(service, "status")
     except (AssertionError, ValueError, SupervisorError):
@@ -57,12 +57,12 @@ def complete(stack: Stack, service: str) -> bool:
     return status["leader"] in BOTH and len(status["supervisors"]) == 2 and status["store"]["ok"]
 
 
-def running(stack: Stack, service: str) -> dict[str, Any]:
+def running(stack: ComposeStack, service: str) -> dict[str, Any]:
     row: dict[str, Any] = stack.document(service, "show", JOB)
     return row
 
 
-def wait_running_on(stack: Stack, service: str, supervisor: str) -> dict[str, Any]:
+def wait_running_on(stack: ComposeStack, service: str, supervisor: str) -> dict[str, Any]:
     def there() -> bool:
         row = running(stack, service)
         return (row["state"], row["supervisor"]) == ("running", supervisor) and row["progress"] is not None
@@ -71,6 +71,6 @@ def wait_running_on(stack: Stack, service: str, supervisor: str) -> dict[str, An
     return running(stack, service)
 
 
-def event_of(stack: Stack, service: str, attempt: int) -> str:
+def event_of(stack: ComposeStack, service: str, attempt: int) -> str:
     history = running(stack, service)["history"]
     return next(str(entry["event"]) for entry in reversed(history) if entry["attempt"] == attempt)

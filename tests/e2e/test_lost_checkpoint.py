@@ -10,7 +10,7 @@ import pytest
 
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed.moto import MotoServer
-from tests.testbed.spark_fleet import START_S, Batch, SparkFleet
+from tests.testbed.spark_fleet import START_S, SinkBatch, SparkFleet
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -24,7 +24,7 @@ class FreshFleet(SparkFleet):
 
     fresh_from: int = 0
 
-    def batches(self, name: str) -> list[Batch]:
+    def batches(self, name: str) -> list[SinkBatch]:
         return super().batches(name)[self.fresh_from :]
 
     def begin_anew(self, name: str) -> None:
@@ -62,7 +62,7 @@ def refused(fleet: SparkFleet, *words: str) -> None:
     assert len(fleet.starts(JOB)) == before
 
 
-def next_batch(fleet: SparkFleet, uid: str) -> Batch:
+def next_batch(fleet: SparkFleet, uid: str) -> SinkBatch:
     """The first batch of the newest attempt."""
     before = len(fleet.batches(JOB))
     return wait_until(

@@ -15,7 +15,7 @@ import pytest
 
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed.moto import MotoServer
-from tests.testbed.spark_fleet import Batch, SparkFleet
+from tests.testbed.spark_fleet import SinkBatch, SparkFleet
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -33,7 +33,7 @@ class ReturningFleet(SparkFleet):
     judged_batches: int = 0
     kept: int = 0
 
-    def batches(self, name: str) -> list[Batch]:
+    def batches(self, name: str) -> list[SinkBatch]:
         found = super().batches(name)
         return [each for each in found[: self.judged_batches] if each.batch_id <= self.kept] + found[
             self.judged_batches :
@@ -63,7 +63,7 @@ def objects(s3: Any, location: str) -> dict[str, str]:
     return {item["Key"]: item["ETag"] for page in pages for item in page.get("Contents", ())}
 
 
-def first_batch_after(fleet: SparkFleet, before: int) -> Batch:
+def first_batch_after(fleet: SparkFleet, before: int) -> SinkBatch:
     return wait_until(
         lambda: next(iter(fleet.batches(JOB)[before:]), None), PATIENCE_S, "a batch of the next attempt"
     )

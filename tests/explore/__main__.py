@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from tests.explore.scenarios import BY_NAME, SCENARIOS
-from tests.explore.search import Found, explore
+from tests.explore.search import Explored, explore
 from tests.explore.setting import abstracted
 from tests.results import Measured, add_option
 
@@ -20,7 +20,7 @@ WIDE_MAX_STATES = 20_000
 COLUMNS = ("scenario", "states", "transitions", "depth", "CPU s", "bounds", "violation")
 
 
-def row(found: Found) -> tuple[str, ...]:
+def row(found: Explored) -> tuple[str, ...]:
     """What RESULTS.md has of one exploration."""
     return (
         found.scenario,

@@ -22,10 +22,18 @@ from supervisor.shim import state as shim_state
 from supervisor.shim.state import ShimState, Stage
 from tests.explore import removing, sweeping
 from tests.explore.judge import OBEYED_TICKS
-from tests.explore.operators import BELL
+from tests.explore.operators import DOORBELL
 from tests.explore.replay import Stored
 from tests.explore.setting import LAYOUT, SUBMIT_MAX_S, TICK_S
-from tests.explore.world import ExploredWorld, FirstSeen, Sent, Shim, Snapshot, Supervisor, User
+from tests.explore.world import (
+    ExploredFirstSeen,
+    ExploredSupervisor,
+    ExploredWorld,
+    Sent,
+    Shim,
+    Snapshot,
+    User,
+)
 
 STATIC = frozenset(
     {
@@ -100,7 +108,7 @@ def replacement_key(world: ExploredWorld) -> tuple[Any, ...]:
     )
 
 
-def memory_key(one: Supervisor, world: ExploredWorld, doorbells: list[Any]) -> tuple[Any, ...]:
+def memory_key(one: ExploredSupervisor, world: ExploredWorld, doorbells: list[Any]) -> tuple[Any, ...]:
     memory = one.memory
     epoch = world.tree.nodes.get(LAYOUT.epoch)
     return (
@@ -184,7 +192,7 @@ def _op_key(op: Any, tree: Snapshot) -> tuple[Any, ...]:
 # -- supervisors -------------------------------------------------------------------------------------------------------
 
 
-def supervisor_key(one: Supervisor, world: ExploredWorld) -> tuple[Any, ...]:
+def supervisor_key(one: ExploredSupervisor, world: ExploredWorld) -> tuple[Any, ...]:
     now, machine_state = world.now_s, one.machine_state
     state = machine_state.state
     leads = state in (State.LEADING, State.SUSPENDED)
@@ -220,7 +228,7 @@ def supervisor_key(one: Supervisor, world: ExploredWorld) -> tuple[Any, ...]:
     )
 
 
-def accepted_key(one: Supervisor) -> Any:
+def accepted_key(one: ExploredSupervisor) -> Any:
     """What it read before it stands; while it lets others stand, that nobody leads."""
     if bool(one.todo) and isinstance(one.todo[0], Stand):
         return one.observed.owner, one.observed.epoch.epoch, one.observed.version
@@ -233,7 +241,9 @@ def sent_key(sent: Sent, world: ExploredWorld) -> tuple[Any, ...]:
     return sent.tx.what, sent.sid, sent.epoch, tx_key(sent.tx, world.tree)
 
 
-def first_seen_key(first_seen: FirstSeen, world: ExploredWorld, one: Supervisor) -> tuple[Any, ...]:
+def first_seen_key(
+    first_seen: ExploredFirstSeen, world: ExploredWorld, one: ExploredSupervisor
+) -> tuple[Any, ...]:
     trees = [
         world.tree,
         *([one.lag] if one.lag is not None else []),
@@ -450,7 +460,7 @@ def user_key(user: User, world: ExploredWorld) -> tuple[Any, ...]:
             min(world.now_s - reply.at_s, SUBMIT_MAX_S + TICK_S)
             if isinstance(reply, Stored)
             else _is_now(reply.stat.version, world.tree)
-            if isinstance(reply, Node) and reply.stat.mzxid == BELL
+            if isinstance(reply, Node) and reply.stat.mzxid == DOORBELL
             else reply
             for reply in user.replies
         ]

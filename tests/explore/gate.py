@@ -25,7 +25,7 @@ from tests.explore.defect import Defect
 from tests.explore.planting import around, edited, plain
 from tests.explore.scenario import Scenario
 from tests.explore.scenarios import BY_NAME, SCENARIOS
-from tests.explore.search import Found, Kept, explore
+from tests.explore.search import Explored, Kept, explore
 from tests.explore.setting import abstracted
 from tests.results import Measured, add_option
 
@@ -46,7 +46,7 @@ class Verdict:
     """``caught``: the exploration that showed it, or None. ``failed``: why it could not be planted."""
 
     defect: Defect
-    caught: Found | None
+    caught: Explored | None
     states: int
     seconds: float
     failed: str | None = None
@@ -89,7 +89,7 @@ def judge(defect: Defect, others: Iterable[str] = (), max_states: int = OTHERS_M
     return Verdict(defect, None, states, time.process_time() - begun_at_s)
 
 
-def scattered(name: str, max_states: int) -> Callable[..., Found]:
+def scattered(name: str, max_states: int) -> Callable[..., Explored]:
     """How a scenario is explored that a defect does not name: with all its faults, far and wide. From some states only it
     is brought to rest: that is slow where few states were seen before."""
     return partial(explore, BY_NAME[name], max_states, REST_EVERY, wide=True, deep=1)

@@ -20,19 +20,27 @@ from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, T
 from supervisor.records.reading import seen
 from tests.explore import judge, preparing, trust
 from tests.explore.setting import LAYOUT, encode, member
-from tests.explore.shims import DYING, Move, crash, kill_tree, launch_of, spawn
-from tests.explore.world import ExploredWorld, Shim, Supervisor, apply, described, open_session, sid_of
+from tests.explore.shims import DYING, ExploredMove, crash, kill_tree, launch_of, spawn
+from tests.explore.world import (
+    ExploredSupervisor,
+    ExploredWorld,
+    Shim,
+    apply,
+    described,
+    open_session,
+    sid_of,
+)
 
 
-def host(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
+def host(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterator[ExploredMove]:
     if not me.connected:
         yield from guardian(world, index, me)
         return
     if not world.has_session(me.agent_sid) or LAYOUT.supervisor(me.id) not in world.tree.nodes:
         if LAYOUT.supervisors in world.tree.nodes:
-            yield Move(f"{me.id} registers as a supervisor", register(world, index))
+            yield ExploredMove(f"{me.id} registers as a supervisor", register(world, index))
     elif world.tree.nodes[LAYOUT.supervisor(me.id)].data != described_host(me):
-        yield Move(f"{me.id} says whether it trusts the registry", tell_distrust(world, me))
+        yield ExploredMove(f"{me.id} says whether it trusts the registry", tell_distrust(world, me))
     elif LAYOUT.pause not in world.tree.nodes:  # what was assigned before a pause is started after it
         for entry in world.tree.children(LAYOUT.assigned_to(me.id)) or ():
             if not any(shim.key == entry and shim.host == index and not shim.over for shim in world.shims):
@@ -43,7 +51,7 @@ def host(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
                     if doubt is None:
                         after = world.with_supervisor(index, me._replace(cleared=cleared))
                         after = judge.starts(after, index, entry)
-                        yield Move(
+                        yield ExploredMove(
                             f"{me.id} starts a shim for {entry}", spawn(after, index, me.id, given.record)
                         )
                         if world.prepares:
@@ -72,11 +80,11 @@ def register(world: ExploredWorld, index: int) -> ExploredWorld:
     return world._replace(tree=tree).with_supervisor(index, me._replace(agent_sid=sid, registrations=number))
 
 
-def described_host(me: Supervisor) -> bytes:
+def described_host(me: ExploredSupervisor) -> bytes:
     return encode(replace(member(me.id), distrust=None if me.memory.reason is None else "why"))
 
 
-def tell_distrust(world: ExploredWorld, me: Supervisor) -> ExploredWorld:
+def tell_distrust(world: ExploredWorld, me: ExploredSupervisor) -> ExploredWorld:
     tree = world.tree.copy()
     tree.apply(
         Transaction("register", "", (SetData(LAYOUT.supervisor(me.id), described_host(me), ANY_VERSION),)),
@@ -85,13 +93,15 @@ def tell_distrust(world: ExploredWorld, me: Supervisor) -> ExploredWorld:
     return world._replace(tree=tree)
 
 
-def guardian(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
+def guardian(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterator[ExploredMove]:
     for number, shim in enumerate(world.shims):
         if shim.host == index and not shim.over and shim.twin is None:
             yield from guardian_moves(world, number, shim, me)
 
 
-def guardian_moves(world: ExploredWorld, number: int, shim: Shim, me: Supervisor) -> Iterator[Move]:
+def guardian_moves(
+    world: ExploredWorld, number: int, shim: Shim, me: ExploredSupervisor
+) -> Iterator[ExploredMove]:
     """The guardian's view of this shim's attempt. While it only looks it remembers nothing, and is made anew at each look."""
     dead = shim.state is None
     guarded_attempt = shim.guarded_attempt
@@ -108,10 +118,10 @@ def guardian_moves(world: ExploredWorld, number: int, shim: Shim, me: Supervisor
         yield from guardian_buries(world, number, shim, guarded_attempt, who, me)
     elif guarded_attempt.stage is guard.GuardStage.REMOVING:
         over = shim._replace(over=True, guarded_attempt=None, twin=None)
-        yield Move(f"{who} has done with {shim.title}", world.with_shim(number, over))
+        yield ExploredMove(f"{who} has done with {shim.title}", world.with_shim(number, over))
 
 
-def new_guarded_attempt(shim: Shim, me: Supervisor) -> guard.GuardedAttempt:
+def new_guarded_attempt(shim: Shim, me: ExploredSupervisor) -> guard.GuardedAttempt:
     record = ShimRecord(ProcessId(1, 1, "boot"), shim.claim)
     return guard.GuardedAttempt(
         shim.claim if shim.prepared else shim.key,
@@ -127,7 +137,7 @@ def new_guarded_attempt(shim: Shim, me: Supervisor) -> guard.GuardedAttempt:
 
 def guardian_kills(
     world: ExploredWorld, number: int, shim: Shim, guarded_attempt: guard.GuardedAttempt, who: str
-) -> Iterator[Move]:
+) -> Iterator[ExploredMove]:
     act = guarded_attempt.killer.act
     if act is Act.KILL_SHIM:
         after = crash(world, number)
@@ -142,7 +152,7 @@ def guardian_kills(
             TreeStruck(0.0, Emptiness.POPULATED if struck.tree == DYING else Emptiness.EMPTY),
         )
         if struck.tree == DYING:
-            yield Move(f"{who} {label} of {shim.title}", after)
+            yield ExploredMove(f"{who} {label} of {shim.title}", after)
             return
     guarded_attempt, _ = guard.step(guarded_attempt, event, world.now_s)
     if guarded_attempt.stage is guard.GuardStage.TAKEN:
@@ -152,7 +162,7 @@ def guardian_kills(
     if guarded_attempt.stage is guard.GuardStage.KILLING and after.shims[number].state is None:
         more = next(guardian_kills(after, number, after.shims[number], guarded_attempt, who), None)
         after = after if more is None else more.world
-    yield Move(f"{who} {label} of {shim.title}", after)
+    yield ExploredMove(f"{who} {label} of {shim.title}", after)
 
 
 def guardian_buries(
@@ -161,8 +171,8 @@ def guardian_buries(
     shim: Shim,
     guarded_attempt: guard.GuardedAttempt,
     who: str,
-    me: Supervisor,
-) -> Iterator[Move]:
+    me: ExploredSupervisor,
+) -> Iterator[ExploredMove]:
     if shim.asked_by_guardian is not None:
         after, outcome = apply(
             world.with_shim(number, shim._replace(asked_by_guardian=None)),
@@ -174,7 +184,7 @@ def guardian_buries(
         guarded_attempt, _ = guard.step(
             guarded_attempt, guard.TombstoneWritten() if done else guard.CommitUnanswered(), world.now_s
         )
-        yield Move(
+        yield ExploredMove(
             f"{who} writes the tombstone of {shim.title}: {described(outcome)}",
             after.with_shim(number, after.shims[number]._replace(guarded_attempt=guarded_attempt)),
         )
@@ -187,7 +197,7 @@ def guardian_buries(
     own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
     guarded_attempt, effects = guard.step(guarded_attempt, guard.OwnershipRead(own, None, ""), world.now_s)
     asks = next((effect.transaction for effect in effects if isinstance(effect, guard.CommitTombstone)), None)
-    yield Move(
+    yield ExploredMove(
         f"{who} reads {judge.shown_own(own)}",
         world.with_shim(number, shim._replace(guarded_attempt=guarded_attempt, asked_by_guardian=asks)),
     )

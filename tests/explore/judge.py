@@ -32,7 +32,7 @@ from tests.explore.setting import JOBS as JOB_KINDS
 from tests.explore.setting import LAYOUT, LEASE_S, RESULTS_KEPT, TICK_S, location_of, terms_of
 
 if TYPE_CHECKING:
-    from tests.explore.world import Answer, ExploredWorld, Sent, Shim, User, Wipe, Wish
+    from tests.explore.world import Answer, ExploredWorld, Sent, Shim, User, UserWish, Wipe
 
 LIVING = ("alive", "dying")
 
@@ -338,7 +338,7 @@ def places_apart(world: ExploredWorld) -> ExploredWorld:
     return world
 
 
-def stands(before: ExploredWorld, after: ExploredWorld, wish: Wish) -> ExploredWorld:
+def stands(before: ExploredWorld, after: ExploredWorld, wish: UserWish) -> ExploredWorld:
     """What commits as a suspend or a resume is in effect: no leader may undo it, as it would by an exit that was there before."""
     if wish.what not in ("suspend", "resume", "restart", "revise"):
         return after

@@ -21,7 +21,7 @@ from tests.explore.setting import LAYOUT, LEASE_S
 
 if TYPE_CHECKING:
     from tests.explore.replay import Replay
-    from tests.explore.world import ExploredWorld, Late, User, Wish
+    from tests.explore.world import ExploredWorld, Late, User, UserWish
 
 OPERATED = ("pause", "unpause", "switchover", "accept")
 OPERATOR_RESULTS = (Paused, Asked, Acceptance)
@@ -40,7 +40,7 @@ def mzxid_of(path: str, data: bytes, version: int) -> int:
     return _MZXIDS.setdefault((path, data, version), len(_MZXIDS) + 1) if path in READ_BACK else 0
 
 
-class CommandContext:
+class ExploredContext:
     """``operations.context.CommandContext``, and the ``EpochMarks`` of its store: both ask ``replay``."""
 
     layout = LAYOUT
@@ -51,7 +51,7 @@ class CommandContext:
     def zoo(self) -> Replay:
         return self._replay
 
-    def store(self) -> CommandContext:
+    def store(self) -> ExploredContext:
         return self
 
     def newest_epoch_above(self, epoch: int) -> int | None:
@@ -62,7 +62,7 @@ class CommandContext:
         self._replay._answer("record epoch", (epoch, supervisor, op))
 
 
-def run(replay: Replay, wish: Wish) -> OperatorResult:
+def run(replay: Replay, wish: UserWish) -> OperatorResult:
     """``wish.uid`` of a switchover: to whom, "" for anybody."""
     operator = ClusterOperations(replay, LAYOUT, "operator")
     match wish.what:
@@ -72,15 +72,15 @@ def run(replay: Replay, wish: Wish) -> OperatorResult:
             return operator.unpause()
         case "switchover":
             return operator.switchover(wish.uid or None)
-    context: Any = CommandContext(replay)
+    context: Any = ExploredContext(replay)
     return accept_registry(context, full_wait_s(LEASE_S), no_driver_runs=False)
 
 
 def ask_store(world: ExploredWorld, kind: str, what: Any) -> tuple[ExploredWorld, Any]:
     """Answer a request to the store."""
-    from tests.explore.trust import Store
+    from tests.explore.trust import EpochStore
 
-    store = Store(world.store)
+    store = EpochStore(world.store)
     if kind == "newest epoch":
         return world, store.newest_epoch_above(what)
     try:

@@ -22,13 +22,13 @@ from supervisor.shim import state as shim_state
 from supervisor.shim.state import ShimState, Stage
 from tests.explore import judge
 from tests.explore.setting import LAYOUT, NO_KILLER
-from tests.explore.shims import WAITING, Move, deliver, launch_of
-from tests.explore.world import ExploredWorld, Shim, Supervisor, apply, described
+from tests.explore.shims import WAITING, ExploredMove, deliver, launch_of
+from tests.explore.world import ExploredSupervisor, ExploredWorld, Shim, apply, described
 
 assert Cause.PREPARED_LOST not in PERMANENT_CAUSES
 
 
-def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterator[ExploredMove]:
     """What the agent does about them, besides handing them over."""
     mine = [(number, shim) for number, shim in enumerate(world.shims) if shim.prepared and shim.host == index]
     for name in world.tree.children(LAYOUT.jobs) or ():
@@ -38,14 +38,14 @@ def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
             and ref.record.desired is Desired.RUNNING
             and prepared_so_far(world) < world.prepares
         ):
-            yield Move(
+            yield ExploredMove(
                 f"{me.id} prepares a driver for {ref.record.uid}",
                 prepare(world, index, me, ref.record),
                 urgent=False,
             )
     for number, shim in mine:
         if is_free(shim) and shim.state is not None:
-            yield Move(
+            yield ExploredMove(
                 f"{me.id} discards {shim.title}",
                 deliver(world, number, shim_state.DiscardAsked()),
                 urgent=False,
@@ -62,7 +62,7 @@ def is_free(shim: Shim) -> bool:
     return shim.prepared > 0 and shim.attempt == NO_ATTEMPT and not shim.over
 
 
-def prepare(world: ExploredWorld, host: int, me: Supervisor, job: JobRef) -> ExploredWorld:
+def prepare(world: ExploredWorld, host: int, me: ExploredSupervisor, job: JobRef) -> ExploredWorld:
     """The agent starts a shim without an attempt: it has no session, and its driver is up at once."""
     number = prepared_so_far(world) + 1
     claim = f"{job.uid}.p{number}"
@@ -73,7 +73,9 @@ def prepare(world: ExploredWorld, host: int, me: Supervisor, job: JobRef) -> Exp
     return world._replace(shims=(*world.shims, shim))
 
 
-def hand_over(world: ExploredWorld, index: int, me: Supervisor, entry: Assignment) -> Iterator[Move]:
+def hand_over(
+    world: ExploredWorld, index: int, me: ExploredSupervisor, entry: Assignment
+) -> Iterator[ExploredMove]:
     """Any one that fits. Whether its shim is alive is not known to the agent at this moment."""
     for number, shim in enumerate(world.shims):
         if shim.host == index and is_free(shim) and (shim.uid, shim.revision) == (entry.uid, entry.revision):
@@ -89,10 +91,14 @@ def hand_over(world: ExploredWorld, index: int, me: Supervisor, entry: Assignmen
             )
             given = shim._replace(attempt=entry.attempt, own_version=entry.own_version)
             after = deliver(world.with_shim(number, given), number, shim_state.HandedOver(launch))
-            yield Move(f"{me.id} hands {entry.uid}.{entry.attempt} to {shim.claim}", after, urgent=False)
+            yield ExploredMove(
+                f"{me.id} hands {entry.uid}.{entry.attempt} to {shim.claim}", after, urgent=False
+            )
 
 
-def give_back(world: ExploredWorld, number: int, shim: Shim, me: Supervisor) -> Iterator[Move]:
+def give_back(
+    world: ExploredWorld, number: int, shim: Shim, me: ExploredSupervisor
+) -> Iterator[ExploredMove]:
     """The agent finds that the shim to which it handed an attempt is dead, and that the attempt is still assigned."""
     path = LAYOUT.assignment(me.id, shim.uid, shim.attempt)
     given = seen(Assignment, world.tree.read(path), path)
@@ -104,7 +110,7 @@ def give_back(world: ExploredWorld, number: int, shim: Shim, me: Supervisor) -> 
         return
     after, outcome = apply(world, tx, me.agent_sid)
     after = judge.commit(world, after, shim, tx, outcome)
-    yield Move(
+    yield ExploredMove(
         f"{me.id} gives {shim.key} back, for its prepared driver is gone: {described(outcome)}",
         after,
         urgent=False,
@@ -123,16 +129,16 @@ def handed_to(world: ExploredWorld, number: int) -> HandedRead:
     return HandedRead(launch)
 
 
-def opening(world: ExploredWorld, number: int, shim: Shim) -> Move:
+def opening(world: ExploredWorld, number: int, shim: Shim) -> ExploredMove:
     """The driver reads its opening, whenever it runs, and looks at the clock."""
     assert shim.exec_before_at_s is not None
     if world.now_s >= shim.exec_before_at_s:
         after = world.with_shim(number, shim._replace(exec_before_at_s=None, tree="empty", status=78))
         after = deliver(after, number, shim_state.ExecLate(), shim_state.Exited(78))
-        return Move(f"driver {shim.title} reads its opening too late", after, urgent=False)
+        return ExploredMove(f"driver {shim.title} reads its opening too late", after, urgent=False)
     after = judge.execute(world, shim)
     after = after.with_shim(number, shim._replace(exec_before_at_s=None, tree="alive"))
     events = (shim_state.Executed(), shim_state.Reported("begun"), shim_state.Reported("idle"))
-    return Move(
+    return ExploredMove(
         f"driver {shim.title} reads its opening and begins", deliver(after, number, *events), urgent=False
     )

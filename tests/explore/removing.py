@@ -27,9 +27,9 @@ from supervisor.spec.site_policy import SitePolicy
 from tests.explore import judge
 from tests.explore.replay import Pending
 from tests.explore.setting import LAYOUT, TICK_S, location_of
-from tests.explore.shims import Move
+from tests.explore.shims import ExploredMove
 from tests.explore.sweeping import Reader, TermNow
-from tests.explore.world import ExploredWorld, KnownDeletion, Sent, Supervisor, Wipe
+from tests.explore.world import ExploredSupervisor, ExploredWorld, KnownDeletion, Sent, Wipe
 
 LATE_TICKS = 2
 LATE_S = (LATE_TICKS + 1) * TICK_S
@@ -47,7 +47,7 @@ def is_local(location: str) -> bool:
 # -- the remover of production -----------------------------------------------------------------------------------------------
 
 
-class Removal:
+class ExploredRemoval:
     """``clients.store.removal.Removal`` of one request. ``outcome``: what it was answered; None: it is not sent yet."""
 
     seen = True
@@ -71,7 +71,7 @@ class RemoverTerm(TermNow):
 
     connection = None
 
-    def __init__(self, me: Supervisor, client: Reader) -> None:
+    def __init__(self, me: ExploredSupervisor, client: Reader) -> None:
         super().__init__(me, client)
         self.fence_version = me.term[1] if me.term else -1
 
@@ -86,7 +86,7 @@ class RemoverTerm(TermNow):
 class ExploredRemover(Remover):
     """A ``Remover`` of one moment, which remembers ``me.known_deletions``; it is its own executor. ``due``: what it would go on with."""
 
-    def __init__(self, world: ExploredWorld, me: Supervisor, outcome: Removed | None = None) -> None:
+    def __init__(self, world: ExploredWorld, me: ExploredSupervisor, outcome: Removed | None = None) -> None:
         term: Any = RemoverTerm(me, Reader(me.lag or world.tree, world.tree))
         wanted, itself = threading.Event(), self
         wanted.set()
@@ -101,7 +101,7 @@ class ExploredRemover(Remover):
             wanted=wanted,
             paused=lambda: LAYOUT.pause in world.tree.nodes,
             clock=lambda: world.now_s,
-            open_at=lambda location, _: Removal(location, outcome),
+            open_at=lambda location, _: ExploredRemoval(location, outcome),
         )
         self._jobs = {
             known.path: LocationDeletion(known.path, known.unsure_at_s, next_at_s=known.next_at_s)
@@ -139,7 +139,11 @@ class Later(ExploredRemover):
     """It goes on with what it has read before."""
 
     def __init__(
-        self, world: ExploredWorld, me: Supervisor, now: ClaimUnderDeletion, outcome: Removed | None = None
+        self,
+        world: ExploredWorld,
+        me: ExploredSupervisor,
+        now: ClaimUnderDeletion,
+        outcome: Removed | None = None,
     ) -> None:
         super().__init__(world, me, outcome)
         self._now = now
@@ -151,7 +155,7 @@ class Later(ExploredRemover):
 class Answered(Later):
     """... with the answer to its deletion."""
 
-    def __init__(self, world: ExploredWorld, me: Supervisor, wipe: Wipe) -> None:
+    def __init__(self, world: ExploredWorld, me: ExploredSupervisor, wipe: Wipe) -> None:
         super().__init__(world, me, wipe.now, Removed(wipe.arrived or 0, left=False))
 
     def _why_kept(self, _now: ClaimUnderDeletion) -> None:
@@ -161,9 +165,9 @@ class Answered(Later):
 # -- moves -------------------------------------------------------------------------------------------------------------------
 
 
-def under_way(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
+def under_way(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterator[ExploredMove]:
     if me.wipe is not None and me.wipe.arrived is None:
-        yield Move(
+        yield ExploredMove(
             f"{me.id}'s deletion of {titled(me.wipe)} arrives",
             arrived(world, index),
             urgent=me.alive and not me.paused,
@@ -181,7 +185,7 @@ def arrived(world: ExploredWorld, index: int) -> ExploredWorld:
     )
 
 
-def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterator[ExploredMove]:
     """Of a leader that runs."""
     if me.term is None or me.queue or not (me.connected and world.has_session(me.sid)):
         return
@@ -193,12 +197,14 @@ def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     if me.wipe is not None:
         if me.wipe.arrived is not None:
             after = went_on(world, index, Answered(world, me, me.wipe), me.wipe.path)
-            yield Move(f"{who} hears that {titled(me.wipe)} is deleted", after)
+            yield ExploredMove(f"{who} hears that {titled(me.wipe)} is deleted", after)
         return
     reading = next((known for known in me.known_deletions if known.now is not None), None)
     if reading is not None:
         after = went_on(world, index, Later(world, me, reading.now), reading.path)
-        yield Move(f"{who} goes on with {reading.now.claim.record.location}{did(after, index)}", after)
+        yield ExploredMove(
+            f"{who} goes on with {reading.now.claim.record.location}{did(after, index)}", after
+        )
         return
     looking = ExploredRemover(world, me)
     if looking._term.over.is_set():
@@ -212,7 +218,7 @@ def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
             if now is not None or known.path != path
         )
         if known_deletions != me.known_deletions:
-            yield Move(
+            yield ExploredMove(
                 f"{who} reads what there is of {path.rpartition('/')[2][:6]}",
                 world.with_supervisor(index, me._replace(known_deletions=known_deletions)),
             )
@@ -293,7 +299,7 @@ def key_of(world: ExploredWorld) -> tuple[Any, ...]:
     return world.objects, tuple([_remover_key(one, world) for one in world.supervisors])
 
 
-def _remover_key(one: Supervisor, world: ExploredWorld) -> tuple[Any, ...]:
+def _remover_key(one: ExploredSupervisor, world: ExploredWorld) -> tuple[Any, ...]:
     now = world.now_s
     wipe = (
         None

@@ -16,7 +16,7 @@ from supervisor.records.reading import seen
 from supervisor.shim import state as shim_state
 from tests.explore import judge, users
 from tests.explore.setting import LAYOUT
-from tests.explore.shims import Move, deliver, heal_shim, unanswered
+from tests.explore.shims import ExploredMove, deliver, heal_shim, unanswered
 from tests.explore.supervisors import deliver as tell_contender
 from tests.explore.world import ExploredWorld, Judge, Saved, Shim, Snapshot
 
@@ -24,22 +24,22 @@ RESTORE = "restore registry"
 ZXIDS = 1 << 32
 
 
-def save(world: ExploredWorld) -> Move:
+def save(world: ExploredWorld) -> ExploredMove:
     """Costs no fault."""
-    return Move(
+    return ExploredMove(
         "the registry is saved",
         world._replace(saved=Saved(world.tree, world.sessions, world.judge, world.store)),
         urgent=False,
     )
 
 
-def restore(world: ExploredWorld) -> Iterator[Move]:
+def restore(world: ExploredWorld) -> Iterator[ExploredMove]:
     if (
         world.saved is not None
         and doorbell_versions(world.saved.tree) < doorbell_versions(world.tree)
         and is_noticeable(world, world.saved)
     ):
-        yield Move("ZooKeeper is restored to what was saved", replaced(world, world.saved))
+        yield ExploredMove("ZooKeeper is restored to what was saved", replaced(world, world.saved))
 
 
 def is_noticeable(world: ExploredWorld, saved: Saved) -> bool:
@@ -50,20 +50,20 @@ def is_noticeable(world: ExploredWorld, saved: Saved) -> bool:
     return all(world.judge.doorbell_versions[index] > doorbell_versions(saved.tree) for index in running)
 
 
-def lose(world: ExploredWorld) -> Iterator[Move]:
+def lose(world: ExploredWorld) -> Iterator[ExploredMove]:
     """An empty ensemble."""
     if LAYOUT.root in world.tree.nodes:
         tree = Snapshot()
         tree.memo = {}
-        yield Move("ZooKeeper has lost its data", replaced(world, Saved(tree, (), Judge())))
+        yield ExploredMove("ZooKeeper has lost its data", replaced(world, Saved(tree, (), Judge())))
 
 
-def spoil_root(world: ExploredWorld) -> Iterator[Move]:
+def spoil_root(world: ExploredWorld) -> Iterator[ExploredMove]:
     """/cluster or /epoch becomes unreadable: there is no telling whose registry it is, or who may lead."""
     for path in (LAYOUT.cluster, LAYOUT.epoch):
         tree = world.tree.copy()
         tree.apply(Transaction("by hand", "", (SetData(path, b"{", ANY_VERSION),)), 0)
-        yield Move(f"{path} is spoilt", world._replace(tree=tree))
+        yield ExploredMove(f"{path} is spoilt", world._replace(tree=tree))
 
 
 def replaced(world: ExploredWorld, by: Saved) -> ExploredWorld:

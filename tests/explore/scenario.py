@@ -15,7 +15,7 @@ from tests.explore import sweeping
 from tests.explore.rest import CALM_TICKS, next_move, not_at_rest
 from tests.explore.setting import LAYOUT, encode, spec
 from tests.explore.supervisors import deliver
-from tests.explore.world import ExploredWorld, Judge, Snapshot, Supervisor, User, Wish
+from tests.explore.world import ExploredSupervisor, ExploredWorld, Judge, Snapshot, User, UserWish
 
 Begun = dict[tuple[object, ...], ExploredWorld]
 SCRIPT_MOVES_MAX, FOUNDING_MOVES_MAX = 100, 100
@@ -81,7 +81,8 @@ class Scenario:
             begun[key] = self.beginning(trace)
         world = begun[key]
         users = tuple(
-            User(number, tuple(Wish(*wish) for wish in wishes)) for number, wishes in enumerate(self.wishes)
+            User(number, tuple(UserWish(*wish) for wish in wishes))
+            for number, wishes in enumerate(self.wishes)
         )
         faults = self.wide if wide else self.faults
         known = world.judge._replace(reasons=faults + sum(len(user.wishes) for user in users))
@@ -103,8 +104,8 @@ class Scenario:
         )
         if world.broken is not None:
             return world
-        submits = tuple(Wish("submit", name, f"u0-{name}") for name in self.running)
-        past = tuple(Wish(*one) for one in self.past)
+        submits = tuple(UserWish("submit", name, f"u0-{name}") for name in self.running)
+        past = tuple(UserWish(*one) for one in self.past)
         world = world._replace(users=(User(9, submits if self.script else (*submits, *past)),))
         world = settled(world, trace) if self.settled else submitted(world)
         world = world._replace(users=(User(9, past),), prepares=self.prepares) if self.script else world
@@ -140,7 +141,7 @@ def bootstrapped(supervisors: int, *, replaceable: bool) -> ExploredWorld:
         ),
         0,
     )
-    processes = tuple(Supervisor(one, number) for number, one in enumerate(ids))
+    processes = tuple(ExploredSupervisor(one, number) for number, one in enumerate(ids))
     known = Judge(doorbell_versions=(0,) * supervisors)
     world = ExploredWorld(0, tree, (), processes, (), (), frozenset(), 0, known, replaceable=replaceable)
     for number in range(supervisors):

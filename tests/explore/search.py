@@ -17,14 +17,14 @@ from tests.explore import clock, faults, rest, shims, supervisors, users
 from tests.explore.canon import key_of
 from tests.explore.scenario import Begun, Scenario
 from tests.explore.setting import Remembering
-from tests.explore.shims import Move
+from tests.explore.shims import ExploredMove
 from tests.explore.world import ExploredWorld
 
 NEWEST = 0.5
 """Of a deep search: how often the newest state is the next."""
 
 
-def successors(world: ExploredWorld, kinds: tuple[str, ...]) -> Iterator[Move]:
+def successors(world: ExploredWorld, kinds: tuple[str, ...]) -> Iterator[ExploredMove]:
     """Every move from this state. Time goes on only when nothing urgent is left."""
     urgent = False
     for move in ordinary(world):
@@ -33,10 +33,10 @@ def successors(world: ExploredWorld, kinds: tuple[str, ...]) -> Iterator[Move]:
     for move in faults.moves(world, kinds):
         yield move._replace(world=supervisors.notice(move.world))
     if not urgent:
-        yield Move("time goes on", supervisors.notice(clock.advance(world)))
+        yield ExploredMove("time goes on", supervisors.notice(clock.advance(world)))
 
 
-def ordinary(world: ExploredWorld) -> Iterator[Move]:
+def ordinary(world: ExploredWorld) -> Iterator[ExploredMove]:
     for index in range(len(world.supervisors)):
         yield from supervisors.moves(world, index)
     for index in range(len(world.shims)):
@@ -47,7 +47,7 @@ def ordinary(world: ExploredWorld) -> Iterator[Move]:
 
 
 @dataclass
-class Found:
+class Explored:
     """What an exploration came to. ``complete``: every state within the scenario's bounds was seen."""
 
     scenario: str
@@ -105,7 +105,7 @@ class Search:
     """One exploration under way. ``story``: of each state one predecessor; ``frontier``: what is not expanded yet."""
 
     def __init__(self, scenario: Scenario, rest_every: int, deep: int | None, kept: Kept) -> None:
-        self.found = Found(scenario.name)
+        self.found = Explored(scenario.name)
         self.scenario = scenario
         self.rest_every = rest_every
         self.kept = kept
@@ -193,7 +193,7 @@ def explore(
     wide: bool = False,
     deep: int | None = None,
     kept: Kept | None = None,
-) -> Found:
+) -> Explored:
     """All states of a scenario, at most ``max_states``. ``wide``: with its wider number of faults. ``deep``: where the bound
     cuts it off, far and scattered states rather than all the near ones, by this seed; a trace is not the shortest then.
 

@@ -44,7 +44,7 @@ from tests.explore.world import ExploredWorld, Shim, apply, described, end_sessi
 ALIVE, DYING, EMPTY, UNBORN, WAITING = "alive", "dying", "empty", "unborn", "waiting"
 
 
-class Move(NamedTuple):
+class ExploredMove(NamedTuple):
     """``urgent``: time does not go on before it was made. ``fault``: it costs one of the scenario's faults."""
 
     label: str
@@ -63,7 +63,7 @@ class Empty(dict[str, Any]):
 EMPTY_DICT = Empty()
 
 
-class Launch(model.Launch):
+class ExploredLaunch(model.Launch):
     """A launch file, hashed by what tells one from another here."""
 
     __slots__ = ()
@@ -84,7 +84,7 @@ def launch_of(
     supervisor: str,
     revision: int = 0,
     prepared: str = "",
-) -> Launch:
+) -> ExploredLaunch:
     entry = Assignment(
         name=name,
         uid=uid,
@@ -103,7 +103,7 @@ def launch_of(
         if terms.delete_checkpoint
         else None
     )
-    return Launch(
+    return ExploredLaunch(
         cluster="c",
         hosts="",
         root=LAYOUT.root,
@@ -246,7 +246,7 @@ def kill_tree(world: ExploredWorld, shim: Shim) -> tuple[ExploredWorld, Shim]:
     return world, shim._replace(tree=DYING, dying_tick=world.tick)
 
 
-def moves(world: ExploredWorld, index: int) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int) -> Iterator[ExploredMove]:
     """Everything that this shim, its driver and its twin can do now."""
     shim = world.shims[index]
     if shim.over and shim.tree in (UNBORN, EMPTY) and shim.orphan is None:
@@ -256,7 +256,7 @@ def moves(world: ExploredWorld, index: int) -> Iterator[Move]:
     yield from driver_moves(world, index, shim)
     if shim.orphan is not None:
         tx, sid, _ = shim.orphan
-        yield Move(
+        yield ExploredMove(
             f"a late request of {shim.title} reaches the server",
             flush(world, index, shim, tx, sid),
             urgent=False,
@@ -265,30 +265,30 @@ def moves(world: ExploredWorld, index: int) -> Iterator[Move]:
         yield from twin_moves(world, index, shim)
 
 
-def own_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[Move]:
+def own_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[ExploredMove]:
     who = f"shim {shim.title}"
     if shim.exec_before_at_s is not None and not shim.prepared:
         label, after = execute(world, index, shim)
-        yield Move(f"{who}: {label}", after, urgent=not shim.paused)
+        yield ExploredMove(f"{who}: {label}", after, urgent=not shim.paused)
     if shim.sent is not None and shim.connected:
         label, after = carry_out(world, index, shim)
-        yield Move(f"{who}: {label}", after, urgent=not shim.paused)
+        yield ExploredMove(f"{who}: {label}", after, urgent=not shim.paused)
     if shim.paused:
         return
     if shim.inbox:
         first, rest = shim.inbox[0], shim.inbox[1:]
         after = deliver(world.with_shim(index, shim._replace(inbox=rest)), index, first)
-        yield Move(f"{who} hears {type(first).__name__}", after)
+        yield ExploredMove(f"{who} hears {type(first).__name__}", after)
     if shim.tick_due:
         after = deliver(world.with_shim(index, shim._replace(tick_due=False)), index, shim_state.Tick())
-        yield Move(f"{who} looks at the clock", after)
+        yield ExploredMove(f"{who} looks at the clock", after)
     if (
         shim.connected
         and shim.state is not None
         and shim.state.session == shim.sid != 0
         and not world.has_session(shim.sid)
     ):
-        yield Move(f"{who} hears that its session is gone", lose_session(world, index, shim))
+        yield ExploredMove(f"{who} hears that its session is gone", lose_session(world, index, shim))
 
 
 def due(world: ExploredWorld, shim: Shim) -> bool:
@@ -396,15 +396,15 @@ def execute(world: ExploredWorld, index: int, shim: Shim) -> tuple[str, Explored
     return "executes its driver", deliver(after, index, shim_state.Executed(), shim_state.Reported("idle"))
 
 
-def driver_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[Move]:
+def driver_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[ExploredMove]:
     if shim.tree == WAITING and shim.exec_before_at_s is not None:
         from tests.explore import preparing  # which makes moves of what is here
 
         yield preparing.opening(world, index, shim)
     if shim.tree == ALIVE and shim.terminated and shim.status is None:
-        yield Move(f"driver {shim.title} ends on SIGTERM", exit_root(world, index, 143), urgent=False)
+        yield ExploredMove(f"driver {shim.title} ends on SIGTERM", exit_root(world, index, 143), urgent=False)
     if shim.tree == DYING:
-        yield Move(f"driver {shim.title} is dead, its tree empty", empty(world, index), urgent=False)
+        yield ExploredMove(f"driver {shim.title} is dead, its tree empty", empty(world, index), urgent=False)
 
 
 def exit_root(world: ExploredWorld, index: int, status: int) -> ExploredWorld:
@@ -427,7 +427,7 @@ def empty(world: ExploredWorld, index: int) -> ExploredWorld:
 # -- the twin ----------------------------------------------------------------------------------------------------------
 
 
-def twin_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[Move]:
+def twin_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[ExploredMove]:
     twin = shim.twin
     assert twin is not None
     dead = shim.state is None
@@ -443,7 +443,7 @@ def twin_moves(world: ExploredWorld, index: int, shim: Shim) -> Iterator[Move]:
     while struck.act is Act.KILL_SHIM and after.shims[index].state is None:
         struck, after = blow(after, index, struck)
     gone = struck if struck.act is not Act.OVER else None
-    yield Move(
+    yield ExploredMove(
         f"the twin of {shim.title} {label}", after.with_shim(index, after.shims[index]._replace(twin=gone))
     )
 

@@ -34,13 +34,13 @@ from tests.explore import judge, operators, removing, sweeping, trust
 from tests.explore.controlling import StubController
 from tests.explore.hosts import host
 from tests.explore.setting import LAYOUT, PATHS, POLICY, SESSION_S, TICK_S
-from tests.explore.shims import Move
+from tests.explore.shims import ExploredMove
 from tests.explore.world import (
+    ExploredFirstSeen,
+    ExploredSupervisor,
     ExploredWorld,
-    FirstSeen,
     Sent,
     Snapshot,
-    Supervisor,
     apply,
     described,
     end_session,
@@ -49,12 +49,12 @@ from tests.explore.world import (
 )
 
 
-def moves(world: ExploredWorld, index: int) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int) -> Iterator[ExploredMove]:
     """Everything that this supervisor can do now."""
     me = world.supervisors[index]
     for number, sent in enumerate(me.queue):
         label, after = carry_out(world, index, number)
-        yield Move(
+        yield ExploredMove(
             f"{me.id} (epoch {sent.epoch}): {label}",
             after,
             urgent=me.alive and not me.paused and me.connected,
@@ -84,7 +84,7 @@ def moves(world: ExploredWorld, index: int) -> Iterator[Move]:
     yield from host(world, index, me)
 
 
-def is_held(world: ExploredWorld, me: Supervisor) -> bool:
+def is_held(world: ExploredWorld, me: ExploredSupervisor) -> bool:
     """Its term is paused; or, unless the scenario is ``hasty``, it has not looked yet since its connection came back."""
     return me.suspended or (not world.hasty and any(isinstance(effect, lead.Probe) for effect in me.todo))
 
@@ -123,32 +123,34 @@ def deliver(world: ExploredWorld, index: int, event: lead.Event) -> ExploredWorl
     return world.with_supervisor(index, me._replace(machine_state=machine_state, todo=(*me.todo, *effects)))
 
 
-def contend(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
+def contend(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterator[ExploredMove]:
     if me.todo:
         done = perform(world, index, me)
         if done is not None:
-            yield Move(f"{me.id} {done[0]}", and_so_on(done[1], index))
+            yield ExploredMove(f"{me.id} {done[0]}", and_so_on(done[1], index))
         return
     if me.sid and not world.has_session(me.sid) and me.connected and me.machine_state.session == me.sid:
         before = world.with_supervisor(index, me._replace(tick_due=False))
-        yield Move(
+        yield ExploredMove(
             f"{me.id} hears that its session is gone", and_so_on(deliver(before, index, lead.Lost()), index)
         )
         if me.tick_due:
             after = deliver(before, index, lead.ElectionTick(world.now_s, me.answered_at_s))
-            yield Move(f"{me.id}'s contender looks at the clock", and_so_on(after, index))
+            yield ExploredMove(f"{me.id}'s contender looks at the clock", and_so_on(after, index))
         return
     if me.tick_due:
         after = world.with_supervisor(index, me._replace(tick_due=False))
-        yield Move(
+        yield ExploredMove(
             f"{me.id}'s contender looks at the clock",
             deliver(after, index, lead.ElectionTick(world.now_s, me.answered_at_s)),
         )
     if me.machine_state.state is State.FOLLOWING and me.connected and leader_owner(world) != known_owner(me):
-        yield Move(f"{me.id} hears that /leader has changed", deliver(world, index, lead.LeaderChanged()))
+        yield ExploredMove(
+            f"{me.id} hears that /leader has changed", deliver(world, index, lead.LeaderChanged())
+        )
 
 
-def known_owner(me: Supervisor) -> int:
+def known_owner(me: ExploredSupervisor) -> int:
     """Who leads as it saw it last, also where a flaw or a hand-over keeps it from heeding that."""
     unheeded = me.observed is not None and (me.observed.flaw is not None or me.observed.owner is None)
     return (me.observed.owner if unheeded else me.machine_state.owner) or 0
@@ -168,7 +170,7 @@ def leader_owner(world: ExploredWorld) -> int:
     return 0 if node is None else node.owner
 
 
-def clock_matters(world: ExploredWorld, me: Supervisor) -> bool:
+def clock_matters(world: ExploredWorld, me: ExploredSupervisor) -> bool:
     """Would a tick lead to more than a proof of life that says nothing new?"""
     if not me.alive or me.paused or me.todo:
         return False
@@ -176,7 +178,7 @@ def clock_matters(world: ExploredWorld, me: Supervisor) -> bool:
     return machine_state != me.machine_state or bool(effects)
 
 
-def is_quiet(world: ExploredWorld, me: Supervisor) -> bool:
+def is_quiet(world: ExploredWorld, me: ExploredSupervisor) -> bool:
     """A leader whose probe would find all as it was: then the probe only moves its own deadline."""
     node = world.tree.nodes.get(LAYOUT.epoch)
     return (
@@ -195,7 +197,7 @@ def is_quiet(world: ExploredWorld, me: Supervisor) -> bool:
 Done = tuple[str, ExploredWorld]
 
 
-def follows_quietly(world: ExploredWorld, me: Supervisor) -> bool:
+def follows_quietly(world: ExploredWorld, me: ExploredSupervisor) -> bool:
     """A follower whose look would find the leader that it knows: a change of that it hears by its watch."""
     same = me.machine_state.owner is not None and me.machine_state.owner == leader_owner(world) != me.sid
     runs = me.alive and not me.paused and not me.todo
@@ -214,7 +216,7 @@ def poll(world: ExploredWorld, index: int) -> ExploredWorld:
     return world
 
 
-def perform(world: ExploredWorld, index: int, me: Supervisor) -> Done | None:
+def perform(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Done | None:
     """The first thing that the machine wants done; None: something else comes first."""
     effect, rest = me.todo[0], me.todo[1:]
     me = me._replace(todo=rest)
@@ -232,7 +234,7 @@ def perform(world: ExploredWorld, index: int, me: Supervisor) -> Done | None:
         case lead.BeginTerm(epoch, fence):
             term = me._replace(
                 term=(epoch, fence),
-                first_seen=FirstSeen(),
+                first_seen=ExploredFirstSeen(),
                 reading=None,
                 suspended=False,
                 sightings=(),
@@ -247,7 +249,9 @@ def perform(world: ExploredWorld, index: int, me: Supervisor) -> Done | None:
     return "goes on", after.with_supervisor(index, me._replace(suspended=isinstance(effect, lead.PauseTerm)))
 
 
-def ask(world: ExploredWorld, after: ExploredWorld, index: int, me: Supervisor, effect: lead.Effect) -> Done:
+def ask(
+    world: ExploredWorld, after: ExploredWorld, index: int, me: ExploredSupervisor, effect: lead.Effect
+) -> Done:
     """``sync``, and read who leads."""
     if not can_ask(world, me):
         failed = {
@@ -269,7 +273,9 @@ def ask(world: ExploredWorld, after: ExploredWorld, index: int, me: Supervisor, 
     return "looks who leads", deliver(after, index, election_read(world, me, found))
 
 
-def end_term(world: ExploredWorld, after: ExploredWorld, index: int, me: Supervisor, why: str) -> Done | None:
+def end_term(
+    world: ExploredWorld, after: ExploredWorld, index: int, me: ExploredSupervisor, why: str
+) -> Done | None:
     """The term's tasks are awaited: the machine goes on when nothing of them is under way."""
     if me.erasing is not None:
         return None
@@ -285,7 +291,7 @@ def end_term(world: ExploredWorld, after: ExploredWorld, index: int, me: Supervi
     return f"ends its term: {why}", deliver(after, index, lead.TermDrained())
 
 
-def can_ask(world: ExploredWorld, me: Supervisor) -> bool:
+def can_ask(world: ExploredWorld, me: ExploredSupervisor) -> bool:
     return me.connected and world.has_session(me.sid)
 
 
@@ -305,14 +311,14 @@ def read_election(world: ExploredWorld) -> ElectionView:
     )
 
 
-def election_read(world: ExploredWorld, me: Supervisor, found: ElectionView) -> lead.ElectionRead:
+def election_read(world: ExploredWorld, me: ExploredSupervisor, found: ElectionView) -> lead.ElectionRead:
     return lead.ElectionRead(
         world.now_s, found.owner, found.epoch.epoch, found.version, found.flaw, gives_way(found, me.id)
     )
 
 
 def stand(
-    world: ExploredWorld, index: int, me: Supervisor, epoch: int, version: int
+    world: ExploredWorld, index: int, me: ExploredSupervisor, epoch: int, version: int
 ) -> tuple[str, ExploredWorld]:
     tx = election_of(me, epoch, version)
     after, reply = apply(world, tx, me.sid) if me.connected else (world, None)
@@ -326,7 +332,7 @@ def stand(
     return f"is elected, epoch {epoch}", deliver(after, index, lead.Elected(reply[1]))
 
 
-def election_of(me: Supervisor, epoch: int, version: int) -> Transaction:
+def election_of(me: ExploredSupervisor, epoch: int, version: int) -> Transaction:
     assert me.observed is not None
     return take_leadership(
         PATHS,
@@ -373,14 +379,14 @@ class Split(Still):
         return super().children(path)
 
 
-def lead_on(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
+def lead_on(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterator[ExploredMove]:
     tree, epoch = world.tree if me.lag is None else me.lag, me.term[0] if me.term else 0
     if me.reading is not None:
         first, first_at_s = me.reading
         outcome = take_pass(me, Split(first, first_at_s, tree, world.now_s), world.now_s)
         after = after_pass(world, index, me._replace(reading=None), outcome)
         late = world.now_s - first_at_s >= READ_TICKS * TICK_S
-        yield Move(
+        yield ExploredMove(
             f"{me.id} (epoch {epoch}) reads the leases and plans{decided(outcome)}", after, urgent=late
         )
         return
@@ -390,14 +396,14 @@ def lead_on(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
         return
     if world.split:
         reading = me._replace(reading=(tree, world.now_s))
-        yield Move(f"{me.id} (epoch {epoch}) reads the names", world.with_supervisor(index, reading))
+        yield ExploredMove(f"{me.id} (epoch {epoch}) reads the names", world.with_supervisor(index, reading))
         return
-    yield Move(
+    yield ExploredMove(
         f"{me.id} (epoch {epoch}) reads and plans{decided(outcome)}", after_pass(world, index, me, outcome)
     )
 
 
-def passed(world: ExploredWorld, me: Supervisor, tree: Snapshot) -> Outcome:
+def passed(world: ExploredWorld, me: ExploredSupervisor, tree: Snapshot) -> Outcome:
     """What a pass would come to now, worked out once for each state of the registry."""
     key = (me.term, me.first_seen, world.tick, me.recorded, me.distrust)
     outcome = tree.memo.get(key)
@@ -421,11 +427,11 @@ def notice(world: ExploredWorld) -> ExploredWorld:
     return world
 
 
-Outcome = tuple[FirstSeen, tuple[Sent, ...], tuple[str, ...], bool]
+Outcome = tuple[ExploredFirstSeen, tuple[Sent, ...], tuple[str, ...], bool]
 """``bool``: it has seen that a hand-over of its term is wanted."""
 
 
-def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
+def take_pass(me: ExploredSupervisor, zoo: Still, now_s: float) -> Outcome:
     """Observe, plan, check. What a leader remembers between passes is FirstSeen; it reads all the rest anew."""
     assert me.term is not None
     epoch, fence = me.term
@@ -438,7 +444,7 @@ def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
     plan = make_plan(view, POLICY, now_s)
     broken = violations(view, plan)
     accepted = view.accepted and (view.accepted.since_zxid, view.accepted.first_seen_at_s)
-    first_seen = FirstSeen(
+    first_seen = ExploredFirstSeen(
         tuple(sorted(observer._first_seen._owns.items())),
         tuple(sorted(observer._first_seen._leases.items())),
         accepted,
@@ -466,7 +472,7 @@ def decided(outcome: Outcome) -> str:
     return "".join(f"; {sent.tx.what} {sent.name}: {sent.why}" for sent in outcome[1])
 
 
-def after_pass(world: ExploredWorld, index: int, me: Supervisor, outcome: Outcome) -> ExploredWorld:
+def after_pass(world: ExploredWorld, index: int, me: ExploredSupervisor, outcome: Outcome) -> ExploredWorld:
     first_seen, sents, broken, nudged = outcome
     after = judge.planned(
         world.with_supervisor(index, me._replace(first_seen=first_seen, queue=sents)), sents, me.id
@@ -477,7 +483,7 @@ def after_pass(world: ExploredWorld, index: int, me: Supervisor, outcome: Outcom
     return after.breaks(f"the check stopped a plan: {broken[0]}") if broken else after
 
 
-def can_be_nudged(me: Supervisor) -> bool:
+def can_be_nudged(me: ExploredSupervisor) -> bool:
     """Its contender has nothing else to do: else it will look anyway."""
     return me.machine_state.state is State.LEADING and not me.todo
 

@@ -26,8 +26,8 @@ from supervisor.registry.leader_write_context import LeaderWriteContext
 from tests.explore import judge
 from tests.explore.replay import Pending
 from tests.explore.setting import LAYOUT, RESULTS_KEPT, SWEEP_GRACE_S, now_s
-from tests.explore.shims import Move
-from tests.explore.world import ExploredWorld, Sent, Snapshot, Supervisor
+from tests.explore.shims import ExploredMove
+from tests.explore.world import ExploredSupervisor, ExploredWorld, Sent, Snapshot
 
 
 def put(world: ExploredWorld, key: str) -> ExploredWorld:
@@ -66,7 +66,7 @@ class Reader:
 class TermNow:
     """A supervisor's term as it is now, and its ``over``."""
 
-    def __init__(self, me: Supervisor, client: Reader) -> None:
+    def __init__(self, me: ExploredSupervisor, client: Reader) -> None:
         self.epoch = me.term[0] if me.term else 0
         self.distrust, self.recorded, self.client = me.distrust, me.recorded, client
         self.over = self
@@ -84,7 +84,7 @@ class TermNow:
 class ExploredSweeper(Sweeper):
     """A ``Sweeper`` of one moment; it is its own executor, and what it would scan. ``made``: what it would commit."""
 
-    def __init__(self, world: ExploredWorld, me: Supervisor) -> None:
+    def __init__(self, world: ExploredWorld, me: ExploredSupervisor) -> None:
         term: Any = TermNow(me, Reader(me.lag or world.tree, world.tree))
         paused = LAYOUT.pause in world.tree.nodes
         itself: Any = self
@@ -115,7 +115,7 @@ class ExploredSweeper(Sweeper):
         return bool(due)
 
 
-class Begun(NamedTuple):
+class BegunSweep(NamedTuple):
     """What a sweep that begins now comes to. ``made``: deletions of records. ``references``: None: they can't be told."""
 
     made: tuple[tuple[str, Transaction], ...]
@@ -123,20 +123,20 @@ class Begun(NamedTuple):
     references: References | None
 
 
-def beginning(world: ExploredWorld, me: Supervisor) -> Begun:
+def beginning(world: ExploredWorld, me: ExploredSupervisor) -> BegunSweep:
     """Worked out once for each state of the registry."""
     key = ("sweep", me.term)
     found = world.tree.memo.get(key) if me.lag is None else None
     if found is None:
         blob_sweeper = ExploredSweeper(world, me)
         blob_sweeper.sweep_once()
-        found = Begun(tuple(blob_sweeper.made), blob_sweeper.scans, references(world, me))
+        found = BegunSweep(tuple(blob_sweeper.made), blob_sweeper.scans, references(world, me))
         if me.lag is None:
             world.tree.memo[key] = found
     return found  # type: ignore[no-any-return]
 
 
-def references(world: ExploredWorld, me: Supervisor) -> References | None:
+def references(world: ExploredWorld, me: ExploredSupervisor) -> References | None:
     try:
         return ExploredSweeper(world, me)._references()
     except Corrupt:
@@ -157,7 +157,7 @@ class Answered(NamedTuple):
 class Scan:
     """``BlobSweeper.scan`` on what it was answered so far; it is its own store."""
 
-    def __init__(self, world: ExploredWorld, me: Supervisor) -> None:
+    def __init__(self, world: ExploredWorld, me: ExploredSupervisor) -> None:
         self._answers = me.sweep or ()
         self._next = 0
         self._now_s = world.now_s
@@ -227,7 +227,7 @@ def go_on(world: ExploredWorld, index: int) -> ExploredWorld:
     return world
 
 
-def comes_to(world: ExploredWorld, index: int, begun: Begun) -> bool:
+def comes_to(world: ExploredWorld, index: int, begun: BegunSweep) -> bool:
     """Would a scan that is over within this moment delete anything, or remember anything else?"""
     if not begun.scans or begun.references is None:
         return False
@@ -245,10 +245,10 @@ def comes_to(world: ExploredWorld, index: int, begun: Begun) -> bool:
 # -- moves -------------------------------------------------------------------------------------------------------------------
 
 
-def under_way(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
+def under_way(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterator[ExploredMove]:
     if me.erasing is not None:
         after = judge.blobs_hold(arrived(world, index, me.erasing))
-        yield Move(
+        yield ExploredMove(
             f"{me.id}'s deletion of {titled(me.erasing)} arrives", after, urgent=me.alive and not me.paused
         )
 
@@ -264,7 +264,7 @@ def arrived(world: ExploredWorld, index: int, key: str) -> ExploredWorld:
     return go_on(answer(world, index, "delete", key), index)
 
 
-def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterator[ExploredMove]:
     """Of a leader that runs."""
     if me.erasing is not None or me.term is None:
         return
@@ -273,7 +273,7 @@ def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
     if me.sweep is not None:
         request = Scan(world, me).request()
         if asks or request is None or request[0] != "references":
-            yield Move(
+            yield ExploredMove(
                 f"{who} sweeps: {DOES[request[0] if request else ''].format(request and titled(request[1]))}",
                 go_on(world, index),
             )
@@ -285,7 +285,7 @@ def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
             after = world.with_supervisor(index, me._replace(queue=sents, sweep=() if scans else None))
             after = judge.plans(after, index, sents) if world.replaceable else after
             found = "".join(f"; {sent.tx.what} {sent.name}" for sent in sents)
-            yield Move(
+            yield ExploredMove(
                 f"{who} sweeps: {'lists the store' if scans else 'the records'}{found}",
                 go_on(after, index),
                 urgent=False,
@@ -356,7 +356,7 @@ def key_of(world: ExploredWorld) -> tuple[Any, ...]:
     )
 
 
-def _sweeper_key(one: Supervisor, there: dict[str, float], now: float) -> tuple[Any, ...]:
+def _sweeper_key(one: ExploredSupervisor, there: dict[str, float], now: float) -> tuple[Any, ...]:
     began_at_s = one.sweep[0].at_s if one.sweep else now
     sightings = tuple(
         [

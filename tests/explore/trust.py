@@ -16,13 +16,13 @@ from supervisor.errors import Conflict, GuardFailed
 from supervisor.model.records import EpochRecord
 from supervisor.model.transaction import Reads
 from tests.explore.setting import PATHS
-from tests.explore.shims import Move
-from tests.explore.world import ExploredWorld, Snapshot, Supervisor, apply, described
+from tests.explore.shims import ExploredMove
+from tests.explore.world import ExploredSupervisor, ExploredWorld, Snapshot, apply, described
 
 CLUSTER_ID = "c"
 
 
-class Store:
+class EpochStore:
     """The epochs in the store: ``coord.epoch_marks.EpochMarks`` as a value."""
 
     def __init__(self, marks: tuple[tuple[int, str, str], ...]) -> None:
@@ -76,18 +76,18 @@ def judged(memory: Memory, tree: Snapshot) -> Memory:
     return trust_with(memory)._judged(PATHS, evidence)
 
 
-def trust_checked(world: ExploredWorld, me: Supervisor) -> Supervisor:
+def trust_checked(world: ExploredWorld, me: ExploredSupervisor) -> ExploredSupervisor:
     """The contender has looked, and judges what it saw."""
     memory = judged(me.memory, world.tree)
     distrust = me.distrust or memory.reason if me.term is not None else me.distrust
     return me._replace(memory=memory, distrust=distrust)
 
 
-def would_learn_nothing(world: ExploredWorld, me: Supervisor) -> bool:
+def would_learn_nothing(world: ExploredWorld, me: ExploredSupervisor) -> bool:
     return judged(me.memory, world.tree) == me.memory
 
 
-def begun(me: Supervisor, epoch: int) -> Supervisor:
+def begun(me: ExploredSupervisor, epoch: int) -> ExploredSupervisor:
     """A term begins; what it rests on is not in the store yet."""
     terms = recent_terms(me.observed.epoch) if me.observed is not None else {}
     terms[epoch] = Author(me.id, f"{me.op_id}.{epoch}")
@@ -95,7 +95,7 @@ def begun(me: Supervisor, epoch: int) -> Supervisor:
     return me._replace(recorded=False, distrust=me.memory.reason, recent=recent)
 
 
-def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterator[ExploredMove]:
     """What a term does besides its passes: its epoch is recorded, its distrust is said."""
     assert me.term is not None
     if not me.recorded and me.distrust is None:
@@ -117,14 +117,14 @@ def moves(world: ExploredWorld, index: int, me: Supervisor) -> Iterator[Move]:
                 distrust=me.distrust,
             )
             after, outcome = apply(world, tx, me.sid)
-            yield Move(
+            yield ExploredMove(
                 f"{me.id} says that it does not trust the registry: {described(outcome)}",
                 after,
                 urgent=not isinstance(outcome, GuardFailed),
             )
 
 
-def marks(world: ExploredWorld, me: Supervisor) -> Iterator[Move]:
+def marks(world: ExploredWorld, me: ExploredSupervisor) -> Iterator[ExploredMove]:
     """Whoever remembers another past leaves that in the store, whether it leads or not: ``Contender._mark_restored``."""
     if (
         me.memory.reason is None
@@ -139,7 +139,7 @@ def marks(world: ExploredWorld, me: Supervisor) -> Iterator[Move]:
         if leads
         else recent_terms(me.observed.epoch)
     )
-    store = Store(world.store)
+    store = EpochStore(world.store)
     mark_restored(
         store,
         me.term[0] if me.term is not None else me.observed.epoch.epoch,
@@ -147,37 +147,39 @@ def marks(world: ExploredWorld, me: Supervisor) -> Iterator[Move]:
         Author(me.id, f"{me.op_id}.mark"),
     )
     if store.marks != world.store:
-        yield Move(
+        yield ExploredMove(
             f"{me.id} leaves in the store that the registry was restored", world._replace(store=store.marks)
         )
 
 
-def record(world: ExploredWorld, index: int, me: Supervisor, epoch: int) -> Move:
-    store = Store(world.store)
+def record(world: ExploredWorld, index: int, me: ExploredSupervisor, epoch: int) -> ExploredMove:
+    store = EpochStore(world.store)
     distrust = record_epoch(
         store, epoch, {number: Author(supervisor, op) for number, supervisor, op in me.recent}
     )
     after = world._replace(store=store.marks)
     if distrust is None:
-        return Move(
+        return ExploredMove(
             f"{me.id} records epoch {epoch} in the store",
             after.with_supervisor(index, me._replace(recorded=True)),
         )
-    return Move(
+    return ExploredMove(
         f"{me.id} learns from the store: {distrust}",
         after.with_supervisor(index, me._replace(distrust=distrust)),
     )
 
 
-def doubt_of(world: ExploredWorld, me: Supervisor, path: str) -> tuple[tuple[int, int] | None, str | None]:
+def doubt_of(
+    world: ExploredWorld, me: ExploredSupervisor, path: str
+) -> tuple[tuple[int, int] | None, str | None]:
     """Why the agent must not start what is assigned at ``path``, and the term that it has asked the store about."""
-    doubt = StartDoubt(PATHS, trust_with(me.memory), Store(world.store))
+    doubt = StartDoubt(PATHS, trust_with(me.memory), EpochStore(world.store))
     doubt._cleared = me.cleared
     node = world.tree.nodes[path]
     why = doubt.of(Reader(world.tree), node.czxid)
     return doubt._cleared, why
 
 
-def alarm_of(me: Supervisor) -> str | None:
+def alarm_of(me: ExploredSupervisor) -> str | None:
     """What ``status`` says of this supervisor's doubts: as ``Contender._make_report``."""
     return me.distrust or me.memory.reason or (me.observed.flaw if me.observed is not None else None)

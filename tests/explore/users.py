@@ -24,11 +24,11 @@ from tests.explore import judge, operators, sweeping
 from tests.explore.operators import OPERATOR_RESULTS, OperatorResult
 from tests.explore.replay import Pending, Replay, Stored
 from tests.explore.setting import LAYOUT, Hour, Ids, desired_of, encode, prepared, spec, spec_bytes, terms_of
-from tests.explore.shims import Move
-from tests.explore.world import ExploredWorld, Late, User, Wish, apply, described
+from tests.explore.shims import ExploredMove
+from tests.explore.world import ExploredWorld, Late, User, UserWish, apply, described
 
 
-def run(user: User, wish: Wish, replay: Replay) -> Done | OperatorResult | Exception | tuple[Any, ...]:
+def run(user: User, wish: UserWish, replay: Replay) -> Done | OperatorResult | Exception | tuple[Any, ...]:
     """What came of the command, or the request that it waits for."""
     Ids.begin(f"user{user.number}.{user.done}")
     Hour.read = replay.time
@@ -48,7 +48,7 @@ def run(user: User, wish: Wish, replay: Replay) -> Done | OperatorResult | Excep
         return pending.request
 
 
-def stored(replay: Replay, wish: Wish) -> Submission:
+def stored(replay: Replay, wish: UserWish) -> Submission:
     """A submission whose blob is durable; where there is no store, as if it were."""
     if replay.stores:
         return store_prepared(Blobs(as_store(replay)), prepared(wish.name), wish.uid, desired_of(wish.name))
@@ -97,7 +97,7 @@ def revise(zoo: Replay, name: str) -> Done:
     return Done(name, ref.record.uid, Did.RESTARTED)
 
 
-def moves(world: ExploredWorld, index: int) -> Iterator[Move]:
+def moves(world: ExploredWorld, index: int) -> Iterator[ExploredMove]:
     """A user may begin at any time, and stop at any time between two requests."""
     user = world.users[index]
     if index == 0:
@@ -112,24 +112,24 @@ def moves(world: ExploredWorld, index: int) -> Iterator[Move]:
         if isinstance(outcome, tuple):
             after = committed(world, after, user.sent, wish)
             after = after.with_user(index, user._replace(took=True))
-        yield Move(label, go_on(after, index, outcome), urgent=not world.slow_users)
+        yield ExploredMove(label, go_on(after, index, outcome), urgent=not world.slow_users)
         return
-    yield Move(who if not user.begun else f"{who}: goes on", go_on(world, index, None), urgent=False)
+    yield ExploredMove(who if not user.begun else f"{who}: goes on", go_on(world, index, None), urgent=False)
 
 
-def late_moves(world: ExploredWorld) -> Iterator[Move]:
+def late_moves(world: ExploredWorld) -> Iterator[ExploredMove]:
     """Of commands that are over: what they had sent, while their sessions live."""
     for number, late in enumerate(world.late):
         without = world._replace(late=(*world.late[:number], *world.late[number + 1 :]))
         after, outcome = apply(without, late.tx, 0)
         if isinstance(outcome, tuple):
             after = operators.ended_late(without, committed(without, after, late.tx, late.wish), late)
-        yield Move(
+        yield ExploredMove(
             f"a late {late.tx.what} of a user reaches the server: {described(outcome)}", after, urgent=False
         )
 
 
-def committed(before: ExploredWorld, after: ExploredWorld, tx: Transaction, wish: Wish) -> ExploredWorld:
+def committed(before: ExploredWorld, after: ExploredWorld, tx: Transaction, wish: UserWish) -> ExploredWorld:
     """A user's multi has committed: whatever it stops from now on was asked for."""
     after = judge.stands(before, judge.registry_holds(before, after), wish)
     after = operators.committed(after, tx.what) if wish.what in operators.OPERATED else after
@@ -199,12 +199,12 @@ def timeless(path: str, node: Node | None) -> Node | None:
     if node is None:
         return None
     if path == LAYOUT.doorbell:
-        return Node(b"", Stat(node.stat.version, operators.BELL, 0, 0, 0))
+        return Node(b"", Stat(node.stat.version, operators.DOORBELL, 0, 0, 0))
     mzxid = operators.mzxid_of(path, node.data, node.stat.version)
     return Node(node.data, Stat(node.stat.version, mzxid, 0, node.stat.ephemeral_owner, node.stat.children))
 
 
-def acknowledge(world: ExploredWorld, wish: Wish, done: Done) -> ExploredWorld:
+def acknowledge(world: ExploredWorld, wish: UserWish, done: Done) -> ExploredWorld:
     """The user was told that it is done."""
     known = world.judge
     if done.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):

@@ -87,7 +87,7 @@ class Shim(NamedTuple):
         return f"{self.uid}.{self.attempt}"
 
 
-class FirstSeen(NamedTuple):
+class ExploredFirstSeen(NamedTuple):
     """What a leader remembers from pass to pass: per name (mzxid, first seen); of the acceptance (czxid, first seen)."""
 
     owns: tuple[tuple[str, tuple[int, float]], ...] = ()
@@ -130,7 +130,7 @@ class Wipe(NamedTuple):
     arrived: int | None = None
 
 
-class Supervisor(NamedTuple):
+class ExploredSupervisor(NamedTuple):
     """A supervisor process: contender, leader's loop, agent and guardian live and stop together.
 
     ``todo``: effects of the leadership machine that its thread has yet to carry out. ``lag``: the follower that this
@@ -163,7 +163,7 @@ class Supervisor(NamedTuple):
     observed: Any = None
     op_id: str = ""
     term: tuple[int, int] | None = None
-    first_seen: FirstSeen = FirstSeen()
+    first_seen: ExploredFirstSeen = ExploredFirstSeen()
     reading: Any = None
     queue: tuple[Sent, ...] = ()
     lag: Snapshot | None = None
@@ -180,7 +180,7 @@ class Supervisor(NamedTuple):
     wipe: Wipe | None = None
 
 
-class Wish(NamedTuple):
+class UserWish(NamedTuple):
     """A command of a user: ``submit``, ``cancel`` … ``uid``: of a submission; of a ``switchover`` the next leader."""
 
     what: str
@@ -195,7 +195,7 @@ class User(NamedTuple):
     """
 
     number: int
-    wishes: tuple[Wish, ...]
+    wishes: tuple[UserWish, ...]
     done: int = 0
     begun: bool = False
     replies: tuple[Any, ...] = ()
@@ -208,7 +208,7 @@ class Late(NamedTuple):
     """A multi of a command that is over, in a session that still lives: it may reach the server any time until that ends."""
 
     tx: Transaction
-    wish: Wish
+    wish: UserWish
     tick: int
     pause: bytes = b""  # the one that an unpause read
 
@@ -264,7 +264,7 @@ class ExploredWorld(NamedTuple):
     tick: int
     tree: Snapshot
     sessions: tuple[tuple[int, int], ...]
-    supervisors: tuple[Supervisor, ...]
+    supervisors: tuple[ExploredSupervisor, ...]
     shims: tuple[Shim, ...]
     users: tuple[User, ...]
     hosts_down: frozenset[int]
@@ -292,7 +292,7 @@ class ExploredWorld(NamedTuple):
     def with_shim(self, index: int, shim: Shim) -> ExploredWorld:
         return self._replace(shims=(*self.shims[:index], shim, *self.shims[index + 1 :]))
 
-    def with_supervisor(self, index: int, supervisor: Supervisor) -> ExploredWorld:
+    def with_supervisor(self, index: int, supervisor: ExploredSupervisor) -> ExploredWorld:
         return self._replace(
             supervisors=(*self.supervisors[:index], supervisor, *self.supervisors[index + 1 :])
         )

@@ -1,7 +1,7 @@
 """Leaders and hosts that a test moves by hand, one step at a time, on a real ensemble: for interleavings that no real
 process can be held at. The code is the product's own (observer, planner, builders, executor); only the loops are missing.
 
-``Stage`` is a founded root; ``LeaderByHand`` a term of leadership on a session of its own, which takes a view, plans, and
+``HandStage`` is a founded root; ``LeaderByHand`` a term of leadership on a session of its own, which takes a view, plans, and
 carries out its plan whenever the test says so; ``HostByHand`` an agent with its shims. What a driver would have noted in
 the witness, its host notes here, and the same judge reads it.
 """
@@ -41,18 +41,18 @@ from supervisor.records.layout import LAYOUT_VERSION, Layout, split_attempt
 from supervisor.records.reading import seen
 from supervisor.registry import attempt_writes
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
-from tests.faults.checker import Note
+from tests.faults.checker import WitnessNote
 
 LEASE_S = 5.0
 
 
-class Stage:
+class HandStage:
     """A founded root on ``hosts``; every part gets a session of its own."""
 
     def __init__(self, hosts: str, root: str) -> None:
         self.hosts = hosts
         self.layout = Layout(root)
-        self.notes: list[Note] = []
+        self.notes: list[WitnessNote] = []
         self.clients: list[ZooClient] = []
         self.client = self.connect()
         layout = self.layout
@@ -131,7 +131,7 @@ class Stage:
 class LeaderByHand:
     """Elected when it is made: it sets /epoch. ``plan`` is kept until ``act``, however old it is by then."""
 
-    def __init__(self, stage: Stage, name: str) -> None:
+    def __init__(self, stage: HandStage, name: str) -> None:
         self.stage, self.name = stage, name
         self.client = stage.connect()
         path = stage.layout.epoch
@@ -181,7 +181,7 @@ class Running:
 class HostByHand:
     """Agent and shims of one host."""
 
-    def __init__(self, stage: Stage, name: str) -> None:
+    def __init__(self, stage: HandStage, name: str) -> None:
         self.stage, self.name = stage, name
         self.client = stage.connect()
         member = Member(
@@ -296,4 +296,6 @@ class HostByHand:
 
     def _note(self, driver: Running, event: str) -> None:
         entry = driver.entry
-        self.stage.notes.append(Note(event, entry.name, entry.uid, entry.attempt, driver.pid, boottime_s()))
+        self.stage.notes.append(
+            WitnessNote(event, entry.name, entry.uid, entry.attempt, driver.pid, boottime_s())
+        )

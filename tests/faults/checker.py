@@ -30,7 +30,7 @@ BEAT_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class WitnessNote:
     """One line of the witness. ``at_s``: CLOCK_BOOTTIME."""
 
     event: str
@@ -119,7 +119,7 @@ class Harm:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedRun:
     """``uid`` was acknowledged as to run, and nothing has been in its way since ``since_at_s``."""
 
     job: str
@@ -147,7 +147,7 @@ class Span:
         return self.driver.title
 
 
-def read(path: Path, newest_bytes: int | None = None) -> list[Note]:
+def read(path: Path, newest_bytes: int | None = None) -> list[WitnessNote]:
     """The notes in the order of their time. A last line that is not whole yet is left out.
 
     ``newest_bytes``: only the end of the record, for a look while it is being written.
@@ -163,10 +163,10 @@ def read(path: Path, newest_bytes: int | None = None) -> list[Note]:
     return sorted(map(parse, lines[1:] if start else lines), key=lambda note: note.at_s)
 
 
-def parse(line: bytes) -> Note:
+def parse(line: bytes) -> WitnessNote:
     """One line of the witness."""
     body = json.loads(line)
-    return Note(
+    return WitnessNote(
         body["event"],
         body["job"],
         body["uid"],
@@ -181,7 +181,7 @@ def parse(line: bytes) -> Note:
     )
 
 
-def of_attempts(notes: Iterable[Note]) -> list[Note]:
+def of_attempts(notes: Iterable[WitnessNote]) -> list[WitnessNote]:
     """The notes of attempts. What a prepared tree wrote before its barrier was passed is of none; what any process of it writes
     from then on is of the attempt that was handed to it."""
     found = sorted(notes, key=lambda note: note.at_s)
@@ -197,7 +197,7 @@ def of_attempts(notes: Iterable[Note]) -> list[Note]:
     return of
 
 
-def spans(notes: Iterable[Note]) -> list[Span]:
+def spans(notes: Iterable[WitnessNote]) -> list[Span]:
     """By the time of their first line. A number that is used again (which is wrong in itself) is another span: a process
     belongs to the newest driver of its number at the time of its first line."""
     found: dict[tuple[str, str, int, int], Span] = {}
@@ -220,7 +220,7 @@ def spans(notes: Iterable[Note]) -> list[Span]:
 
 
 def violations(
-    notes: Sequence[Note],
+    notes: Sequence[WitnessNote],
     acknowledged: Sequence[Acknowledged],
     *,
     grace_s: float,
@@ -237,7 +237,7 @@ def violations(
     ]
 
 
-def overlaps(notes: Iterable[Note]) -> list[str]:
+def overlaps(notes: Iterable[WitnessNote]) -> list[str]:
     """I1: of one name, whatever the uid, no attempt begins before the last word of an earlier one."""
     wrong = []
     latest: dict[str, Span] = {}
@@ -251,7 +251,7 @@ def overlaps(notes: Iterable[Note]) -> list[str]:
     return wrong
 
 
-def revived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged]) -> list[str]:
+def revived(notes: Iterable[WitnessNote], acknowledged: Iterable[Acknowledged]) -> list[str]:
     """I2: no attempt of a uid starts after its cancel was acknowledged, but for the one that was claimed before; there is
     none of that kind where another attempt was alive at that time."""
     cancelled = {ack.uid: ack for ack in acknowledged}
@@ -269,7 +269,7 @@ def revived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged]) -> list
     return wrong
 
 
-def outlived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged], grace_s: float) -> list[str]:
+def outlived(notes: Iterable[WitnessNote], acknowledged: Iterable[Acknowledged], grace_s: float) -> list[str]:
     """I2: an attempt claimed before is gone within its stop grace."""
     until_at_s = {ack.uid: (ack.at_s, ack.ends_until_at_s(grace_s)) for ack in acknowledged}
     wrong = []
@@ -284,10 +284,10 @@ WAITING = frozenset({"start", "beat", "ready", "term", "stop"})
 """All that a prepared driver writes before its barrier: nothing of it is the application."""
 
 
-def unopened(notes: Iterable[Note]) -> list[str]:
+def unopened(notes: Iterable[WitnessNote]) -> list[str]:
     """I1: the application of a prepared driver begins only behind its barrier, which one claim opens, once."""
     wrong = []
-    opened: dict[str, Note] = {}
+    opened: dict[str, WitnessNote] = {}
     for note in notes:
         title = f"{note.job} {note.uid}, prepared driver {note.tree}"
         if note.is_prepared and note.event not in WAITING:
@@ -313,9 +313,9 @@ ORPHAN_S = 6.0
 """A prepared tree is gone so long after its shim was killed: the twin kills it at once, and the machine may be busy."""
 
 
-def orphaned(notes: Iterable[Note], dead: Iterable[DeadShim]) -> list[str]:
+def orphaned(notes: Iterable[WitnessNote], dead: Iterable[DeadShim]) -> list[str]:
     """Nothing of a prepared tree goes on without its shim, whether it was handed an attempt or not."""
-    last: dict[tuple[str, int], Note] = {}
+    last: dict[tuple[str, int], WitnessNote] = {}
     for note in notes:
         if note.tree:
             last[note.uid, note.tree] = note
@@ -328,7 +328,7 @@ def orphaned(notes: Iterable[Note], dead: Iterable[DeadShim]) -> list[str]:
     ]
 
 
-def left_prepared(notes: Iterable[Note], since_at_s: float, kept: Container[str] = ()) -> list[str]:
+def left_prepared(notes: Iterable[WitnessNote], since_at_s: float, kept: Container[str] = ()) -> list[str]:
     """Left behind: prepared drivers that spoke after ``since_at_s``, of uids for which none is ``kept``. The children of one that
     has begun are of an attempt (``of_attempts``), which ``unwanted`` judges."""
     found = list(notes)
@@ -345,7 +345,7 @@ def left_prepared(notes: Iterable[Note], since_at_s: float, kept: Container[str]
     ]
 
 
-def disturbed(notes: Iterable[Note], harms: Sequence[Harm], alive_at_s: float) -> list[str]:
+def disturbed(notes: Iterable[WitnessNote], harms: Sequence[Harm], alive_at_s: float) -> list[str]:
     """I6: an attempt ends only if something was done that may end it. Faults of supervisors and of single servers are no
     harm, so an attempt that ends with nothing else around it was disturbed by them. ``alive_at_s``: who spoke after that had
     not ended when the record did."""
@@ -365,7 +365,7 @@ def causes(span: Span, harms: Sequence[Harm]) -> list[Harm]:
     return [harm for harm in harms if harm.kind and harm.meets(span, until_at_s)]
 
 
-def lost(notes: Iterable[Note], wanted: Iterable[Wanted]) -> list[str]:
+def lost(notes: Iterable[WitnessNote], wanted: Iterable[WantedRun]) -> list[str]:
     """I3: what was acknowledged as to run has spoken since then."""
     last_at_s: dict[str, float] = {}
     for note in of_attempts(notes):
@@ -385,7 +385,7 @@ def _since(last_at_s: float | None, since_at_s: float) -> str:
     )
 
 
-def unwanted(notes: Iterable[Note], wanted: Iterable[Wanted], since_at_s: float) -> list[str]:
+def unwanted(notes: Iterable[WitnessNote], wanted: Iterable[WantedRun], since_at_s: float) -> list[str]:
     """Left behind: drivers that spoke after ``since_at_s`` though nobody wants their uid."""
     uids = {each.uid for each in wanted}
     return [
@@ -395,11 +395,11 @@ def unwanted(notes: Iterable[Note], wanted: Iterable[Wanted], since_at_s: float)
     ]
 
 
-def misnumbered(notes: Iterable[Note], restored_at_s: Sequence[float] = ()) -> list[str]:
+def misnumbered(notes: Iterable[WitnessNote], restored_at_s: Sequence[float] = ()) -> list[str]:
     """Attempts of a uid are numbered upwards, and no number is used for two drivers; but an older registry that was restored
     in between does not know the numbers that were used since."""
     wrong = []
-    last: dict[str, Note] = {}
+    last: dict[str, WitnessNote] = {}
     for note in notes:
         if note.event != "start" or note.role != "driver":
             continue
@@ -413,14 +413,14 @@ def misnumbered(notes: Iterable[Note], restored_at_s: Sequence[float] = ()) -> l
     return wrong
 
 
-def batch_faults(notes: Iterable[Note]) -> list[str]:
+def batch_faults(notes: Iterable[WitnessNote]) -> list[str]:
     """Batch ids of a checkpoint (here: of a name) go on without repeat and without a hole.
 
     A driver that was killed between its commit and the note about it leaves one out: one missing id is no fault where
     the attempt changes.
     """
     wrong = []
-    batches: dict[str, list[Note]] = defaultdict(list)
+    batches: dict[str, list[WitnessNote]] = defaultdict(list)
     for note in notes:
         if note.batch_id is not None:
             batches[note.job].append(note)

@@ -43,7 +43,7 @@ from supervisor.model.transaction import Create, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.ids import new_op_id, new_uid
 from tests.testbed.attempts import pss_kb
-from tests.testbed.fleet import DRIVER, SHIM, TWIN, Fleet, Member
+from tests.testbed.fleet import DRIVER, SHIM, TWIN, Fleet, FleetMember
 from tests.waiting import wait_until
 
 NODES_PER_WRITE = 90
@@ -185,7 +185,7 @@ def kill_leader(fleet: Fleet) -> tuple[float, float, float, dict[str, object]]:
     )
 
 
-def _first_pass(member: Member, after_epoch: int) -> dict[str, object] | None:
+def _first_pass(member: FleetMember, after_epoch: int) -> dict[str, object] | None:
     for line in reversed(member.log.splitlines()):
         with suppress(ValueError):
             logged: dict[str, object] = json.loads(line)
@@ -234,7 +234,7 @@ def many(fleet: Fleet, jobs: int) -> None:
     fleet.judged = False
 
 
-def _cpu_s(member: Member) -> float:
+def _cpu_s(member: FleetMember) -> float:
     """What the process has used so far, user and system: a figure that a busy machine leaves as it is."""
     fields = Path(f"/proc/{member.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

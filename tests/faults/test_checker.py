@@ -15,28 +15,29 @@ import pytest
 
 from supervisor.clock import boottime_s
 from tests.faults import checker
-from tests.faults.checker import Acknowledged, DeadShim, Harm, Note, Wanted
+from tests.faults.checker import Acknowledged, DeadShim, Harm, WantedRun, WitnessNote
 from tests.testbed.fleet import FAKE_SPARK
 from tests.waiting import wait_until
 
 
 def attempt(
     number: int, first_at_s: float, last_at_s: float, uid: str = "u1", batches: range = range(0), **more: str
-) -> list[Note]:
+) -> list[WitnessNote]:
     role = more.get("role", "driver")
     count = round((last_at_s - first_at_s) / 0.1)
     beats = [
-        Note("beat", "job", uid, number, 100 + number, first_at_s + (i + 1) * 0.1, role) for i in range(count)
+        WitnessNote("beat", "job", uid, number, 100 + number, first_at_s + (i + 1) * 0.1, role)
+        for i in range(count)
     ]
     made = [
-        Note("batch", "job", uid, number, 100 + number, first_at_s + 0.001 * (i + 1), role, b)
+        WitnessNote("batch", "job", uid, number, 100 + number, first_at_s + 0.001 * (i + 1), role, b)
         for i, b in enumerate(batches)
     ]
-    notes = [Note("start", "job", uid, number, 100 + number, first_at_s, role), *beats, *made]
+    notes = [WitnessNote("start", "job", uid, number, 100 + number, first_at_s, role), *beats, *made]
     return sorted(notes, key=lambda note: note.at_s)
 
 
-def judge(*attempts: list[Note], acknowledged: tuple[Acknowledged, ...] = ()) -> list[str]:
+def judge(*attempts: list[WitnessNote], acknowledged: tuple[Acknowledged, ...] = ()) -> list[str]:
     notes = sorted((note for each in attempts for note in each), key=lambda note: note.at_s)
     return checker.violations(notes, acknowledged, grace_s=5.0)
 
@@ -125,14 +126,14 @@ def test_a_driver_that_stood_still_may_have_been_ended_later() -> None:
 
 def test_a_job_that_does_not_come_back_is_found() -> None:
     notes = attempt(1, 10.0, 12.0)
-    assert checker.lost(notes, [Wanted("job", "u1", 11.5)]) == []
-    assert "I3: job u1" in checker.lost(notes, [Wanted("job", "u1", 12.5)])[0]
-    assert "never" in checker.lost(notes, [Wanted("job", "u2", 11.0)])[0]
+    assert checker.lost(notes, [WantedRun("job", "u1", 11.5)]) == []
+    assert "I3: job u1" in checker.lost(notes, [WantedRun("job", "u1", 12.5)])[0]
+    assert "never" in checker.lost(notes, [WantedRun("job", "u2", 11.0)])[0]
 
 
 def test_a_driver_that_is_left_behind_is_found() -> None:
     notes = [*attempt(1, 10.0, 12.0), *attempt(1, 12.5, 15.0, uid="u2")]
-    assert checker.unwanted(notes, [Wanted("job", "u2", 12.0)], 13.0) == []
+    assert checker.unwanted(notes, [WantedRun("job", "u2", 12.0)], 13.0) == []
     assert "u2.1" in checker.unwanted(notes, [], 13.0)[0]
 
 
@@ -167,14 +168,14 @@ TREE = 900
 
 def prepared(
     at_s: float, opened_at_s: float, last_at_s: float, number: int = 2, claim: str = "c2"
-) -> list[Note]:
+) -> list[WitnessNote]:
     """A tree that was prepared, with a child that beats to the end; its barrier was passed at ``opened_at_s``."""
     beats = attempt(0, at_s, last_at_s, role="child")
     root = [
-        Note("start", "job", "u1", 0, TREE, at_s, "prepared"),
-        Note("ready", "job", "u1", 0, TREE, at_s + 0.01),
-        Note("opened", "job", "u1", number, TREE, opened_at_s, claim=claim),
-        Note("start", "job", "u1", number, TREE, opened_at_s + 0.001),
+        WitnessNote("start", "job", "u1", 0, TREE, at_s, "prepared"),
+        WitnessNote("ready", "job", "u1", 0, TREE, at_s + 0.01),
+        WitnessNote("opened", "job", "u1", number, TREE, opened_at_s, claim=claim),
+        WitnessNote("start", "job", "u1", number, TREE, opened_at_s + 0.001),
     ]
     return sorted((replace(note, tree=TREE) for note in (*beats, *root)), key=lambda note: note.at_s)
 
@@ -193,7 +194,7 @@ def test_a_child_of_a_prepared_tree_counts_from_the_opening_on() -> None:
 
 
 def test_an_application_that_runs_before_its_barrier_is_found() -> None:
-    batch = Note("batch", "job", "u1", 0, TREE, 11.0, batch_id=0, tree=TREE)
+    batch = WitnessNote("batch", "job", "u1", 0, TREE, 11.0, batch_id=0, tree=TREE)
     assert any("ran before a claim" in each for each in judge(prepared(10.5, 12.05, 14.0), [batch]))
 
 
@@ -203,13 +204,13 @@ def test_a_claim_that_opens_two_barriers_is_found() -> None:
 
 
 def test_a_tree_that_begins_as_two_attempts_is_found() -> None:
-    again = [Note("opened", "job", "u1", 3, TREE, 14.5, tree=TREE, claim="c3")]
+    again = [WitnessNote("opened", "job", "u1", 3, TREE, 14.5, tree=TREE, claim="c3")]
     assert any("as attempts [2, 3]" in each for each in judge(prepared(10.5, 12.0, 14.0), again))
 
 
 def test_a_prepared_driver_is_not_taken_for_one_that_runs() -> None:
     waiting = [note for note in prepared(10.0, 99.0, 15.0) if note.is_prepared]
-    assert checker.lost(waiting, [Wanted("job", "u1", 12.0)])
+    assert checker.lost(waiting, [WantedRun("job", "u1", 12.0)])
     assert "prepared driver 900" in checker.left_prepared(waiting, 14.0)[0]
     assert checker.left_prepared(waiting, 15.5) == []
 

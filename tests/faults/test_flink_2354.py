@@ -20,15 +20,15 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, Transaction
 from supervisor.records.reading import seen
 from tests.faults import checker
-from tests.faults.by_hand import LEASE_S, HostByHand, LeaderByHand, Stage
+from tests.faults.by_hand import LEASE_S, HandStage, HostByHand, LeaderByHand
 from tests.faults.checker import Acknowledged
 from tests.testbed.ensembles import Ensemble
 from tests.waiting import wait_until
 
 
 @pytest.fixture
-def stage(ensemble: Ensemble, zk_root: str) -> Iterator[Stage]:
-    made = Stage(ensemble.hosts, zk_root)
+def stage(ensemble: Ensemble, zk_root: str) -> Iterator[HandStage]:
+    made = HandStage(ensemble.hosts, zk_root)
     yield made
     try:
         assert checker.violations(made.notes, [], grace_s=2.0) == []
@@ -36,13 +36,13 @@ def stage(ensemble: Ensemble, zk_root: str) -> Iterator[Stage]:
         made.close()
 
 
-def outcome(stage: Stage, uid: str) -> Outcome | None:
+def outcome(stage: HandStage, uid: str) -> Outcome | None:
     path = stage.layout.result(uid)
     found = seen(Result, stage.read_znode(path), path)
     return found.record.outcome if isinstance(found, Found) else None
 
 
-def starts(stage: Stage, name: str) -> list[int]:
+def starts(stage: HandStage, name: str) -> list[int]:
     return [note.attempt for note in stage.notes if note.job == name and note.event == "start"]
 
 
@@ -50,7 +50,7 @@ def outcomes(results: list[ActionResult]) -> list[ActionOutcome]:
     return [each.outcome for each in results]
 
 
-def test_flink_2354(stage: Stage) -> None:
+def test_flink_2354(stage: HandStage) -> None:
     """A's conclude fails on the epoch; B, having read {J}, concludes it itself and launches nothing."""
     host = HostByHand(stage, "h")
     a = LeaderByHand(stage, "a")
@@ -70,7 +70,7 @@ def test_flink_2354(stage: Stage) -> None:
     assert starts(stage, "j") == [1]
 
 
-def test_flink_2354_an_old_view_under_the_right_epoch(stage: Stage) -> None:
+def test_flink_2354_an_old_view_under_the_right_epoch(stage: HandStage) -> None:
     """A leader concludes J, the user registers it again, and the same leader acts on its view of before: the versions of
     the job stop it where the epoch does not."""
     host = HostByHand(stage, "h")
@@ -93,7 +93,7 @@ def test_flink_2354_an_old_view_under_the_right_epoch(stage: Stage) -> None:
     assert starts(stage, "j") == [1, 2]
 
 
-def test_flink_2354_launch_from_an_old_read(stage: Stage) -> None:
+def test_flink_2354_launch_from_an_old_read(stage: HandStage) -> None:
     """B would assign J; before it does, J is cancelled: the assignment fails, whatever B still believes."""
     host = HostByHand(stage, "h")
     stage.submit("j")
@@ -107,7 +107,7 @@ def test_flink_2354_launch_from_an_old_read(stage: Stage) -> None:
     assert checker.revived(stage.notes, [acknowledged]) == []
 
 
-def test_flink_2354_claim_of_an_old_assignment(stage: Stage) -> None:
+def test_flink_2354_claim_of_an_old_assignment(stage: HandStage) -> None:
     """The assignment is committed and read by its host; then the job is cancelled, and the claim comes too late."""
     host = HostByHand(stage, "h")
     stage.submit("j")
@@ -121,7 +121,7 @@ def test_flink_2354_claim_of_an_old_assignment(stage: Stage) -> None:
     assert starts(stage, "j") == []
 
 
-def test_flink_2354_mirror_a_job_added_after_the_read_is_not_lost(stage: Stage) -> None:
+def test_flink_2354_mirror_a_job_added_after_the_read_is_not_lost(stage: HandStage) -> None:
     """K is registered after B's read, through nobody's leadership: B's writes for J leave it alone, the next view has it."""
     host = HostByHand(stage, "h")
     stage.submit("j")
@@ -136,7 +136,7 @@ def test_flink_2354_mirror_a_job_added_after_the_read_is_not_lost(stage: Stage) 
     assert stage.own("k").record.uid == uid
 
 
-def test_flink_2354_mirror_a_running_job_is_not_started_twice(stage: Stage) -> None:
+def test_flink_2354_mirror_a_running_job_is_not_started_twice(stage: HandStage) -> None:
     """A's J runs on; B adopts it while it is renewed. When it falls silent, B waits for the whole time, and A's host has
     killed its driver by then; the renewal that comes after the revocation fails."""
     old, new = HostByHand(stage, "old"), HostByHand(stage, "new")
@@ -171,7 +171,7 @@ def test_flink_2354_mirror_a_running_job_is_not_started_twice(stage: Stage) -> N
     assert second.entry.attempt == 2
 
 
-def test_flink_2354_mirror_a_stale_lock_keeps_no_job(stage: Stage) -> None:
+def test_flink_2354_mirror_a_stale_lock_keeps_no_job(stage: HandStage) -> None:
     """Ephemerals of the old leader and of the old shim are still there: nobody asks them."""
     host = HostByHand(stage, "h")
     a = LeaderByHand(stage, "a")
@@ -187,7 +187,7 @@ def test_flink_2354_mirror_a_stale_lock_keeps_no_job(stage: Stage) -> None:
     assert [each.entry.attempt for each in host.claim_all()] == [2]
 
 
-def test_f52_a_leader_that_flaps(stage: Stage) -> None:
+def test_f52_a_leader_that_flaps(stage: HandStage) -> None:
     """A, B, A: the second epoch of A is above B's; what A's first term had planned comes to nothing (FLINK-9494, 9573)."""
     host = HostByHand(stage, "h")
     stage.submit("j")
@@ -204,7 +204,7 @@ def test_f52_a_leader_that_flaps(stage: Stage) -> None:
     assert starts(stage, "j") == [1]
 
 
-def test_f4_a_late_shim_after_the_assignment_was_taken_back(stage: Stage) -> None:
+def test_f4_a_late_shim_after_the_assignment_was_taken_back(stage: HandStage) -> None:
     """Assigned, host gone, un-assigned, assigned elsewhere: the first host's shim claims nothing."""
     late = HostByHand(stage, "a-late")
     leader = LeaderByHand(stage, "l")

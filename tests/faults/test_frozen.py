@@ -14,7 +14,7 @@ import pytest
 from supervisor.clients.processes import ProcessId
 from supervisor.clock import boottime_s
 from supervisor.demo.ensemble import EmbeddedEnsemble
-from tests.faults.checker import Note
+from tests.faults.checker import WitnessNote
 from tests.faults.conftest import MakeFleet
 from tests.testbed import requirements
 from tests.testbed.fleet import DRIVER, SHIM, TWIN, Fleet
@@ -54,7 +54,7 @@ def cgroup_of(fleet: Fleet, job: str) -> Path:
     return Path(json.loads((fleet.run_dir(job) / "launch.json").read_text())["cgroup"])
 
 
-def of_attempt(fleet: Fleet, job: str, attempt: int) -> list[Note]:
+def of_attempt(fleet: Fleet, job: str, attempt: int) -> list[WitnessNote]:
     return [note for note in fleet.notes(job) if note.attempt == attempt]
 
 

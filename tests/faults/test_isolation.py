@@ -212,7 +212,7 @@ def narrow(narrow_fleet: Fleet) -> Fleet:
     return narrow_fleet
 
 
-def most_at_once(notes: list[checker.Note], ends: str) -> int:
+def most_at_once(notes: list[checker.WitnessNote], ends: str) -> int:
     """The largest number of attempts between their start and their first ``ends``."""
     moments = []
     for span in {(note.uid, note.attempt) for note in notes}:

@@ -18,7 +18,7 @@ import pytest
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.conftest import MakeFleet
 from tests.testbed.fleet import DRIVER, Fleet
-from tests.testbed.fleet_member import Member
+from tests.testbed.fleet_member import FleetMember
 from tests.waiting import wait_until
 
 TOMORROW = Path(__file__).parents[1] / "testbed" / "tomorrow"
@@ -26,7 +26,7 @@ WRAPPER = ("env", f"PYTHONPATH={TOMORROW}")
 FIELD, VERSION = "from_tomorrow", "99.0.0"
 
 
-def of_tomorrow(member: Member) -> None:
+def of_tomorrow(member: FleetMember) -> None:
     member.wrapper = WRAPPER
 
 
@@ -36,7 +36,7 @@ def fleet(make_fleet: MakeFleet, embedded_ensemble: EmbeddedEnsemble) -> Fleet:
     return make_fleet(embedded_ensemble, behind={1: of_tomorrow})
 
 
-def switch_version(fleet: Fleet, member: Member, wrapper: tuple[str, ...]) -> None:
+def switch_version(fleet: Fleet, member: FleetMember, wrapper: tuple[str, ...]) -> None:
     """A rolling upgrade, or downgrade, of one host: stop, install, start."""
     fleet.stop_member(member)
     member.wrapper = wrapper

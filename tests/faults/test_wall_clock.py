@@ -14,7 +14,7 @@ import pytest
 
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed import requirements
-from tests.testbed.fleet import DRIVER, Fleet, Member
+from tests.testbed.fleet import DRIVER, Fleet, FleetMember
 
 SOURCE = Path(__file__).resolve().parents[1] / "testbed" / "wall_clock.c"
 HOUR_S = 3600
@@ -55,7 +55,7 @@ def test_the_wall_clock_goes_back_and_forth(
 ) -> None:
     set_to, wrapper = set_wall_clock
 
-    def wrap(member: Member) -> None:
+    def wrap(member: FleetMember) -> None:
         member.wrapper = wrapper
 
     with Fleet(embedded_ensemble, zk_root, tmp_path / "fleet", behind={0: wrap, 1: wrap}) as fleet:

@@ -244,7 +244,7 @@ class Odd:
                 self._note("a pass was stopped", str(done.broken))
 
     def _remove(self) -> None:
-        class Removal:
+        class FuzzedRemoval:
             late_s, seen, unanswered, queries = 0.0, True, 0, None
 
             def __init__(self, resolved: str) -> None:
@@ -257,7 +257,7 @@ class Odd:
         def open_at(location: str, _access: Any) -> Any:
             if location.startswith((CALM, "s3://bkt/good")):
                 self._note("somebody's checkpoint is deleted", location)
-            return Removal(location)
+            return FuzzedRemoval(location)
 
         wanted = threading.Event()
         wanted.set()
@@ -278,7 +278,7 @@ class Odd:
     def _sweep(self) -> None:
         outer = self
 
-        class Blobs:
+        class FuzzedBlobs:
             def scan(
                 self, referenced: Callable[[], References], _go_on: Callable[[], bool]
             ) -> tuple[str, ...]:
@@ -295,7 +295,11 @@ class Odd:
 
         controller = self.rig.controller
         Sweeper(
-            controller._term, self.layout, controller.executor, cast(Any, Blobs()), cast(Any, Blobs())
+            controller._term,
+            self.layout,
+            controller.executor,
+            cast(Any, FuzzedBlobs()),
+            cast(Any, FuzzedBlobs()),
         ).sweep_once()
 
     def _savepoints(self) -> None:
@@ -359,13 +363,13 @@ class Odd:
     def _host(self) -> None:
         outer, calm = self, replace(LAUNCH.assignment, name="calm", uid=self.bench.own("calm").uid, attempt=1)
 
-        class Home(HostedAttempts):
+        class FuzzedHome(HostedAttempts):
             def launches(self) -> dict[str, Launch]:
                 odd = replace(calm, name="odd", uid=outer.uid)
                 return {f"{each.uid}.1": replace(LAUNCH, assignment=each) for each in (odd, calm)}
 
         metrics = Metrics(boottime_s)
-        home = Home(self.directory, self.directory)
+        home = FuzzedHome(self.directory, self.directory)
         reporter = AttemptReporter(
             "host-a",
             home,

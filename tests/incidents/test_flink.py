@@ -21,22 +21,22 @@ from supervisor.plan.make import Policy, make_plan
 from supervisor.records.reading import seen
 from tests.fakes import zookeeper as fake
 from tests.fakes.zookeeper import MemoryZoo
-from tests.simulation.test_flink_2354_required import NAME, Term, World
+from tests.simulation.test_flink_2354_required import NAME, ScriptedTerm, ScriptedWorld
 from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, bootstrapped, running
 from tests.waiting import wait_until
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedWorld]:
     """One host and one bounded job: it can finish. In the end all comes to rest, and the judge looks."""
-    made = World(bounded=True)
+    made = ScriptedWorld(bounded=True)
     monkeypatch.setattr(fake, "boottime_s", lambda: made.stage.clock_s)
     yield made
     made.resolve_outcome()
     made.judge()
 
 
-def finished(world: World) -> Term:
+def finished(world: ScriptedWorld) -> ScriptedTerm:
     """A leads, the job has run and is finished, and nobody has noticed yet."""
     world.submit()
     world.elect("A")
@@ -46,12 +46,12 @@ def finished(world: World) -> Term:
     return world.terms["A"]
 
 
-def kinds(term: Term) -> list[type]:
+def kinds(term: ScriptedTerm) -> list[type]:
     return [type(action) for action in term.actions]
 
 
 def test_flink_5193_one_job_that_cannot_be_read_keeps_no_other_from_recovering() -> None:
-    world = World()
+    world = ScriptedWorld()
     stage = world.stage
     for name in ("a", "b", "c"):
         stage.submit(name)
@@ -66,7 +66,7 @@ def test_flink_5193_one_job_that_cannot_be_read_keeps_no_other_from_recovering()
     assert stage.commands().cancel("b").did is Did.CANCELLED, "and the one can be mended"
 
 
-def test_flink_9494_what_was_recovered_under_a_term_that_is_over_starts_nothing(world: World) -> None:
+def test_flink_9494_what_was_recovered_under_a_term_that_is_over_starts_nothing(world: ScriptedWorld) -> None:
     world.submit()
     world.elect("A")
     assert kinds(world.terms["A"]) == [Assign]
@@ -77,7 +77,7 @@ def test_flink_9494_what_was_recovered_under_a_term_that_is_over_starts_nothing(
     assert len(world.alive) == 1
 
 
-def test_flink_9573_leading_again_revives_nothing_of_an_earlier_term(world: World) -> None:
+def test_flink_9573_leading_again_revives_nothing_of_an_earlier_term(world: ScriptedWorld) -> None:
     world.submit()
     world.elect("A")
     first = world.terms["A"]
@@ -102,7 +102,9 @@ def test_flink_10255_a_standby_owns_nothing_that_a_removal_could_trip_over(tmp_p
             assert not [tx for session, tx in zoo.log if session in sessions], "and has written nothing"
 
 
-def test_flink_11665_a_late_removal_by_an_earlier_term_does_not_hit_the_next_run(world: World) -> None:
+def test_flink_11665_a_late_removal_by_an_earlier_term_does_not_hit_the_next_run(
+    world: ScriptedWorld,
+) -> None:
     earlier = finished(world)
     earlier.plan()
     assert kinds(earlier) == [Conclude]
@@ -118,7 +120,7 @@ def test_flink_11665_a_late_removal_by_an_earlier_term_does_not_hit_the_next_run
     assert world.stage.registered(NAME)
 
 
-def test_flink_11813_a_finished_job_is_finished_for_every_leader_that_comes(world: World) -> None:
+def test_flink_11813_a_finished_job_is_finished_for_every_leader_that_comes(world: ScriptedWorld) -> None:
     finished(world)
     world.plan("A")
     world.act("A")
@@ -153,7 +155,7 @@ def records(zoo: MemoryZoo) -> dict[str, bytes]:
 
 
 def test_flink_27382_a_leader_that_goes_in_the_middle_of_a_clean_up_leaves_it_to_the_next(
-    world: World,
+    world: ScriptedWorld,
 ) -> None:
     finished(world)
     world.plan("A")
@@ -182,11 +184,11 @@ def test_flink_33500_no_pass_of_the_leader_can_wait_for_the_store() -> None:
     ]
 
 
-def outcome(world: World) -> Outcome:
+def outcome(world: ScriptedWorld) -> Outcome:
     return result(world).outcome
 
 
-def result(world: World) -> Result:
+def result(world: ScriptedWorld) -> Result:
     (uid,) = world.submitted
     path = world.stage.layout.result(uid)
     found = seen(Result, world.stage.read_znode(path), path)

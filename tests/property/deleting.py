@@ -73,7 +73,7 @@ from supervisor.records.reading import seen
 from supervisor.spec.s3a import S3Access
 from supervisor.spec.site_policy import SitePolicy
 from tests.fakes.registry_bench import AT, Bench, submission, terms
-from tests.property.processes import Process, SeamClient, Stop, quiet, seam
+from tests.property.processes import Process, SeamClient, StopPoint, quiet, seam
 
 NAMES = ("a", "b")
 PLACES = ("x", "x/y", "x/u", "x/y/z", "xy")
@@ -91,7 +91,7 @@ FOREIGN = "f-"
 LIVING = (OwnState.CLAIMED, OwnState.DRAINING)
 
 
-class Lost(AssertionError):
+class WronglyDeleted(AssertionError):
     """Something was deleted that nobody may delete."""
 
 
@@ -145,7 +145,7 @@ class Reading(NamedTuple):
     paused: bool
 
 
-class Leader:
+class DeletingLeader:
     def __init__(self, world: DeletingWorld) -> None:
         layout = world.bench.layout
         node = world.bench.zoo.client().read(layout.epoch)
@@ -192,7 +192,7 @@ class DeletingWorld:
         self.bench = Bench()
         self.now_s = 10_000.0
         self.jobs: dict[str, Job] = {}
-        self.leaders: list[Leader] = []
+        self.leaders: list[DeletingLeader] = []
         self.commands: list[tuple[Process, str, float]] = []  # stopped; of that name
         self.in_flight: list[Late] = []
         self.late = False
@@ -441,7 +441,7 @@ class DeletingWorld:
             self.bench.layout,
         )
 
-    def command(self, name: str, work: Callable[[], object], stop: Stop | None = None) -> None:
+    def command(self, name: str, work: Callable[[], object], stop: StopPoint | None = None) -> None:
         """Refusals and unknown outcomes are answers. It may stop on its way."""
 
         def refusable() -> None:
@@ -455,13 +455,19 @@ class DeletingWorld:
             return
         self.go_on(Process(name, refusable), name, stop)
 
-    def go_on(self, process: Process, name: str, stop: Stop | None) -> None:
+    def go_on(self, process: Process, name: str, stop: StopPoint | None) -> None:
         process.go_on(stop)
         if not process.over:
             self.commands.append((process, name, self.now_s))
 
     def submit(
-        self, name: str, place: str, delete: bool, bounded: bool, fault: str = "", stop: Stop | None = None
+        self,
+        name: str,
+        place: str,
+        delete: bool,
+        bounded: bool,
+        fault: str = "",
+        stop: StopPoint | None = None,
     ) -> None:
         uid, wanted = f"{name}-{self.number():04}", f"{self.root}{place}"
         policy = RestartPolicy(jitter=0.0, attempts=0)
@@ -470,7 +476,7 @@ class DeletingWorld:
         given = replace(submission(name, f"{self.made:064x}", uid=uid), scheduling=spec)
         self.command(name, lambda: self.context(fault).submit(given), stop)
 
-    def cancel(self, name: str, fault: str = "", stop: Stop | None = None) -> None:
+    def cancel(self, name: str, fault: str = "", stop: StopPoint | None = None) -> None:
         self.may_end(name)
         self.command(f"cancel {name}", lambda: self.context(fault).cancel(name), stop)
 
@@ -537,9 +543,9 @@ class DeletingWorld:
 
     def lead(self) -> None:
         """The epoch moves. Whoever led before has not heard of it yet."""
-        self.leaders.append(Leader(self))
+        self.leaders.append(DeletingLeader(self))
 
-    def leave(self, leader: Leader) -> None:
+    def leave(self, leader: DeletingLeader) -> None:
         """Its process is gone, and with it its session."""
         self.leaders.remove(leader)
         if leader.process is not None:
@@ -548,7 +554,7 @@ class DeletingWorld:
         leader.term.end("gone")
         self.bench.zoo.expire(leader.client)
 
-    def passes(self, leader: Leader) -> None:
+    def passes(self, leader: DeletingLeader) -> None:
         try:
             leader.controller.reconcile_once()
         except NotLeader:
@@ -557,7 +563,7 @@ class DeletingWorld:
         except SupervisorError:
             pass
 
-    def removes(self, leader: Leader, stop: Stop | None = None) -> bool:
+    def removes(self, leader: DeletingLeader, stop: StopPoint | None = None) -> bool:
         """One step of its remover; True: there is more to do at once. It may stop on its way."""
         more = False
 
@@ -575,7 +581,7 @@ class DeletingWorld:
             self.remover_goes_on(leader, stop)
         return more
 
-    def remover_goes_on(self, leader: Leader, stop: Stop | None) -> None:
+    def remover_goes_on(self, leader: DeletingLeader, stop: StopPoint | None) -> None:
         """A session does not outlive its time; a process that was stopped for longer than an hour is taken for dead."""
         process = leader.process
         assert process is not None
@@ -590,7 +596,7 @@ class DeletingWorld:
         if process.over:
             leader.process, leader.stopped_at_s = None, 0.0
 
-    def comes_to_rest(self, leader: Leader) -> None:
+    def comes_to_rest(self, leader: DeletingLeader) -> None:
         """Its remover, with time for what it waits for."""
         for _ in range(14):
             if leader.term.over.is_set() or leader not in self.leaders:
@@ -681,10 +687,10 @@ class DeletingWorld:
             pending = [each for each in before.claims.values() if each is not None and self.is_genuine(each)]
             around = [each for each in pending if file.startswith(f"{each.location}/")]
             if not around:
-                raise Lost(f"{file} is deleted, and nobody has asked for that")
+                raise WronglyDeleted(f"{file} is deleted, and nobody has asked for that")
             whys = [self._why_not(before, each) for each in around]
             if all(whys):
-                raise Lost(f"{file} is deleted although {'; '.join(map(str, whys))}")
+                raise WronglyDeleted(f"{file} is deleted although {'; '.join(map(str, whys))}")
 
     def _why_not(self, reading: Reading, pending: CheckpointClaim) -> str:
         place = pending.location

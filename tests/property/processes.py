@@ -14,7 +14,7 @@ from supervisor.model.transaction import Committed, Node, Reads, Transaction
 from tests.fakes.zookeeper import MemoryClient
 
 
-class Stop(NamedTuple):
+class StopPoint(NamedTuple):
     """Before the ``after``-th request of this ``kind`` that is still to come."""
 
     kind: str
@@ -44,12 +44,12 @@ class Process:
         self.error: BaseException | None = None
         self.deletes_at = ""
         self._work = work
-        self._stop: Stop | None = None
+        self._stop: StopPoint | None = None
         self._killed = False
         self._go, self._passed = threading.Semaphore(0), threading.Semaphore(0)
         threading.Thread(target=self._run, name=title, daemon=True).start()
 
-    def go_on(self, stop: Stop | None) -> None:
+    def go_on(self, stop: StopPoint | None) -> None:
         """Until it stops there, or is over; raises what ended it."""
         self._stop, self.deletes_at = stop, ""
         self._go.release()

@@ -27,8 +27,8 @@ from supervisor.model.records import Cause, PendingDeletion
 from supervisor.registry.checkpoint_claims import CheckpointClaims, Index
 from tests.explore import defects_of_removal
 from tests.explore.planting import Edit, edited
-from tests.property.deleting import NAMES, PLACES, SCHEMES, DeletingWorld, Hangs, Lost, Shared, near
-from tests.property.processes import Stop
+from tests.property.deleting import NAMES, PLACES, SCHEMES, DeletingWorld, Hangs, Shared, WronglyDeleted, near
+from tests.property.processes import StopPoint
 
 names = st.sampled_from(NAMES)
 places = st.sampled_from((*PLACES, *PLACES[:3]))
@@ -39,14 +39,14 @@ wheres = st.one_of(places, picks)
 """A number: near one that is claimed."""
 
 
-def stops(reads: int) -> st.SearchStrategy[Stop | None]:
+def stops(reads: int) -> st.SearchStrategy[StopPoint | None]:
     """``reads``: so many that are of interest."""
     return st.one_of(
         st.none(),
         st.none(),
         st.none(),
-        st.sampled_from((Stop("send", 0), Stop("commit", 0))),
-        st.builds(Stop, st.just("read"), st.integers(0, reads)),
+        st.sampled_from((StopPoint("send", 0), StopPoint("commit", 0))),
+        st.builds(StopPoint, st.just("read"), st.integers(0, reads)),
     )
 
 
@@ -111,7 +111,7 @@ class Deletions(RuleBasedStateMachine):
         delete: bool,
         bounded: bool,
         fault: str,
-        stop: Stop | None,
+        stop: StopPoint | None,
         runs: bool,
     ) -> None:
         self.world.submit(name, self.world.where(place), delete, bounded, fault, stop)
@@ -124,7 +124,7 @@ class Deletions(RuleBasedStateMachine):
         """One on the way of the other."""
         world = self.world
         stopped = len(world.commands)
-        world.submit(NAMES[0], places[0], True, False, stop=Stop("read", reads))
+        world.submit(NAMES[0], places[0], True, False, stop=StopPoint("read", reads))
         world.submit(NAMES[1], places[1], True, False)
         world.judge()
         for process, name, _ in world.commands[stopped:]:
@@ -148,7 +148,7 @@ class Deletions(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.reading.jobs)
     @rule(pick=picks, fault=faults, stop=stops(6), ends=st.booleans())
-    def cancel(self, pick: int, fault: str, stop: Stop | None, ends: bool) -> None:
+    def cancel(self, pick: int, fault: str, stop: StopPoint | None, ends: bool) -> None:
         """``ends``: its driver as well, and a leader cleans up."""
         found = sorted(self.world.reading.jobs)
         name = found[pick % len(found)]
@@ -174,7 +174,7 @@ class Deletions(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.commands)
     @rule(pick=picks, stop=stops(6))
-    def command_goes_on(self, pick: int, stop: Stop | None) -> None:
+    def command_goes_on(self, pick: int, stop: StopPoint | None) -> None:
         process, name, _ = self.world.commands.pop(pick % len(self.world.commands))
         self.world.go_on(process, name, stop)
 
@@ -193,7 +193,9 @@ class Deletions(RuleBasedStateMachine):
         reply_lost=st.sampled_from((False, False, False, True)),
         rests=st.booleans(),
     )
-    def remover_steps(self, pick: int, stop: Stop | None, late: bool, reply_lost: bool, rests: bool) -> None:
+    def remover_steps(
+        self, pick: int, stop: StopPoint | None, late: bool, reply_lost: bool, rests: bool
+    ) -> None:
         """``late``: a deletion that it sends is not answered. ``rests``: then it comes to rest."""
         world = self.world
         leader = world.leaders[-1 - pick % len(world.leaders)]
@@ -302,9 +304,9 @@ SEEN: dict[str, type[AssertionError]] = {
     "claims-inside-are-overlooked": Shared,
     "claims-around-are-overlooked": Shared,
     "claim-is-given-up-by-the-clean-up": Hangs,
-    "remover-overlooks-other-claims": Lost,
+    "remover-overlooks-other-claims": WronglyDeleted,
     "remover-never-begins": Hangs,
-    "deletes-while-paused": Lost,
+    "deletes-while-paused": WronglyDeleted,
     "claim-is-given-up-early": Shared,
     "doomed-claim-is-taken-over": Hangs,
 }
@@ -357,7 +359,7 @@ def test_the_defects_that_once_were_there_show_as_what_is_shared_and_as_what_is_
 ) -> None:
     """Of the latter the remover's own look keeps us; so it is taken away as well."""
     assert isinstance(bites(edited(*edits)), Shared)
-    assert isinstance(bites(edited(*edits, *REMOVER_BLIND), forgiven=(Shared,)), Lost)
+    assert isinstance(bites(edited(*edits, *REMOVER_BLIND), forgiven=(Shared,)), WronglyDeleted)
 
 
 def test_of_each_defect_of_removal_it_is_said_whether_it_shows() -> None:

@@ -36,7 +36,7 @@ SUPERVISORS = 2
 
 
 @dataclass(frozen=True)
-class Event:
+class RegistryEvent:
     """``kind``: change (of a job; it rings), term, acceptance. ``epoch``: of the latter two."""
 
     number: int
@@ -44,7 +44,7 @@ class Event:
     epoch: int = 0
 
 
-class World:
+class RestoreWorld:
     """One registry, its snapshots, the store, and supervisors that look now and then."""
 
     def __init__(self, directory: Path) -> None:
@@ -52,11 +52,11 @@ class World:
         self.zoo = bootstrapped()
         self.zoo.put(PATHS.doorbell, b"")
         self.store = MemoryEpochs()
-        self.history: tuple[Event, ...] = ()
-        self.saved: list[tuple[Saved, tuple[Event, ...]]] = [(self.zoo.snapshot(), ())]
-        self.recorded: set[Event] = set()
-        self.seen: list[tuple[Event, ...]] = [()] * SUPERVISORS
-        self.recorded: list[set[Event]] = [set() for _ in range(SUPERVISORS)]
+        self.history: tuple[RegistryEvent, ...] = ()
+        self.saved: list[tuple[Saved, tuple[RegistryEvent, ...]]] = [(self.zoo.snapshot(), ())]
+        self.recorded: set[RegistryEvent] = set()
+        self.seen: list[tuple[RegistryEvent, ...]] = [()] * SUPERVISORS
+        self.recorded: list[set[RegistryEvent]] = [set() for _ in range(SUPERVISORS)]
         self.trusts = [self.trust(i) for i in range(SUPERVISORS)]
         self.highest = 0
         self.events = 0
@@ -65,9 +65,9 @@ class World:
     def trust(self, i: int) -> Trust:
         return Trust(self.directory / f"zxid{i}", CLUSTER.id)
 
-    def happens(self, kind: str, epoch: int = 0) -> Event:
+    def happens(self, kind: str, epoch: int = 0) -> RegistryEvent:
         self.events += 1
-        event = Event(self.events, kind, epoch)
+        event = RegistryEvent(self.events, kind, epoch)
         self.history = (*self.history, event)
         return event
 
@@ -187,44 +187,52 @@ class World:
         return RegistryEvidence(cluster, accepted, doorbell, self.zoo.zxid)
 
 
-STEPS: tuple[Callable[[World, int], object], ...] = (
-    World.change,
-    World.change,
-    World.trust_check,
-    World.trust_check,
-    World.lead,
-    World.save,
-    World.restore,
-    World.accept,
-    World.restart,
+STEPS: tuple[Callable[[RestoreWorld, int], object], ...] = (
+    RestoreWorld.change,
+    RestoreWorld.change,
+    RestoreWorld.trust_check,
+    RestoreWorld.trust_check,
+    RestoreWorld.lead,
+    RestoreWorld.save,
+    RestoreWorld.restore,
+    RestoreWorld.accept,
+    RestoreWorld.restart,
 )
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 11)), max_size=25))
-@example([(World.lead, 1), (World.restore, 1), (World.lead, 7)])  # caught up with by number
 @example(
-    [(World.change, 0), (World.trust_check, 0), (World.restore, 0), (World.change, 0), (World.trust_check, 0)]
+    [(RestoreWorld.lead, 1), (RestoreWorld.restore, 1), (RestoreWorld.lead, 7)]
+)  # caught up with by number
+@example(
+    [
+        (RestoreWorld.change, 0),
+        (RestoreWorld.trust_check, 0),
+        (RestoreWorld.restore, 0),
+        (RestoreWorld.change, 0),
+        (RestoreWorld.trust_check, 0),
+    ]
 )
 def test_what_was_lost_is_noticed_and_an_acceptance_counts_once(
-    steps: list[tuple[Callable[[World, int], object], int]],
+    steps: list[tuple[Callable[[RestoreWorld, int], object], int]],
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        world = World(Path(directory))
+        world = RestoreWorld(Path(directory))
         for step, n in steps:
             step(world, n)
 
 
 def test_the_same_snapshot_restored_twice_is_accepted_twice(tmp_path: Path) -> None:
     """To a state before the acceptance, and to one after it; each time by whoever was there and by a new host."""
-    world = World(tmp_path)
+    world = RestoreWorld(tmp_path)
     for step, n in (
-        (World.lead, 1),
-        (World.save, 0),
-        (World.change, 0),
-        (World.trust_check, 0),
-        (World.trust_check, 1),
-        (World.lead, 1),
+        (RestoreWorld.lead, 1),
+        (RestoreWorld.save, 0),
+        (RestoreWorld.change, 0),
+        (RestoreWorld.trust_check, 0),
+        (RestoreWorld.trust_check, 1),
+        (RestoreWorld.lead, 1),
     ):
         step(world, n)
     for snapshot in (1, 1, 2):

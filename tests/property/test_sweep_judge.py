@@ -59,7 +59,7 @@ def _orphaned_for_s(
 
 
 @dataclass
-class World:
+class SweepWorld:
     """Submits that put first and register within the time that they have, or give up; a sweeper that scans now and then."""
 
     now_s: float = 0.0
@@ -110,7 +110,7 @@ steps = st.lists(step, max_size=4)
 def test_no_submit_ever_ends_with_a_dangling_reference(
     rounds: list[tuple[list[tuple[str, str, float]], ...]],
 ) -> None:
-    world = World()
+    world = SweepWorld()
     for before, during in rounds:
         world.play(before)
         world.scan(during, grace_s=SUBMIT_MAX_S + 1)  # the shortest that can be right

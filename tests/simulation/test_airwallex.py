@@ -88,7 +88,7 @@ class Attempt:
 
 
 @dataclass
-class Host:
+class SimulatedHost:
     """A real agent; its starter and shims are this model."""
 
     bench: Bench
@@ -226,7 +226,9 @@ class Fleet:
         self.release = threading.Event()
         for number in range(HOSTS):
             self.bench.zoo.put(self.bench.layout.assigned_to(f"s{number}"), b"")
-        self.hosts = [Host(self.bench, f"s{n}", directory / f"s{n}", self.release) for n in range(HOSTS)]
+        self.hosts = [
+            SimulatedHost(self.bench, f"s{n}", directory / f"s{n}", self.release) for n in range(HOSTS)
+        ]
         self.epoch = 0
         self.most_watches = 0
 

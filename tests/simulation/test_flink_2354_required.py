@@ -60,7 +60,7 @@ from supervisor.spec.job import canonical_json, from_canonical, parse_spec
 from tests.fakes import zookeeper as fake
 from tests.fakes.registry_bench import Bench, submission
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
-from tests.faults.by_hand import HostByHand, Running, Stage
+from tests.faults.by_hand import HandStage, HostByHand, Running
 from tests.golden.sample_records import SAMPLES
 from tests.golden.test_specs import FULL
 
@@ -153,8 +153,8 @@ STEP_S = 0.3
 """Of virtual time: beyond the back-off of ``Stage.submit``, and all steps together far below the full wait."""
 
 
-class MemoryStage(Stage):
-    """``Stage`` on an ensemble in memory. ``clock_s`` is what observers and replies are stamped with."""
+class MemoryStage(HandStage):
+    """``HandStage`` on an ensemble in memory. ``clock_s`` is what observers and replies are stamped with."""
 
     def __init__(self, zoo: MemoryZoo) -> None:
         self.zoo = zoo
@@ -165,10 +165,10 @@ class MemoryStage(Stage):
         return cast(ZooClient, self.zoo.client())
 
 
-class Term:
+class ScriptedTerm:
     """A term of leadership that need not know that it is over: it plans and acts when it is told to."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: ScriptedWorld, name: str) -> None:
         self.world = world
         self.client = cast(MemoryClient, world.stage.connect())
         layout = world.stage.layout
@@ -216,13 +216,13 @@ class Term:
         return came
 
 
-class World:
+class ScriptedWorld:
     """One run: leaders by letter, one host, one user, and what they were told."""
 
     def __init__(self, *, bounded: bool = False) -> None:
         self.stage = MemoryStage(MemoryZoo())
         self.host = HostByHand(self.stage, "h")
-        self.terms: dict[str, Term] = {}
+        self.terms: dict[str, ScriptedTerm] = {}
         self.bounded = bounded
         self.epoch = 0
         self.submitted: list[str] = []
@@ -234,7 +234,7 @@ class World:
 
     def elect(self, letter: str) -> None:
         """Leadership is granted; who led before is not told."""
-        self.terms[letter] = Term(self, letter)
+        self.terms[letter] = ScriptedTerm(self, letter)
         self.terms[letter].plan()
 
     def plan(self, letter: str) -> None:
@@ -298,7 +298,7 @@ class World:
 
     def resolve_outcome(self) -> None:
         """A last leader, hosts that obey, and no more trouble: everything comes to rest."""
-        self.terms["last"] = leader = Term(self, "last")
+        self.terms["last"] = leader = ScriptedTerm(self, "last")
         quiet = 0
         while quiet < 3:
             self.stage.clock_s += STEP_S
@@ -331,7 +331,7 @@ class World:
         return found.record if isinstance(found, Found) else None
 
 
-Step = Callable[[World], None]
+Step = Callable[[ScriptedWorld], None]
 
 
 def interleavings(*scripts: Sequence[tuple[str, Step]]) -> Iterator[list[tuple[str, Step]]]:
@@ -364,22 +364,22 @@ def acts(letter: str) -> tuple[str, Step]:
     return f"{letter} acts", lambda world: world.act(letter)
 
 
-SUBMIT: tuple[str, Step] = "submit", World.submit
-CANCEL: tuple[str, Step] = "cancel", World.cancel
-START: tuple[str, Step] = "the host reads and claims", World.start
-READ: tuple[str, Step] = "the host reads", World.read
-LATE_CLAIM: tuple[str, Step] = "the host claims", World.claim
-CRASH: tuple[str, Step] = "the driver crashes", World.end
+SUBMIT: tuple[str, Step] = "submit", ScriptedWorld.submit
+CANCEL: tuple[str, Step] = "cancel", ScriptedWorld.cancel
+START: tuple[str, Step] = "the host reads and claims", ScriptedWorld.start
+READ: tuple[str, Step] = "the host reads", ScriptedWorld.read
+LATE_CLAIM: tuple[str, Step] = "the host claims", ScriptedWorld.claim
+CRASH: tuple[str, Step] = "the driver crashes", ScriptedWorld.end
 FINISH: tuple[str, Step] = "the driver finishes", lambda world: world.end(Cause.FINISHED, 0)
-PASS_OF_B: tuple[str, Step] = "B is elected, plans and acts", World.pass_of_b
+PASS_OF_B: tuple[str, Step] = "B is elected, plans and acts", ScriptedWorld.pass_of_b
 REVOKED: tuple[str, Step] = "A's session ends", lambda world: world.revoke("A")
 
 
-def nothing(_world: World) -> None:
+def nothing(_world: ScriptedWorld) -> None:
     """Nobody leads, nothing is registered."""
 
 
-def running(world: World) -> None:
+def running(world: ScriptedWorld) -> None:
     """A leads, and the job runs: attempt 1."""
     world.submit()
     world.elect("A")
@@ -393,7 +393,7 @@ def run_all(begin: Step, scripts: Sequence[Sequence[tuple[str, Step]]], *, bound
     count = 0
     for steps in interleavings(*scripts):
         count += 1
-        world = World(bounded=bounded)
+        world = ScriptedWorld(bounded=bounded)
         STAGES.append(world.stage)
         try:
             begin(world)

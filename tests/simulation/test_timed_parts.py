@@ -12,7 +12,7 @@ from supervisor.errors import GuardFailed, NotSent, OutcomeUnknown, SupervisorEr
 from supervisor.model.transaction import Create, SetData, Transaction
 from tests.simulation.timed.client import SimClient
 from tests.simulation.timed.ensemble import Ensemble
-from tests.simulation.timed.loop import Clock, Loop, Process
+from tests.simulation.timed.loop import Clock, Process, SimulatedLoop
 from tests.simulation.timed.network import DOWN, UP, Network
 from tests.simulation.timed.primitives import Namespaces
 
@@ -23,7 +23,7 @@ class Rig:
     """An ensemble of three, and processes that run functions on clients of it."""
 
     def __init__(self, seed: int = 1) -> None:
-        self.loop = Loop(seed)
+        self.loop = SimulatedLoop(seed)
         self.applied: list[str] = []
         self.ensemble = Ensemble(self.loop, 3, lambda _session, tx: self.applied.append(tx.what))
         self.net = Network(self.loop, self.ensemble, chunk=64)

@@ -9,14 +9,14 @@ import pytest
 from supervisor.shim.state import Stage
 from tests.simulation.timed.ensemble import Snapshot
 from tests.simulation.timed.loop import Process
-from tests.simulation.timed.runner import Runner
-from tests.simulation.timed.scenario import Act, Behaviour, Job, Plan, Step, plan_of
+from tests.simulation.timed.runner import SimulatedRunner
+from tests.simulation.timed.scenario import Behaviour, Job, PlannedAct, RunPlan, Step, plan_of
 from tests.simulation.timed.world import TimedWorld
 
 JOB = Job("j0", 20.0, 6.0, 20.0, True, True, None, "fail", "s3://bucket/j0", Behaviour())
 
 
-def quiet() -> Plan:
+def quiet() -> RunPlan:
     """Two hosts, one job, nobody who does harm."""
     return replace(
         plan_of(1),
@@ -31,7 +31,7 @@ def quiet() -> Plan:
         sweep_s=20.0,
         until_at_s=60.0,
         jobs=(JOB,),
-        steps=(Step(Act.SUBMIT, 2.0, "j0"),),
+        steps=(Step(PlannedAct.SUBMIT, 2.0, "j0"),),
         troubles=(),
     )
 
@@ -46,7 +46,7 @@ class Director:
         self.saved: Snapshot | None = None
         self.trust_check()
 
-    def is_it(self, runner: Runner | None) -> bool:
+    def is_it(self, runner: SimulatedRunner | None) -> bool:
         if not self.connected:
             return runner is None  # it has only just been started
         return (

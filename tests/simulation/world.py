@@ -78,7 +78,7 @@ def terms(place: str, attempts: int | None = None, then: OnExhausted = OnExhaust
 
 
 @dataclass
-class Tree:
+class DriverTree:
     """A driver as the judge sees it: ``dead_at_s`` is when the tree was empty."""
 
     name: str
@@ -98,7 +98,7 @@ class ShimModel:
     host: str
     assignment: Assignment
     claim: str
-    tree: Tree | None = None
+    tree: DriverTree | None = None
     fence: int = 0
     deadline_at_s: float = 0.0
     claiming_at_s: float | None = None
@@ -172,7 +172,7 @@ class SimulatedWorld:
         self.zoo = MemoryZoo()
         self.layout = Layout(ROOT)
         self.names = names
-        self.trees: list[Tree] = []
+        self.trees: list[DriverTree] = []
         self.shims: list[ShimModel] = []
         self.leaders: list[LeaderModel] = []
         self.cancelled: set[str] = set()
@@ -395,11 +395,15 @@ class SimulatedWorld:
             if self.now_s < deadline_at_s(shim.claiming_at_s, LEASE_S):
                 self.execute(shim, own.version, shim.claiming_at_s)
                 return
-            shim.tree = Tree(shim.assignment.name, shim.assignment.uid, shim.assignment.attempt, "", 0.0, 0.0)
+            shim.tree = DriverTree(
+                shim.assignment.name, shim.assignment.uid, shim.assignment.attempt, "", 0.0, 0.0
+            )
         elif own.version == shim.assignment.own_version:
             shim.claiming_at_s = None
         elif self._is_mine(shim, own.record):
-            shim.tree = Tree(shim.assignment.name, shim.assignment.uid, shim.assignment.attempt, "", 0.0, 0.0)
+            shim.tree = DriverTree(
+                shim.assignment.name, shim.assignment.uid, shim.assignment.attempt, "", 0.0, 0.0
+            )
         else:
             shim.done = True
 
@@ -421,7 +425,7 @@ class SimulatedWorld:
                 self.broken.append(judges.two_drivers(new, old))
         shim.fence = fence
         shim.deadline_at_s = deadline_at_s(sent_at_s, LEASE_S)
-        shim.tree = Tree(a.name, a.uid, a.attempt, place, self.now_s)
+        shim.tree = DriverTree(a.name, a.uid, a.attempt, place, self.now_s)
         self.trees.append(shim.tree)
         self.log.append(f"{self.now_s:.1f} exec {a.name} {a.uid}.{a.attempt} on {shim.host}")
 

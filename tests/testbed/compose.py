@@ -27,7 +27,7 @@ def command() -> list[str] | None:
     return ["docker", "compose"] if plugin.returncode == 0 else None
 
 
-class Stack:
+class ComposeStack:
     """A project of its own name. ``ports`` of the file are taken away: several runs share a machine."""
 
     def __init__(self, directory: Path) -> None:
@@ -76,11 +76,11 @@ class Stack:
 
 
 @contextmanager
-def stack(directory: Path) -> Iterator[Stack]:
+def stack(directory: Path) -> Iterator[ComposeStack]:
     """Everything is up when this is entered (not yet ready), and removed with its volumes at the end."""
     if "S3_IMAGE" not in os.environ:
         build_image(S3_IMAGE, ROOT / "tests" / "testbed" / "s3", base_image())
-    made = Stack(directory)
+    made = ComposeStack(directory)
     try:
         made("up", "-d", "--no-build")
         yield made

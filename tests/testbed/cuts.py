@@ -13,7 +13,7 @@ from typing import Protocol
 
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed.ensembles import Ensemble
-from tests.testbed.fleet_member import Member
+from tests.testbed.fleet_member import FleetMember
 from tests.testbed.namespaces import Namespace
 from tests.testbed.proxy import Proxies, Proxy, Way
 
@@ -25,7 +25,7 @@ class Cut(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
-    def apply(self, member: Member) -> None: ...
+    def apply(self, member: FleetMember) -> None: ...
     def cut(self, *ways: Way) -> None: ...
     def heal(self) -> None: ...
 
@@ -44,7 +44,7 @@ class ProxyCut:
     ) -> None:
         self._proxies.close()
 
-    def apply(self, member: Member) -> None:
+    def apply(self, member: FleetMember) -> None:
         member.hosts = self._proxies.hosts
 
     def cut(self, *ways: Way) -> None:
@@ -69,7 +69,7 @@ class NetworkCut:
     ) -> None:
         self._namespace.close()
 
-    def apply(self, member: Member) -> None:
+    def apply(self, member: FleetMember) -> None:
         member.wrapper = tuple(self._namespace.wrap(()))
 
     def cut(self, *ways: Way) -> None:

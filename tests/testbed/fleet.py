@@ -40,7 +40,7 @@ from tests.faults import checker
 from tests.faults.checker import Acknowledged
 from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet_commands import PATIENCE_S, CommandResult, FleetCommands
-from tests.testbed.fleet_member import Member, hidden_cgroup, remove_group
+from tests.testbed.fleet_member import FleetMember, hidden_cgroup, remove_group
 from tests.testbed.fleet_witness import FleetWitness
 from tests.waiting import wait_until
 
@@ -51,7 +51,7 @@ __all__ = [
     "SHIM",
     "TWIN",
     "Fleet",
-    "Member",
+    "FleetMember",
     "CommandResult",
     "eventually",
 ]
@@ -83,12 +83,12 @@ class Fleet(FleetCommands, FleetWitness):
     session_s: float = SESSION_S
     store: str | None = None
     through: dict[int, str] = field(default_factory=dict)
-    behind: dict[int, Callable[[Member], None]] = field(default_factory=dict)
+    behind: dict[int, Callable[[FleetMember], None]] = field(default_factory=dict)
     capacity: dict[str, Any] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
     spark: dict[str, Any] = field(default_factory=dict)
     policy: dict[str, Any] = field(default_factory=dict)
-    members: list[Member] = field(default_factory=list)
+    members: list[FleetMember] = field(default_factory=list)
     acknowledged: list[Acknowledged] = field(default_factory=list)
     restored_at_s: list[float] = field(default_factory=list)
     judged: bool = True
@@ -135,12 +135,12 @@ class Fleet(FleetCommands, FleetWitness):
             self.start_member(i)
         self.wait_complete()
 
-    def add_member(self) -> Member:
+    def add_member(self) -> FleetMember:
         """One more, started."""
         self.members.append(self._new_member(len(self.members)))
         return self.start_member(len(self.members) - 1)
 
-    def start_member(self, i: int) -> Member:
+    def start_member(self, i: int) -> FleetMember:
         """Start member ``i``, again if it has ended."""
         member = self.members[i]
         assert not member.running
@@ -266,23 +266,23 @@ class Fleet(FleetCommands, FleetWitness):
         assert node is not None, "nobody leads"
         return node.stat.ephemeral_owner
 
-    def leader(self, timeout_s: float = PATIENCE_S) -> Member:
+    def leader(self, timeout_s: float = PATIENCE_S) -> FleetMember:
         """Waits for one that runs."""
 
-        def leading() -> Member | None:
+        def leading() -> FleetMember | None:
             leads = self.leader_id()
             return next((m for m in self.members if m.running and m.id == leads), None)
 
         return wait_until(leading, timeout_s, "a leader")
 
-    def standby(self) -> Member:
+    def standby(self) -> FleetMember:
         leader = self.leader()
         return next(member for member in self.members if member is not leader and member.running)
 
-    def number(self, member: Member) -> int:
+    def number(self, member: FleetMember) -> int:
         return self.members.index(member)
 
-    def signal_member(self, member: Member, number: int) -> None:
+    def signal_member(self, member: FleetMember, number: int) -> None:
         """A death by SIGKILL or SIGTERM is waited for."""
         process = processes.identify(member.pid)
         assert process is not None and member.process is not None
@@ -291,18 +291,18 @@ class Fleet(FleetCommands, FleetWitness):
             member.down = True
             member.process.wait(40)
 
-    def kill(self, member: Member) -> float:
+    def kill(self, member: FleetMember) -> float:
         """kill -9; returns BOOTTIME of the signal."""
         at_s = boottime_s()
         self.signal_member(member, signal.SIGKILL)
         return at_s
 
-    def stop_member(self, member: Member) -> None:
+    def stop_member(self, member: FleetMember) -> None:
         """An orderly stop; its shims go on."""
         self.signal_member(member, signal.SIGTERM)
         assert member.process is not None and member.process.returncode == 0, member.log[-2000:]
 
-    def wait_new_leader(self, old_epoch: int, timeout_s: float = PATIENCE_S) -> Member:
+    def wait_new_leader(self, old_epoch: int, timeout_s: float = PATIENCE_S) -> FleetMember:
         """A leader of a later epoch."""
         wait_until(lambda: self.epoch() > old_epoch, timeout_s, f"a leader after epoch {old_epoch}")
         return self.leader()
@@ -337,7 +337,7 @@ class Fleet(FleetCommands, FleetWitness):
     def signal(self, process: ProcessId, number: int) -> None:
         assert self._signal_process(process, number), f"process {process.pid} is gone already"
 
-    def host_of(self, name: str) -> Member:
+    def host_of(self, name: str) -> FleetMember:
         """The member that hosts the newest attempt."""
         directory = self.run_dir(name)
         return next(member for member in self.members if directory.parent == member.attempts_dir)
@@ -396,16 +396,16 @@ class Fleet(FleetCommands, FleetWitness):
         (self._stopped_pids.add if number == signal.SIGSTOP else self._stopped_pids.discard)(process)
         return sent
 
-    def _new_member(self, i: int) -> Member:
+    def _new_member(self, i: int) -> FleetMember:
         directory = self.directory / f"s{i}"
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "supervisor.log").touch()
-        member = Member(f"s{i}", directory, self.through.get(i, self.ensemble.hosts))
+        member = FleetMember(f"s{i}", directory, self.through.get(i, self.ensemble.hosts))
         if i in self.behind:
             self.behind[i](member)
         return member
 
-    def _write_config(self, member: Member) -> None:
+    def _write_config(self, member: FleetMember) -> None:
         settings = self._settings(member.hosts)
         # Training runs of every host of a test would cost minutes of CPU.
         spark = {"class_archive": "off", **settings["spark"]}

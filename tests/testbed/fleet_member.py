@@ -11,7 +11,7 @@ from tests.waiting import wait_until
 
 
 @dataclass
-class Member:
+class FleetMember:
     """One supervisor of the fleet. ``hosts``: what its configuration names (a proxy's, to cut it).
 
     ``wrapper``: what its command line is put behind, e.g. to start it in a network namespace; its shims inherit that.

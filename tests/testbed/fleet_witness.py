@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tests.faults import checker
-from tests.faults.checker import Note
+from tests.faults.checker import WitnessNote
 from tests.testbed.fleet_commands import PATIENCE_S
 from tests.testbed.growing import Growing
 from tests.waiting import wait_until
@@ -21,9 +21,9 @@ class Record:
     def __init__(self, path: Path) -> None:
         self._file = Growing(path)
         self._lock = threading.Lock()
-        self._by_job: dict[str, list[Note]] = defaultdict(list)
+        self._by_job: dict[str, list[WitnessNote]] = defaultdict(list)
 
-    def of(self, job: str | None) -> list[Note]:
+    def of(self, job: str | None) -> list[WitnessNote]:
         with self._lock:
             for note in map(checker.parse, self._file.new_lines()):
                 insort(self._by_job[note.job], note, key=_time)
@@ -36,7 +36,7 @@ class Record:
             self._by_job.pop(job, None)
 
 
-def _time(note: Note) -> float:
+def _time(note: WitnessNote) -> float:
     return note.at_s
 
 
@@ -49,11 +49,11 @@ class FleetWitness:
     def record(self) -> Record:
         return Record(self.witness_file)
 
-    def notes(self, name: str | None = None, uid: str | None = None) -> list[Note]:
+    def notes(self, name: str | None = None, uid: str | None = None) -> list[WitnessNote]:
         """What the drivers wrote down, of one job or of one uid."""
         return [note for note in self.record.of(name) if uid is None or note.uid == uid]
 
-    def starts(self, name: str, uid: str | None = None) -> list[Note]:
+    def starts(self, name: str, uid: str | None = None) -> list[WitnessNote]:
         """Starts of driver roots, in the order of their time."""
         return [n for n in self.notes(name, uid) if n.event == "start" and n.role == "driver"]
 
@@ -68,10 +68,10 @@ class FleetWitness:
 
     def wait_attempt(
         self, name: str, attempt: int, timeout_s: float = PATIENCE_S, uid: str | None = None
-    ) -> Note:
+    ) -> WitnessNote:
         """The start of that attempt's driver, or of a later one."""
 
-        def started() -> Note | None:
+        def started() -> WitnessNote | None:
             return next((n for n in self.starts(name, uid) if n.attempt >= attempt), None)
 
         return wait_until(started, timeout_s, f"attempt {attempt} of {name}")

@@ -28,9 +28,9 @@ from supervisor.clients import processes
 from supervisor.clients.processes import ProcessId
 from supervisor.clock import boottime_s
 from tests.faults import checker
-from tests.faults.checker import Note
+from tests.faults.checker import WitnessNote
 from tests.testbed.ensembles import Ensemble
-from tests.testbed.fleet import DRIVER, CommandResult, Fleet, Member
+from tests.testbed.fleet import DRIVER, CommandResult, Fleet, FleetMember
 from tests.testbed.growing import Growing
 from tests.testbed.moto import MotoServer, use_only
 from tests.testbed.s3a_jars import s3a_jars
@@ -62,7 +62,7 @@ CONF = {
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SinkBatch:
     """One call of the sink: before the commit, so a batch that was committed is here. ``counts``: key → [rows, sum]."""
 
     job: str
@@ -157,7 +157,7 @@ class SparkFleet(Fleet):
         path.write_text(yaml.safe_dump(body))
         return path
 
-    def ok_on(self, member: Member, *words: str) -> CommandResult:
+    def ok_on(self, member: FleetMember, *words: str) -> CommandResult:
         """A command on the host of ``member``, with its configuration."""
         argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", *words]
         done = subprocess.run(
@@ -189,9 +189,9 @@ class SparkFleet(Fleet):
         )
         return [line for line in found if line["job"] == name and line["event"] == event]
 
-    def batches(self, name: str) -> list[Batch]:
+    def batches(self, name: str) -> list[SinkBatch]:
         return [
-            Batch(
+            SinkBatch(
                 line["job"],
                 line["uid"],
                 line["attempt"],
@@ -206,10 +206,10 @@ class SparkFleet(Fleet):
     def wait_batches(self, name: str, more: int = 3, timeout_s: float = START_S) -> int:
         return super().wait_batches(name, more, timeout_s)
 
-    def wait_batch_of(self, name: str, attempt: int, uid: str | None = None) -> Batch:
+    def wait_batch_of(self, name: str, attempt: int, uid: str | None = None) -> SinkBatch:
         """The first batch of that attempt."""
 
-        def made() -> Batch | None:
+        def made() -> SinkBatch | None:
             found = (b for b in self.batches(name) if b.attempt == attempt and uid in (None, b.uid))
             return next(found, None)
 
@@ -258,7 +258,7 @@ class SparkFleet(Fleet):
             "spark": {"s3a_jars": str(self.s3a_jars), **self.spark},
         }
 
-    def _write_config(self, member: Member) -> None:
+    def _write_config(self, member: FleetMember) -> None:
         super()._write_config(member)
         endpoint = self.endpoints.get(self.number(member))
         if endpoint is not None:
@@ -276,7 +276,7 @@ def expected_counts(batch_id: int) -> dict[str, list[int]]:
     return {key: [len(found), sum(found)] for key, found in by_key.items()}
 
 
-def batch_faults(batches: Sequence[Batch]) -> list[str]:
+def batch_faults(batches: Sequence[SinkBatch]) -> list[str]:
     """Of one checkpoint: begins with 0, no hole, a repeat only of the newest one after a crash, contents as they must be."""
     wrong = []
     for old, new in zip([None, *batches], batches, strict=False):
@@ -326,10 +326,10 @@ class _Watcher:
         if self._thread.is_alive():
             self._thread.join()
 
-    def seen(self) -> list[Note]:
+    def seen(self) -> list[WitnessNote]:
         """The last sign of life of each JVM."""
         return [
-            Note(
+            WitnessNote(
                 "beat",
                 self._watched[jvm]["job"],
                 self._watched[jvm]["uid"],

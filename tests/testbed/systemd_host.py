@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from tests.faults import checker
-from tests.faults.checker import Note
+from tests.faults.checker import WitnessNote
 from tests.testbed import docker_engine
 from tests.testbed.product_image import ROOT, build_image, product_image
 from tests.waiting import wait_until
@@ -170,7 +170,7 @@ class SystemdHost:
         row: dict[str, Any] = json.loads(self.supervisor("show", name, "-o", "json"))
         return row
 
-    def notes(self, event: str | None = None) -> list[Note]:
+    def notes(self, event: str | None = None) -> list[WitnessNote]:
         """What the drivers wrote down."""
         file = self.data / "witness.jsonl"
         notes = checker.read(file) if file.exists() else []

@@ -17,7 +17,7 @@ _TOOL = "org.apache.zookeeper.server.persistence.TxnLogToolkit"
 
 
 @dataclass(frozen=True)
-class Committed:
+class LoggedTransaction:
     """One transaction. ``kind``: ``multi``, ``setData``, ``createSession``, ``closeSession``, ``error`` …"""
 
     session: int
@@ -26,7 +26,7 @@ class Committed:
     text: str
 
 
-def committed(ensemble: EmbeddedEnsemble) -> list[Committed]:
+def committed(ensemble: EmbeddedEnsemble) -> list[LoggedTransaction]:
     """All that the leading server has in its logs, in the order of commit. A failed multi is there as ``error``."""
     logs = sorted((ensemble.directory / f"node{ensemble.leader()}" / "data" / "version-2").glob("log.*"))
     argv = [
@@ -47,5 +47,5 @@ def committed(ensemble: EmbeddedEnsemble) -> list[Committed]:
         ends = [head.start() for head in heads[1:]] + [len(shown)]
         for head, end in zip(heads, ends, strict=True):
             session, zxid, kind = head.groups()
-            found.append(Committed(int(session, 16), int(zxid, 16), kind, shown[head.start() : end]))
+            found.append(LoggedTransaction(int(session, 16), int(zxid, 16), kind, shown[head.start() : end]))
     return sorted(found, key=lambda each: each.zxid)

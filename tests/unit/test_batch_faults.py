@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.testbed.spark_fleet import Batch, batch_faults, expected_counts
+from tests.testbed.spark_fleet import SinkBatch, batch_faults, expected_counts
 
 
-def run(attempt: int, ids: Sequence[int], uid: str = "u1") -> list[Batch]:
-    return [Batch("job", uid, attempt, 100 + attempt, float(i), i, expected_counts(i)) for i in ids]
+def run(attempt: int, ids: Sequence[int], uid: str = "u1") -> list[SinkBatch]:
+    return [SinkBatch("job", uid, attempt, 100 + attempt, float(i), i, expected_counts(i)) for i in ids]
 
 
 def test_what_a_batch_must_show_by_hand() -> None:
@@ -28,7 +28,7 @@ def test_what_a_batch_must_show_by_hand() -> None:
     ],
     ids=["next", "replayed", "submitted again", "replayed twice"],
 )
-def test_a_healthy_run_is_let_pass(second: list[Batch]) -> None:
+def test_a_healthy_run_is_let_pass(second: list[SinkBatch]) -> None:
     assert batch_faults(run(1, range(4)) + second) == []
 
 
@@ -53,14 +53,14 @@ def test_a_healthy_run_is_let_pass(second: list[Batch]) -> None:
         "fresh checkpoint",
     ],
 )
-def test_a_hole_or_a_wrong_repeat_is_found(batches: list[Batch]) -> None:
+def test_a_hole_or_a_wrong_repeat_is_found(batches: list[SinkBatch]) -> None:
     assert batch_faults(batches)
 
 
 def test_another_content_is_found() -> None:
     """State that was lost, and rows that were counted twice."""
     first = run(1, range(4))
-    lost = Batch("job", "u1", 2, 102, 9.0, 4, expected_counts(0))
-    twice = Batch("job", "u1", 2, 102, 9.0, 3, expected_counts(4))
+    lost = SinkBatch("job", "u1", 2, 102, 9.0, 4, expected_counts(0))
+    twice = SinkBatch("job", "u1", 2, 102, 9.0, 3, expected_counts(4))
     assert "shows" in batch_faults([*first, lost])[0]
     assert "shows" in batch_faults([*first, twice])[0]

@@ -15,13 +15,13 @@ from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
 from supervisor.model.records import Preparation
 from supervisor.shim import state as shim
-from tests.simulation.timed.drivers import Driver
+from tests.simulation.timed.drivers import SimulatedDriver
 from tests.simulation.timed.killers import Twin
 from tests.simulation.timed.loop import Process
-from tests.simulation.timed.runner import Runner
+from tests.simulation.timed.runner import SimulatedRunner
 
 if TYPE_CHECKING:
-    from tests.simulation.timed.hosts import Host
+    from tests.simulation.timed.hosts import SimulatedHost
     from tests.simulation.timed.world import TimedWorld
 
 
@@ -34,7 +34,7 @@ class Attempt:
     """
 
     world: TimedWorld
-    host: Host
+    host: SimulatedHost
     key: str
     launch: Launch
     boot_id: str
@@ -42,10 +42,10 @@ class Attempt:
     claim: str = ""
     record: ShimRecord | None = None
     shim: Process | None = None
-    runner: Runner | None = None
+    runner: SimulatedRunner | None = None
     twin: Twin | None = None
     starter_alive: bool = False
-    driver: Driver | None = None
+    driver: SimulatedDriver | None = None
     deadline_at_s: float | None = None
     verdict: StartVerdict | None = None
     request: Preparation | None = None
@@ -82,7 +82,7 @@ class Attempt:
             self.starter_alive = True
 
         def run() -> None:
-            self.runner = Runner(self)
+            self.runner = SimulatedRunner(self)
 
         assert self.shim is not None
         self.shim.on_death.append(self._shim_died)
@@ -114,7 +114,7 @@ class Attempt:
         """Of a prepared driver: the starter becomes the driver at once."""
         if self.starter_alive:
             self.starter_alive = False
-            self.driver = Driver(self)
+            self.driver = SimulatedDriver(self)
 
     # -- the tree --------------------------------------------------------------------------------------------------
 
@@ -140,5 +140,5 @@ class Attempt:
             self.runner.deliver(shim.ExecLate())
             return
         self.starter_alive = False
-        self.driver = Driver(self)
+        self.driver = SimulatedDriver(self)
         self.runner.deliver(shim.Executed())

@@ -15,7 +15,7 @@ from supervisor.errors import InvalidInput, NotSent, OutcomeUnknown, SupervisorE
 from supervisor.model.transaction import Node, Transaction
 from tests.simulation.timed.ensemble import Server
 from tests.simulation.timed.loop import Fiber, Process
-from tests.simulation.timed.network import UP, Conn, Network, Request
+from tests.simulation.timed.network import UP, Conn, Network, SimulatedRequest
 
 
 class SimClient:
@@ -49,7 +49,7 @@ class SimClient:
         self._order: list[Server] = []
         self._started = self._closing = self._closed_in_order = False
         self._asked_at_s = self._sent_at_s = 0.0
-        self._pending: dict[Request, None] = {}
+        self._pending: dict[SimulatedRequest, None] = {}
         self._watches: dict[tuple[str, str], dict[Callable[[], None], None]] = {}
         self._waiting: list[tuple[Fiber, int]] = []
 
@@ -239,24 +239,24 @@ class SimClient:
         if self.link is not Link.CONNECTED or self._closing or conn is None:
             done(NotSent(f"{what} was not sent: the ZooKeeper session is {self.link}"))
             return
-        request = Request(what, lost, done, self.boot_s(), tx, read, is_sync)
+        request = SimulatedRequest(what, lost, done, self.boot_s(), tx, read, is_sync)
         self._pending[request] = None
         self._sent_at_s = request.sent_at_s
         conn.up(lambda: conn.serve(request))
         self.loop.after(self._request_timeout_s, lambda: self._overdue(request), self.process)
 
-    def answered(self, conn: Conn, request: Request, result: Any, zxid: int) -> None:
+    def answered(self, conn: Conn, request: SimulatedRequest, result: Any, zxid: int) -> None:
         self.last_zxid = self._claimed_zxid = zxid
         self.last_success_at_s = max(self.last_success_at_s, request.sent_at_s)
         self._resolve(request, result)
 
-    def _resolve(self, request: Request, result: Any) -> None:
+    def _resolve(self, request: SimulatedRequest, result: Any) -> None:
         self._pending.pop(request, None)
         if not request.settled:
             request.settled = True
             request.done(result)
 
-    def _overdue(self, request: Request) -> None:
+    def _overdue(self, request: SimulatedRequest) -> None:
         if request.settled:
             return
         if self.heard_at_s < request.sent_at_s and self._conn is not None:

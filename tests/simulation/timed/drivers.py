@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.simulation.timed.attempts import Attempt
 
 
-class Driver:
+class SimulatedDriver:
     """The driver's process tree, as a behaviour drawn from job and attempt. The judge is told of its birth and end."""
 
     def __init__(self, attempt: Attempt) -> None:

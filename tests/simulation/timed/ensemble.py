@@ -15,14 +15,14 @@ from typing import Any, Protocol
 from supervisor.clients.zookeeper import Session
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Node, Transaction
 from tests.fakes.zookeeper_tree import Tree
-from tests.simulation.timed.loop import Loop
+from tests.simulation.timed.loop import SimulatedLoop
 
 TICK_S = 1.0
 KEPT = 40
 LOST_S = float("inf")
 
 
-class Connection(Protocol):
+class ServerConnection(Protocol):
     """A client's connection as its server sees it."""
 
     session: Granted | None
@@ -38,7 +38,7 @@ class Granted:
     session: Session
     touched_at_s: float
     early: float
-    connection: Connection | None = None
+    connection: ServerConnection | None = None
     over: bool = False
 
 
@@ -55,9 +55,9 @@ class Server:
     applies: list[tuple[float, int]] = field(default_factory=list)
     last_apply_at_s: float = 0.0
     held: list[Callable[[], object]] = field(default_factory=list)
-    data: dict[str, dict[Connection, None]] = field(default_factory=dict)
-    kids: dict[str, dict[Connection, None]] = field(default_factory=dict)
-    connections: dict[Connection, None] = field(default_factory=dict)
+    data: dict[str, dict[ServerConnection, None]] = field(default_factory=dict)
+    kids: dict[str, dict[ServerConnection, None]] = field(default_factory=dict)
+    connections: dict[ServerConnection, None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,9 @@ class Snapshot:
 class Ensemble:
     """``on_commit(session, transaction)`` is told of everything that was applied, in order."""
 
-    def __init__(self, loop: Loop, servers: int, on_commit: Callable[[int, Transaction], None]) -> None:
+    def __init__(
+        self, loop: SimulatedLoop, servers: int, on_commit: Callable[[int, Transaction], None]
+    ) -> None:
         self.loop = loop
         self.tree = Tree()
         self.servers = [Server(number) for number in range(servers)]
@@ -204,13 +206,13 @@ class Ensemble:
 
     # -- watches ---------------------------------------------------------------------------------------------------
 
-    def watch(self, server: Server, kind: str, path: str, connection: Connection) -> None:
+    def watch(self, server: Server, kind: str, path: str, connection: ServerConnection) -> None:
         """``kind``: data or kids. Fires once, when the server applies a change."""
         (server.data if kind == "data" else server.kids).setdefault(path, {})[connection] = None
 
     def _fire(self, server: Server, touched: tuple[dict[str, None], dict[str, None]], after_s: float) -> None:
         changed, listed = touched
-        fired: list[tuple[Connection, str, str]] = []
+        fired: list[tuple[ServerConnection, str, str]] = []
         for path in changed:
             if path in server.data:
                 fired += [(connection, "data", path) for connection in server.data.pop(path)]
@@ -232,7 +234,7 @@ class Ensemble:
 
     # -- sessions --------------------------------------------------------------------------------------------------
 
-    def open_session(self, timeout_s: float, connection: Connection) -> Granted:
+    def open_session(self, timeout_s: float, connection: ServerConnection) -> Granted:
         self._made += 1
         session = Session(0x1000000 + self._made, self._made.to_bytes(16, "big"), timeout_s)
         early = self.loop.random.choice([0.0, 0.0, self.loop.random.uniform(0.0, 0.17)])
@@ -241,7 +243,7 @@ class Ensemble:
         self._expect(granted)
         return granted
 
-    def resume_session(self, resume: tuple[int, bytes], connection: Connection) -> Granted | None:
+    def resume_session(self, resume: tuple[int, bytes], connection: ServerConnection) -> Granted | None:
         """None: it is gone. Whoever had it before is cut off."""
         granted = self.sessions.get(resume[0])
         if granted is None or granted.over or granted.session.password != resume[1]:
@@ -436,4 +438,4 @@ def _as_of(table: dict[str, list[tuple[int, Any]]], path: str, number: int) -> A
     return None
 
 
-__all__ = ["Connection", "Ensemble", "Granted", "Server", "Snapshot"]
+__all__ = ["Ensemble", "Granted", "Server", "ServerConnection", "Snapshot"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
-class Host:
+class SimulatedHost:
     """``attempts``: its run directories. ``links``: names of attempts that lead to the directory of a prepared driver. ``cgroups``: where there are none, a tree can't be proven empty by others."""
 
     world: TimedWorld

@@ -31,7 +31,7 @@ from tests.simulation.timed.patches import decode
 
 if TYPE_CHECKING:
     from supervisor.daemon.leader.record import Pass
-    from tests.simulation.timed.drivers import Driver
+    from tests.simulation.timed.drivers import SimulatedDriver
     from tests.simulation.timed.world import TimedWorld
 
 BY_LEADER = frozenset(
@@ -64,7 +64,7 @@ STARTED_S = 3.0
 Record = TypeVar("Record")
 
 
-class ChangeNotifier(NamedTuple):
+class SeenDoorbell(NamedTuple):
     """The doorbell as a contender saw it last: its version and its mzxid, since when, and in which process."""
 
     doorbell_version: int
@@ -72,10 +72,10 @@ class ChangeNotifier(NamedTuple):
     since_at_s: float
     process: Process
 
-    def is_like(self, other: ChangeNotifier) -> bool:
+    def is_like(self, other: SeenDoorbell) -> bool:
         return (self.doorbell_version, self.doorbell_mzxid) == (other.doorbell_version, other.doorbell_mzxid)
 
-    def may_follow(self, other: ChangeNotifier) -> bool:
+    def may_follow(self, other: SeenDoorbell) -> bool:
         """By its numbers it may be a later state of the same registry."""
         return self.is_like(other) or (
             self.doorbell_version > other.doorbell_version and self.doorbell_mzxid > other.doorbell_mzxid
@@ -83,7 +83,7 @@ class ChangeNotifier(NamedTuple):
 
 
 @dataclass
-class Life:
+class DriverLife:
     """A driver, from exec to its empty tree, in true time."""
 
     name: str
@@ -108,7 +108,7 @@ class Judge:
     def __init__(self, world: TimedWorld) -> None:
         self.world = world
         self.broken: list[str] = []
-        self.lives: list[Life] = []
+        self.lives: list[DriverLife] = []
         self.passes = 0
         self.last_pass: Pass | None = None
         self.stuck = 0
@@ -124,13 +124,13 @@ class Judge:
         self.trouble: dict[str, list[tuple[float, float]]] = {}
         self.restored_at_s: float | None = None  # an unaccepted restore that lost something
         # hosts that had seen, before it, what it lost, until they look again …
-        self.knew: dict[str, ChangeNotifier] = {}
+        self.knew: dict[str, SeenDoorbell] = {}
         self.knows: set[str] = set()  # … and then saw that it is lost
         self.leads = ""  # host of the newest term
         self.marked = False  # one that knows has led since, so the store has a mark
-        self._notifier: dict[str, ChangeNotifier] = {}
+        self._notifier: dict[str, SeenDoorbell] = {}
         self.restores = 0
-        self._alive: dict[Driver, Life] = {}
+        self._alive: dict[SimulatedDriver, DriverLife] = {}
 
     def broke(self, what: str) -> None:
         self.broken.append(f"{self.world.loop.now_s:.3f}: {what}")
@@ -145,11 +145,11 @@ class Judge:
 
     # -- drivers ---------------------------------------------------------------------------------------------------
 
-    def executed(self, driver: Driver) -> None:
+    def executed(self, driver: SimulatedDriver) -> None:
         now_s, attempt = self.world.loop.now_s, driver.attempt
         job = self.world.job_of(driver.name)
         claimed_at_s = self.claims.get((driver.uid, driver.number), 0.0)
-        life = Life(
+        life = DriverLife(
             driver.name,
             driver.uid,
             driver.number,
@@ -184,7 +184,7 @@ class Judge:
         self._alive[driver] = life
         self.lives.append(life)
 
-    def _overlap(self, new: Life, old: Life) -> None:
+    def _overlap(self, new: DriverLife, old: DriverLife) -> None:
         """Two drivers of a name. Nobody could tell when the old one is of a state that was lost, and of those who have
         noticed that none has led since (SAFETY.md: not covered; ``coord.trust``: what nobody can tell)."""
         if (
@@ -196,7 +196,7 @@ class Judge:
         else:
             self.broke(f"{judges.two_drivers(new.driver, old.driver)}; on {new.host} and {old.host}")
 
-    def tree_empty(self, driver: Driver) -> None:
+    def tree_empty(self, driver: SimulatedDriver) -> None:
         now_s = self.world.loop.now_s
         life = self._alive.pop(driver)
         life.empty_at_s, life.ended = now_s, driver.ended
@@ -205,7 +205,7 @@ class Judge:
         if not self.world.over:
             self._check_adoption(driver, life)
 
-    def _check_deadline(self, life: Life, now_s: float) -> None:
+    def _check_deadline(self, life: DriverLife, now_s: float) -> None:
         """Dead at the sending of the last committed renewal + D; when it was applied is a later moment."""
         heard_at_s = self.heard.get((life.uid, life.number))
         if heard_at_s is not None and now_s > heard_at_s + life.lease_s * (1 + CLOCK_RATE_ERROR) + 0.01:
@@ -214,7 +214,7 @@ class Judge:
                 f"{life.lease_s:g}"
             )
 
-    def _check_adoption(self, driver: Driver, life: Life) -> None:
+    def _check_adoption(self, driver: SimulatedDriver, life: DriverLife) -> None:
         """I6: who could renew is stopped by nobody but its user."""
         ended, now_s = driver.ended, self.world.loop.now_s
         if not ended.startswith(
@@ -272,7 +272,7 @@ class Judge:
             host = self.world.net.hosts[process]
             if node is None:
                 return
-            now = ChangeNotifier(node.stat.version, node.stat.mzxid, self.world.loop.now_s, process)
+            now = SeenDoorbell(node.stat.version, node.stat.mzxid, self.world.loop.now_s, process)
             before = self.knew.pop(host, None)
             kept = before is not None and (
                 before.process is process or before.since_at_s < (self.restored_at_s or 0.0) - KEPT_AFTER_S
@@ -342,10 +342,10 @@ class Judge:
         own: Ownership | None = decode(Ownership, node.data, name) if node is not None else None
         return own
 
-    def carried(self, carried: ActionResult) -> None:
-        self.answers[carried.outcome.value] += 1
-        if carried.outcome is ActionOutcome.FAILED:
-            self.defect(f"{type(carried.action).__name__} {carried.action.name}: {carried.why}")
+    def relayed(self, relayed: ActionResult) -> None:
+        self.answers[relayed.outcome.value] += 1
+        if relayed.outcome is ActionOutcome.FAILED:
+            self.defect(f"{type(relayed.action).__name__} {relayed.action.name}: {relayed.why}")
 
     # -- rest ------------------------------------------------------------------------------------------------------
 
@@ -353,7 +353,7 @@ class Judge:
         """I3, I7: what is not as it was declared, or left over; empty when all has come to rest."""
         world = self.world
         tree, layout = world.ensemble.tree.nodes, world.layout
-        alive: dict[str, list[Life]] = {}
+        alive: dict[str, list[DriverLife]] = {}
         for life in self._alive.values():
             alive.setdefault(life.name, []).append(life)
         left: list[str] = []
@@ -449,4 +449,4 @@ class Judge:
         )
 
 
-__all__ = ["Judge", "Life"]
+__all__ = ["DriverLife", "Judge"]

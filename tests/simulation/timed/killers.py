@@ -23,7 +23,7 @@ from tests.simulation.timed.loop import Process
 
 if TYPE_CHECKING:
     from tests.simulation.timed.attempts import Attempt
-    from tests.simulation.timed.hosts import Host
+    from tests.simulation.timed.hosts import SimulatedHost
     from tests.simulation.timed.world import TimedWorld
 
 GUARDIAN_SLICE_S = 0.05
@@ -100,10 +100,12 @@ class GuardedProcesses:
     planned_at_s: float = 0.0
 
 
-class Guardian:
+class SimulatedGuardian:
     """What ``daemon.host.guardian`` is, in the process of a supervisor: it guards every attempt of the host."""
 
-    def __init__(self, world: TimedWorld, host: Host, process: Process, client: Callable[[], Any]) -> None:
+    def __init__(
+        self, world: TimedWorld, host: SimulatedHost, process: Process, client: Callable[[], Any]
+    ) -> None:
         self._world = world
         self._host = host
         self._process = process

@@ -76,7 +76,7 @@ class _Worker:
     def __init__(self) -> None:
         self.go = threading.Lock()
         self.go.acquire()
-        self.job: tuple[Loop, Fiber, Callable[[], object]] | None = None
+        self.job: tuple[SimulatedLoop, Fiber, Callable[[], object]] | None = None
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
@@ -99,7 +99,7 @@ class _Worker:
 _idle: list[_Worker] = []
 
 
-class Loop:
+class SimulatedLoop:
     """One simulation. ``labels``: what happened, hashed; kept as text only when ``story`` is a list."""
 
     def __init__(self, seed: int, story: list[str] | None = None) -> None:

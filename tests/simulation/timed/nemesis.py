@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.timed.attempts import Attempt
 from tests.simulation.timed.ensemble import Snapshot
-from tests.simulation.timed.hosts import Host
+from tests.simulation.timed.hosts import SimulatedHost
 from tests.simulation.timed.network import DOWN, UP
 from tests.simulation.timed.scenario import Fault, Trouble
 
@@ -30,7 +30,7 @@ class Nemesis:
         self._undo: dict[int, Callable[[], None]] = {}
         self._count = 0
         self._snapshots: list[tuple[float, Snapshot]] = []
-        self._guarded: dict[Host, int] = {}
+        self._guarded: dict[SimulatedHost, int] = {}
         self._do: dict[Fault, Callable[[Trouble], Callable[[], None] | None]] = {
             Fault.PAUSE_SUPERVISOR: self._pause_supervisor,
             Fault.CRASH_SUPERVISOR: self._crash_supervisor,
@@ -89,11 +89,11 @@ class Nemesis:
 
     # -- victims ---------------------------------------------------------------------------------------------------
 
-    def _host(self, trouble: Trouble) -> Host | None:
+    def _host(self, trouble: Trouble) -> SimulatedHost | None:
         up = [host for host in self._world.hosts if host.up]
         return up[trouble.who % len(up)] if up else None
 
-    def _supervised(self, trouble: Trouble) -> Host | None:
+    def _supervised(self, trouble: Trouble) -> SimulatedHost | None:
         hosts = [
             host
             for host in self._world.hosts

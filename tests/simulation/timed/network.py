@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from supervisor.errors import SupervisorError
 from supervisor.model.transaction import Node, Transaction
 from tests.simulation.timed.ensemble import Ensemble, Granted, Server
-from tests.simulation.timed.loop import Loop, Process
+from tests.simulation.timed.loop import Process, SimulatedLoop
 
 if TYPE_CHECKING:
     from tests.simulation.timed.client import SimClient
@@ -38,7 +38,7 @@ class Cable:
 class Network:
     """``cables``: by process or host. ``chunk``: how many reads go into one request."""
 
-    def __init__(self, loop: Loop, ensemble: Ensemble, chunk: int) -> None:
+    def __init__(self, loop: SimulatedLoop, ensemble: Ensemble, chunk: int) -> None:
         self.loop = loop
         self.ensemble = ensemble
         self.chunk = chunk
@@ -159,7 +159,7 @@ class Conn:
         granted = None if self.session is None else self.session.session
         self.down(lambda: self.client.granted(self, granted))
 
-    def serve(self, request: Request) -> None:
+    def serve(self, request: SimulatedRequest) -> None:
         """Requests of a connection that was closed, or whose session has moved, come to nothing."""
         granted, ensemble = self.session, self.net.ensemble
         if not self.open_server or granted is None or granted.over or granted.connection is not self:
@@ -176,7 +176,7 @@ class Conn:
         else:
             self._write(request, request.tx, granted)
 
-    def _write(self, request: Request, tx: Transaction, granted: Granted) -> None:
+    def _write(self, request: SimulatedRequest, tx: Transaction, granted: Granted) -> None:
         spoilt = bool(self.net.cables) and self.net.spoils(self.client.process)
         if spoilt and self.net.random.random() < 0.5:
             self.closed_by_server()
@@ -200,7 +200,7 @@ class Conn:
             self.busy_until_at_s = at_s + 1e-9
             loop.after(at_s - loop.now_s, then)
 
-    def _answer(self, request: Request, result: Any) -> None:
+    def _answer(self, request: SimulatedRequest, result: Any) -> None:
         zxid = self.net.ensemble.zxid(self.server)
         self.down(lambda: self.client.answered(self, request, result, zxid))
 
@@ -223,7 +223,7 @@ class Conn:
 
 
 @dataclass(eq=False)
-class Request:
+class SimulatedRequest:
     """``done``: gets the result or a SupervisorError, once. ``lost``: what it is when there is no answer."""
 
     what: str

@@ -69,7 +69,7 @@ def decode(cls: type[Any], data: bytes, path: str) -> Any:
         return record
 
 
-class Log:
+class SilentLog:
     """Says nothing, but of exceptions."""
 
     def __init__(self, defect: Callable[[str], None]) -> None:
@@ -111,7 +111,7 @@ def replacements(world: TimedWorld) -> dict[str, Any]:
             token_hex=lambda size: f"{lots.getrandbits(8 * size):0{2 * size}x}",
             choice=lots.choice,
         ),
-        "log": Log(world.judge.defect),
+        "log": SilentLog(world.judge.defect),
         "ZooClient": partial(SimClient, world.net),
         "decode": decode,
         "os": SimpleNamespace(fsync=lambda _fd: None),

@@ -13,20 +13,20 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from tests.simulation.timed.loop import Fiber, Killed, Loop
+from tests.simulation.timed.loop import Fiber, Killed, SimulatedLoop
 
 Ticket = tuple[Fiber, int]
 
 
 class Namespaces:
-    """``threading``, ``queue``, ``time``, ``Pool`` and ``wait`` for the modules of the product."""
+    """``threading``, ``queue``, ``time``, ``SimulatedPool`` and ``wait`` for the modules of the product."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: SimulatedLoop) -> None:
         def bound(cls: type[Any]) -> Callable[..., Any]:
             return lambda *args, **kwargs: cls(loop, *args, **kwargs)
 
         self.threading = SimpleNamespace(
-            Event=bound(Event),
+            SimulatedEvent=bound(SimulatedEvent),
             Thread=bound(Thread),
             Lock=Lock,
             RLock=Lock,
@@ -34,7 +34,7 @@ class Namespaces:
         )
         self.queue = SimpleNamespace(SimpleQueue=bound(SimpleQueue), Empty=queue.Empty)
         self.time = SimpleNamespace(sleep=loop.sleep)
-        self.pool = bound(Pool)
+        self.pool = bound(SimulatedPool)
         self.wait = lambda futures, timeout=None: wait(loop, futures, timeout)
 
 
@@ -52,8 +52,8 @@ class Lock:
         pass
 
 
-class Event:
-    def __init__(self, loop: Loop) -> None:
+class SimulatedEvent:
+    def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
         self._set = False
         self._waiting: list[Ticket] = []
@@ -84,7 +84,7 @@ class Event:
 class Thread:
     def __init__(
         self,
-        loop: Loop,
+        loop: SimulatedLoop,
         target: Callable[..., object],
         args: tuple[Any, ...] = (),
         name: str = "",
@@ -93,7 +93,7 @@ class Thread:
         self._loop = loop
         self._target = partial(target, *args)
         self._process = loop.process
-        self._over = Event(loop)
+        self._over = SimulatedEvent(loop)
         self.name = name
         self.ident: int | None = None
 
@@ -116,7 +116,7 @@ class Thread:
 
 
 class SimpleQueue:
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
         self._items: deque[Any] = deque()
         self._waiting: Ticket | None = None
@@ -143,8 +143,8 @@ class SimpleQueue:
 
 
 class Future:
-    def __init__(self, loop: Loop) -> None:
-        self._over = Event(loop)
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._over = SimulatedEvent(loop)
         self._value: Any = None
         self._error: BaseException | None = None
         self.begun = False
@@ -171,10 +171,10 @@ class Future:
         self._over.set()
 
 
-class Pool:
+class SimulatedPool:
     """At most so many threads; each lives as long as there is work."""
 
-    def __init__(self, loop: Loop, workers: int, name: str) -> None:
+    def __init__(self, loop: SimulatedLoop, workers: int, name: str) -> None:
         self._loop = loop
         self._process = loop.process
         self._free = workers
@@ -208,14 +208,14 @@ class Pool:
         for future in self._futures:
             future._over.wait()
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> SimulatedPool:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def wait(loop: Loop, futures: Iterable[Future], timeout: float | None = None) -> None:
+def wait(loop: SimulatedLoop, futures: Iterable[Future], timeout: float | None = None) -> None:
     """Until all are done, at most ``timeout``."""
     process = loop.process
     until_at_s = None if timeout is None else process.clock.boottime_s(loop.now_s) + timeout
@@ -227,4 +227,14 @@ def wait(loop: Loop, futures: Iterable[Future], timeout: float | None = None) ->
             future._over.wait(left_s)
 
 
-__all__ = ["Event", "Future", "Killed", "Lock", "Namespaces", "Pool", "SimpleQueue", "Thread", "wait"]
+__all__ = [
+    "SimulatedEvent",
+    "Future",
+    "Killed",
+    "Lock",
+    "Namespaces",
+    "SimulatedPool",
+    "SimpleQueue",
+    "Thread",
+    "wait",
+]

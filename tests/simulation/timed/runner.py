@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KILL_SLICE_S = 0.2
 
 
-class Runner:
+class SimulatedRunner:
     """Of one attempt, in the process of its shim."""
 
     def __init__(self, attempt: Attempt) -> None:

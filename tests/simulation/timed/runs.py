@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from tests.simulation.timed.scenario import Fault, Plan, Step, Trouble, plan_of, without
+from tests.simulation.timed.scenario import Fault, RunPlan, Step, Trouble, plan_of, without
 from tests.simulation.timed.world import TimedWorld
 
 SHRINK_MAX = 300
@@ -32,7 +32,7 @@ class Figures:
     failed: dict[int, list[str]] = field(default_factory=dict)
     slowest: tuple[float, int] = (0.0, 0)
 
-    def add(self, plan: Plan, world: TimedWorld, took_s: float) -> None:
+    def add(self, plan: RunPlan, world: TimedWorld, took_s: float) -> None:
         self.seeds += 1
         self.events += world.loop.events
         self.simulated_s += world.loop.now_s
@@ -82,7 +82,7 @@ class Figures:
         return "\n".join(lines)
 
 
-def run_one(plan: Plan, story: list[str] | None = None) -> TimedWorld:
+def run_one(plan: RunPlan, story: list[str] | None = None) -> TimedWorld:
     return TimedWorld(plan, story).run()
 
 
@@ -119,7 +119,7 @@ def kind_of(broken: list[str]) -> str:
     return broken[0].split(": ")[1] if broken else ""
 
 
-def shrink(plan: Plan, print_line: Callable[[str], None] = lambda _text: None) -> Plan:
+def shrink(plan: RunPlan, print_line: Callable[[str], None] = lambda _text: None) -> RunPlan:
     """Drop what happens while the same invariant stays broken: halves first, then one by one; then jobs nobody names."""
     kind = kind_of(run_one(plan).judge.broken)
     if not kind:
@@ -141,7 +141,7 @@ def shrink(plan: Plan, print_line: Callable[[str], None] = lambda _text: None) -
     return plan
 
 
-def story_of(plan: Plan) -> str:
+def story_of(plan: RunPlan) -> str:
     """What the plan says, what happened, and what was broken."""
     story: list[str] = []
     world = run_one(plan, story)

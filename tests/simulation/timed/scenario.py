@@ -33,7 +33,7 @@ class Fault(StrEnum):
     KILL_DRIVER = "driver killed"
 
 
-class Act(StrEnum):
+class PlannedAct(StrEnum):
     SUBMIT = "submit"
     CANCEL = "cancel"
     SUSPEND = "suspend"
@@ -88,7 +88,7 @@ class Trouble:
 class Step:
     """One command of a user."""
 
-    act: Act
+    act: PlannedAct
     at_s: float
     name: str
 
@@ -97,7 +97,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """One run. Times are true seconds from its beginning; faults and users stop at ``until_at_s``."""
 
     seed: int
@@ -180,7 +180,7 @@ LENGTHS = {
 }
 
 
-def plan_of(seed: int, also: Fault | None = None) -> Plan:
+def plan_of(seed: int, also: Fault | None = None) -> RunPlan:
     """The run that ``seed`` stands for. ``also``: with a few more of this fault, for whoever looks at it alone. Nearly all are small, one in two thousand is large, one in a thousand lasts for hours."""
     lots = random.Random(seed)
     size = lots.random()
@@ -219,7 +219,7 @@ def plan_of(seed: int, also: Fault | None = None) -> Plan:
             for _ in range(ALSO)
         )
         troubles = tuple(sorted((*troubles, *extra), key=lambda trouble: trouble.at_s))
-    return Plan(
+    return RunPlan(
         seed=seed,
         hosts=hosts,
         servers=lots.choice([3, 3, 3, 5]),
@@ -237,7 +237,7 @@ def plan_of(seed: int, also: Fault | None = None) -> Plan:
     )
 
 
-def without_prepared(plan: Plan) -> Plan:
+def without_prepared(plan: RunPlan) -> RunPlan:
     """Every start is a cold one."""
     return replace(plan, jobs=tuple(replace(job, update="") for job in plan.jobs))
 
@@ -271,7 +271,7 @@ def _job(lots: random.Random, number: int, lease_s: float) -> Job:
 def _steps(lots: random.Random, jobs: tuple[Job, ...], until_at_s: float) -> list[Step]:
     steps = [
         Step(
-            Act.SUBMIT,
+            PlannedAct.SUBMIT,
             lots.uniform(0.5, 3.0) if lots.random() < 0.8 else lots.uniform(0.5, until_at_s),
             job.name,
         )
@@ -279,24 +279,24 @@ def _steps(lots: random.Random, jobs: tuple[Job, ...], until_at_s: float) -> lis
     ]
     count = int(lots.expovariate(1 / (until_at_s / 25.0 * min(4.0, 1 + len(jobs) / 8))))
     kinds = (
-        [Act.SUBMIT] * 5
-        + [Act.CANCEL] * 5
-        + [Act.SUSPEND] * 2
-        + [Act.RESUME] * 3
-        + [Act.RESTART] * 2
-        + [Act.SWITCHOVER]
+        [PlannedAct.SUBMIT] * 5
+        + [PlannedAct.CANCEL] * 5
+        + [PlannedAct.SUSPEND] * 2
+        + [PlannedAct.RESUME] * 3
+        + [PlannedAct.RESTART] * 2
+        + [PlannedAct.SWITCHOVER]
     )
     for _ in range(min(count, 60)):
         at_s, job = lots.uniform(3.0, until_at_s), lots.choice(jobs)
         act = lots.choice(kinds)
         steps.append(Step(act, at_s, job.name))
-        if act is Act.CANCEL and lots.random() < 0.5:
-            steps.append(Step(Act.SUBMIT, at_s + lots.choice([0.01, 0.3, 3.0]), job.name))
+        if act is PlannedAct.CANCEL and lots.random() < 0.5:
+            steps.append(Step(PlannedAct.SUBMIT, at_s + lots.choice([0.01, 0.3, 3.0]), job.name))
     if lots.random() < 0.08:
         at_s = lots.uniform(3.0, until_at_s)
         steps += [
-            Step(Act.PAUSE, at_s, ""),
-            Step(Act.UNPAUSE, min(until_at_s, at_s + lots.uniform(0.5, 15.0)), ""),
+            Step(PlannedAct.PAUSE, at_s, ""),
+            Step(PlannedAct.UNPAUSE, min(until_at_s, at_s + lots.uniform(0.5, 15.0)), ""),
         ]
     return sorted(steps, key=lambda step: step.at_s)
 
@@ -330,7 +330,7 @@ def _troubles(lots: random.Random, until_at_s: float, names: int) -> list[Troubl
     return sorted(found, key=lambda trouble: trouble.at_s)
 
 
-def without(plan: Plan, dropped: tuple[Step | Trouble, ...]) -> Plan:
+def without(plan: RunPlan, dropped: tuple[Step | Trouble, ...]) -> RunPlan:
     """``plan`` without some of what happens in it."""
     return replace(
         plan,

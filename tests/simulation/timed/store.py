@@ -8,7 +8,7 @@ from pathlib import Path
 
 from supervisor.clients.store.base import StoreEntry
 from supervisor.errors import Conflict, Corrupt, NotFound, Unreachable
-from tests.simulation.timed.loop import Loop
+from tests.simulation.timed.loop import SimulatedLoop
 
 DEADLINE_S = 10.0
 
@@ -18,7 +18,7 @@ class SimStore:
 
     url = "s3://simulated/store"
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
         self.objects: dict[str, tuple[bytes, float]] = {}
         self.down = 0

@@ -49,11 +49,11 @@ from supervisor.registry.bootstrap_cluster import bootstrap_or_check, check_know
 from supervisor.shim import state as shim
 from tests.simulation.timed.attempts import Attempt
 from tests.simulation.timed.client import SimClient
-from tests.simulation.timed.killers import Guardian
+from tests.simulation.timed.killers import SimulatedGuardian
 from tests.simulation.timed.loop import Process
 
 if TYPE_CHECKING:
-    from tests.simulation.timed.hosts import Host
+    from tests.simulation.timed.hosts import SimulatedHost
     from tests.simulation.timed.world import TimedWorld
 
 STOPPED_MAX_S = 60.0
@@ -106,7 +106,7 @@ HELD, LOOKS_S = 0.4, (0.05, 0.5, 3.0, 12.0)
 class SimHosted:
     """``daemon.host.launcher.HostedAttempts`` on a simulated host."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: SimulatedHost) -> None:
         self._host = host
 
     def state_of(self, key: str) -> HostedState:
@@ -136,7 +136,7 @@ class SimHosted:
 class SimPrepared:
     """``daemon.host.prepared_drivers.PreparedDrivers`` on a simulated host: real is ``daemon.host.prepared``, which decides."""
 
-    def __init__(self, world: TimedWorld, host: Host) -> None:
+    def __init__(self, world: TimedWorld, host: SimulatedHost) -> None:
         self._world = world
         self._host = host
         self._asked: Mapping[str, RequestedDriver] | None = None
@@ -227,7 +227,7 @@ class SimStarter:
     """``daemon.host.launcher.Launcher``: spec from the store, room, run directory, shim."""
 
     def __init__(
-        self, world: TimedWorld, host: Host, blobs: Blobs, process: Process, prepared: SimPrepared
+        self, world: TimedWorld, host: SimulatedHost, blobs: Blobs, process: Process, prepared: SimPrepared
     ) -> None:
         self._prepared = prepared
         self._hosted = SimHosted(host)
@@ -383,7 +383,7 @@ class SimRecorder:
             if "could not be judged" in note.why:
                 self._world.judge.defect(note.why)
         for result in done.results:
-            self._world.judge.carried(result)
+            self._world.judge.relayed(result)
 
     def skipped(self, _epoch: int, _error: SupervisorError) -> None: ...
 
@@ -416,7 +416,7 @@ class NoRemover:
 class SimSupervisor:
     """One daemon process, from its start to its end."""
 
-    def __init__(self, world: TimedWorld, host: Host) -> None:
+    def __init__(self, world: TimedWorld, host: SimulatedHost) -> None:
         self.world = world
         self.host = host
         self.process: Process = world.process(f"supervisor {host.name}", host)
@@ -424,7 +424,7 @@ class SimSupervisor:
         self.charges: dict[str, tuple[Session, ...]] = {}
         self.agent: Agent | None = None
         self.contender: Contender[Any] | None = None
-        self.guardian: Guardian
+        self.guardian: SimulatedGuardian
         self._in_order = False
         self.process.on_death.append(self._died)
         world.loop.after(
@@ -433,7 +433,7 @@ class SimSupervisor:
             self.process,
         )
         before, world.loop.process = world.loop.process, self.process
-        self.guardian = Guardian(
+        self.guardian = SimulatedGuardian(
             world, host, self.process, lambda: self.agent.client if self.agent is not None else None
         )
         world.loop.process = before

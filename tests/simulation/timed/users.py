@@ -24,7 +24,7 @@ from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import check_known
 from supervisor.spec.job import JobSpec, canonical_json
 from tests.simulation.timed.client import SimClient
-from tests.simulation.timed.scenario import Act, Job, Step
+from tests.simulation.timed.scenario import Job, PlannedAct, Step
 
 if TYPE_CHECKING:
     from supervisor.operations.context import CommandContext
@@ -101,11 +101,11 @@ class Users:
     def _carry_out(self, step: Step, sessions: KeptSession[SimClient]) -> str:
         world, name = self._world, step.name
         operator = ClusterOperations(cast(Any, sessions), world.layout, "user")
-        if step.act is Act.PAUSE:
+        if step.act is PlannedAct.PAUSE:
             operator.pause("simulated")
-        elif step.act is Act.UNPAUSE:
+        elif step.act is PlannedAct.UNPAUSE:
             operator.unpause()
-        elif step.act is Act.SWITCHOVER:
+        elif step.act is PlannedAct.SWITCHOVER:
             operator.switchover(None)
         else:
             return self._about_job(step, JobOperations(cast(Any, sessions), world.layout), name)
@@ -115,14 +115,14 @@ class Users:
         world = self._world
         world.judge.touched[name] = world.loop.now_s
         restores = world.judge.restores
-        if step.act is Act.SUBMIT:
+        if step.act is PlannedAct.SUBMIT:
             done = self._submit(commands, name)
         else:
             done = {
-                Act.CANCEL: commands.cancel,
-                Act.SUSPEND: commands.suspend,
-                Act.RESUME: commands.resume,
-                Act.RESTART: commands.restart,
+                PlannedAct.CANCEL: commands.cancel,
+                PlannedAct.SUSPEND: commands.suspend,
+                PlannedAct.RESUME: commands.resume,
+                PlannedAct.RESTART: commands.restart,
             }[step.act](name)
         world.judge.touched[name] = world.loop.now_s
         if restores == world.judge.restores:
@@ -143,7 +143,7 @@ class Users:
     def unpause(self) -> None:
         """Whenever there is a pause: an earlier command may take its time."""
         if self._world.ensemble.tree.read(self._world.layout.pause) is not None:
-            self.do(Step(Act.UNPAUSE, 0.0, ""))
+            self.do(Step(PlannedAct.UNPAUSE, 0.0, ""))
         self._world.loop.after(POLL_EVERY_S, self.unpause)
 
     # -- the operator ----------------------------------------------------------------------------------------------

@@ -13,14 +13,14 @@ from supervisor.records.layout import LAYOUT_VERSION, Layout
 from supervisor.registry.blobs import CLUSTER_KEY, ClusterMark
 from supervisor.registry.bootstrap_cluster import ClusterIdentity
 from tests.simulation.timed.ensemble import Ensemble
-from tests.simulation.timed.hosts import Host
+from tests.simulation.timed.hosts import SimulatedHost
 from tests.simulation.timed.judge import Judge
-from tests.simulation.timed.loop import Clock, Loop, Process
+from tests.simulation.timed.loop import Clock, Process, SimulatedLoop
 from tests.simulation.timed.nemesis import Nemesis
 from tests.simulation.timed.network import Network
 from tests.simulation.timed.patches import installed
 from tests.simulation.timed.primitives import Namespaces
-from tests.simulation.timed.scenario import Behaviour, Job, Plan
+from tests.simulation.timed.scenario import Behaviour, Job, RunPlan
 from tests.simulation.timed.store import SimStore
 from tests.simulation.timed.users import Users
 
@@ -32,9 +32,9 @@ REST_STEP_S = 2.0
 class TimedWorld:
     """``run`` once. ``story``: a list that gets what happened, as text. ``calm``: nobody does any harm any more."""
 
-    def __init__(self, plan: Plan, story: list[str] | None = None) -> None:
+    def __init__(self, plan: RunPlan, story: list[str] | None = None) -> None:
         self.plan = plan
-        self.loop = Loop(plan.seed, story)
+        self.loop = SimulatedLoop(plan.seed, story)
         self.random = self.lots("world")
         self.calm = self.over = False
         self.layout = Layout(ROOT)
@@ -58,7 +58,7 @@ class TimedWorld:
         """Lots of their own for one thing, so that what is drawn elsewhere does not change them."""
         return random.Random("/".join((str(self.plan.seed), *about)))
 
-    def process(self, name: str, host: Host) -> Process:
+    def process(self, name: str, host: SimulatedHost) -> Process:
         process = Process(name, host.clock)
         self._processes.append(process)
         self.net.hosts[process] = host.name
@@ -66,7 +66,7 @@ class TimedWorld:
             self._processes = [each for each in self._processes if not each.dead or each.fibers]
         return process
 
-    def processes_of(self, host: Host) -> list[Process]:
+    def processes_of(self, host: SimulatedHost) -> list[Process]:
         return [process for process in self._processes if process.clock is host.clock and not process.dead]
 
     def new_pid(self) -> int:
@@ -146,12 +146,12 @@ class TimedWorld:
                     self.judge.broke(f"no rest after {REST_MAX_S:g} s: {one}")
                 return
 
-    def _host(self, number: int) -> Host:
+    def _host(self, number: int) -> SimulatedHost:
         lots = self.lots("host", str(number))
         clock = Clock(
             lots.uniform(0.0, 1e5), 1.0 + lots.uniform(-0.001, 0.001), 1.8e9 + lots.uniform(-100.0, 100.0)
         )
-        return Host(self, f"h{number}", clock, self.plan.cgroups, self.plan.drivers)
+        return SimulatedHost(self, f"h{number}", clock, self.plan.cgroups, self.plan.drivers)
 
     def _found(self) -> None:
         layout = self.layout

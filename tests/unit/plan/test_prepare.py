@@ -391,7 +391,7 @@ class TestWhatStopsEverything:
 # -- plan, carry out, plan: it comes to rest ---------------------------------------------------------------------------
 
 
-def carried_out(seen: View, action: Action) -> View:
+def executed(seen: View, action: Action) -> View:
     """What the next view shows after ``action``, as far as prepared drivers are concerned."""
     if isinstance(action, Withdraw):
         left = tuple(each for each in seen.preparations if each.path != action.path)
@@ -463,7 +463,7 @@ def test_it_comes_to_rest_and_no_request_goes_back_and_forth() -> None:
             if not actions:
                 break
             for action in actions:
-                before_it, seen = seen, carried_out(seen, action)
+                before_it, seen = seen, executed(seen, action)
                 if isinstance(action, Prepare) and seen is not before_it:
                     made.append(f"{action.name} on {action.host.id}")
         else:
@@ -487,7 +487,7 @@ def test_after_any_prefix_the_rest_is_still_to_be_done() -> None:
         actions = [action for action in plan.actions if isinstance(action, Prepare | Withdraw)]
         if not actions:
             continue
-        after = carried_out(seen, actions[0])
+        after = executed(seen, actions[0])
         rest = [a for a in make_plan(after, Policy(), NOW_S).actions if isinstance(a, Prepare | Withdraw)]
         planned = {(type(a), a.name) for a in actions[1:]}
         assert planned <= {(type(a), a.name) for a in rest} or isinstance(actions[0], Withdraw)

@@ -19,13 +19,13 @@ class Group:
     """``enter`` fails, or tells who has entered."""
 
     def __init__(self, error: OSError | None = None) -> None:
-        self.entered, self._told = os.pipe()
+        self.entered, self._reported = os.pipe()
         self._error = error
 
     def enter(self) -> None:
         if self._error is not None:
             raise self._error
-        os.write(self._told, b"%d" % os.getpid())
+        os.write(self._reported, b"%d" % os.getpid())
 
 
 def forked(directory: Path, group: Group | None = None) -> Starter:

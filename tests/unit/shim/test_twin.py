@@ -64,13 +64,13 @@ class Deadlines:
     """``then`` is what the file says after some looks at it."""
 
     def __init__(self, then: float | None) -> None:
-        self._then, self._probes, self.was_looked_at_twice = then, 0, threading.Event()
+        self._then, self._probes, self.was_read_twice = then, 0, threading.Event()
         self.may_go_on = threading.Event()
 
     def read(self) -> float | None:
         self._probes += 1
         if self._probes == 2:
-            self.was_looked_at_twice.set()
+            self.was_read_twice.set()
         return self._then if self.may_go_on.is_set() else None
 
 
@@ -99,7 +99,7 @@ def test_it_reads_the_deadline_again_and_kills_the_shim_before_its_tree(tmp_path
     with process() as (child, shim):
         tree = Tree(shim, Emptiness.POPULATED, Emptiness.EMPTY)
         with watching(child, shim, tree, deadline, tmp_path) as thread:
-            assert deadline.was_looked_at_twice.wait(10), "a shim that lives is looked at again"
+            assert deadline.was_read_twice.wait(10), "a shim that lives is looked at again"
             assert child.poll() is None and tree.kills == 0
             deadline.may_go_on.set()
             thread.join(10)
@@ -112,7 +112,7 @@ def test_the_death_of_the_shim_is_seen_without_a_deadline(tmp_path: Path) -> Non
     with process() as (child, shim):
         tree = Tree(shim, Emptiness.EMPTY)
         with watching(child, shim, tree, deadline, tmp_path) as thread:
-            assert deadline.was_looked_at_twice.wait(10)
+            assert deadline.was_read_twice.wait(10)
             assert tree.kills == 0
             child.kill()
             thread.join(10)
