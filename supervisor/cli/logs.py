@@ -41,8 +41,8 @@ Attempt = Annotated[
 def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = None) -> int:
     """Print what the driver of a job wrote, if it ran on this host; else say where it is.
 
-    Of the latest attempt; older ones are kept for a while. With -f it goes on with the next attempts, until the job
-    ends or moves to another host.
+    Shows the latest attempt; files of older attempts are kept for a while. With -f it goes on with the next
+    attempts, until the job ends or moves to another host.
 
     \b
     Examples:

@@ -24,9 +24,9 @@ All = Annotated[bool, typer.Option("--all", help="Also what is unknown, or as it
 def show(chosen: Chosen, name: Name, everything: All = False) -> int:
     """Show a job: its state and why, where it runs, how it failed last, what happened to it, and its spec.
 
-    Of the live submission of the name, else of the newest. What is unknown, or as it is by default, is left out. Values
-    in the spec that look like secrets are covered; references to secrets are not. What it waits for, and what to do
-    about it, says explain.
+    Shows the live submission of the name, or the newest one if none is live. What is unknown, or as it is by
+    default, is left out. Values in the spec that look like secrets are covered; references to secrets are not. What
+    it waits for, and what to do about it, says explain.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
 """Keeps one ZooKeeper session for a command: connects within a bound, and replaces the session only when it
 is known to be gone.
 
-It is the ``ReplaceableSession`` of ``registry.resolve_outcome``. ``operations.context`` makes it for the
+It is the ``ReplaceableSession`` of ``records.ports``. ``operations.context`` makes it for the
 command line and for loops that run commands. After a write whose reply was lost, ``resolve_outcome`` returns
 a client on which reading back shows the outcome: the same session once it is connected again (first in, first
 out), or a new one after the old was closed by its id and password. It never goes on with another session

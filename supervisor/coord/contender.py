@@ -25,7 +25,6 @@ from supervisor.clients.threads import BackgroundThread
 from supervisor.clients.zookeeper import Link, Session
 from supervisor.clock import boottime_s
 from supervisor.coord import leadership as machine
-from supervisor.coord.client import ElectionClient
 from supervisor.coord.election import (
     Author,
     Candidate,
@@ -46,6 +45,7 @@ from supervisor.coord.trust import RegistryEvidence, Trust
 from supervisor.errors import GuardFailed, NotLeader, NotSent, SupervisorError
 from supervisor.model.records import LeaderHint
 from supervisor.records.layout import Layout
+from supervisor.records.ports import ElectionClient
 
 log = structlog.get_logger(__name__)
 

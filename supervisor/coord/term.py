@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 
 from supervisor.clients.zookeeper import Link
 from supervisor.clock import boottime_s
-from supervisor.coord.client import ElectionClient
 from supervisor.errors import NotLeader, NotSent
+from supervisor.records.ports import ElectionClient
 
 Client = TypeVar("Client", bound=ElectionClient)
 

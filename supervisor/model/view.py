@@ -91,8 +91,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class SeenAcceptance:
-    """Holds the latest acceptance of a restored registry. ``since_zxid`` is that of its commit; what has a
-    lower one was written in the lost state, or before. ``first_seen_at_s`` is a time after the response
+    """Holds the latest acceptance of a restored registry. ``since_zxid`` is that of its commit.
+    Records with a lower zxid were written before the acceptance. ``first_seen_at_s`` is a time after the response
     arrived that first showed it to this observer.
     """
 

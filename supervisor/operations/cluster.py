@@ -20,10 +20,10 @@ from supervisor.model.transaction import Transaction
 from supervisor.observe.status import pause_document
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
-from supervisor.records.ports import ZkSession
+from supervisor.records.ports import ReplaceableSession, ZkSession
 from supervisor.records.reading import seen
 from supervisor.registry import operator_writes
-from supervisor.registry.resolve_outcome import ReplaceableSession, commit_resolved
+from supervisor.registry.resolve_outcome import commit_resolved
 
 TRIES_MAX = 20
 

@@ -41,7 +41,7 @@ from supervisor.operations.savepoint_resume import (
 )
 from supervisor.records.ids import new_op_id, new_uid
 from supervisor.records.layout import Layout
-from supervisor.records.ports import ZkSession
+from supervisor.records.ports import ReplaceableSession, ZkSession
 from supervisor.records.reading import seen
 from supervisor.registry import user_writes
 from supervisor.registry.blob_sweep import SUBMIT_MAX_S
@@ -52,7 +52,7 @@ from supervisor.registry.checkpoint_claims import (
     previous_users,
 )
 from supervisor.registry.fixed_znodes import ANY_AGE, fixed_paths, judge_fixed_znodes
-from supervisor.registry.resolve_outcome import ReplaceableSession, commit_resolved
+from supervisor.registry.resolve_outcome import commit_resolved
 from supervisor.registry.user_writes import ClaimedLocation, Move, UserWriteContext
 
 JOBS_MAX = 10_000

@@ -407,7 +407,7 @@ def _begins_afresh(job: JobRef, own: Ownership) -> bool:
 
 
 def _account_after(own: Ownership) -> Account:
-    """Returns the account as it stood, because an un-assigned attempt is no restart."""
+    """Returns the restart account unchanged: withdrawing an assignment does not count as a restart."""
     return Account(
         failures=own.failures, charged=own.charged, recent_s=own.recent_s, delay_s=0.0, exhausted=False
     )
@@ -427,8 +427,8 @@ def _clean_up(case: Case, left: Leftover, *, dead: bool, waited: Waited | None =
 
 def _deletes_checkpoint(case: Case, left: Leftover) -> bool:
     """Says whether the clean-up deletes the checkpoint. It deletes only what this uid has claimed without a
-    break: a claim from before an accepted restore says nothing of whose data lies there, which may be a job's
-    of the lost state."""
+    break. A claim from before an accepted restore does not prove who owns the data: it may belong to a job of the lost
+    state."""
     return (
         left.result.record.deletes_checkpoint
         and left.claim is not None

@@ -42,8 +42,7 @@ def children_of(zoo: ZkReader, path: str) -> tuple[str, ...]:
 
 def _placed(record: T, node: Node, path: str) -> Found[T] | Unreadable:
     """Returns the record, or ``Unreadable`` if it names another job, uid or host than its path says (copied,
-    or altered, by hand): it would lead what is meant for the one to the other, so nothing of it is
-    believed."""
+    or altered, by hand). Acting on it would apply one job's record to another, so none of it is used."""
     key, named = path.rpartition("/")[2], ""
     match record:
         case JobRef() | Lease():

@@ -10,24 +10,13 @@ acknowledged, nothing deleted. ``operations.jobs`` calls this.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from supervisor.errors import OutcomeUnknown, Unreachable
 from supervisor.model.transaction import Transaction
-from supervisor.records.ports import ZkSession
+from supervisor.records.ports import ReplaceableSession, ZkSession
 
 ASK_STATUS: Final = "status tells as soon as ZooKeeper answers, and the same command may be given again"
-
-
-class ReplaceableSession(Protocol):
-    """Holds a ZooKeeper session that can be relied upon, or replaced."""
-
-    def zoo(self) -> ZkSession:
-        """Returns the present client, connected. Raises Unreachable."""
-
-    def resolve_outcome(self) -> ZkSession:
-        """Returns a client on which a read shows the outcome of every earlier write. It is the same session,
-        reconnected, or a new one after the old was closed for certain. Raises Unreachable."""
 
 
 def commit_resolved(

@@ -50,9 +50,8 @@ def is_temporary(name: str) -> bool:
 
 
 def is_needed(rest: str, batch: int) -> bool:
-    """Returns False for what a start from the boundary after ``batch`` surely does not read, so that the copy
-    is good without it. It is False for state files too: ``judge`` finds in the copy which of them are
-    missing."""
+    """Returns False for files that a start from the boundary after ``batch`` never reads; a copy without them is
+    complete. State files are among them: ``judge`` finds in the copy which of those are missing."""
     folder, _, _below = rest.partition("/")
     name = _main(rest.rpartition("/")[2])
     if folder in LOGS:
@@ -62,8 +61,8 @@ def is_needed(rest: str, batch: int) -> bool:
 
 
 def _main(name: str) -> str:
-    """Returns the file that a checksum is of: ``.17.crc`` → ``17``, ``5.delta.crc`` → ``5.delta``,
-    ``.5.delta.crc.crc`` too."""
+    """Returns the name of the file that this checksum file belongs to: ``.17.crc`` → ``17``, ``5.delta.crc`` →
+    ``5.delta``, ``.5.delta.crc.crc`` too. The name of any other file is returned as it is."""
     while name.endswith(".crc"):
         name = name.removesuffix(".crc").removeprefix(".")
     return name

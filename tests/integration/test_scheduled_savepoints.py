@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from supervisor.clients.store.area import Area, open_area
-from supervisor.daemon.leader.savepoint_task import SavepointTasks
-from supervisor.daemon.leader.scheduled_savepoints import NotYet, WantedSavepoint
+from supervisor.daemon.leader.savepoint_task import NotYet, SavepointTasks, WantedSavepoint
 from supervisor.errors import Conflict
 from supervisor.model.location import normalise
 from supervisor.model.savepoint_policy import SavepointPolicy
@@ -57,7 +56,7 @@ class StoredJob:
         bench: Any = Bench()
         client: Any = MemoryClient(bench.zoo)
         client.start()
-        self.means = SavepointTasks(self.settings, client, bench.layout)
+        self.tasks = SavepointTasks(self.settings, client, bench.layout)
 
     def fill(self, directory: Path) -> None:
         source = unpack("files", directory)
@@ -79,25 +78,25 @@ def stored_job(request: pytest.FixtureRequest, tmp_path: Path) -> StoredJob:
 
 def test_made_shown_and_removed_by_a_process_of_its_own(stored_job: StoredJob, tmp_path: Path) -> None:
     shelf, slot_at_s = (
-        stored_job.means.shelf,
-        slot_of("clicks", POLICY.every_s, stored_job.means.shelf.now_s()),
+        stored_job.tasks.shelf,
+        slot_of("clicks", POLICY.every_s, stored_job.tasks.shelf.now_s()),
     )
     savepoint = id_of(slot_at_s)
     with pytest.raises(NotYet, match="no checkpoint of Spark's"):
-        stored_job.means.create(stored_job.wanted, savepoint, 60, YES)
+        stored_job.tasks.create(stored_job.wanted, savepoint, 60, YES)
     stored_job.fill(tmp_path)
-    made = stored_job.means.create(stored_job.wanted, savepoint, 60, YES)
+    made = stored_job.tasks.create(stored_job.wanted, savepoint, 60, YES)
     entry = shelf.find("clicks", savepoint)
     assert (entry.stage, made.batches, made.objects) == (SavepointStage.COMPLETE, (2,), 17)
     assert entry.scheduled is not None and entry.scheduled.source == stored_job.wanted.source
     newest, due_at = schedule_of(stored_job.settings, "clicks", stored_job.wanted.checkpoint, POLICY)
     assert newest == savepoint and due_at is not None
-    assert entry.begun is not None and stored_job.means.in_use()(entry.begun.location) is None
+    assert entry.begun is not None and stored_job.tasks.in_use()(entry.begun.location) is None
     shelf.area_of(entry.begun).write("restores/x.json", b'{"target": "s3://b/x", "at": "now"}')
     with pytest.raises(Conflict, match="being restored"):
-        stored_job.means.delete("clicks", savepoint, 60, YES)
+        stored_job.tasks.delete("clicks", savepoint, 60, YES)
     shelf.area_of(entry.begun).remove("restores/x.json")
-    stored_job.means.delete("clicks", savepoint, 60, YES)
+    stored_job.tasks.delete("clicks", savepoint, 60, YES)
     assert shelf.ids("clicks") == ()
 
 
@@ -106,5 +105,5 @@ def test_before_the_first_commit_nothing_is_begun(stored_job: StoredJob, tmp_pat
     for item in [*stored_job.checkpoint.items("commits")]:
         stored_job.checkpoint.remove(item.key)
     with pytest.raises(NotYet):
-        stored_job.means.create(stored_job.wanted, "scheduled-20261122-060000", 60, YES)
-    assert stored_job.means.shelf.ids("clicks") == ()
+        stored_job.tasks.create(stored_job.wanted, "scheduled-20261122-060000", 60, YES)
+    assert stored_job.tasks.shelf.ids("clicks") == ()

@@ -56,7 +56,7 @@ class RestoreWorld:
         self.saved: list[tuple[Saved, tuple[RegistryEvent, ...]]] = [(self.zoo.snapshot(), ())]
         self.recorded: set[RegistryEvent] = set()
         self.seen: list[tuple[RegistryEvent, ...]] = [()] * SUPERVISORS
-        self.recorded: list[set[RegistryEvent]] = [set() for _ in range(SUPERVISORS)]
+        self.acknowledged: list[set[RegistryEvent]] = [set() for _ in range(SUPERVISORS)]
         self.trusts = [self.trust(i) for i in range(SUPERVISORS)]
         self.highest = 0
         self.events = 0
@@ -102,14 +102,14 @@ class RestoreWorld:
         before = set(self.seen[i])
         reason = self.trusts[i].judge(PATHS, self.evidence())
         acceptances = {event for event in self.history if event.kind == "acceptance"}
-        unnoted = {event for event in acceptances if event not in self.recorded[i]}
+        unknown = {event for event in acceptances if event not in self.acknowledged[i]}
         lost = {event for event in before - set(self.history) if event.kind in ("change", "acceptance")}
-        newest = max((event.epoch for event in self.recorded[i]), default=0)
-        if lost and not any(event.epoch > newest for event in unnoted):
+        newest = max((event.epoch for event in self.acknowledged[i]), default=0)
+        if lost and not any(event.epoch > newest for event in unknown):
             assert reason, f"{i} had seen {lost}, which this registry has lost"
         if reason is None:
             self.seen[i] = self.history
-            self.recorded[i] |= acceptances
+            self.acknowledged[i] |= acceptances
             self.trusts[i].remember(self.zoo.client().last_zxid or self.zoo.zxid)
         return reason
 

@@ -151,7 +151,7 @@ class Torn:
 
 
 class SingleSession:
-    """``registry.resolve_outcome.ReplaceableSession`` over one client."""
+    """``records.ports.ReplaceableSession`` over one client."""
 
     def __init__(self, client: MemoryClient) -> None:
         self._client = client

@@ -43,6 +43,14 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
                     yield line, text
 
 
+def helps(path: Path) -> Iterator[tuple[int, str]]:
+    """What the commands of a module print of themselves: each paragraph before the examples."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and "command" in map(ast.unparse, node.decorator_list):
+            text, _, _examples = (ast.get_docstring(node) or "").partition("\b")
+            yield from ((node.lineno, " ".join(each.split())) for each in text.split("\n\n") if each.strip())
+
+
 def names_in(path: Path) -> set[str]:
     """Every name, and every word of a text, that stands in the code of a module."""
     names = {path.stem, path.parent.name}
@@ -62,6 +70,20 @@ def test_each_docstring_is_made_of_sentences() -> None:
         if FRAGMENT.search(" ".join(text.split())) or not text.rstrip().endswith((".", "?", "!", "::"))
     ]
     assert found == []
+
+
+WITHOUT_SUBJECT = re.compile(r"(?:^|[.;:] )Of (?:the|a|an|each|every)\b[^.,;]*(?:[.;]|$)")
+"""How a sentence was written that has no verb: ``Of the latest attempt.``"""
+
+
+def test_what_a_command_says_of_itself_is_made_of_sentences() -> None:
+    said = [(path, line, text) for path in FILES for line, text in helps(path)]
+    assert len(said) > 40
+    assert [
+        f"{path.relative_to(PACKAGE)}:{line}: {text[:60]}"
+        for path, line, text in said
+        if WITHOUT_SUBJECT.search(text) or not text.endswith((".", "?", "!", ":"))
+    ] == []
 
 
 def test_each_name_in_a_docstring_is_a_name_in_the_code() -> None:

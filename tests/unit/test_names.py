@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,15 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ALL_FILES = [*FILES, *sorted(TESTS.rglob("*.py"))]
 
 
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
 def test_no_public_class_name_stands_twice() -> None:
     where: dict[str, list[str]] = defaultdict(list)
     for file in FILES:
-        for node in ast.parse(file.read_text()).body:
+        for node in parsed(file).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 where[node.name].append(str(file.relative_to(PACKAGE)))
     assert {name: files for name, files in where.items() if len(files) > 1} == {}
@@ -107,10 +113,10 @@ def _in_body(owner: str, body: list[ast.stmt]) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{owner}{_target(target)}"
 
 
-def given_up_in(source: str) -> list[tuple[int, str, str]]:
+def given_up_in(module: ast.Module) -> list[tuple[int, str, str]]:
     """Line, name and what to write in its place."""
     found = []
-    for line, full in _in_body("", ast.parse(source).body):
+    for line, full in _in_body("", module.body):
         name = full.rpartition(".")[2]
         words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
         better = {GIVEN_UP[word] for word in words & GIVEN_UP.keys()} | {GIVEN_UP_NAMES.get(name, "")} - {""}
@@ -123,7 +129,7 @@ def test_no_name_has_a_word_that_was_given_up() -> None:
     found = [
         f"{file.relative_to(PACKAGE.parent)}:{line}: {name}: {better}"
         for file in ALL_FILES
-        for line, name, better in given_up_in(file.read_text())
+        for line, name, better in given_up_in(parsed(file))
     ]
     assert found == []
 
@@ -142,7 +148,7 @@ def test_no_name_has_a_word_that_was_given_up() -> None:
     ],
 )
 def test_a_name_with_such_a_word_is_found(source: str, name: str) -> None:
-    assert [each for _, each, _ in given_up_in(source)] == [name]
+    assert [each for _, each, _ in given_up_in(ast.parse(source))] == [name]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +161,7 @@ def test_a_name_with_such_a_word_is_found(source: str, name: str) -> None:
     ],
 )
 def test_other_names_are_not(source: str) -> None:
-    assert given_up_in(source) == []
+    assert given_up_in(ast.parse(source)) == []
 
 
 # -- the doubles of the harnesses --------------------------------------------------------------------------------------------
@@ -168,14 +174,14 @@ def test_no_double_of_a_harness_has_the_name_of_a_class_of_the_product() -> None
     product = {
         node.name
         for file in FILES
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in ast.walk(parsed(file))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     }
     found = [
         f"{file.relative_to(TESTS)}:{node.lineno}: {node.name}"
         for room in HARNESSES
         for file in sorted((TESTS / room).rglob("*.py"))
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in ast.walk(parsed(file))
         if isinstance(node, ast.ClassDef) and node.name in product
     ]
     assert found == []
@@ -204,7 +210,7 @@ def test_no_function_is_longer_than_fifty_lines() -> None:
     """Its docstring not counted: an argument may be as long as it has to be."""
     long = []
     for file in FILES:
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.FunctionDef):
                 first = node.body[0]
                 said = ast.get_docstring(node) is not None

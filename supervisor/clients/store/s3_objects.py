@@ -115,7 +115,7 @@ class S3ObjectClient:
         return page, more
 
     def objects(self, prefix: str, after: str = "", at_once: int | None = None) -> Iterator[StoreEntry]:
-        """Does as ``ObjectClient`` says; ``prefix`` may also end within a name."""
+        """Implements ``ObjectClient.objects``; ``prefix`` need not end at a slash."""
         more = True
         while more:
             page, more = self.page(prefix, after, at_once)
@@ -186,7 +186,7 @@ class S3ObjectClient:
         return f"{self._session.place.server} says of {self.location} that there is more"
 
     def check(self) -> None:
-        """Checks that it answers a listing, whatever the answer says."""
+        """Sends one listing request, and raises if the server does not answer it."""
         self._ask("", self._first)
 
     def now_s(self) -> float:
@@ -293,7 +293,7 @@ class S3ObjectClient:
         return item.mark
 
     def flush(self) -> None:
-        """Does nothing, because every answer was durable."""
+        """Does nothing: S3 answers only after the write is durable."""
 
     # -- copies ---------------------------------------------------------------------------------------------------
 
@@ -367,8 +367,8 @@ class S3ObjectClient:
         return self._ask(key, call, TRANSFER_MAX_S, self._copies)
 
     def _end_parts(self, key: str, upload: str, tags: list[str], token: str) -> str:
-        """Completes an upload. Raises ``Conflict`` if somebody has dropped it. That there is no upload any
-        more may as well come of a lost reply to this request: the object shows which it is."""
+        """Completes an upload. Raises ``Conflict`` if somebody has dropped it. A missing upload may also mean
+        that an earlier completion succeeded and its reply was lost; the object shows which."""
         parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)]
         name = self._name(key)
 
@@ -445,8 +445,8 @@ class S3ObjectClient:
     def _chunks(
         self, budget: Budget, client: Client, key: str, way: str | None, max_bytes: int | None = None
     ) -> Iterator[bytes]:
-        """Yields the object in pieces, complete, or raises an error. ``way`` names the transfer that earns
-        time by moving."""
+        """Yields the object in pieces, complete, or raises an error. ``way`` identifies the transfer
+        whose progress extends the deadline."""
         what = f"{self.location}/{key}"
         position = 0
         try:

@@ -64,8 +64,8 @@ class S3Session:
         return self._bounded.run(what, run, max_s)
 
     def _make_ready(self, what: str, patient: bool) -> None:
-        """Makes the client before the clock of the first operation runs: that takes seconds of computing on a
-        busy host, and none of them are the server's. It is bounded as an operation is, because the chain of
+        """Makes the client before the first operation is timed, because making it takes seconds of CPU time on a
+        busy host. It is bounded as an operation is, because the chain of
         credentials may run a program. An error that comes at once is met again, and raised, by the operation.
         """
 

@@ -4,15 +4,15 @@ child does. ``daemon.process.assemble`` makes it."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from supervisor import errors
 from supervisor.clients.task_child import run_task, serve
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.daemon.leader.scheduled_savepoints import GoOn, Made, NotYet, WantedSavepoint
 from supervisor.errors import Conflict, Corrupt, NotFound, SupervisorError
 from supervisor.model.location import normalise
 from supervisor.model.records import BlobRef
+from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.operations.checkpoints import Located
 from supervisor.operations.context import store_of
 from supervisor.records.layout import Layout
@@ -27,9 +27,38 @@ from supervisor.spec.s3a import bucket_of
 
 _NOT_YET = "not_yet"
 
+GoOn = Callable[[], bool]
+
+
+class NotYet(SupervisorError):
+    """Says that there is nothing to save: this host sees no checkpoint, or no batch was committed."""
+
+
+class WantedSavepoint(NamedTuple):
+    """Holds a job and its policy. ``source`` is its checkpoint, normalised; ``checkpoint`` is the location as
+    the job has it."""
+
+    name: str
+    uid: str
+    attempt: int
+    checkpoint: str
+    source: str
+    spec: BlobRef
+    policy: SavepointPolicy
+    running: bool
+
+
+class Made(NamedTuple):
+    """Describes a savepoint that was completed just now."""
+
+    batches: tuple[int, ...]
+    objects: int
+    bytes: int
+
 
 class SavepointTasks:
-    """Implements ``daemon.leader.scheduled_savepoints.SavepointMeans``. ``zoo`` is the client of the term."""
+    """Creates and deletes savepoints, each in a child process. ``zoo`` is the client of the term. All methods raise
+    SupervisorError; what a child does is ended early when ``go_on`` returns False, which raises TaskEnded."""
 
     def __init__(self, settings: Settings, zoo: ZooClient, layout: Layout) -> None:
         self._settings = settings
@@ -38,6 +67,7 @@ class SavepointTasks:
         self.shelf: Shelf = shelf_of(settings)
 
     def create(self, wanted: WantedSavepoint, savepoint: str, timeout_s: float, go_on: GoOn) -> Made:
+        """Creates the savepoint. Raises NotYet."""
         answer = self._run(
             {
                 "do": "create",
@@ -55,9 +85,11 @@ class SavepointTasks:
         return Made(tuple(answer["batches"]), answer["objects"], answer["bytes"])
 
     def delete(self, name: str, savepoint: str, timeout_s: float, go_on: GoOn) -> None:
+        """Deletes the savepoint. Raises Conflict (it is being restored) and NotFound."""
         self._run({"do": "delete", "name": name, "savepoint": savepoint}, timeout_s, go_on)
 
     def in_use(self) -> Callable[[str], str | None]:
+        """Reads who claims what now. The function that it returns says why a location is in use, or None."""
         claims = CheckpointClaims.load(self._zoo, self._layout)
 
         def probe(location: str) -> str | None:

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 import structlog
 
@@ -28,12 +28,12 @@ from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
+from supervisor.daemon.leader.savepoint_task import NotYet, SavepointTasks, WantedSavepoint
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import Conflict, NotFound, SupervisorError
 from supervisor.metrics import Metrics, SavepointAge
 from supervisor.model.location import normalise
-from supervisor.model.records import BlobRef, Desired, JobRef
-from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.records import Desired, JobRef
 from supervisor.model.seen import Found
 from supervisor.model.state import JobState, shown_state
 from supervisor.model.view import Row, View
@@ -50,54 +50,6 @@ RETRY_MAX_S: Final = 3600.0
 TIMEOUT_MIN_S: Final = 3600.0
 DELETES_MAX: Final = 10
 """This many savepoints of one job are deleted at a time."""
-
-GoOn = Callable[[], bool]
-
-
-class NotYet(SupervisorError):
-    """Says that there is nothing to save: this host sees no checkpoint, or no batch was committed."""
-
-
-class WantedSavepoint(NamedTuple):
-    """Holds a job and its policy. ``source`` is its checkpoint, normalised; ``checkpoint`` is the location as
-    the job has it."""
-
-    name: str
-    uid: str
-    attempt: int
-    checkpoint: str
-    source: str
-    spec: BlobRef
-    policy: SavepointPolicy
-    running: bool
-
-
-class Made(NamedTuple):
-    """Describes a savepoint that was completed just now."""
-
-    batches: tuple[int, ...]
-    objects: int
-    bytes: int
-
-
-class SavepointMeans(Protocol):
-    """Creates and deletes savepoints; ``daemon.leader.savepoint_task`` does it in child processes. All
-    methods raise SupervisorError."""
-
-    @property
-    def shelf(self) -> Shelf: ...
-
-    def create(self, wanted: WantedSavepoint, savepoint: str, timeout_s: float, go_on: GoOn) -> Made:
-        """Creates the savepoint. Raises NotYet and TaskEnded."""
-        ...
-
-    def delete(self, name: str, savepoint: str, timeout_s: float, go_on: GoOn) -> None:
-        """Deletes the savepoint. Raises Conflict (it is being restored), NotFound and TaskEnded."""
-        ...
-
-    def in_use(self) -> Callable[[str], str | None]:
-        """Reads who claims what now. The function that it returns says why a location is in use, or None."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +70,7 @@ class ScheduledSavepoints:
         self,
         term: Term[ZooClient],
         view: Callable[[], View | None],
-        means: SavepointMeans,
+        tasks: SavepointTasks,
         metrics: Metrics,
         *,
         clock: Callable[[], float] = boottime_s,
@@ -126,7 +78,7 @@ class ScheduledSavepoints:
     ) -> None:
         self._term = term
         self._view = view
-        self._means = means
+        self._tasks = tasks
         self._metrics = metrics
         self._clock = clock
         self._tick_s = tick_s
@@ -202,7 +154,7 @@ class ScheduledSavepoints:
             self._failed(job, f"{type(error).__name__}: {error}")
 
     def _see_to(self, job: WantedSavepoint) -> None:
-        shelf, every_s = self._means.shelf, job.policy.every_s
+        shelf, every_s = self._tasks.shelf, job.policy.every_s
         begun_at_s, now_s = self._clock(), shelf.now_s()
         slot_at_s = slot_of(job.name, every_s, now_s)
         savepoint = to_make(shelf, job, slot_at_s)
@@ -211,7 +163,7 @@ class ScheduledSavepoints:
             newest = newest_of(scheduled(entries, job.source), now_s, every_s)
             if newest is not None:
                 self._note(job, at_s=begun_at_s - (now_s - (began_at_s(newest.id) or 0)))
-            made = self._means.create(job, savepoint, max(TIMEOUT_MIN_S, every_s), self._go_on)
+            made = self._tasks.create(job, savepoint, max(TIMEOUT_MIN_S, every_s), self._go_on)
             self._metrics.count_savepoint(job.name, "done")
             log.info(
                 "savepoint_created",
@@ -233,13 +185,13 @@ class ScheduledSavepoints:
         )
 
     def _remove_surplus(self, job: WantedSavepoint, now_s: float) -> None:
-        shelf = self._means.shelf
+        shelf = self._tasks.shelf
         try:
             places = {
                 entry.id: entry.begun.location for entry in shelf.entries(job.name) if entry.begun is not None
             }
             to_delete = surplus(scheduled(shelf.entries(job.name)), job.policy, now_s)[:DELETES_MAX]
-            in_use = self._means.in_use() if to_delete else None
+            in_use = self._tasks.in_use() if to_delete else None
             for savepoint in to_delete:
                 why = in_use(places[savepoint]) if in_use is not None else None
                 if why is None:
@@ -261,7 +213,7 @@ class ScheduledSavepoints:
 
     def _delete(self, job: WantedSavepoint, savepoint: str) -> str | None:
         try:
-            self._means.delete(job.name, savepoint, TIMEOUT_MIN_S, self._go_on)
+            self._tasks.delete(job.name, savepoint, TIMEOUT_MIN_S, self._go_on)
         except NotFound:
             return None
         except Conflict as error:

@@ -26,7 +26,7 @@ class Namespaces:
             return lambda *args, **kwargs: cls(loop, *args, **kwargs)
 
         self.threading = SimpleNamespace(
-            SimulatedEvent=bound(SimulatedEvent),
+            Event=bound(SimulatedEvent),
             Thread=bound(Thread),
             Lock=Lock,
             RLock=Lock,

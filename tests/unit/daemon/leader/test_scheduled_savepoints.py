@@ -14,13 +14,8 @@ from structlog.testing import capture_logs
 from supervisor.clients.task_child import TaskEnded
 from supervisor.coord.term import Term
 from supervisor.daemon.leader import scheduled_savepoints as module
-from supervisor.daemon.leader.scheduled_savepoints import (
-    GoOn,
-    Made,
-    NotYet,
-    ScheduledSavepoints,
-    WantedSavepoint,
-)
+from supervisor.daemon.leader.savepoint_task import GoOn, Made, NotYet, WantedSavepoint
+from supervisor.daemon.leader.scheduled_savepoints import ScheduledSavepoints
 from supervisor.errors import SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.records import Desired, HistoryEntry, Phase
@@ -109,13 +104,13 @@ class Rig:
         """Another leader, that knows nothing but what is in ZooKeeper and in the store."""
         self.term: Term[Any] = Term(1, 0, self.client, 1e9, depose=lambda why: None)
         self.term.set_recorded()
-        self.means = Here(self)
+        self.tasks = Here(self)
         self.paused = False
         self.leader = self.another()
 
     def another(self) -> ScheduledSavepoints:
         return ScheduledSavepoints(
-            self.term, self.view, self.means, self.metrics, clock=lambda: self.now_s, tick_s=0.01
+            self.term, self.view, self.tasks, self.metrics, clock=lambda: self.now_s, tick_s=0.01
         )
 
     def view(self) -> View:
@@ -134,10 +129,10 @@ class Rig:
 
     def run_once(self) -> list[str]:
         """As the loop does it, one after the other → what was made."""
-        before = len(self.means.made)
+        before = len(self.tasks.made)
         for wanted in self.leader.due():
             self.leader.see_to(wanted)
-        return self.means.made[before:]
+        return self.tasks.made[before:]
 
     def slot(self, name: str) -> str:
         return id_of(slot_of(name, HOUR, self.store_s))
@@ -203,7 +198,7 @@ def test_the_next_leader_goes_on_without_doubling(rig: Rig) -> None:
 def test_what_a_leader_began_the_next_completes(rig: Rig) -> None:
     rig.job("a")
     (wanted,) = rig.leader.due()
-    rig.means.shelf.begin(
+    rig.tasks.shelf.begin(
         replace(
             begun(
                 Path(wanted.source.removeprefix("file://")),
@@ -226,7 +221,7 @@ def test_two_leaders_at_once_make_one(rig: Rig) -> None:
     assert len(both) == 2
     rig.leader.see_to(both[0])
     zombie.see_to(both[1])
-    assert (rig.there("a"), len(rig.means.made)) == ([rig.slot("a")], 1)
+    assert (rig.there("a"), len(rig.tasks.made)) == ([rig.slot("a")], 1)
 
 
 @pytest.mark.parametrize("jump_s", [10 * 365 * 86_400.0, -10 * 365 * 86_400.0])
@@ -256,8 +251,8 @@ def test_a_savepoint_of_the_users_is_neither_counted_nor_removed(rig: Rig) -> No
     source = rig.directory / "a" / "files"
     for savepoint in ("mine", rig.slot("a")):  # also under a name that looks like ours
         what = begun(source, place(rig.store, savepoint, "a"), savepoint, "a")
-        rig.means.shelf.begin(what)
-        Creation(area(source), rig.means.shelf.area_of(what), what, lambda: AT).run()
+        rig.tasks.shelf.begin(what)
+        Creation(area(source), rig.tasks.shelf.area_of(what), what, lambda: AT).run()
     kept = [rig.slot("a"), "mine"]
     assert rig.run_once() == [f"a/{rig.slot('a')}-2"]
     rig.pass_(HOUR)
@@ -300,7 +295,7 @@ def test_submitted_anew_with_another_checkpoint_it_gets_one_at_once(rig: Rig) ->
 
 def test_a_failure_is_told_counted_and_tried_again_later_and_later(rig: Rig) -> None:
     rig.job("a")
-    rig.means.trouble["a"] = Unreachable("the store does not answer")
+    rig.tasks.trouble["a"] = Unreachable("the store does not answer")
     waits = []
     for _ in range(4):
         with capture_logs() as logged:
@@ -311,17 +306,17 @@ def test_a_failure_is_told_counted_and_tried_again_later_and_later(rig: Rig) -> 
         rig.pass_(float(line["next"].split()[-2]))
     assert waits == [f"tried again in {s} s" for s in (30, 60, 120, 240)]
     assert rig.series("s_total", job="a", outcome="failed") == 4
-    rig.means.trouble.clear()
+    rig.tasks.trouble.clear()
     assert len(rig.run_once()) == 1
     assert rig.series("s_total", job="a", outcome="done") == 1
 
 
 def test_nothing_to_save_yet_is_no_failure(rig: Rig) -> None:
     rig.job("a")
-    rig.means.trouble["a"] = NotYet("no batch")
+    rig.tasks.trouble["a"] = NotYet("no batch")
     rig.run_once()
     assert rig.series("s_total", job="a", outcome="failed") == 0
-    rig.means.trouble.clear()
+    rig.tasks.trouble.clear()
     rig.pass_(module.NOT_YET_S)
     assert len(rig.run_once()) == 1
 
@@ -329,7 +324,7 @@ def test_nothing_to_save_yet_is_no_failure(rig: Rig) -> None:
 def test_the_trouble_of_one_is_not_that_of_another(rig: Rig) -> None:
     rig.job("bad")
     rig.job("good")
-    rig.means.trouble["bad"] = ZeroDivisionError("a defect")
+    rig.tasks.trouble["bad"] = ZeroDivisionError("a defect")
     assert rig.run_once() == [f"good/{rig.slot('good')}"]
     assert rig.series("s_total", job="bad", outcome="failed") == 1
 
@@ -340,9 +335,9 @@ def test_the_age_is_that_of_the_newest_and_grows_while_none_can_be_made(rig: Rig
     since = rig.store_s - slot_of("a", HOUR, rig.store_s)
     rig.run_once()
     assert (rig.series("_age_seconds", job="a"), rig.series("_period_seconds", job="a")) == (since, HOUR)
-    rig.means.trouble["a"] = Unreachable("down")
+    rig.tasks.trouble["a"] = Unreachable("down")
     rig.elect()
-    rig.means.trouble["a"] = Unreachable("down")
+    rig.tasks.trouble["a"] = Unreachable("down")
     rig.pass_(2 * HOUR)
     rig.run_once()
     rig.run_once()
@@ -374,7 +369,7 @@ class Slow(Here):
 def test_a_slow_one_delays_no_other_and_ends_with_the_term(rig: Rig) -> None:
     for name in ("slow", "a", "b", "c"):
         rig.job(name)
-    rig.means = slow = Slow(rig)
+    rig.tasks = slow = Slow(rig)
     thread = threading.Thread(target=rig.another().run)
     thread.start()
     try:
@@ -391,7 +386,7 @@ def test_never_more_than_the_workers(rig: Rig) -> None:
     names = [f"job-{n}" for n in range(module.WORKERS + 2)]
     for name in names:
         rig.job(name, checkpoint=f"s3://bucket/{name}")
-    rig.means = slow = Slow(rig)
+    rig.tasks = slow = Slow(rig)
     slow.slow = set(names)
     thread = threading.Thread(target=rig.another().run)
     thread.start()
