@@ -50,6 +50,11 @@ STABLE_S = 600.0
 """A driver that has been ready for this long was no failure, whatever comes then."""
 
 AGAIN_AT_ONCE_S = 4.0
+
+HANDED_S = 10.0
+"""For so long after a hand-over no other driver of the job is prepared: the leader takes the request back when it has seen
+the claim, and a standby that is asked for after that need not compete with the start."""
+
 FOR_REQUEST, FILES = "prepared_for", "prepared_files"
 """These fields of the launch file say for what a driver was prepared, and with which files."""
 
@@ -101,6 +106,7 @@ class _Books:
     failures: dict[str, PrepareFailure] = field(default_factory=dict)
     discarded: dict[str, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
+    handed_at_s: dict[str, float] = field(default_factory=dict)  # by uid
     known: dict[str, _Known] = field(default_factory=dict)
     ends: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -236,12 +242,14 @@ class PreparedDrivers:
             if key in self._books.discarded or key in self._books.taken:
                 return False
             self._books.taken.add(key)
+            self._books.handed_at_s[_uid_of(key)] = boottime_s()
             return True
 
     def release(self, key: str) -> None:
         """Gives back a driver to which nothing was handed."""
         with self._lock:
             self._books.taken.discard(key)
+            self._books.handed_at_s.pop(_uid_of(key), None)
 
     def discard(self, key: str, why: str) -> None:
         """Asks the shim of ``key`` to discard its driver, now and in each round, unless it was taken."""
@@ -356,8 +364,17 @@ class PreparedDrivers:
         now_s: float,
     ) -> PreparedSituation:
         books = self._books
+        books.handed_at_s = {uid: at_s for uid, at_s in books.handed_at_s.items() if now_s - at_s < HANDED_S}
         return PreparedSituation(
-            asked, kept, loads, self._capacity, dict(books.under_way), dict(books.failures), assigned, now_s
+            asked,
+            kept,
+            loads,
+            self._capacity,
+            dict(books.under_way),
+            dict(books.failures),
+            assigned,
+            now_s,
+            handed=frozenset(books.handed_at_s),
         )
 
     def _entry_of(self, key: str) -> str | None:
@@ -389,6 +406,10 @@ def _request_of(launch: Launch) -> Preparation:
         memory=given.memory,
         driver_memory=given.driver_memory,
     )
+
+
+def _uid_of(key: str) -> str:
+    return key.rpartition(".")[0]
 
 
 def _about_entry(entry: str) -> dict[str, str]:

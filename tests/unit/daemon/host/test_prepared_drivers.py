@@ -75,6 +75,23 @@ def test_what_is_not_asked_for_is_asked_to_discard_itself_until_it_is_gone(host:
     assert host.drivers.fit_for(replace(given("a"), attempt=3), None) == [] and not host.drivers.take(KEY)
 
 
+def test_for_a_while_after_a_hand_over_no_other_driver_is_prepared_for_the_same_job(host: Host) -> None:
+    """The leader takes the request back when it sees the claim: another driver would be started beside the attempt, and
+    discarded a moment later. What is asked for after that (a standby) is prepared."""
+    host.stand()
+    host.turn(ASKED)
+    assert host.drivers.take(KEY) and host.turn(ASKED) == []
+    host.now_s += prepared_drivers.HANDED_S
+    assert host.turn(ASKED) == ["uid-a.1"]
+
+
+def test_where_nothing_was_handed_over_in_the_end_another_driver_is_prepared(host: Host) -> None:
+    host.stand(shim=GONE)
+    assert host.drivers.take(KEY)
+    host.drivers.release(KEY)
+    assert host.turn(ASKED) == ["uid-a.1"]
+
+
 def test_to_whom_an_attempt_was_handed_nothing_is_said(host: Host) -> None:
     ear = host.stand()
     host.turn(ASKED)
