@@ -49,10 +49,10 @@ def test_a_key_that_was_added_later_is_written_only_where_it_says_something() ->
     deleted = parse_spec(f"{FULL}checkpoint_on_cancel: delete\n", "full.yaml")
     assert b'"checkpoint_on_cancel":"delete"' in canonical_json(deleted)
     assert from_canonical(canonical_json(off), "x") == off
-    as_usual = "update: {prepare: off}\nstandby: {level: null, where: other, refresh: 1h}\n"
+    as_usual = "update: {prepare: session}\nstandby: {level: null, where: other, refresh: 1h}\n"
     assert canonical_json(parse_spec(f"{FULL}{as_usual}", "full.yaml")) == canonical_json(silent)
-    warm = parse_spec(f"{FULL}update: {{prepare: session}}\n", "full.yaml")
-    assert b'"update":{"prepare":"session"}' in canonical_json(warm)
+    cold = parse_spec(f"{FULL}update: {{prepare: off}}\n", "full.yaml")
+    assert b'"update":{"prepare":"off"}' in canonical_json(cold)
     local = FULL.replace("spark://host:7077", "local[2]")
     standby = parse_spec(
         f"{local}update: {{prepare: session}}\nstandby: {{level: session, refresh: 30m}}\n", "full.yaml"
