@@ -52,7 +52,7 @@ CONF = {
 NO_ARCHIVE = {"spark.driver.extraJavaOptions": "-Xshare:auto"}
 """What a JVM does anyhow; but a driver with an option about archives is given none."""
 
-LEASE_S, FIRST_BATCH_MAX_S, ARCHIVE_MAX_S, QUIET_S, WATCHED_S = 15.0, 300.0, 900.0, 3.0, 20.0
+LEASE_S, FIRST_BATCH_MAX_S, ARCHIVE_MAX_S, QUIET_S, WATCHED_S, SETTLED_S = 15.0, 300.0, 900.0, 3.0, 20.0, 30.0
 GOALS = {
     "crash, cold": None,
     "crash, cold, with a class archive": 0.6,
@@ -73,6 +73,7 @@ class Bench:
     directory: Path
     properties: dict[str, str]
     as_they_come: Path | None = None
+    steady_s: float = 600.0
     took: dict[str, list[float]] = field(default_factory=dict)
     more: dict[str, list[float]] = field(default_factory=dict)
 
@@ -87,7 +88,16 @@ def main() -> None:
         "--on", nargs="*", choices=("file", "s3a"), default=["file", "s3a"], help="checkpoints"
     )
     given.add_argument("--rounds", type=int, default=3, help="(default %(default)s)")
-    given.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS), help="some parts")
+    given.add_argument(
+        "--only",
+        nargs="*",
+        choices=list(PARTS),
+        default=USUAL,
+        help="some parts (default: all but throughput)",
+    )
+    given.add_argument(
+        "--steady", type=float, default=600.0, help="seconds that throughput is counted (default %(default)g)"
+    )
     given.add_argument("--as-they-come", action="store_true", help="also plain, with the AWS SDK's bundle")
     given.add_argument(
         "--cache", type=Path, default=Path(__file__).parent.parent / ".ci" / "cache" / "benchmark-s3"
@@ -101,7 +111,12 @@ def main() -> None:
             own.mkdir()
             prefix = f"file://{own}" if where == "file" else f"s3a://{fleet.bucket}/checkpoints"
             bench = Bench(
-                fleet, prefix, own, properties_for(where, server), bundle if where == "s3a" else None
+                fleet,
+                prefix,
+                own,
+                properties_for(where, server),
+                bundle if where == "s3a" else None,
+                chosen.steady,
             )
             for number in range(chosen.rounds):
                 print(f"\n{where}, round {number + 1} of {chosen.rounds}", flush=True)
@@ -219,18 +234,20 @@ def run_plain(bench: Bench, name: str, attempt: int, conf: Mapping[str, str]) ->
 
 
 @contextmanager
-def job(bench: Bench, kind: str, conf: Mapping[str, str] | None = None, **spec: Any) -> Iterator[str]:
+def job(
+    bench: Bench, kind: str, conf: Mapping[str, str] | None = None, trigger: str = TRIGGER, **spec: Any
+) -> Iterator[str]:
     """A job that runs, and is cancelled in the end."""
     name = f"{kind}-{uuid.uuid4().hex[:8]}"
     bench.fleet.submit(
         name,
-        args=["{checkpoint}", TRIGGER],
+        args=["{checkpoint}", trigger],
         checkpoint=f"{bench.prefix}/{name}",
         conf={**CONF, "spark.driver.extraJavaOptions": "", **(conf or {})},
         resources={"memory": "1g"},
         restart={"initial": "500ms", "jitter": 0},
         lease=f"{LEASE_S:g}s",
-        **spec,
+        **{"update": {"prepare": "off"}, **spec},
     )
     try:
         bench.fleet.wait_batches(name, 4)
@@ -405,13 +422,41 @@ def tell(where: str, bench: Bench) -> None:
         print(f"  {row:<44} {statistics.median(values):7.1f}", flush=True)
 
 
+def throughput(bench: Bench) -> None:
+    """Two jobs at once, one with a class archive and one without, each as fast as it can: how many batches each made in
+    ``--steady`` seconds, and in the first and the last fifth of them."""
+    fleet, window_s = bench.fleet, bench.steady_s
+    with (
+        job(bench, "without", NO_ARCHIVE, "0 seconds") as without,
+        job(bench, "with", None, "0 seconds") as with_one,
+    ):
+        time.sleep(SETTLED_S)
+        begun_at_s = boottime_s()
+        time.sleep(window_s)
+        for row, begin_s, end_s in (
+            ("all of it", 0.0, window_s),
+            ("first fifth", 0.0, window_s / 5),
+            ("last fifth", window_s * 4 / 5, window_s),
+        ):
+            counts = [
+                sum(begin_s <= each.at_s - begun_at_s < end_s for each in fleet.batches(name))
+                for name in (with_one, without)
+            ]
+            bench.more.setdefault(f"batches with an archive to without, {row}", []).append(
+                counts[0] / counts[1]
+            )
+            print(f"    {row}: {counts[0]} batches with an archive, {counts[1]} without", flush=True)
+
+
 PARTS: dict[str, Callable[[Bench], None]] = {
     "cold": cold,
     "archived": archived,
     "session": session,
     "application": application,
     "standby": standby,
+    "throughput": throughput,
 }
+USUAL = [name for name in PARTS if name != "throughput"]
 
 if __name__ == "__main__":
     main()
