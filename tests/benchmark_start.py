@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,7 @@ from supervisor.records.layout import is_prepared
 from supervisor.spark.class_archive.assign import DIRECTORY
 from supervisor.spark.properties import render_properties
 from supervisor.spark.toolchain import installed_spark_home
+from tests import results
 from tests.benchmark_s3 import with_bundle
 from tests.testbed.attempts import pss_kb
 from tests.testbed.moto import AWS_ENV, REGION, MotoServer
@@ -53,6 +54,8 @@ NO_ARCHIVE = {"spark.driver.extraJavaOptions": "-Xshare:auto"}
 """What a JVM does anyhow; but a driver with an option about archives is given none."""
 
 LEASE_S, FIRST_BATCH_MAX_S, ARCHIVE_MAX_S, QUIET_S, WATCHED_S, SETTLED_S = 15.0, 300.0, 900.0, 3.0, 20.0, 30.0
+PLAIN = "plain spark-submit"
+COLUMNS = ("what", "median", "from–to", "ratio to plain", "goal")
 GOALS = {
     "crash, cold": None,
     "crash, cold, with a class archive": 0.6,
@@ -83,6 +86,7 @@ class Bench:
 
 
 def main() -> None:
+    measured = results.Measured(".", "tests.benchmark_start")
     given = argparse.ArgumentParser(prog="python -m tests.benchmark_start", description=__doc__)
     given.add_argument(
         "--on", nargs="*", choices=("file", "s3a"), default=["file", "s3a"], help="checkpoints"
@@ -102,6 +106,7 @@ def main() -> None:
     given.add_argument(
         "--cache", type=Path, default=Path(__file__).parent.parent / ".ci" / "cache" / "benchmark-s3"
     )
+    results.add_option(given)
     chosen = given.parse_args()
     bundle = with_bundle(chosen.cache.resolve()) if chosen.as_they_come else None
     with tempfile.TemporaryDirectory() as name, served(Path(name)) as (fleet, server):
@@ -123,7 +128,10 @@ def main() -> None:
                 plain(bench)
                 for part in chosen.only:
                     PARTS[part](bench)
-            tell(where, bench)
+            rows = figures(bench)
+            tell(where, rows)
+            if chosen.write_results:
+                measured.write(f"What a start costs, {where}://", COLUMNS, rows)
 
 
 @contextmanager
@@ -187,7 +195,7 @@ def properties_for(where: str, server: MotoServer) -> dict[str, str]:
 
 def plain(bench: Bench) -> None:
     """A cold spark-submit that goes on from a checkpoint, as whoever has no supervisor starts a job again."""
-    kinds = {"plain spark-submit": s3a_jars() if bench.prefix.startswith("s3a") else None}
+    kinds = {PLAIN: s3a_jars() if bench.prefix.startswith("s3a") else None}
     if bench.as_they_come is not None:
         kinds["plain spark-submit, jars as they come"] = bench.as_they_come
     for row, jars in kinds.items():
@@ -401,25 +409,38 @@ def _cpu_s(pid: int) -> float:
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
-def tell(where: str, bench: Bench) -> None:
+def figures(bench: Bench) -> list[tuple[str, ...]]:
     """A line for each row: median, spread, and the median of its ratios to plain, round by round."""
-    base = bench.took["plain spark-submit"]
-    print(f"\n{where}: medians of {len(base)} rounds, load {os.getloadavg()[0]:.1f}", flush=True)
+    base = bench.took[PLAIN]
+    rows = []
     for row, values in bench.took.items():
         ratios = [value / plain_s for value, plain_s in zip(values, base, strict=False)]
         goal = GOALS.get(row)
-        said = "" if goal is None else f"goal ≤ {goal:g}"
-        spread = f"{min(values):.2f}–{max(values):.2f}"
-        print(
-            f"  {row:<44} {statistics.median(values):7.2f} s ({spread:>13}) {statistics.median(ratios):6.2f}x  {said}",
-            flush=True,
+        rows.append(
+            (
+                row,
+                f"{statistics.median(values):.2f} s",
+                f"{min(values):.2f}–{max(values):.2f}",
+                f"{statistics.median(ratios):.2f}",
+                "" if goal is None else f"≤ {goal:g}",
+            )
         )
+    limit_s = 2 * TRIGGER_S + 2.0
     for row in ("restart, prepared, level session", "restart, prepared, level application"):
         if row in bench.took:
-            limit_s = 2 * TRIGGER_S + 2.0
-            print(f"  {row}: {statistics.median(bench.took[row]) / limit_s:.2f} of two triggers and 2 s")
+            of_limit = statistics.median(bench.took[row]) / limit_s
+            rows.append((f"{row}, of two triggers and 2 s", "", "", f"{of_limit:.2f}", "≤ 1"))
     for row, values in bench.more.items():
-        print(f"  {row:<44} {statistics.median(values):7.1f}", flush=True)
+        spread = f"{min(values):.4g}–{max(values):.4g}"
+        rows.append((row, f"{statistics.median(values):.4g}", spread, "", ""))
+    rows.append(("load of the machine at the end", f"{os.getloadavg()[0]:.1f}", "", "", ""))
+    return rows
+
+
+def tell(where: str, rows: Sequence[tuple[str, ...]]) -> None:
+    print(f"\n{where}: {', '.join(COLUMNS[1:])}", flush=True)
+    for row in rows:
+        print("  {:<56} {:>9} {:>15} {:>6} {:>7}".format(*row), flush=True)
 
 
 def throughput(bench: Bench) -> None:
