@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,7 @@ from supervisor.records.layout import is_prepared
 from supervisor.spark.class_archive.assign import DIRECTORY
 from supervisor.spark.properties import render_properties
 from supervisor.spark.toolchain import installed_spark_home
+from tests import results
 from tests.benchmark_s3 import with_bundle
 from tests.testbed.attempts import pss_kb
 from tests.testbed.moto import AWS_ENV, REGION, MotoServer
@@ -52,7 +53,9 @@ CONF = {
 NO_ARCHIVE = {"spark.driver.extraJavaOptions": "-Xshare:auto"}
 """What a JVM does anyhow; but a driver with an option about archives is given none."""
 
-LEASE_S, FIRST_BATCH_MAX_S, ARCHIVE_MAX_S, QUIET_S, WATCHED_S = 15.0, 300.0, 900.0, 3.0, 20.0
+LEASE_S, FIRST_BATCH_MAX_S, ARCHIVE_MAX_S, QUIET_S, WATCHED_S, SETTLED_S = 15.0, 300.0, 900.0, 3.0, 20.0, 30.0
+PLAIN = "plain spark-submit"
+COLUMNS = ("what", "median", "from–to", "ratio to plain", "goal")
 GOALS = {
     "crash, cold": None,
     "crash, cold, with a class archive": 0.6,
@@ -73,6 +76,7 @@ class Bench:
     directory: Path
     properties: dict[str, str]
     as_they_come: Path | None = None
+    steady_s: float = 600.0
     took: dict[str, list[float]] = field(default_factory=dict)
     more: dict[str, list[float]] = field(default_factory=dict)
 
@@ -82,16 +86,27 @@ class Bench:
 
 
 def main() -> None:
+    measured = results.Measured(".", "tests.benchmark_start")
     given = argparse.ArgumentParser(prog="python -m tests.benchmark_start", description=__doc__)
     given.add_argument(
         "--on", nargs="*", choices=("file", "s3a"), default=["file", "s3a"], help="checkpoints"
     )
     given.add_argument("--rounds", type=int, default=3, help="(default %(default)s)")
-    given.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS), help="some parts")
+    given.add_argument(
+        "--only",
+        nargs="*",
+        choices=list(PARTS),
+        default=USUAL,
+        help="some parts (default: all but throughput)",
+    )
+    given.add_argument(
+        "--steady", type=float, default=600.0, help="seconds that throughput is counted (default %(default)g)"
+    )
     given.add_argument("--as-they-come", action="store_true", help="also plain, with the AWS SDK's bundle")
     given.add_argument(
         "--cache", type=Path, default=Path(__file__).parent.parent / ".ci" / "cache" / "benchmark-s3"
     )
+    results.add_option(given)
     chosen = given.parse_args()
     bundle = with_bundle(chosen.cache.resolve()) if chosen.as_they_come else None
     with tempfile.TemporaryDirectory() as name, served(Path(name)) as (fleet, server):
@@ -101,14 +116,22 @@ def main() -> None:
             own.mkdir()
             prefix = f"file://{own}" if where == "file" else f"s3a://{fleet.bucket}/checkpoints"
             bench = Bench(
-                fleet, prefix, own, properties_for(where, server), bundle if where == "s3a" else None
+                fleet,
+                prefix,
+                own,
+                properties_for(where, server),
+                bundle if where == "s3a" else None,
+                chosen.steady,
             )
             for number in range(chosen.rounds):
                 print(f"\n{where}, round {number + 1} of {chosen.rounds}", flush=True)
                 plain(bench)
                 for part in chosen.only:
                     PARTS[part](bench)
-            tell(where, bench)
+            rows = figures(bench)
+            tell(where, rows)
+            if chosen.write_results:
+                measured.write(f"What a start costs, {where}://", COLUMNS, rows)
 
 
 @contextmanager
@@ -172,7 +195,7 @@ def properties_for(where: str, server: MotoServer) -> dict[str, str]:
 
 def plain(bench: Bench) -> None:
     """A cold spark-submit that goes on from a checkpoint, as whoever has no supervisor starts a job again."""
-    kinds = {"plain spark-submit": s3a_jars() if bench.prefix.startswith("s3a") else None}
+    kinds = {PLAIN: s3a_jars() if bench.prefix.startswith("s3a") else None}
     if bench.as_they_come is not None:
         kinds["plain spark-submit, jars as they come"] = bench.as_they_come
     for row, jars in kinds.items():
@@ -219,18 +242,20 @@ def run_plain(bench: Bench, name: str, attempt: int, conf: Mapping[str, str]) ->
 
 
 @contextmanager
-def job(bench: Bench, kind: str, conf: Mapping[str, str] | None = None, **spec: Any) -> Iterator[str]:
+def job(
+    bench: Bench, kind: str, conf: Mapping[str, str] | None = None, trigger: str = TRIGGER, **spec: Any
+) -> Iterator[str]:
     """A job that runs, and is cancelled in the end."""
     name = f"{kind}-{uuid.uuid4().hex[:8]}"
     bench.fleet.submit(
         name,
-        args=["{checkpoint}", TRIGGER],
+        args=["{checkpoint}", trigger],
         checkpoint=f"{bench.prefix}/{name}",
         conf={**CONF, "spark.driver.extraJavaOptions": "", **(conf or {})},
         resources={"memory": "1g"},
         restart={"initial": "500ms", "jitter": 0},
         lease=f"{LEASE_S:g}s",
-        **spec,
+        **{"update": {"prepare": "off"}, **spec},
     )
     try:
         bench.fleet.wait_batches(name, 4)
@@ -384,25 +409,64 @@ def _cpu_s(pid: int) -> float:
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
-def tell(where: str, bench: Bench) -> None:
+def figures(bench: Bench) -> list[tuple[str, ...]]:
     """A line for each row: median, spread, and the median of its ratios to plain, round by round."""
-    base = bench.took["plain spark-submit"]
-    print(f"\n{where}: medians of {len(base)} rounds, load {os.getloadavg()[0]:.1f}", flush=True)
+    base = bench.took[PLAIN]
+    rows = []
     for row, values in bench.took.items():
         ratios = [value / plain_s for value, plain_s in zip(values, base, strict=False)]
         goal = GOALS.get(row)
-        said = "" if goal is None else f"goal ≤ {goal:g}"
-        spread = f"{min(values):.2f}–{max(values):.2f}"
-        print(
-            f"  {row:<44} {statistics.median(values):7.2f} s ({spread:>13}) {statistics.median(ratios):6.2f}x  {said}",
-            flush=True,
+        rows.append(
+            (
+                row,
+                f"{statistics.median(values):.2f} s",
+                f"{min(values):.2f}–{max(values):.2f}",
+                f"{statistics.median(ratios):.2f}",
+                "" if goal is None else f"≤ {goal:g}",
+            )
         )
+    limit_s = 2 * TRIGGER_S + 2.0
     for row in ("restart, prepared, level session", "restart, prepared, level application"):
         if row in bench.took:
-            limit_s = 2 * TRIGGER_S + 2.0
-            print(f"  {row}: {statistics.median(bench.took[row]) / limit_s:.2f} of two triggers and 2 s")
+            of_limit = statistics.median(bench.took[row]) / limit_s
+            rows.append((f"{row}, of two triggers and 2 s", "", "", f"{of_limit:.2f}", "≤ 1"))
     for row, values in bench.more.items():
-        print(f"  {row:<44} {statistics.median(values):7.1f}", flush=True)
+        spread = f"{min(values):.4g}–{max(values):.4g}"
+        rows.append((row, f"{statistics.median(values):.4g}", spread, "", ""))
+    rows.append(("load of the machine at the end", f"{os.getloadavg()[0]:.1f}", "", "", ""))
+    return rows
+
+
+def tell(where: str, rows: Sequence[tuple[str, ...]]) -> None:
+    print(f"\n{where}: {', '.join(COLUMNS[1:])}", flush=True)
+    for row in rows:
+        print("  {:<56} {:>9} {:>15} {:>6} {:>7}".format(*row), flush=True)
+
+
+def throughput(bench: Bench) -> None:
+    """Two jobs at once, one with a class archive and one without, each as fast as it can: how many batches each made in
+    ``--steady`` seconds, and in the first and the last fifth of them."""
+    fleet, window_s = bench.fleet, bench.steady_s
+    with (
+        job(bench, "without", NO_ARCHIVE, "0 seconds") as without,
+        job(bench, "with", None, "0 seconds") as with_one,
+    ):
+        time.sleep(SETTLED_S)
+        begun_at_s = boottime_s()
+        time.sleep(window_s)
+        for row, begin_s, end_s in (
+            ("all of it", 0.0, window_s),
+            ("first fifth", 0.0, window_s / 5),
+            ("last fifth", window_s * 4 / 5, window_s),
+        ):
+            counts = [
+                sum(begin_s <= each.at_s - begun_at_s < end_s for each in fleet.batches(name))
+                for name in (with_one, without)
+            ]
+            bench.more.setdefault(f"batches with an archive to without, {row}", []).append(
+                counts[0] / counts[1]
+            )
+            print(f"    {row}: {counts[0]} batches with an archive, {counts[1]} without", flush=True)
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
@@ -411,7 +475,9 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "session": session,
     "application": application,
     "standby": standby,
+    "throughput": throughput,
 }
+USUAL = [name for name in PARTS if name != "throughput"]
 
 if __name__ == "__main__":
     main()

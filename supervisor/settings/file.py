@@ -115,7 +115,7 @@ class SparkSettings(Section):
     home: AbsolutePath | None = None
     java_home: AbsolutePath | None = None
     s3a_jars: AbsolutePath | None = None
-    class_archive: Literal["auto", "off"] = "off"
+    class_archive: Literal["auto", "off"] = "auto"
     submit_timeout_s: Annotated[DurationS, between(1.0, 3600.0)] = Field(
         default=120.0, alias="submit_timeout"
     )

@@ -37,6 +37,7 @@ class PreparedTree:
         self._directory = directory
         self._launch = launch
         self._log = log
+        self._unwritten: Readiness | None = None
         self._opened = False  # by us
         self._passed = False
 
@@ -44,6 +45,7 @@ class PreparedTree:
 
     def handed(self) -> list[Event]:
         """Returns the attempt that was handed over, if one was, or that what was handed over is none for this driver."""
+        self._write_readiness()
         try:
             data = run_dir.read_handed(self._directory)
         except OSError:  # looked at again soon
@@ -71,13 +73,24 @@ class PreparedTree:
         return f"it is not for this driver: other {', '.join(differ)}" if differ else ""
 
     def note_readiness(self, ready: bool, why: str) -> None:
-        """Writes down for the agent how far the driver has come. Only the first word counts."""
+        """Writes down for the agent how far the driver has come. Only the first word counts. If it can't be written now (a
+        full disk), it is tried again at each look."""
+        if self._unwritten is None:
+            self._unwritten = Readiness(ready, why, boottime_s())
+            self._write_readiness()
+
+    def _write_readiness(self) -> None:
+        readiness = self._unwritten
+        if readiness is None:
+            return
         try:
-            first = run_dir.write_readiness(self._directory, Readiness(ready, why, boottime_s()))
-        except OSError as error:
-            first, why = True, f"{why} (not written down: {error})"
+            first = run_dir.write_readiness(self._directory, readiness)
+        except OSError:
+            return
+        self._unwritten = None
         if first:
-            self._log("shim_prepared", "info" if ready else "warning", ready=ready, why=why)
+            level = "info" if readiness.ready else "warning"
+            self._log("shim_prepared", level, ready=readiness.ready, why=readiness.why)
 
     # -- what it reports -----------------------------------------------------------------------------------------------
 

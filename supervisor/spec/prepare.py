@@ -17,10 +17,9 @@ REFRESH_S: Final = 3600.0
 
 class UpdateSettings(Section):
     """Says how a running job is changed. ``prepare`` is how far a driver is prepared before the present one is
-    stopped. It is off unless a spec asks for it, until prepared drivers have been through chaos and crash points.
-    """
+    stopped."""
 
-    prepare: Literal["session", "application", "off"] = "off"
+    prepare: Literal["session", "application", "off"] = "session"
 
 
 class StandbySettings(Section):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -23,6 +24,7 @@ SIDE_BY_SIDE = (
     ("cli", "zookeeper.commit cancel", "before"),
 )
 ALONE = (("leader", "zookeeper.commit assign", "after"), ("agent", "subprocess.fork_exec", "before"))
+OF_A_HAND_OVER = (("prepared_shim", "zookeeper.commit claim", "after"), ("agent", "os.symlink", "after"))
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +56,15 @@ def task(points: set[Point], role: str, op: str, moment: str) -> Task:
 def test_killed_at_its_points(fleet: CrashFleet, points: set[Point], name: Callable[[], str]) -> None:
     outcomes = run_batch(fleet, [task(points, *each) for each in SIDE_BY_SIDE], name)
     outcomes += [OneRun(fleet, name(), task(points, *each)).run() for each in ALONE]
+    assert not [f"{each.task.title}: {each.wrong}\n{each.story}" for each in outcomes if each.wrong]
+    assert all(each.hit for each in outcomes), [each.task.title for each in outcomes if not each.hit]
+
+
+def test_killed_at_points_of_a_hand_over(fleet: CrashFleet, name: Callable[[], str]) -> None:
+    """The shim of a prepared driver once its claim is sent; the agent once the attempt's name leads to the driver."""
+    passed = set(record(fleet, ["prepared"], name)["prepared"])
+    tasks = [replace(task(passed, *each), scenario="prepared") for each in OF_A_HAND_OVER]
+    outcomes = [OneRun(fleet, name(), each).run() for each in tasks]
     assert not [f"{each.task.title}: {each.wrong}\n{each.story}" for each in outcomes if each.wrong]
     assert all(each.hit for each in outcomes), [each.task.title for each in outcomes if not each.hit]
 

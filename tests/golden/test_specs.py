@@ -67,9 +67,9 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
     ),
     "savepoints": (f"{FULL}savepoints: {{every: 1h, keep: 5}}\n", "", b'"savepoints":{'),
     "update": (
-        f"{FULL}update: {{prepare: session}}\n",
-        "update: {prepare: off}",
-        b'"update":{"prepare":"session"}',
+        f"{FULL}update: {{prepare: off}}\n",
+        "update: {prepare: session}",
+        b'"update":{"prepare":"off"}',
     ),
     "standby": (
         f"{LOCAL}update: {{prepare: session}}\nstandby: {{level: session, refresh: 30m}}\n",

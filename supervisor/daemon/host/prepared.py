@@ -9,6 +9,8 @@ write. The rules:
   leader takes the request back meanwhile. Requests that cannot be read are unknown, and nothing is discarded on unknown.
 * Attempts come first. A driver is prepared only where there is room beside all that runs or is prepared; and where attempts
   need the room, prepared drivers go, lowest priority first.
+* For a moment after an attempt was handed over no other driver is prepared for its job: the request by which that one was
+  prepared is still there.
 * What cannot be prepared is tried again after a growing pause, and the host's record says why.
 
 ``prepared_drivers`` carries it out.
@@ -75,7 +77,7 @@ class HostLoad:
 
 @dataclass(frozen=True, slots=True)
 class PreparePause:
-    """Says until when a request is not met, ``why``, and how often that was so. After a hand-over ``why`` is empty."""
+    """Says until when a request is not met, why, and how often that was so."""
 
     why: str
     tries: int
@@ -94,7 +96,8 @@ class HostCapacity:
 @dataclass(frozen=True, slots=True)
 class PreparedSituation:
     """Holds all that is decided from. ``asked`` is None if it is not known. ``under_way`` are the requests for which
-    a driver is being started just now. ``assigned`` are the uids that have an assignment here."""
+    a driver is being started just now. ``assigned`` are the uids that have an assignment here, ``handed`` those of which an
+    attempt was handed over a moment ago."""
 
     asked: Mapping[str, RequestedDriver] | None
     kept: Sequence[KeptDriver]
@@ -104,6 +107,7 @@ class PreparedSituation:
     pauses: Mapping[str, PreparePause]
     assigned: Collection[str]
     now_s: float
+    handed: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +224,8 @@ def _to_prepare(
     for each in sorted(asked, key=lambda one: (-one.record.priority if one.record else 0, one.entry)):
         record, pause = each.record, situation.pauses.get(each.entry)
         if record is None or each.entry in there or each.entry in situation.under_way or each.entry in failed:
+            continue
+        if record.uid in situation.handed:
             continue
         if pause is not None and situation.now_s < pause.again_at_s:
             continue

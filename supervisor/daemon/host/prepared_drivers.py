@@ -50,9 +50,10 @@ STABLE_S = 600.0
 """A driver that has been ready for this long was no failure, whatever comes then."""
 
 AGAIN_AT_ONCE_S = 4.0
-AFTER_TAKING_S = 30.0
-"""For so long the request by which a driver was prepared that took an attempt is met no second time: the leader takes it
-back meanwhile, unless it wants one more."""
+
+HANDED_S = 10.0
+"""For so long after a hand-over no other driver of the job is prepared: the leader takes the request back when it has seen
+the claim, and a standby that is asked for after that need not compete with the start."""
 
 FOR_REQUEST, FILES = "prepared_for", "prepared_files"
 """These fields of the launch file say for what a driver was prepared, and with which files."""
@@ -106,6 +107,7 @@ class _Books:
     pauses: dict[str, PreparePause] = field(default_factory=dict)
     discarded: dict[str, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
+    handed_at_s: dict[str, float] = field(default_factory=dict)  # by uid
     known: dict[str, _Known] = field(default_factory=dict)
     ends: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -235,24 +237,20 @@ class PreparedDrivers:
         return [(each.key, launch) for each, launch in fit]
 
     def take(self, key: str) -> bool:
-        """Takes a driver for an attempt: from now on it is not asked to discard itself, and its request is met. Returns
-        False if it was asked to discard itself already."""
+        """Takes a driver for an attempt: from now on it is not asked to discard itself, and no other one is
+        prepared for a moment. Returns False if it was asked to discard itself already."""
         with self._lock:
             if key in self._books.discarded or key in self._books.taken:
                 return False
             self._books.taken.add(key)
-            entry = self._entry_of(key)
-            if entry is not None:
-                self._books.pauses[entry] = PreparePause("", 0, boottime_s() + AFTER_TAKING_S)
+            self._books.handed_at_s[_uid_of(key)] = boottime_s()
             return True
 
     def release(self, key: str) -> None:
         """Gives back a driver to which nothing was handed."""
         with self._lock:
             self._books.taken.discard(key)
-            entry = self._entry_of(key)
-            if entry is not None:
-                self._books.pauses.pop(entry, None)
+            self._books.handed_at_s.pop(_uid_of(key), None)
 
     def discard(self, key: str, why: str) -> None:
         """Asks the shim of ``key`` to discard its driver, now and in each round, unless it was taken."""
@@ -372,8 +370,17 @@ class PreparedDrivers:
         now_s: float,
     ) -> PreparedSituation:
         books = self._books
+        books.handed_at_s = {uid: at_s for uid, at_s in books.handed_at_s.items() if now_s - at_s < HANDED_S}
         return PreparedSituation(
-            asked, kept, loads, self._capacity, dict(books.under_way), dict(books.pauses), assigned, now_s
+            asked,
+            kept,
+            loads,
+            self._capacity,
+            dict(books.under_way),
+            dict(books.pauses),
+            assigned,
+            now_s,
+            handed=frozenset(books.handed_at_s),
         )
 
     def _entry_of(self, key: str) -> str | None:
@@ -405,3 +412,7 @@ def _request_of(launch: Launch) -> Preparation:
         memory=given.memory,
         driver_memory=given.driver_memory,
     )
+
+
+def _uid_of(key: str) -> str:
+    return key.rpartition(".")[0]

@@ -329,3 +329,22 @@ def test_a_name_that_can_not_be_had_costs_nothing_but_the_name(tmp_path: Path) -
     file.write(b"2")
     file.close()
     assert (tmp_path / "a").read_text() == "12" and file.dropped_bytes == 0
+
+
+def test_a_readiness_that_could_not_be_written_down_is_written_down_soon(
+    driver: PreparedTree, log: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk that is full for a moment: the agent would wait for the word until the start's time is over."""
+
+    def full(*_: object) -> bool:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(run_dir, "write_readiness", full)
+        assert driver.understood([Reported("ready")]) == []
+        assert driver.handed() == [] and run_dir.read_readiness(str(tmp_path)) is None
+    assert driver.handed() == []
+    found = run_dir.read_readiness(str(tmp_path))
+    assert found is not None and (found.ready, found.why) == (True, "")
+    driver.handed()
+    assert [event for event, _ in log.reported] == ["shim_prepared"]

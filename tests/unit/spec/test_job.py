@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.errors import Corrupt, InvalidInput
+from supervisor.model.records import PrepareLevel
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.settings.defaults import Defaults
@@ -286,7 +287,7 @@ def test_terms_and_restart_policy() -> None:
         "driver_memory": 0,
         "delete_checkpoint": False,
         "savepoints": None,
-        "prepare": None,
+        "prepare": PrepareLevel.SESSION,
         "standby": None,
         "extra": {},
     }

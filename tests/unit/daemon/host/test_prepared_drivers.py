@@ -75,6 +75,23 @@ def test_what_is_not_asked_for_is_asked_to_discard_itself_until_it_is_gone(host:
     assert host.drivers.fit_for(replace(given("a"), attempt=3), None) == [] and not host.drivers.take(KEY)
 
 
+def test_for_a_while_after_a_hand_over_no_other_driver_is_prepared_for_the_same_job(host: Host) -> None:
+    """The leader takes the request back when it sees the claim: another driver would be started beside the attempt, and
+    discarded a moment later. What is asked for after that (a standby) is prepared."""
+    host.stand()
+    host.turn(ASKED)
+    assert host.drivers.take(KEY) and host.turn(ASKED) == []
+    host.now_s += prepared_drivers.HANDED_S
+    assert host.turn(ASKED) == ["uid-a.1"]
+
+
+def test_where_nothing_was_handed_over_in_the_end_another_driver_is_prepared(host: Host) -> None:
+    host.stand(shim=GONE)
+    assert host.drivers.take(KEY)
+    host.drivers.release(KEY)
+    assert host.turn(ASKED) == ["uid-a.1"]
+
+
 def test_to_whom_an_attempt_was_handed_nothing_is_said(host: Host) -> None:
     ear = host.stand()
     host.turn(ASKED)
@@ -152,26 +169,6 @@ def test_what_failed_before_pauses_longer_and_what_stood_for_long_is_forgotten(h
     host.now_s += prepared_drivers.STABLE_S
     host.turn(ASKED)
     assert host.drivers._books.pauses == {}
-
-
-def test_the_request_whose_driver_took_an_attempt_is_met_no_second_time_at_once(host: Host) -> None:
-    """The leader takes it back a moment later: a driver that is begun meanwhile would be for nobody."""
-    host.stand()
-    assert host.turn(ASKED) == [] and host.drivers.take(KEY)
-    run_dir.hand_over(str(host.hosted.attempts_dir), KEY, "uid-a.1", b"{}")
-    assert host.turn(ASKED) == [] and host.said() == [(False, "")]
-    host.now_s += prepared_drivers.AFTER_TAKING_S
-    assert host.turn(ASKED) == ["uid-a.1"]
-
-
-def test_the_request_of_a_driver_that_was_given_back_is_met_at_once(host: Host) -> None:
-    host.stand()
-    host.turn(ASKED)
-    assert host.drivers.take(KEY)
-    host.drivers.release(KEY)
-    run_dir.write_process(str(host.hosted.attempts_dir / KEY / run_dir.SHIM), GONE, "c")
-    host.turn(ASKED)
-    assert host.said()[0][1].startswith("its driver ended before")
 
 
 def test_a_failure_goes_with_its_request(host: Host) -> None:
