@@ -159,7 +159,7 @@ class PlainSpec(NamedTuple):
 
     name: str
 
-    def terms(self) -> SchedulingSpec:
+    def scheduling(self) -> SchedulingSpec:
         return terms_of(self.name)
 
 

@@ -251,7 +251,7 @@ def test_what_was_handed_over_is_not_discarded(tmp_path: Path, monkeypatch: pyte
 
 def test_its_exec_begins_nothing_and_its_end_is_written_down(tmp_path: Path) -> None:
     with prepared(tmp_path) as (runner, ends, children):
-        ends.say_and_end()
+        ends.write_and_end()
         assert runner._hear_starter() == []
         children.ended[ROOT] = 3
         assert [type(event) for event in runner._exit()] == [shim.Exited]
@@ -263,7 +263,7 @@ def test_its_exec_begins_nothing_and_its_end_is_written_down(tmp_path: Path) -> 
 
 def test_a_driver_that_could_not_be_executed_says_why(tmp_path: Path) -> None:
     with prepared(tmp_path) as (runner, ends, _):
-        ends.say_and_end(b"2 x could not be executed: No such file")
+        ends.write_and_end(b"2 x could not be executed: No such file")
         while not runner._heard:
             assert runner._hear_starter() == []
     found = run_dir.read_readiness(str(tmp_path))
