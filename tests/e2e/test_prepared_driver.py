@@ -226,8 +226,11 @@ def forget_the_attempt(document: Any) -> None:
 
 
 def without_progress(names: list[str], *more: str) -> list[str]:
-    """The order of what is reported, each event once: how often some are told is a matter of time."""
-    return list(dict.fromkeys(name for name in names if name not in ("progress", "idle", *more)))
+    """The order of what is reported, each event once: how often some are told is a matter of time, and so is whether the end of
+    a query is told before that of the application."""
+    return list(
+        dict.fromkeys(name for name in names if name not in ("progress", "idle", "terminated", *more))
+    )
 
 
 SESSION = """

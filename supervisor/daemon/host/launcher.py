@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -60,6 +61,9 @@ log = structlog.get_logger(__name__)
 TRUST_CHECK_LASTS_S = 2.0
 """A shim has 10 s from the trust check to its connection (``shim.claim``), and has to be started within
 them."""
+
+
+ROOM_PATIENCE_S, ROOM_POLL_S = 1.0, 0.02
 
 
 class TrustCheck(NamedTuple):
@@ -320,15 +324,28 @@ class Launcher:
 
         Raises Refused.
         """
-        with self._room_lock:
-            self._check_room(key, given)
-            self._taking[key] = given
+        self._reserve(key, given)
         self._prepared.make_room(self.loads())
         try:
             yield
         finally:
             with self._room_lock:
                 self._taking.pop(key, None)
+
+    def _reserve(self, key: str, given: Assignment) -> None:
+        """Waits for at most ``ROOM_PATIENCE_S`` for a slot: the leader counts a slot as free when the tombstone
+        has committed, and the shim that wrote it ends a moment later. Raises Refused."""
+        until_at_s = boottime_s() + ROOM_PATIENCE_S
+        while True:
+            try:
+                with self._room_lock:
+                    self._check_room(key, given)
+                    self._taking[key] = given
+                return
+            except Refused:
+                if boottime_s() >= until_at_s:
+                    raise
+            time.sleep(ROOM_POLL_S)
 
     def _check_room(self, key: str, given: Assignment) -> None:
         """Raises Refused if there is no room. The leader counts too; this is for a leader that did not know

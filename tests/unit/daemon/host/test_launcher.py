@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -114,6 +115,19 @@ def test_the_last_place_is_given_once(tmp_path: Path, capacity: dict[str, int], 
         came = sorted(pool.map(starter.try_start, ["a", "b"]), key=len)
     assert came[0] == "started" and why in came[1]
     assert len(starter.hosted.keys()) == 1
+
+
+def test_the_shim_of_an_attempt_that_is_over_may_still_be_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader gives its place away when the tombstone has committed. Refused, the new one would wait in back-off, and
+    another of a lower priority would get the place."""
+    starter = Slow(tmp_path, 1, drivers=1, memory_bytes=100)
+    monkeypatch.setattr(launcher, "ROOM_PATIENCE_S", 60.0)
+    assert starter.try_start("a") == "started"
+    timer = threading.Timer(0.3, lambda: shutil.rmtree(starter.hosted.attempts_dir / "uid-a.1"))
+    timer.start()
+    assert starter.try_start("b") == "started"
 
 
 def test_a_start_that_failed_gives_its_place_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
