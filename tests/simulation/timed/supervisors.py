@@ -335,7 +335,7 @@ class SimStarter:
             log_path="/log",
             cgroup="/cgroup" if host.cgroups else None,
             begun_s=begun_at_s,
-            trust_checked_at_s=trust_checked_at_s,
+            looked_s=trust_checked_at_s,
         )
 
     def loads(self) -> list[HostLoad]:
