@@ -111,8 +111,9 @@ def test_a_restored_registry_is_accepted_by_an_operator_each_time(fleet: Fleet, 
     assert fleet.ok("accept-registry", "--yes").out.startswith("nobody distrusts")
 
     backups.save("second")
+    before = fleet.show(kept)["attempt"]  # its lease may have run out meanwhile, on a busy machine
     fleet.ok("restart", kept)
-    wait_until(lambda: (fleet.show(kept)["attempt"] or 0) >= 2, RESTORED_S, "its next attempt")
+    wait_until(lambda: (fleet.show(kept)["attempt"] or 0) > before, RESTORED_S, "its next attempt")
     backups.restore("second")  # a state that knows the first acceptance
     assert "restored" in wait_distrusted(fleet)
     fleet.add_member()  # a host that remembers nothing
