@@ -110,7 +110,7 @@ class Layout:
         return f"{self.preparations}/{supervisor_id}"
 
     def preparation(self, supervisor_id: str, uid: str, revision: int) -> str:
-        return f"{self.preparations}/{supervisor_id}/{uid}.{revision}"
+        return f"{self.preparations}/{supervisor_id}/{request_name(uid, revision)}"
 
     def lease(self, name: str) -> str:
         return f"{self.leases}/{name}"
@@ -157,6 +157,11 @@ def is_attempt(key: str) -> bool:
 
 
 PREPARED_MARK = "p"
+
+
+def request_name(uid: str, revision: int) -> str:
+    """Returns the name of the request for a prepared driver, below the host that it is made to."""
+    return f"{uid}.{revision}"
 
 
 def is_prepared(key: str) -> bool:

@@ -14,6 +14,7 @@ from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Node
 from supervisor.records.codec import decode
 from supervisor.records.ids import may_be_of
+from supervisor.records.layout import request_name
 from supervisor.records.ports import ZkReader
 
 T = TypeVar("T")
@@ -52,7 +53,7 @@ def _placed(record: T, node: Node, path: str) -> Found[T] | Unreadable:
         case Assignment():
             named = f"{record.uid}.{record.attempt}"
         case Preparation():
-            named = f"{record.uid}.{record.revision}"
+            named = request_name(record.uid, record.revision)
         case Result():
             named = record.uid
             if not may_be_of(record.uid, record.name):

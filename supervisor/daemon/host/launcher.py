@@ -35,13 +35,13 @@ from supervisor.daemon.host.attempt_reporter import report
 from supervisor.daemon.host.handover import MadeLaunch, difference, launch_of_opening
 from supervisor.daemon.host.hosted_attempts import LAUNCH_MAX_BYTES, HostedAttempts, HostedState
 from supervisor.daemon.host.preflight import KnownCheckpoint, PreflightCheck, check_of
-from supervisor.daemon.host.prepared import HostCapacity, HostLoad
+from supervisor.daemon.host.prepared import HostCapacity, HostLoad, no_assignment_yet
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers, as_extra, files_of
 from supervisor.daemon.host.start_barrier import StartBarrier
 from supervisor.errors import Corrupt, NotFound, SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.host_tools import why_ignored
-from supervisor.model.launch import NO_ATTEMPT, PREPARE_LEVEL, PREPARED, Launch
+from supervisor.model.launch import PREPARE_LEVEL, PREPARED, Launch
 from supervisor.model.location import normalise
 from supervisor.model.phrases import all_its
 from supervisor.model.records import Assignment, Cause, Preparation
@@ -169,17 +169,7 @@ class Launcher:
         Raises Refused, Unreachable, AccessDenied.
         """
         key = f"{request.uid}.{PREPARED_MARK}{secrets.token_hex(4)}"
-        given = Assignment(
-            name=request.name,
-            uid=request.uid,
-            attempt=NO_ATTEMPT,
-            revision=request.revision,
-            job_version=-1,
-            own_version=-1,
-            spec=request.spec,
-            memory=request.memory,
-            driver_memory=request.driver_memory,
-        )
+        given = no_assignment_yet(request)
         made: Launch | None = None
         self._prepared.starting(key)
         try:

@@ -21,8 +21,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from supervisor.model.launch import NO_ATTEMPT
 from supervisor.model.phrases import all_its
-from supervisor.model.records import Preparation, PreparedDriver, PrepareLevel, clip
+from supervisor.model.records import Assignment, Preparation, PreparedDriver, PrepareLevel, clip
+from supervisor.records.layout import request_name
 
 FIRST_PAUSE_S, PAUSE_MAX_S = 5.0, 300.0
 WHY_MAX_BYTES = 160
@@ -57,7 +59,7 @@ class KeptDriver:
 
     @property
     def entry(self) -> str:
-        return f"{self.for_request.uid}.{self.for_request.revision}"
+        return request_name(self.for_request.uid, self.for_request.revision)
 
     @property
     def is_standing(self) -> bool:
@@ -169,6 +171,22 @@ def overfull(situation: PreparedSituation, standing: Sequence[KeptDriver]) -> li
     return going
 
 
+def no_assignment_yet(request: Preparation) -> Assignment:
+    """Returns what stands in the launch of a prepared driver in the place of an assignment, which it does not have yet: no
+    claim can meet its versions."""
+    return Assignment(
+        name=request.name,
+        uid=request.uid,
+        attempt=NO_ATTEMPT,
+        revision=request.revision,
+        job_version=-1,
+        own_version=-1,
+        spec=request.spec,
+        memory=request.memory,
+        driver_memory=request.driver_memory,
+    )
+
+
 def is_for(request: Preparation, made_for: Preparation) -> bool:
     """Returns whether a driver that was prepared for ``made_for`` is what ``request`` asks for. A request that was made anew
     asks for a new one (``at``)."""
@@ -270,7 +288,7 @@ def _reported(
     }
     begun = [each.record for each in prepare if each.record is not None] + list(situation.under_way.values())
     for record in begun:
-        reported.setdefault(f"{record.uid}.{record.revision}", _described(record))
+        reported.setdefault(request_name(record.uid, record.revision), _described(record))
     for entry, asked in (situation.asked or {}).items():
         if entry in reported:
             continue

@@ -37,7 +37,7 @@ from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Preparation, PreparedDriver, PrepareLevel
 from supervisor.model.seen import Unreadable
 from supervisor.records.codec import decode, encode
-from supervisor.records.layout import Layout, about_key, is_prepared
+from supervisor.records.layout import Layout, about_key, is_prepared, request_name
 from supervisor.records.ports import ZkReader
 from supervisor.records.reading import seen
 
@@ -218,9 +218,7 @@ class PreparedDrivers:
         with self._lock:
             self._books.keys_under_way.discard(key)
             if launch is not None:
-                self._books.known[key] = _Known(
-                    f"{launch.assignment.uid}.{launch.assignment.revision}", launch.log_path
-                )
+                self._books.known[key] = _Known(_entry_of(launch), launch.log_path)
 
     def fit_for(self, given: Assignment, linked: str | None) -> list[tuple[str, Launch]]:
         """Returns the ready drivers to which ``given`` may be handed, best first; first the one ``linked`` that has the
@@ -385,7 +383,7 @@ class PreparedDrivers:
 
     def _entry_of(self, key: str) -> str | None:
         launch = self._hosted.prepared().get(key)
-        return None if launch is None else f"{launch.assignment.uid}.{launch.assignment.revision}"
+        return None if launch is None else _entry_of(launch)
 
 
 def _request_of(launch: Launch) -> Preparation:
@@ -412,6 +410,10 @@ def _request_of(launch: Launch) -> Preparation:
         memory=given.memory,
         driver_memory=given.driver_memory,
     )
+
+
+def _entry_of(launch: Launch) -> str:
+    return request_name(launch.assignment.uid, launch.assignment.revision)
 
 
 def _uid_of(key: str) -> str:

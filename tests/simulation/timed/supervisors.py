@@ -31,6 +31,7 @@ from supervisor.daemon.host.prepared import (
     PreparePause,
     RequestedDriver,
     decide,
+    no_assignment_yet,
     pause_s,
 )
 from supervisor.daemon.leader.controller import Controller
@@ -39,7 +40,7 @@ from supervisor.daemon.leader.record import Pass
 from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.daemon.process.supervisor import LOOP_LIMIT_S, wait_for
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
-from supervisor.model.launch import GATE, NO_ATTEMPT, Launch
+from supervisor.model.launch import GATE, Launch
 from supervisor.model.records import Assignment, Cause, Cluster, Member, Preparation, PreparedDriver
 from supervisor.plan.make import Policy
 from supervisor.records.layout import PREPARED_MARK
@@ -287,17 +288,7 @@ class SimStarter:
         """A prepared driver, whose shim waits for an attempt."""
         world, host = self._world, self._host
         key = f"{request.uid}.{PREPARED_MARK}{world.random.getrandbits(32):08x}"
-        given = Assignment(
-            name=request.name,
-            uid=request.uid,
-            attempt=NO_ATTEMPT,
-            revision=request.revision,
-            job_version=-1,
-            own_version=-1,
-            spec=request.spec,
-            memory=request.memory,
-            driver_memory=request.driver_memory,
-        )
+        given = no_assignment_yet(request)
         begun_at_s = host.clock.boottime_s(world.loop.now_s)
         try:
             spec = json.loads(self._blobs.read_spec(given.spec))

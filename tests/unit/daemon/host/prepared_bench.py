@@ -13,9 +13,10 @@ from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import DeadlineFile, Readiness
 from supervisor.clock import boottime_s
 from supervisor.daemon.host.hosted_attempts import HostedAttempts
+from supervisor.daemon.host.prepared import no_assignment_yet
 from supervisor.daemon.host.prepared_drivers import as_extra
-from supervisor.model.launch import NO_ATTEMPT, Launch
-from supervisor.model.records import Assignment, BlobRef, Preparation, PrepareLevel
+from supervisor.model.launch import Launch
+from supervisor.model.records import BlobRef, Preparation, PrepareLevel
 from supervisor.records.codec import encode
 from tests.unit.shim.world import LAUNCH
 
@@ -36,17 +37,7 @@ def request(name: str = "a", revision: int = 1, **changes: object) -> Preparatio
 
 
 def launch_of(asked: Preparation, key: str, **changes: object) -> Launch:
-    given = Assignment(
-        name=asked.name,
-        uid=asked.uid,
-        attempt=NO_ATTEMPT,
-        revision=asked.revision,
-        job_version=-1,
-        own_version=-1,
-        spec=asked.spec,
-        memory=asked.memory,
-        driver_memory=asked.driver_memory,
-    )
+    given = no_assignment_yet(asked)
     made = replace(
         LAUNCH,
         assignment=given,
