@@ -28,6 +28,7 @@ from supervisor.cli.output import (
 )
 from supervisor.clock import wall_s
 from supervisor.model.headline import headline
+from supervisor.model.history import FAILURES
 from supervisor.model.phrases import counted
 from supervisor.spec.job import without_defaults
 
@@ -87,7 +88,7 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         "next attempt",
         _moment(document["next_attempt_at"]) if is_to_come(document["next_attempt_at"]) else None,
     )
-    yield "last failure", _last_failure(document, headline)
+    yield _last_exit_label(document), _last_exit(document, headline)
     yield "last batch", _batch(document["progress"])
     yield "checkpoint", document["checkpoint"]
     yield "env", document["env_ignored"]
@@ -128,8 +129,14 @@ def _host(document: dict[str, Any]) -> str | None:
     return f"{where}{pids}{began}"
 
 
-def _last_failure(document: dict[str, Any], form: Callable[[str], str]) -> str | None:
-    """Returns the last failure, with its text only if the reason does not say it."""
+def _last_exit_label(document: dict[str, Any]) -> str:
+    """Returns what the end of the attempt before is called: one that was asked for is no failure."""
+    ended = document["last_exit"]
+    return "last exit" if ended is not None and ended["cause"] not in FAILURES else "last failure"
+
+
+def _last_exit(document: dict[str, Any], form: Callable[[str], str]) -> str | None:
+    """Returns the end of the attempt before, with its text only if the reason does not say it."""
     ended = document["last_exit"]
     if ended is None:
         return None
@@ -217,7 +224,7 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "checkpoint", document["checkpoint"]
     progress = document["progress"] or {}
     yield "last batch", _batch(progress or None)
-    yield "last failure", _last_failure(document, str)
+    yield _last_exit_label(document), _last_exit(document, str)
     yield "start", _start(document["start"])
     yield "prepared", _prepared(document["prepared"])
     yield "starts cold", document["starts_cold"]

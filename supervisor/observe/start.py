@@ -35,8 +35,11 @@ def start_of(row: Row) -> dict[str, float] | None:
 
 
 def _queued_s(job: JobRef, own: Ownership) -> float | None:
-    """Returns the seconds from when it could have been started (the user's command, or the end of the
-    back-off) to its assignment.
+    """Returns the seconds from when it could have been started (the newest of the user's command, the end of the
+    attempt before and the end of the back-off) to its assignment.
+
+    The newest is found by time: the history has the user's command after all that happened before the
+    assignment, also after the end of an attempt that was stopped for it.
     """
     before: HistoryEntry | None = None
     for entry in own.history:
@@ -49,8 +52,8 @@ def _queued_s(job: JobRef, own: Ownership) -> float | None:
                 delay_after(job.terms.restart, own.failures, seed) if before.event in FAILURES else 0.0
             )
             return round(max(0.0, waited_s - back_off_s), 3)
-        if entry.event != "memory raised":  # noted together with the assignment
-            before = entry
+        if entry.event != "memory raised" and (before is None or entry.at >= before.at):  # that one is noted
+            before = entry  # together with the assignment
     return None
 
 

@@ -69,6 +69,14 @@ def test_back_off_is_no_time_in_the_queue() -> None:
     assert start_of(stopped) == {"queued_s": 0.5}
 
 
+def test_time_in_the_queue_begins_with_the_end_of_the_attempt_that_a_restart_stopped() -> None:
+    """The history has the user's command after that end: the ownership takes it over with the assignment."""
+    restarted = row(
+        (8, "draining", 1), (9, "stopped", 1), (1, "restarted", 0), (9.5, "assigned", 2), attempt=2
+    )
+    assert start_of(restarted) == {"queued_s": 0.5}
+
+
 def test_an_attempt_that_is_over_has_none_and_another_claims_lease_is_not_believed() -> None:
     found = row((1, "submitted", 0), (2, "assigned", 1), start=StartTimes(spawn_s=0.5))
     assert isinstance(found.own, Found)
