@@ -1,7 +1,7 @@
 """Fixtures that every test may ask for: ensembles, an S3 API, a ZooKeeper root of its own.
 
 Shared (session) ensembles are for tests that leave all nodes up; a test that harms a node takes a ``fresh_`` one, or
-one of its module that is mended before each test (``testbed.ensembles.mend``).
+one of its module that is repaired before each test (``testbed.ensembles.repair``).
 Every test works below its own ``zk_root`` and in its own bucket, so shared servers need no cleaning in between.
 """
 

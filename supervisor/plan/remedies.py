@@ -84,7 +84,7 @@ def remedies_of_quarantined(
             Remedy(f"{PROGRAM} resume {name} --accept-fresh-start", "starts with what is there, once"),
         )
     where = f" on {own.host}" if own.host and own.cause is not Cause.BAD_ARTIFACT else ""
-    resume = Remedy(f"{PROGRAM} resume {name}", f"after mending{where} what the reason names")
+    resume = Remedy(f"{PROGRAM} resume {name}", f"after repairing{where} what the reason names")
     if own.cause is Cause.BAD_ARTIFACT:
         return (
             resume,

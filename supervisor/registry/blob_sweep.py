@@ -47,7 +47,7 @@ class References:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class Unreferenced:
     """Holds an object that a scan saw unreferenced, and when the first such scan had ended
     (CLOCK_BOOTTIME)."""
 
@@ -58,14 +58,14 @@ class Sighting:
 @dataclass(frozen=True, slots=True)
 class SweepVerdict:
     """Holds the keys to delete now, in ``to_delete``, and what the next scan must know, by key, in
-    ``sightings``."""
+    ``unreferenced``."""
 
     to_delete: tuple[str, ...] = ()
-    sightings: Mapping[str, Sighting] = field(default_factory=dict)
+    unreferenced: Mapping[str, Unreferenced] = field(default_factory=dict)
 
 
 def judge(
-    sightings: Mapping[str, Sighting],
+    unreferenced: Mapping[str, Unreferenced],
     listed: Iterable[StoreEntry],
     references: References,
     began_at_s: float,
@@ -85,21 +85,21 @@ def judge(
     """
     if not references.uids:
         return SweepVerdict()
-    kept: dict[str, Sighting] = {}
+    kept: dict[str, Unreferenced] = {}
     to_delete: list[str] = []
     for entry in listed:
         if references.keep(entry.key):
             continue
-        before = sightings.get(entry.key)
-        sighting = before if before is not None and before.entry == entry else Sighting(entry, ended_at_s)
-        kept[entry.key] = sighting
-        if began_at_s - sighting.first_at_s >= grace_s and len(to_delete) < max_deletes:
+        before = unreferenced.get(entry.key)
+        observed = before if before is not None and before.entry == entry else Unreferenced(entry, ended_at_s)
+        kept[entry.key] = observed
+        if began_at_s - observed.first_at_s >= grace_s and len(to_delete) < max_deletes:
             to_delete.append(entry.key)
     return SweepVerdict(tuple(to_delete), kept)
 
 
 class BlobSweeper:
-    """Sweeps for one term; a new leader begins without sightings and deletes nothing for a grace time."""
+    """Sweeps for one term; a new leader has seen nothing and deletes nothing for a grace time."""
 
     def __init__(
         self, store: Store, grace_s: float = GRACE_S, clock: Callable[[], float] = boottime_s
@@ -111,12 +111,12 @@ class BlobSweeper:
         self._store = store
         self._grace_s = grace_s
         self._clock = clock
-        self._sightings: Mapping[str, Sighting] = {}
+        self._unreferenced: Mapping[str, Unreferenced] = {}
 
     @property
     def orphans(self) -> int:
         """Returns the number of objects that the last scan saw unreferenced and that are still there."""
-        return len(self._sightings)
+        return len(self._unreferenced)
 
     def scan(
         self,
@@ -138,8 +138,8 @@ class BlobSweeper:
                 return ()
             listed.append(entry)
         references = referenced()
-        verdict = judge(self._sightings, listed, references, began_at_s, self._clock(), self._grace_s)
-        left = dict(verdict.sightings)
-        self._sightings = left
+        verdict = judge(self._unreferenced, listed, references, began_at_s, self._clock(), self._grace_s)
+        left = dict(verdict.unreferenced)
+        self._unreferenced = left
         deleted = delete_each(self._store, verdict.to_delete, go_on, left.pop)
         return tuple(deleted)

@@ -154,7 +154,7 @@ class Blobs:
             raise self._missing(key) from None
         except OSError as error:
             raise Unreachable(
-                f"{target} cannot be written: {error.strerror or error}", "mend the directory"
+                f"{target} cannot be written: {error.strerror or error}", "repair the directory"
             ) from None
         finally:
             with suppress(OSError):

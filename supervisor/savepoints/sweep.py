@@ -19,7 +19,7 @@ GRACE_S: Final = 6 * 3600.0
 EVERY_S: Final = 3600.0
 DELETES_MAX: Final = 10
 
-Sighting = tuple[tuple[int, int], float]
+SeenLeftover = tuple[tuple[int, int], float]
 
 
 class SavepointSweeper:
@@ -29,7 +29,7 @@ class SavepointSweeper:
         self._shelf = shelf
         self._clock = clock
         self._next_at_s: float | None = None
-        self._sightings: dict[tuple[str, str], Sighting] = {}
+        self._leftovers: dict[tuple[str, str], SeenLeftover] = {}
 
     def scan(self, go_on: Callable[[], bool] = lambda: True) -> tuple[str, ...]:
         """Scans once an hour, though it is called often. Returns ``<name>/<id>`` of what it removed. Raises
@@ -38,7 +38,7 @@ class SavepointSweeper:
         if self._next_at_s is not None and began_at_s < self._next_at_s:
             return ()
         self._next_at_s = began_at_s + EVERY_S
-        seen: dict[tuple[str, str], Sighting] = {}
+        seen: dict[tuple[str, str], SeenLeftover] = {}
         to_delete = []
         for each in self._shelf.leftovers():
             if not go_on():
@@ -47,11 +47,11 @@ class SavepointSweeper:
                 now = self._shelf.print_of(*each)
             except ITS_OWN:
                 continue
-            before = self._sightings.get(each)
+            before = self._leftovers.get(each)
             seen[each] = before if before is not None and before[0] == now else (now, self._clock())
             if began_at_s - seen[each][1] >= GRACE_S:
                 to_delete.append(each)
-        self._sightings = seen
+        self._leftovers = seen
         removed = []
         for name, savepoint in to_delete[:DELETES_MAX]:
             if not go_on():

@@ -317,7 +317,7 @@ def _make_directory(directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unreachable(
-            f"{directory} cannot be made ({error.strerror})", "mend supervisor.runtime_dir"
+            f"{directory} cannot be made ({error.strerror})", "repair supervisor.runtime_dir"
         ) from None
 
 
@@ -332,5 +332,5 @@ def _write_private(path: Path, text: str) -> None:
         temporary.replace(path)
     except OSError as error:
         raise Unreachable(
-            f"{path} cannot be written ({error.strerror})", "make room or mend the directory"
+            f"{path} cannot be written ({error.strerror})", "make room or repair the directory"
         ) from None

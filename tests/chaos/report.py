@@ -178,7 +178,9 @@ def _percent(part: float, whole: float) -> str:
 
 def _judgement(verdict: Verdict) -> Iterator[str]:
     settled = (
-        "never" if verdict.settled_s is None else f"{verdict.settled_s:.1f} s after the last fault was mended"
+        "never"
+        if verdict.settled_s is None
+        else f"{verdict.settled_s:.1f} s after the last fault was repaired"
     )
     yield f"all jobs ran again: {settled}"
     yield f"VIOLATIONS: {len(verdict.violations)}"

@@ -1,4 +1,4 @@
-"""After the faults: everything is mended, the fleet must settle, and then the witness is judged. Asks the product nothing but
+"""After the faults: everything is repaired, the fleet must settle, and then the witness is judged. Asks the product nothing but
 what users ask; what counts is what drivers wrote."""
 
 from __future__ import annotations

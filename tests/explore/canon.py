@@ -3,7 +3,7 @@
 Left out, because no later step can depend on it:
 
 * absolute time; of an instant that is due, how long it has been due; of a first observation, more than the longest wait;
-* zxids: the code compares them only with those that a leader remembers, so the key says whether a sight is of what is
+* zxids: the code compares them only with those that a leader remembers, so the key says whether what was seen is of what is
   there now. The version of /lease moves at every renewal and is compared only with one that was read: the key has the
   difference, and all that is four and more behind is one (a lease that is deleted, made anew and renewed up to the very
   number that somebody read long before is therefore out of bounds);
@@ -270,7 +270,7 @@ def first_seen_key(
 
 
 def _seen(trees: list[Snapshot], path: str, observed: tuple[int, float], now_s: float) -> Any:
-    """Which of the visible states it is of, and since when; one of none of them is as good as no sight."""
+    """Which of the visible states it is of, and since when; one of none of them is as good as none."""
     matches = tuple([_mzxid(tree, path) == observed[0] for tree in trees])
     return (matches, _age(observed[1], now_s)) if any(matches) else None
 

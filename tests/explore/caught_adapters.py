@@ -187,7 +187,7 @@ _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
         "test_an_id_that_another_session_holds_is_not_ours": ("agent-is-registered-as-another",),
         "test_what_was_taken_back_meanwhile_is_not_started": ("agent-starts-what-was-taken-back",),
         "test_what_is_being_started_is_not_started_again": ("agent-starts-twice",),
-        "test_a_new_assignment_rings": ("agent-is-not-rung",),
+        "test_a_new_assignment_rings": ("agent-is-not-notified",),
         "test_a_look_counts_from_before_it_was_asked": ("look-counts-from-its-answer",),
         "test_whether_somebody_lives_there_is_no_when_that_was_seen": ("place-of-the-unknown-is-given-away",),
         "test_a_node_that_is_gone_is_made_anew": ("agent-without-a-node-goes-on",),
@@ -225,7 +225,7 @@ _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
         "test_a_watch_that_could_not_be_set_is_set_by_the_next_look": ("watch-that-failed-is-taken-for-set",),
         "test_the_next_session_sets_a_watch_of_its_own_and_forgets_what_the_last_one_saw": (
             "watch-of-the-last-session-is-taken-for-set",
-            "sight-of-the-last-session-is-kept",
+            "first-seen-of-the-last-session-is-kept",
         ),
         "test_of_a_candidacy_that_is_over_nothing_is_heard": ("news-of-the-last-candidacy-are-heard",),
         "test_after_a_stop_of_the_process_the_deadline_comes_before_any_news": (

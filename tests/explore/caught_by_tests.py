@@ -191,7 +191,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         PLAN,
         "test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be",
     ),
-    "first-sight-before-the-response": (
+    "first-seen-before-the-response": (
         FIRST_SEEN,
         "test_a_lease_was_first_seen_when_the_answer_that_showed_it_had_arrived",
     ),
@@ -311,7 +311,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     ),
     "results-keep-nothing": (KEPT, "test_a_kept_result_keeps_its_blobs_when_the_name_is_anothers"),
     "assignments-keep-nothing": (KEPT, "test_an_assignment_keeps_its_blobs_whoever_owns_the_name"),
-    "doomed-claims-keep-nothing": (
+    "pending-deletions-keep-nothing": (
         KEPT,
         "test_a_claim_keeps_the_blobs_of_its_uid_only_while_its_checkpoint_is_being_deleted",
     ),

@@ -584,7 +584,7 @@ OFFICES = (
         (Contender._connect, "self._watching = False", "pass"),
     ),
     text(
-        "sight-of-the-last-session-is-kept",
+        "first-seen-of-the-last-session-is-kept",
         ONE_SESSION,
         (
             Contender._disconnect,
@@ -774,7 +774,7 @@ HOST = (
         (Agent._round, "if entry not in self._under_way and is_attempt(entry)", "if is_attempt(entry)"),
     ),
     text(
-        "agent-is-not-rung",
+        "agent-is-not-notified",
         "§8: one watch, on its own /assigned",
         (
             Agent._round,

@@ -296,7 +296,7 @@ WAITS = (
         ),
     ),
     text(
-        "first-sight-before-the-response",
+        "first-seen-before-the-response",
         FIRST_OBSERVED,
         (
             FirstSeen.lease,
@@ -305,7 +305,7 @@ WAITS = (
         ),
     ),
     text(
-        "first-sight-outlives-a-renewal",
+        "first-seen-outlives-a-renewal",
         FIRST_OBSERVED,
         (FirstSeen.lease, "if known is None or known[0] != mzxid:", "if known is None:"),
     ),

@@ -23,7 +23,7 @@ HAND_OVERS = (
         (election.gives_way, " or wish.epoch != seen.epoch.epoch", ""),
     ),
     text(
-        "hand-over-is-not-heeded",
+        "hand-over-is-not-handled",
         "§6: planned switchover",
         (leadership.still_ours, "if event.give_way:", "if False:"),
     ),

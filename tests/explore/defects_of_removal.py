@@ -52,7 +52,7 @@ PLACES = (
         (Index.overlapping, "(location, *_ancestors(location))", "(location,)"),
     ),
     text(
-        "doomed-claim-is-taken-over",
+        "pending-deletion-is-taken-over",
         HELD,
         (CheckpointClaims.reserve, " or each.doom is not None", ""),
         (

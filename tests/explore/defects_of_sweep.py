@@ -14,7 +14,7 @@ RESULTS = "§5: what a kept result names is no orphan"
 ORPHANS = "§4: orphan blobs are swept after a grace time"
 DISTRUST = "I10: nothing is cleaned while the registry is not trusted"
 
-OLD_ENOUGH = "began_at_s - sighting.first_at_s >= grace_s"
+OLD_ENOUGH = "began_at_s - observed.first_at_s >= grace_s"
 OF_OWN = "uids.update(uid for uid in (row.own.record.uid, row.own.record.newest_uid) if uid)"
 OF_REF = "uids.add(row.ref.record.uid)"
 
@@ -24,11 +24,11 @@ BLOBS = (
         "§5 submit: blob and artifacts stored first",
         (blobs.Blobs.put_spec, "self._store.create(key, data)", "pass"),
     ),
-    text("swept-at-first-sight", GRACE, (blob_sweep.judge, OLD_ENOUGH, "True")),
+    text("swept-when-first-seen", GRACE, (blob_sweep.judge, OLD_ENOUGH, "True")),
     text(
         "grace-shorter-than-a-submit",
         GRACE,
-        (blob_sweep.judge, OLD_ENOUGH, "began_at_s - sighting.first_at_s >= grace_s / 3"),
+        (blob_sweep.judge, OLD_ENOUGH, "began_at_s - observed.first_at_s >= grace_s / 3"),
     ),
     text(
         "submit-without-a-bound",
@@ -45,8 +45,8 @@ BLOBS = (
         ORPHANS,
         (
             blob_sweep.judge,
-            "before if before is not None and before.entry == entry else Sighting(entry, ended_at_s)",
-            "Sighting(entry, ended_at_s)",
+            "before if before is not None and before.entry == entry else Unreferenced(entry, ended_at_s)",
+            "Unreferenced(entry, ended_at_s)",
         ),
     ),
     text(
@@ -109,7 +109,7 @@ KEPT = (
         ),
     ),
     text(
-        "doomed-claims-keep-nothing",
+        "pending-deletions-keep-nothing",
         "§5: the spec of a checkpoint that is being deleted may say where its S3 is",
         (sweeper.references, " and claim.record.doom", " and False"),
     ),

@@ -315,7 +315,7 @@ def stop(world: ExploredWorld, index: int) -> ExploredWorld:
             distrust=None,
             recent=(),
             suspended=False,
-            sightings=(),
+            unreferenced=(),
             sweep=None,
             known_deletions=(),
         ),

@@ -79,7 +79,7 @@ def without_write(tx: Transaction, kind: str) -> Transaction:
 
 
 def _nothing(path: str) -> Check:
-    """Holds always: the doorbell is there from the founding on."""
+    """Holds always: the doorbell is there from the bootstrap on."""
     found = _PATH.fullmatch(path)
     root = found["root"] if found else path.rpartition("/")[0]
     return Check(f"{root}/doorbell", ANY_VERSION)

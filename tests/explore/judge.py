@@ -297,7 +297,7 @@ def wipes(world: ExploredWorld, wipe: Wipe) -> ExploredWorld:
 
 
 def wiped(world: ExploredWorld, wipe: Wipe) -> ExploredWorld:
-    """A deletion arrives. Whatever overlaps it is nobody's but the doomed uid's: no driver, no claim, nobody who was told that he has it."""
+    """A deletion arrives. Whatever overlaps it is nobody's but the uid whose deletion is pending's: no driver, no claim, nobody who was told that he has it."""
     for shim in world.shims:
         if shim.tree in LIVING and overlaps(location_of(shim.uid), wipe.location):
             world = world.breaks(

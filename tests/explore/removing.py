@@ -277,11 +277,11 @@ def grown_old(world: ExploredWorld) -> ExploredWorld:
 
 
 def unremoved(world: ExploredWorld) -> str | None:
-    """Every doomed claim comes to its end, and of what is said to be deleted nothing is left."""
+    """Every claim with a pending deletion comes to its end, and of what is said to be deleted nothing is left."""
     for path in world.tree.children(LAYOUT.checkpoints) or ():
         claim = seen(CheckpointClaim, world.tree.read(CLAIMS + path), path)
         if isinstance(claim, Found) and claim.record.doom is not None:
-            return f"the checkpoint of {claim.record.doom.uid} stays doomed"
+            return f"the checkpoint of {claim.record.doom.uid} keeps a pending deletion"
     for uid in world.tree.children(LAYOUT.results) or ():
         result = seen(Result, world.tree.read(LAYOUT.result(uid)), "")
         state = result.record.checkpoint_state if isinstance(result, Found) else None

@@ -1,6 +1,6 @@
 """What a shim, its twin and its driver do next: the real ``shim.machine.step`` and ``model.second_killer.step``.
 
-Twin and guardian run the same ``second_killer.step`` on the same sights, and their blows can be repeated without effect:
+Twin and guardian run the same ``second_killer.step`` on the same observations, and their blows can be repeated without effect:
 the guardian acts only where there is no twin any more, and nothing is lost by that.
 
 A request is carried out by the server at a moment of the explorer's choosing. Its answer is heard at once, unless the

@@ -151,7 +151,7 @@ def contend(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterato
 
 
 def known_owner(me: ExploredSupervisor) -> int:
-    """Who leads as it saw it last, also where a flaw or a hand-over keeps it from heeding that."""
+    """Who leads as it saw it last, also where a flaw or a hand-over keeps it from acting on that."""
     unheeded = me.observed is not None and (me.observed.flaw is not None or me.observed.owner is None)
     return (me.observed.owner if unheeded else me.machine_state.owner) or 0
 
@@ -237,7 +237,7 @@ def perform(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Done | 
                 first_seen=ExploredFirstSeen(),
                 reading=None,
                 suspended=False,
-                sightings=(),
+                unreferenced=(),
                 sweep=None,
                 known_deletions=(),
             )
@@ -286,7 +286,7 @@ def end_term(
         return "gives up what was under way", after.with_supervisor(index, gone._replace(queue=()))
     after = after.with_supervisor(
         index,
-        me._replace(term=None, reading=None, distrust=None, sightings=(), sweep=None, known_deletions=()),
+        me._replace(term=None, reading=None, distrust=None, unreferenced=(), sweep=None, known_deletions=()),
     )
     return f"ends its term: {why}", deliver(after, index, lead.TermDrained())
 
@@ -416,7 +416,7 @@ def notice(world: ExploredWorld) -> ExploredWorld:
     """Leaders that have nothing to do have observed: their FirstSeen instants are as early as they can be.
 
     A pass without actions changes only FirstSeen, and those of one tick are of one time, whenever within it they
-    are taken. Earlier sights end waits earlier, so the worst that a leader may do is kept; and a pass fewer is interleaved.
+    are taken. Earlier first observations end waits earlier, so the worst that a leader may do is kept; and a pass fewer is interleaved.
     """
     for index, me in enumerate(world.supervisors):
         reads_doorbell = me.alive and not me.paused and me.connected and me.term is not None and not me.queue

@@ -162,18 +162,18 @@ class Scan:
         self._next = 0
         self._now_s = world.now_s
         self._may_go_on = ExploredSweeper(world, me)._may_go_on
-        self.sightings = dict(me.sightings)
+        self.unreferenced = dict(me.unreferenced)
 
     def request(self) -> tuple[str, Any] | None:
-        """What it asks for next; None: it is over, and ``sightings`` are what it leaves."""
+        """What it asks for next; None: it is over, and ``unreferenced`` are what it leaves."""
         store: Any = self
         sweeper = BlobSweeper(store, SWEEP_GRACE_S, self._clock)
-        sweeper._sightings = self.sightings
+        sweeper._unreferenced = self.unreferenced
         try:
             sweeper.scan(lambda: self._answer("references", None), self._goes_on)
         except Pending as pending:
             return pending.request  # type: ignore[return-value]
-        self.sightings = dict(sweeper._sightings)
+        self.unreferenced = dict(sweeper._unreferenced)
         return None
 
     def entries(self, prefix: str) -> Iterator[StoreEntry]:
@@ -216,8 +216,8 @@ def go_on(world: ExploredWorld, index: int) -> ExploredWorld:
         scan = Scan(world, me)
         request = scan.request()
         if request is None:
-            sightings = tuple(sorted(scan.sightings.items()))
-            return world.with_supervisor(index, me._replace(sweep=None, sightings=sightings))
+            unreferenced = tuple(sorted(scan.unreferenced.items()))
+            return world.with_supervisor(index, me._replace(sweep=None, unreferenced=unreferenced))
         kind, what = request
         if kind_before not in (None, kind):
             return world
@@ -239,7 +239,7 @@ def comes_to(world: ExploredWorld, index: int, begun: BegunSweep) -> bool:
             return True
         value = entries(world, what) if kind == "entries" else begun.references
         me = me._replace(sweep=(*(me.sweep or ()), Answered(kind, value, world.now_s)))
-    return scan.sightings != dict(me.sightings)
+    return scan.unreferenced != dict(me.unreferenced)
 
 
 # -- moves -------------------------------------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ def unswept(world: ExploredWorld) -> str | None:
 
 
 def key_of(world: ExploredWorld) -> tuple[Any, ...]:
-    """Of the store and of all that sweep. What matters of a sighting is whether it is of what is there now, and its age."""
+    """Of the store and of all that sweep. What matters of an unreferenced object is whether it is of what is there now, and its age."""
     there = {key: now_s(tick) for key, tick in world.blobs}
     return (
         tuple(there),
@@ -358,15 +358,15 @@ def key_of(world: ExploredWorld) -> tuple[Any, ...]:
 
 def _sweeper_key(one: ExploredSupervisor, there: dict[str, float], now: float) -> tuple[Any, ...]:
     began_at_s = one.sweep[0].at_s if one.sweep else now
-    sightings = tuple(
+    unreferenced = tuple(
         [
             (
                 key,
-                there.get(key) == sighting.entry.modified_at_s,
-                min(began_at_s - sighting.first_at_s, SWEEP_GRACE_S),
+                there.get(key) == observed.entry.modified_at_s,
+                min(began_at_s - observed.first_at_s, SWEEP_GRACE_S),
                 min(now - began_at_s, SWEEP_GRACE_S),
             )
-            for key, sighting in one.sightings
+            for key, observed in one.unreferenced
         ]
     )
     sweep = (
@@ -374,7 +374,7 @@ def _sweeper_key(one: ExploredSupervisor, there: dict[str, float], now: float) -
         if one.sweep is None
         else tuple([(_answer_key(each, there), min(now - each.at_s, SWEEP_GRACE_S)) for each in one.sweep])
     )
-    return sightings, sweep, one.erasing
+    return unreferenced, sweep, one.erasing
 
 
 def _answer_key(answered: Answered, there: dict[str, float]) -> Any:

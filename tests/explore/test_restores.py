@@ -1,4 +1,4 @@
-"""What the explorer found in restores of ZooKeeper, and what mends it."""
+"""What the explorer found in restores of ZooKeeper, and what repairs it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from supervisor.daemon.host.guarded_attempt import GuardedAttempt
 from supervisor.errors import GuardFailed
 from supervisor.model.second_killer import SecondKiller
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
-from supervisor.registry.blob_sweep import Sighting
+from supervisor.registry.blob_sweep import Unreferenced
 from supervisor.shim.state import Effect, Event, ShimState
 from tests.explore.setting import now_s
 from tests.fakes.zookeeper_tree import Tree
@@ -109,7 +109,7 @@ class Sent(NamedTuple):
 
 
 class KnownDeletion(NamedTuple):
-    """What a remover remembers of a doomed claim (``daemon.leader.remover.LocationDeletion``). Times: BOOTTIME. ``now``: what it has just read of it."""
+    """What a remover remembers of a claim with a pending deletion (``daemon.leader.remover.LocationDeletion``). Times: BOOTTIME. ``now``: what it has just read of it."""
 
     path: str
     unsure_at_s: float
@@ -118,7 +118,7 @@ class KnownDeletion(NamedTuple):
 
 
 class Wipe(NamedTuple):
-    """A deletion of all below ``location``, for the doomed ``uid``, that was sent at ``tick`` in the term ``epoch``. ``now``: what the remover
+    """A deletion of all below ``location``, for ``uid`` whose deletion is pending, that was sent at ``tick`` in the term ``epoch``. ``now``: what the remover
     had read. ``arrived``: how many uids had objects there; None: it is under way."""
 
     path: str
@@ -140,10 +140,10 @@ class ExploredSupervisor(NamedTuple):
     in the store; ``distrust``: of this term; ``recent``: the terms that it knew when it stood; ``cleared``: the term that
     its agent has asked the store about. ``suspended``: its term is paused.
 
-    Where it sweeps: ``sightings``: the objects that its latest scan saw unreferenced; ``sweep``: what the scan under way was
+    Where it sweeps: ``unreferenced``: the objects that its latest scan saw unreferenced; ``sweep``: what the scan under way was
     answered so far; ``erasing``: the key whose deletion it has sent.
 
-    Where it removes checkpoints: ``known_deletions``: the doomed claims that its remover knows; ``wipe``: the deletion that it has sent.
+    Where it removes checkpoints: ``known_deletions``: the claims with a pending deletion that its remover knows; ``wipe``: the deletion that it has sent.
     """
 
     id: str
@@ -173,7 +173,7 @@ class ExploredSupervisor(NamedTuple):
     recent: tuple[tuple[int, str, str], ...] = ()
     cleared: tuple[int, int] | None = None
     suspended: bool = False
-    sightings: tuple[tuple[str, Sighting], ...] = ()
+    unreferenced: tuple[tuple[str, Unreferenced], ...] = ()
     sweep: tuple[Any, ...] | None = None
     erasing: str | None = None
     known_deletions: tuple[KnownDeletion, ...] = ()

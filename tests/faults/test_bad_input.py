@@ -105,7 +105,7 @@ def test_what_cannot_be_started_is_quarantined_with_the_reason(fleet: Fleet, job
         row = fleet.wait_state(name, "quarantined")
         assert says in row["reason"] and row["attempt"] == 1, row
         assert fleet.starts(name) == []
-    mended = f"{job}-0"
-    fleet.cancel(mended)
-    fleet.submit(mended)
-    fleet.wait_state(mended, "running")
+    repaired = f"{job}-0"
+    fleet.cancel(repaired)
+    fleet.submit(repaired)
+    fleet.wait_state(repaired, "running")

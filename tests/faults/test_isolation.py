@@ -164,7 +164,7 @@ def test_f24_a_corrupt_result(fleet: Fleet, job: str) -> None:
 @pytest.mark.parametrize("what", ["specs", "artifacts"])
 @pytest.mark.parametrize("how", ["missing", "altered"])
 def test_f29_a_blob_is_missing_or_altered(fleet: Fleet, job: str, what: str, how: str) -> None:
-    """Never started with other content; quarantined with a reason that names the file; mended, `resume` starts it."""
+    """Never started with other content; quarantined with a reason that names the file; repaired, `resume` starts it."""
     fleet.submit(f"{job}-other")
     fleet.submit(job, suspended=True)
     (blob,) = [path for path in (fleet.directory / "store" / what / job).rglob("*") if path.is_file()]

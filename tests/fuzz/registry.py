@@ -267,7 +267,7 @@ class Odd:
             self.layout,
             controller.executor,
             "s3://store",
-            lambda _where, _doom: cast(Any, None),
+            lambda _where, _deletion: cast(Any, None),
             site=SitePolicy(deletable=("*",)),
             wanted=wanted,
             open_at=open_at,

@@ -63,7 +63,7 @@ def test_flink_5193_one_job_that_cannot_be_read_keeps_no_other_from_recovering()
     assert any(alarm.job == "b" for alarm in alarms), "it is told whose record it is"
     world.act("A")
     assert {driver.entry.name for driver in world.host.claim_all()} == {"a", "c"}
-    assert stage.commands().cancel("b").did is Did.CANCELLED, "and the one can be mended"
+    assert stage.commands().cancel("b").did is Did.CANCELLED, "and the one can be repaired"
 
 
 def test_flink_9494_what_was_recovered_under_a_term_that_is_over_starts_nothing(world: ScriptedWorld) -> None:

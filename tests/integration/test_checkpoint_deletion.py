@@ -1,6 +1,6 @@
 """``checkpoint_on_cancel: delete``, with the real leader's parts: a registry in memory, checkpoints on disk and on S3 (moto).
 
-What must hold whatever dies when: nothing that anybody claims is deleted, what is doomed goes in the end, and nobody can
+What must hold whatever dies when: nothing that anybody claims is deleted, what is to be deleted goes in the end, and nobody can
 claim it before.
 """
 
@@ -78,7 +78,7 @@ class Leader:
             world.bench.layout,
             self.controller.executor,
             world.store,
-            lambda _location, _doom: world.access,
+            lambda _location, _deletion: world.access,
             site=world.site,
             wanted=self.controller.deletions_wanted,
             clock=world.clock,
@@ -386,7 +386,7 @@ def test_a_registry_that_was_restored_meanwhile_deletes_nothing(world: DeletionW
 
 
 def test_no_batch_goes_out_once_the_registry_is_not_trusted(world: DeletionWorld) -> None:
-    """The contender has noticed a restore since this step began: what is doomed here may be somebody's checkpoint there (I10)."""
+    """The contender has noticed a restore since this step began: what is to be deleted here may be somebody's checkpoint there (I10)."""
 
     class Noticed(Wrapped):
         def remove_batch(self, still: Callable[[], None]) -> Removed:

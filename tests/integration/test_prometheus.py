@@ -65,12 +65,12 @@ def story(fleet: Fleet, prometheus: Prometheus) -> dict[str, str]:
     uids = {name: fleet.uid(name) for name in ("steady", "crashing", "shimless")}
     fleet.signal(fleet.process("shimless", SHIM), signal.SIGKILL)
     fleet.wait_attempt("shimless", 2)
-    fleet.submit("doomed")
-    fleet.wait_state("doomed", "running")
-    uids["doomed"] = fleet.uid("doomed")
-    fleet.signal(fleet.process("doomed", DRIVER), signal.SIGKILL)
-    fleet.wait_attempt("doomed", 2)
-    fleet.wait_state("doomed", "running")
+    fleet.submit("broken")
+    fleet.wait_state("broken", "running")
+    uids["broken"] = fleet.uid("broken")
+    fleet.signal(fleet.process("broken", DRIVER), signal.SIGKILL)
+    fleet.wait_attempt("broken", 2)
+    fleet.wait_state("broken", "running")
     shown = {
         one["metric"]["job"]
         for one in wait_until(lambda: prometheus.query("spark_supervisor_job_batch_id"), 30, "batches")
@@ -79,7 +79,7 @@ def story(fleet: Fleet, prometheus: Prometheus) -> dict[str, str]:
     fleet.submit("killed", knobs={"ignore_term": True}, stop_grace="1s")
     fleet.wait_state("killed", "running")
     fleet.cancel("killed")
-    fleet.cancel("doomed")
+    fleet.cancel("broken")
     epoch, old = fleet.epoch(), fleet.leader()
     fleet.kill(old)
     fleet.wait_new_leader(epoch)
@@ -202,8 +202,8 @@ def test_the_rules_are_evaluated_and_no_impossible_alert_fires(
 
 
 def test_a_uid_is_followed_through_all_logs(fleet: Fleet, story: dict[str, str]) -> None:
-    uid = story["doomed"]
-    kept = [member.directory / "log" / "doomed" for member in fleet.members]
+    uid = story["broken"]
+    kept = [member.directory / "log" / "broken" for member in fleet.members]
     wait_until(
         lambda: [p for d in kept for p in d.glob(f"{uid}.2.shim.log")],
         30,
@@ -220,7 +220,7 @@ def test_a_uid_is_followed_through_all_logs(fleet: Fleet, story: dict[str, str])
     about = [json.loads(line) for line in lines if uid in line]
     for line in about:
         assert line["uid"] == uid and isinstance(line["attempt"], int), line
-        assert line.get("job", "doomed") == "doomed", line
+        assert line.get("job", "broken") == "broken", line
     told = [
         (line["event"], line["attempt"], str(line.get("action") or line.get("stage") or ""))
         for line in sorted(about, key=lambda line: str(line["timestamp"]))

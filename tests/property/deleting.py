@@ -165,7 +165,7 @@ class DeletingLeader:
             layout,
             self.controller.executor,
             "s3://store/prefix",
-            lambda _location, _doom: S3Access(),
+            lambda _location, _deletion: S3Access(),
             site=SitePolicy(deletable=("*",)),
             wanted=self.controller.deletions_wanted,
             paused=lambda: world.reading.paused,
@@ -645,7 +645,7 @@ class DeletingWorld:
         return claim.uid not in self.jobs or (claim.doom is not None and not self.is_genuine(claim))
 
     def is_genuine(self, claim: CheckpointClaim) -> bool:
-        """It was doomed as it ought to be."""
+        """It was marked for deletion as it ought to be."""
         job = self.jobs.get(claim.uid)
         told = (
             claim.doom is not None
@@ -778,7 +778,7 @@ class DeletingWorld:
     # -- at rest ---------------------------------------------------------------------------------------------------
 
     def rest(self) -> None:
-        """Whoever is stopped goes on, or is over; strangers go; another leader comes; all that is doomed goes."""
+        """Whoever is stopped goes on, or is over; strangers go; another leader comes; all that is to be deleted goes."""
         for process, _, _ in self.commands:
             process.kill()
         self.commands.clear()

@@ -308,7 +308,7 @@ SEEN: dict[str, type[AssertionError]] = {
     "remover-never-begins": Hangs,
     "deletes-while-paused": WronglyDeleted,
     "claim-is-given-up-early": Shared,
-    "doomed-claim-is-taken-over": Hangs,
+    "pending-deletion-is-taken-over": Hangs,
 }
 """By the name of the defect: as what it shows first."""
 

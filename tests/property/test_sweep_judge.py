@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.clients.store.base import StoreEntry
-from supervisor.registry.blob_sweep import GRACE_S, SUBMIT_MAX_S, References, Sighting, judge
+from supervisor.registry.blob_sweep import GRACE_S, SUBMIT_MAX_S, References, Unreferenced, judge
 
 UIDS = [f"0000000000a{n}-00000000" for n in range(5)]
 ALWAYS = "zzzzzzzzzzzz-00000000"
@@ -35,15 +35,15 @@ scans = st.lists(
 def test_deleted_is_what_every_scan_of_a_grace_time_saw_unnamed_and_unchanged(
     history: list[tuple[list[StoreEntry], References, float]], max_deletes: int
 ) -> None:
-    now_s, sightings = 0.0, dict[str, Sighting]()
+    now_s, unreferenced = 0.0, dict[str, Unreferenced]()
     seen: list[tuple[float, dict[str, StoreEntry], References]] = []
     for listed, named, pause_s in history:
         now_s += pause_s
-        verdict = judge(sightings, listed, named, now_s, now_s, GRACE_S, max_deletes)
+        verdict = judge(unreferenced, listed, named, now_s, now_s, GRACE_S, max_deletes)
         seen.append((now_s, {entry.key: entry for entry in listed}, named))
         expected = [entry.key for entry in listed if _orphaned_for_s(seen, entry.key, now_s) >= GRACE_S]
         assert list(verdict.to_delete) == expected[:max_deletes]
-        sightings = dict(verdict.sightings)
+        unreferenced = dict(verdict.unreferenced)
 
 
 def _orphaned_for_s(
@@ -66,7 +66,7 @@ class SweepWorld:
     put_at_s: dict[str, float] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
-    sightings: dict[str, Sighting] = field(default_factory=dict)
+    unreferenced: dict[str, Unreferenced] = field(default_factory=dict)
 
     def put(self, uid: str) -> None:
         if uid not in self.put_at_s:  # a uid is new for every submission
@@ -84,8 +84,8 @@ class SweepWorld:
         ]
         self.play(between)
         references = References(frozenset(self.named) | {ALWAYS})
-        verdict = judge(self.sightings, listed, references, began_at_s, self.now_s, grace_s)
-        self.sightings = dict(verdict.sightings)
+        verdict = judge(self.unreferenced, listed, references, began_at_s, self.now_s, grace_s)
+        self.unreferenced = dict(verdict.unreferenced)
         uids = {key.split("/")[2] for key in verdict.to_delete}
         assert not uids & self.named
         self.deleted |= uids
@@ -118,10 +118,10 @@ def test_no_submit_ever_ends_with_a_dangling_reference(
 
 @given(st.lists(entries, unique_by=lambda e: e.key))
 def test_without_any_uid_nothing_goes(listed: list[StoreEntry]) -> None:
-    sightings = {entry.key: Sighting(entry, 0.0) for entry in listed}
-    verdict = judge(sightings, listed, References(frozenset()), 10 * GRACE_S, 10 * GRACE_S)
+    unreferenced = {entry.key: Unreferenced(entry, 0.0) for entry in listed}
+    verdict = judge(unreferenced, listed, References(frozenset()), 10 * GRACE_S, 10 * GRACE_S)
     assert verdict.to_delete == ()
-    assert not verdict.sightings
+    assert not verdict.unreferenced
 
 
 @given(st.text(max_size=80))

@@ -108,7 +108,7 @@ def test_what_nobody_can_tell_is_counted_and_no_violation(plan: RunPlan, unwritt
 NOTICED: dict[str, tuple[Fault | None, int]] = {
     "no-wait": (None, 1000),
     "half-the-wait": (Fault.CUT_SHIM, 1001),
-    "first-sight-outlives-a-renewal": (None, 1004),
+    "first-seen-outlives-a-renewal": (None, 1004),
     "end-of-session-taken-as-proof": (Fault.PAUSE_SHIM, 1001),
     "silence-is-not-waited-for-before-revoking": (None, 1001),
     "deadline-a-lease-late": (Fault.CUT_SHIM, 1001),

@@ -37,6 +37,11 @@ def test_no_public_class_name_stands_twice() -> None:
 
 GIVEN_UP = {
     "sight": "FirstSeen, observed",
+    "sights": "FirstSeen, observed",
+    "sighting": "FirstSeen, observed",
+    "sightings": "FirstSeen, observed",
+    "mends": "repairs",
+    "mending": "repairing",
     "ward": "GuardedAttempt",
     "sentinel": "SessionCloser",
     "bell": "ChangeNotifier, doorbell",

@@ -471,7 +471,7 @@ def judge_archive(facts: SparkFacts) -> DoctorFinding:
         return ok("none has been made yet: the supervisor of this host makes it when no driver is starting")
     return warning(
         f"drivers start without one: {archive.why}",
-        "a start then takes about half as long again; mend it, or say spark.class_archive: off if it is meant",
+        "a start then takes about half as long again; repair it, or say spark.class_archive: off if it is meant",
     )
 
 

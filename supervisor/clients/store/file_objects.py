@@ -268,4 +268,4 @@ def _writing_failed(error: OSError, what: str) -> SupervisorError:
         return AccessDenied(
             f"{what} can't be read or written ({reason})", "correct the permissions, or the location"
         )
-    return Unreachable(f"{what} can't be read or written ({reason})", "make room or mend it, and try again")
+    return Unreachable(f"{what} can't be read or written ({reason})", "make room or repair it, and try again")

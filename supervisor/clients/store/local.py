@@ -100,7 +100,7 @@ def write_whole(target: Path, chunks: Iterable[bytes]) -> str:
         partial.replace(target)
     except OSError as error:
         raise TargetTrouble(
-            f"{target} cannot be written: {error.strerror or error}; make room or mend it"
+            f"{target} cannot be written: {error.strerror or error}; make room or repair it"
         ) from None
     finally:
         with suppress(OSError):

@@ -247,7 +247,7 @@ class Remover:
     def _wait(self, job: LocationDeletion, now: ClaimUnderDeletion, path: str, reason: str) -> bool:
         """Publishes that it is not known whether the claim at ``path`` is in the way, and raises Corrupt: the
         deletion is tried again for as long as it takes."""
-        why = f"it waits: a claim that may overlap it can't be read ({reason}); mend or delete the znode {path} by hand"
+        why = f"it waits: a claim that may overlap it can't be read ({reason}); repair or delete the znode {path} by hand"
         if now.result is not None and (
             not now.result.record.history or now.result.record.history[-1].detail != why
         ):

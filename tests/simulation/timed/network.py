@@ -1,6 +1,6 @@
 """The network between the processes and the servers of ZooKeeper: connections, and what becomes of messages.
 
-A message is late; it is held back by a cut (one way or both) and delivered when the cut is mended, also after its client has
+A message is late; it is held back by a cut (one way or both) and delivered when the cut is repaired, also after its client has
 given up; or it goes down with its connection, before or after it took effect.
 """
 

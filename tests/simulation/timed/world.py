@@ -1,4 +1,4 @@
-"""One run: the world of a plan, from founding over faults to rest."""
+"""One run: the world of a plan, from bootstrap over faults to rest."""
 
 from __future__ import annotations
 

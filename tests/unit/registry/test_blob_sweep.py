@@ -151,8 +151,8 @@ def test_a_store_that_fails_midway_is_taken_up_again(
 def test_the_time_of_a_scan_is_no_time_between_scans(store: FileStore, orphans: tuple[str, ...]) -> None:
     listed = [*store.entries("specs/"), *store.entries("artifacts/")]
     first = judge({}, listed, KEPT, began_at_s=0.0, ended_at_s=1000.0)
-    early = judge(first.sightings, listed, KEPT, began_at_s=999.0 + GRACE_S, ended_at_s=5000.0 + GRACE_S)
-    late = judge(first.sightings, listed, KEPT, began_at_s=1000.0 + GRACE_S, ended_at_s=5000.0 + GRACE_S)
+    early = judge(first.unreferenced, listed, KEPT, began_at_s=999.0 + GRACE_S, ended_at_s=5000.0 + GRACE_S)
+    late = judge(first.unreferenced, listed, KEPT, began_at_s=1000.0 + GRACE_S, ended_at_s=5000.0 + GRACE_S)
     assert (early.to_delete, late.to_delete) == ((), orphans)
 
 

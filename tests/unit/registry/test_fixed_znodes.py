@@ -93,7 +93,7 @@ def test_nothing_is_done_to_a_registry_that_lost_what_nobody_can_tell_again(
 
 
 def bootstrapped_with(bench: Bench) -> None:
-    """Give /cluster the czxid that the fixed znodes have, as a founding does."""
+    """Give /cluster the czxid that the fixed znodes have, as a bootstrap does."""
     nodes = bench.zoo._tree.nodes
     nodes[bench.layout.cluster] = nodes[bench.layout.cluster]._replace(czxid=nodes[bench.layout.jobs].czxid)
 

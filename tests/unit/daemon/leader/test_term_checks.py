@@ -42,7 +42,7 @@ class Stage:
             bench.layout,
             executor,
             "s3://store",
-            lambda _location, _doom: S3Access(),
+            lambda _location, _deletion: S3Access(),
             site=SitePolicy(deletable=("*",)),
             wanted=threading.Event(),
             clock=lambda: 1000.0,

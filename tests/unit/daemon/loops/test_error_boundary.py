@@ -188,7 +188,7 @@ def test_a_deletion_that_raises_is_put_off_and_its_place_stays_claimed(rig: Rig)
         rig.bench.layout,
         rig.controller.executor,
         "s3://store",
-        lambda _location, _doom: None,  # type: ignore[arg-type, return-value]
+        lambda _location, _deletion: None,  # type: ignore[arg-type, return-value]
         site=SitePolicy(deletable=("*",)),
         wanted=wanted,
         open_at=lambda location, _access: _Removal(location),  # type: ignore[arg-type, return-value]
