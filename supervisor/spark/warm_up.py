@@ -11,12 +11,14 @@ second in a warm JVM.
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext, SparkFiles
@@ -46,6 +48,15 @@ NOT_FOR_WARM_UP = (
     "spark.metrics.conf",
 )
 """The application's own code (listeners, plugins), and files that are fetched for its own SparkContext."""
+BUCKET = "spark-supervisor-warm-up"
+STRAIGHT = {
+    "proxy.host": "",
+    "encryption.algorithm": "",
+    "delegation.token.binding": "",
+    "attempts.maximum": "1",
+    "retry.limit": "1",
+}
+"""What the job's own options of S3A would put between this process and its own store."""
 
 
 def warm_up() -> tuple[Any, str]:
@@ -63,8 +74,8 @@ def warm_up() -> tuple[Any, str]:
         conf.set("spark.sql.warehouse.dir", f"{directory}/warehouse")
         session = SparkSession(SparkContext(conf=conf))
         try:
-            load_file_system(gateway.jvm, session)
             run_throwaway_query(session, f"file://{directory}/checkpoint")
+            warm_file_system(gateway.jvm, session)
         except Exception as error:  # noqa: BLE001 - a driver that is not warm is still sooner there than a cold one
             not_warmed = f"the throwaway query has failed: {type(error).__name__}: {error}"[:1000]
         session.stop()
@@ -86,19 +97,39 @@ def run_throwaway_query(session: Any, checkpoint: str) -> None:
         writer.foreachBatch(sink).trigger(availableNow=True).start().awaitTermination()
 
 
-def load_file_system(jvm: Any, session: Any) -> None:
-    """Loads the classes of the file system that the job's checkpoint is on; the store is not asked for anything."""
-    checkpoint = os.environ.get(CHECKPOINT)
-    if checkpoint:
-        hadoop = session._jsc.hadoopConfiguration()
+def warm_file_system(jvm: Any, session: Any) -> None:
+    """Uses the file system that the job's checkpoint is on. The job's own store is not asked for anything: the query's
+    checkpoint is on a store in this process (``object_server``). Of another file system than S3A the classes are loaded."""
+    checkpoint = os.environ.get(CHECKPOINT) or ""
+    hadoop = session._jsc.hadoopConfiguration()
+    if checkpoint.startswith("s3a:"):
+        with beside("object_server").object_server() as properties:
+            for name, value in {**properties, **STRAIGHT}.items():
+                hadoop.set(f"fs.s3a.bucket.{BUCKET}.{name}", value)
+            run_throwaway_query(session, f"s3a://{BUCKET}/checkpoint")
+            close_file_systems(jvm)
+    elif checkpoint:
         with suppress(Exception):
             jvm.org.apache.hadoop.fs.Path(checkpoint).getFileSystem(hadoop)
 
 
-def clear(jvm: Any) -> None:
-    """Removes what a stopped SparkContext leaves in its JVM: file systems with its settings, state stores, garbage."""
+def beside(name: str) -> Any:
+    """Returns the module of that name in this file's directory, which is hidden from the application's imports."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def close_file_systems(jvm: Any) -> None:
     with suppress(Exception):
         jvm.org.apache.hadoop.fs.FileSystem.closeAll()
+
+
+def clear(jvm: Any) -> None:
+    """Removes what a stopped SparkContext leaves in its JVM: file systems with its settings, state stores, garbage."""
+    close_file_systems(jvm)
     with suppress(Exception):
         getattr(jvm, "org.apache.spark.sql.execution.streaming.state.StateStore").stop()
     gc.collect()

@@ -23,6 +23,7 @@ NOT_A_PROCESS_OF_OURS = (
     "spark/bootstrap.py",
     "spark/barrier.py",
     "spark/warm_up.py",
+    "spark/object_server.py",
     "spark/orders.py",
     "spark/class_archive/training.py",
 )

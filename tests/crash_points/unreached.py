@@ -69,6 +69,7 @@ LEFT_OUT = (
     "spark/bootstrap.py",
     "spark/barrier.py",
     "spark/warm_up.py",
+    "spark/object_server.py",
     "spark/orders.py",
     "spark/class_archive/training.py",
     "logs/",

@@ -71,9 +71,9 @@ LEFT = {
     "daemon/process/http.py": ({"ThreadingHTTPServer"}, "a thread for each connection, bounded by its slots"),
     "shim/link.py": ({"Thread"}, "a shim loads nothing that it can do without"),
     "shim/output.py": ({"Thread"}, "a shim loads nothing that it can do without"),
-    "spark/class_archive/training.py": (
+    "spark/object_server.py": (
         {"Thread", "ThreadingHTTPServer"},
-        "runs in a training run, on the standard library alone",
+        "runs in a driver, on the standard library alone",
     ),
     "spark/orders.py": ({"start_new_thread"}, "runs in the driver, on the standard library alone"),
 }
