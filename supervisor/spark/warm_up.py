@@ -51,6 +51,7 @@ NOT_FOR_WARM_UP = (
 BUCKET = "spark-supervisor-warm-up"
 STRAIGHT = {
     "proxy.host": "",
+    "proxy.port": "-1",
     "encryption.algorithm": "",
     "delegation.token.binding": "",
     "attempts.maximum": "1",

@@ -26,6 +26,7 @@ from supervisor.model.launch import PREPARE_LEVEL, PREPARED
 from supervisor.spark import bootstrap
 from tests.e2e.test_bootstrap import environment, spark_home
 from tests.fakes.report_socket import ReportSocket
+from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import LIGHT_PROPERTIES
 from tests.waiting import wait_until
 
@@ -105,12 +106,13 @@ sys.exit(7)
 
 @dataclass
 class Seen:
-    """What became of one run. ``reports``: the names of what it reported, in order."""
+    """What became of one run. ``reports``: the names of what it reported, in order. ``not_warm``: why it was not warmed."""
 
     code: int
     log: str
     reports: list[str]
     document: Any
+    not_warm: str = ""
 
 
 def argv_of(home: Path, application: Path, *args: str) -> list[str]:
@@ -119,9 +121,16 @@ def argv_of(home: Path, application: Path, *args: str) -> list[str]:
     return [str(spark_home() / "bin" / "spark-submit"), *options, bootstrap.__file__, "--quoted", *words]
 
 
-def run(home: Path, level: str, argv: list[str], more: Mapping[str, str] | None = None) -> Seen:
+def run(
+    home: Path,
+    level: str,
+    argv: list[str],
+    more: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Seen:
     """Run to the end; a prepared driver is opened when it is ready. Nobody but it knows of the attempt before that."""
-    (home / "conf").write_text(LIGHT_PROPERTIES + ("" if level else owner_properties()))
+    own = "".join(f"{name}={value}\n" for name, value in (properties or {}).items())
+    (home / "conf").write_text(LIGHT_PROPERTIES + own + ("" if level else owner_properties()))
     opening = home / run_dir.OPENING
     with ReportSocket(home) as reports, (home / "log").open("w") as log:
         env = {**environment(reports), **(more or {})}
@@ -143,9 +152,10 @@ def run(home: Path, level: str, argv: list[str], more: Mapping[str, str] | None 
             process.wait()
         reports.take()
         names = [each["event"] for each in reports.taken]
+        not_warm = "".join(str(each.get("why") or "") for each in reports.taken if each["event"] == "ready")
     seen = home / "seen.json"
     document = json.loads(seen.read_text()) if seen.exists() else None
-    return Seen(process.returncode, (home / "log").read_text(), names, document)
+    return Seen(process.returncode, (home / "log").read_text(), names, document, not_warm)
 
 
 def owner_properties() -> str:
@@ -272,12 +282,32 @@ def test_launch_session_is_the_same_prepared(tmp_path: Path) -> None:
     assert documents[0] == documents[1] == documents[2]
 
 
+@pytest.mark.parametrize("reachable", [True, False], ids=["reachable", "proxied"])
+def test_the_warm_up_of_s3a_asks_nothing_of_the_jobs_store(tmp_path: Path, reachable: bool) -> None:
+    home = made_home(tmp_path, "session")
+    (home / "nothing.py").write_text("import pyspark\n")
+    with words_served([]) as (port, connected):
+        properties = {
+            "spark.driver.extraClassPath": f"{s3a_jars()}/*",
+            "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{port}",
+            "spark.hadoop.fs.s3a.server-side-encryption-algorithm": "SSE-KMS",
+        }
+        if not reachable:
+            properties |= {
+                "spark.hadoop.fs.s3a.proxy.host": "127.0.0.1",
+                "spark.hadoop.fs.s3a.proxy.port": str(port),
+            }
+        argv = argv_of(home, home / "nothing.py")
+        seen = run(home, "session", argv, {"SPARK_SUPERVISOR_CHECKPOINT": "s3a://job/checkpoint"}, properties)
+        assert (seen.code, seen.not_warm, connected) == (0, "", []), seen.log[-3000:]
+
+
 # -- Spark's own examples ----------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def words_served(lines: list[str]) -> Iterator[int]:
-    """Whoever connects gets all lines at once; the connection stays open."""
+def words_served(lines: list[str]) -> Iterator[tuple[int, list[socket.socket]]]:
+    """Whoever connects gets all lines at once; the connection stays open. Yields the port and the connections."""
     server = socket.create_server(("127.0.0.1", 0))
     open_ones: list[socket.socket] = []
 
@@ -292,7 +322,7 @@ def words_served(lines: list[str]) -> Iterator[int]:
 
     threading.Thread(target=serve, daemon=True).start()
     try:
-        yield server.getsockname()[1]
+        yield server.getsockname()[1], open_ones
     finally:
         server.close()
         for each in open_ones:
@@ -322,7 +352,7 @@ def test_a_streaming_example_of_spark_gives_the_same(tmp_path: Path, level: str)
     """structured_network_wordcount.py, unchanged; it runs until it is killed."""
     home = made_home(tmp_path, level)
     expected = {("to", "2"), ("be", "2"), ("or", "1"), ("not", "1")}
-    with words_served(["to be or", "not to be"]) as port:
+    with words_served(["to be or", "not to be"]) as (port, _):
         argv = argv_of(home, example("sql/streaming/structured_network_wordcount.py"), "127.0.0.1", str(port))
         done = threading.Event()
 
