@@ -24,6 +24,7 @@ from supervisor.model.actions import (
     Unassign,
     Waited,
 )
+from supervisor.model.driver_memory import next_memory
 from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
 from supervisor.model.phrases import counted
 from supervisor.model.records import (
@@ -383,9 +384,18 @@ def _after_exit(case: Case) -> Decision:
     if acc.exhausted:
         return _exhausted(case, acc)
     wait_s = case.row.own_seen_at_s + acc.delay_s - case.now_s
-    if wait_s > 0:
+    if wait_s > 0 and not _standby_takes_over(case, acc):
         return case.waits(f"back-off after {counted(acc.failures, 'failure')}: {own.reason}", wait_s)
     return _candidate(case, f"to be restarted after {own.cause.value if own.cause else 'its exit'}", acc)
+
+
+def _standby_takes_over(case: Case, acc: Account) -> bool:
+    """Says whether the next attempt waits for no back-off: after the first failure in a row, where the standby of the
+    job is ready for it. After a second failure in a row the back-off is that of a job without a standby."""
+    job, own = case.ref.record, case.own.record
+    if acc.failures != 1 or job.terms.standby is None or case.prepared is None:
+        return False
+    return bool(case.prepared.ready_hosts(job, own, next_memory(job, own)))
 
 
 def _exhausted(case: Case, acc: Account) -> Decision:

@@ -134,6 +134,10 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         PLAN,
         "TestAfterAnExit.test_the_back_off_counts_from_when_the_leader_first_saw_it",
     ),
+    "a-standby-skips-every-back-off": (
+        "unit.plan.test_prepare",
+        "TestStandby.test_stays_over_a_second_crash_and_takes_the_job_over_after_the_back_off",
+    ),
     "names-without-a-reference-take-no-place": (
         PLAN,
         "TestPlacement.test_what_has_no_reference_still_occupies_its_host",

@@ -229,7 +229,12 @@ DECISIONS = (
     text(
         "back-off-is-skipped",
         "§8: back-off after the leader's own first observation of the exit",
-        (decide._after_exit, "if wait_s > 0:", "if False:"),
+        (decide._after_exit, "if wait_s > 0 and", "if False and"),
+    ),
+    text(
+        "a-standby-skips-every-back-off",
+        "§8: no back-off is skipped but that after the first failure in a row",
+        (decide._standby_takes_over, "acc.failures != 1 or ", ""),
     ),
     text(
         "names-without-a-reference-take-no-place",

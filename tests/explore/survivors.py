@@ -148,6 +148,7 @@ UNSEEN: dict[str, str] = {
     "lease-of-another-claim-is-believed": "all jobs have the same lease",
     "clock-jump-is-not-noticed": "no clock jumps",
     "back-off-is-skipped": "whoever starts again at once breaks no invariant",
+    "a-standby-skips-every-back-off": "whoever starts again at once breaks no invariant",
     "names-without-a-reference-take-no-place": "every host has room for all",
     "agent-asks-not-what-its-host-remembers": "the leader says that it distrusts before anybody could be asked to start anything",
     "older-zxid-is-not-noticed": "restored servers go on with zxids above all that were seen",

@@ -261,12 +261,26 @@ class TestStandby:
             )
             assert [type(action) for action in plan.actions] == kinds
 
-    def test_stays_over_a_crash_and_takes_the_job_over_after_the_back_off(self) -> None:
+    def crashed(self, seen_before_s: float, **changes: Any) -> Row:
+        ref = job(prepare=SESSION, standby=STANDBY, restart=RestartPolicy(jitter=0.0))
+        return row(ref=ref, own=exited(**changes), own_seen_at_s=NOW_S - seen_before_s)
+
+    def test_takes_the_job_over_at_once_after_the_first_failure_in_a_row(self) -> None:
         members = {"s1": A, "s2": keeps(B)}
-        crashed = row(ref=job(prepare=SESSION, standby=STANDBY), own=exited(), own_seen_at_s=NOW_S - 0.9)
-        assert plan_of(crashed, asked=(asked(),), members=members).actions == ()
-        action = only(plan_of(replace(crashed, own_seen_at_s=NOW_S - 1.0), asked=(asked(),), members=members))
+        action = only(plan_of(self.crashed(0.0), asked=(asked(),), members=members))
         assert isinstance(action, Assign) and action.prepared
+        assert action.account.failures == 1
+
+    def test_stays_over_a_second_crash_and_takes_the_job_over_after_the_back_off(self) -> None:
+        members = {"s1": A, "s2": keeps(B)}
+        waiting, over = self.crashed(1.9, failures=1), self.crashed(2.0, failures=1)
+        assert plan_of(waiting, asked=(asked(),), members=members).actions == ()
+        action = only(plan_of(over, asked=(asked(),), members=members))
+        assert isinstance(action, Assign) and action.prepared
+
+    def test_one_that_is_not_ready_changes_nothing_of_the_back_off(self) -> None:
+        members = {"s1": A, "s2": keeps(B, ready=False, ready_at="")}
+        assert plan_of(self.crashed(0.9), asked=(asked(),), members=members).actions == ()
 
     def test_stays_while_the_attempt_to_which_it_is_handed_is_unclaimed(self) -> None:
         given = row(ref=job(prepare=SESSION), own=own(S.ASSIGNED, supervisor="s2"))
