@@ -64,9 +64,16 @@ def complaint_of(error: Exception) -> Complaint:
 
 
 class InvalidInput(SupervisorError):
-    """The usage, a spec or a configuration file is invalid. This is permanent: the same input fails again."""
+    """The usage, a spec or a configuration file is invalid. This is permanent: the same input fails again.
+
+    ``others`` are what else is wrong with the same input, a sentence each.
+    """
 
     exit_code = 2
+
+    def __init__(self, what: str = "", remedy: str = "", *, others: tuple[str, ...] = ()) -> None:
+        super().__init__(what, remedy)
+        self.others = others
 
 
 class NotFound(SupervisorError):

@@ -268,6 +268,7 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
         "until": None if explained.wait_s is None else wall_iso(wall_now_s + explained.wait_s),
         "then": explained.then,
         "standby": explained.standby or None,
+        "failed_update": explained.failed_update or None,
         "hosts": [asdict(host) for host in explained.hosts],
         "alarm": _text(explained.alarm),
         "last_exit": None

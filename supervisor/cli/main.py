@@ -56,6 +56,9 @@ COMMANDS = tuple(
         ("explain", "supervisor.cli.explain:explain", "Say what a job waits for, and what helps."),
         ("history", "supervisor.cli.history:history", "Show what happened to a job."),
         ("logs", "supervisor.cli.logs:logs", "Print what the driver of a job wrote."),
+        ("apply", "supervisor.cli.apply:apply", "Make jobs what their specs say: submit, update, leave."),
+        ("diff", "supervisor.cli.apply:diff", "Say what apply would change, key by key."),
+        ("rollback", "supervisor.cli.apply:rollback", "Undo the newest update of a job."),
         (
             "cancel",
             "supervisor.cli.change:cancel",

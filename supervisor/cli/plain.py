@@ -7,8 +7,8 @@ It only chooses the words: what the plan decided stands in the ``Explanation``. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from supervisor.cli.output import age, local_time, span
 from supervisor.clock import wall_iso
@@ -18,6 +18,7 @@ from supervisor.model.actions import (
     CleanUp,
     Conclude,
     Drain,
+    GiveUpdateUp,
     Prepare,
     Revoke,
     SuspendExhausted,
@@ -55,6 +56,8 @@ def plain_lines(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str
         yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago"
     if explained.standby:
         yield "standby", explained.standby
+    if explained.failed_update:
+        yield "update", explained.failed_update
     then = _next(explained, wall_now_s)
     if then:
         yield "next", then
@@ -211,32 +214,29 @@ def _action_sentence(explained: Explanation, step: Action | WaitingAssignment | 
     )
 
 
+DOES: Final[Mapping[type[Any], Callable[[Any], str]]] = {
+    Assign: lambda step: f"starts attempt {next_attempt(step.ref.record, step.own.record)} on {step.host.id}",
+    WaitingAssignment: lambda step: f"starts attempt {next_attempt(step.ref.record, step.own.record)}",
+    Unassign: lambda step: f"takes attempt {step.own.record.attempt} back from {step.own.record.supervisor}",
+    Prepare: lambda step: f"has a driver prepared on {step.host.id}",
+    Withdraw: lambda _: "takes back the request for a prepared driver",
+    GiveUpdateUp: lambda step: f"gives the update to revision {step.ref.record.revision} up",
+    Drain: lambda step: f"stops attempt {step.own.record.attempt} after its batch",
+    Revoke: lambda step: f"gives up attempt {step.own.record.attempt}",
+    Bury: lambda step: f"notes attempt {step.own.record.attempt} as lost",
+    Conclude: lambda step: f"notes it as {step.outcome.value}",
+    SuspendExhausted: lambda _: "suspends it",
+    CleanUp: lambda step: (
+        f"removes what submission {step.leftover.result.record.uid} left behind"
+        + (", and deletes its checkpoint" if step.deletes_checkpoint else "")
+    ),
+}
+"""What the leader does, as a verb phrase."""
+
+
 def does(step: Action | WaitingAssignment) -> str:
     """Says what the leader does, as a verb phrase."""
-    match step:
-        case Assign():
-            return f"starts attempt {next_attempt(step.ref.record, step.own.record)} on {step.host.id}"
-        case WaitingAssignment():
-            return f"starts attempt {next_attempt(step.ref.record, step.own.record)}"
-        case Unassign():
-            return f"takes attempt {step.own.record.attempt} back from {step.own.record.supervisor}"
-        case Prepare():
-            return f"has a driver prepared on {step.host.id}"
-        case Withdraw():
-            return "takes back the request for a prepared driver"
-        case Drain():
-            return f"stops attempt {step.own.record.attempt} after its batch"
-        case Revoke():
-            return f"gives up attempt {step.own.record.attempt}"
-        case Bury():
-            return f"notes attempt {step.own.record.attempt} as lost"
-        case Conclude():
-            return f"notes it as {step.outcome.value}"
-        case SuspendExhausted():
-            return "suspends it"
-        case CleanUp():
-            deletion = ", and deletes its checkpoint" if step.deletes_checkpoint else ""
-            return f"removes what submission {step.leftover.result.record.uid} left behind{deletion}"
+    return DOES[type(step)](step)
 
 
 def _by(wait_s: float | None, wall_now_s: float) -> str:

@@ -68,6 +68,7 @@ def _document(view: JobView, schedule: ScheduleOfJob | None) -> dict[str, Any]:
             "why": ended.detail,
         },
         "start": view.start,
+        "update": view.update,
         "starts_cold": view.starts_cold,
         "env_ignored": view.env_ignored,
         "checkpoint_fence": view.checkpoint_fence,

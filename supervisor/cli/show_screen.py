@@ -98,6 +98,7 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "savepoints", _savepoints(document["savepoints"])
     yield "start", _start(document["start"])
     yield "prepared", _prepared(document["prepared"])
+    yield "update", _update(document["update"])
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]
     revision = document["revision"]
@@ -187,6 +188,17 @@ def _prepared(drivers: list[dict[str, Any]]) -> str | None:
     return "; ".join(map(how, drivers)) or None
 
 
+def _update(update: dict[str, Any] | None) -> str | None:
+    if update is None:
+        return None
+    who = f"{age(update['at'])} ago by {update['by']}"
+    if update["state"] == "failed":
+        return (
+            f"to revision {update['target']}, given up: {update['why']}; {update['stable']} goes on ({who})"
+        )
+    return f"from revision {update['stable']} to {update['target']}: {update['state']} ({who})"
+
+
 def _savepoints(ended_why: dict[str, Any] | None) -> str | None:
     if ended_why is None:
         return None
@@ -227,6 +239,7 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield _last_exit_label(document), _last_exit(document, str)
     yield "start", _start(document["start"])
     yield "prepared", _prepared(document["prepared"])
+    yield "update", _update(document["update"])
     yield "starts cold", document["starts_cold"]
     yield "env", document["env_ignored"]
     yield "fence", document["checkpoint_fence"]

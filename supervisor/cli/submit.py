@@ -16,7 +16,7 @@ from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice, print_line
 from supervisor.cli.progress import progress
-from supervisor.errors import InvalidInput
+from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.submit import BeginsWith, Submitted, SubmitWish, prepare_all, submit_all
 from supervisor.operations.waiting import wait_running
@@ -120,12 +120,15 @@ def _report(line: Submitted, *, alone: bool, quiet: bool) -> None:
     if line.did is not None and not quiet:
         origin = f", from savepoint {line.savepoint}" if line.savepoint else ""
         print_line(f"{line.name}: {line.did}" + (f" ({line.uid})" if line.uid else "") + origin)
-    if line.error is not None:
+    for sentence in complaints(line.error) if line.error is not None else ():
         notice(
-            f"error: {line.error}"
-            if alone or str(line.source) in str(line.error)
-            else f"{line.source}: {line.error}"
+            f"error: {sentence}" if alone or str(line.source) in sentence else f"{line.source}: {sentence}"
         )
+
+
+def complaints(error: SupervisorError) -> tuple[str, ...]:
+    """Returns all that is wrong, a sentence each."""
+    return (str(error), *(error.others if isinstance(error, InvalidInput) else ()))
 
 
 def _print_not_taken(line: Submitted, accept_fresh_start: bool, from_savepoint: str | None) -> None:

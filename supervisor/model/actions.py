@@ -119,6 +119,16 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveUpdateUp:
+    """Puts the revision that runs in the place of one of which no driver could be prepared. Nothing is stopped."""
+
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+
+
+@dataclass(frozen=True, slots=True)
 class Withdraw:
     """Takes back the request for a prepared driver. ``path`` is that of its record."""
 
@@ -129,7 +139,17 @@ class Withdraw:
 
 
 Action: TypeAlias = (
-    Prepare | Withdraw | Assign | Unassign | Drain | Revoke | Bury | Conclude | SuspendExhausted | CleanUp
+    Prepare
+    | Withdraw
+    | Assign
+    | Unassign
+    | Drain
+    | GiveUpdateUp
+    | Revoke
+    | Bury
+    | Conclude
+    | SuspendExhausted
+    | CleanUp
 )
 
 

@@ -322,6 +322,34 @@ class SchedulingSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpecRevision:
+    """Holds one revision of a job: its number, its stored spec, and what the leader must know of that."""
+
+    revision: Count
+    spec: BlobRef
+    terms: SchedulingSpec
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """Describes the newest update of a job: the change from ``before``, which ran when it was asked for, to the
+    revision ``target``, whose stored spec has ``sha256`` (protocol §9.2).
+
+    ``given_up`` is why the leader has put ``before`` in its place again, although nobody asked for that; it is empty
+    while ``target`` is what the job shall run. ``by`` is who asked for it, for people.
+    """
+
+    target: Count
+    sha256: str
+    before: SpecRevision
+    by: str
+    at: str
+    given_up: str = ""
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRef:
     """Is the record /jobs/<name>: it exists if and only if the job must be recovered by the next leader
     (FLINK-2354).
@@ -331,7 +359,8 @@ class JobRef:
     is what that start has to find (a restored savepoint), in the form of ``CheckpointExpectation.queries``;
     if it is empty, any content is accepted. ``left_by`` is another job that committed batches in this
     checkpoint before, and gave it up; a first start there is refused unless it is accepted. ``cold_restart`` is the
-    restart nonce of a restart that is to use no prepared driver (``restart --cold``).
+    restart nonce of a restart that is to use no prepared driver (``restart --cold``). ``last_revision`` is the highest
+    number that a revision of this uid has had, if that is not ``revision``; a number is given once.
     """
 
     name: JobName
@@ -348,7 +377,14 @@ class JobRef:
     begins_with: tuple[str, ...] = ()
     left_by: str = ""
     cold_restart: str = field(default="", metadata=OMITTED)
+    update: Update | None = field(default=None, metadata=OMITTED)
+    last_revision: Count = field(default=0, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def next_revision(self) -> int:
+        """Returns the number of the next revision of this uid."""
+        return max(self.revision, self.last_revision) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -574,6 +610,7 @@ class Result:
     history: tuple[HistoryEntry, ...] = ()
     earlier: str = ""
     wrote: str = ""
+    last_revision: Count = field(default=0, metadata=OMITTED)  # as in the reference
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

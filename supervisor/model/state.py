@@ -33,6 +33,7 @@ from supervisor.model.records import (
     QueryProgress,
     QueryState,
     Result,
+    SpecRevision,
 )
 from supervisor.model.restart import Account, account, spent
 from supervisor.model.seen import Found, Seen, Unreadable
@@ -358,3 +359,49 @@ def _of_exited(job: JobRef, own: Ownership) -> Shown:
         return Shown(JobState.FAILED, f"{no_more}: {why}", f"{headline(why)}; {no_more}")
     reason = f"failure {acc.failures}, next attempt after {acc.delay_s:.1f} s: {why}"
     return Shown(JobState.BACKOFF, reason, headline(why))
+
+
+# -- updates ------------------------------------------------------------------------------------------------------
+
+
+def revision_of(job: JobRef) -> SpecRevision:
+    """Returns the revision that ``job`` has now."""
+    return SpecRevision(revision=job.revision, spec=job.spec, terms=job.terms)
+
+
+class UpdateState(StrEnum):
+    """Says how far an update is. Without a driver of the target it is ``adopted``: the next attempt is of the target."""
+
+    PREPARING = "preparing"
+    ADOPTED = "adopted"
+    DONE = "done"
+    FAILED = "failed"
+
+
+def update_state(job: JobRef, own: Ownership | None) -> UpdateState | None:
+    """Returns how far the newest update of ``job`` is, or None if there was none."""
+    update = job.update
+    if update is None:
+        return None
+    if update.given_up:
+        return UpdateState.FAILED
+    if own is None or own.uid != job.uid:
+        return UpdateState.ADOPTED
+    if is_pending(job, own):
+        return UpdateState.PREPARING
+    runs = own.state is OwnState.CLAIMED and own.revision == update.target
+    return UpdateState.DONE if runs else UpdateState.ADOPTED
+
+
+def is_pending(job: JobRef, own: Ownership) -> bool:
+    """Says whether an attempt of the revision before the update of ``job`` still runs, and may go on: then the update
+    can be given up, and nothing was changed by it (protocol §9.2)."""
+    update = job.update
+    return (
+        update is not None
+        and not update.given_up
+        and job.revision == update.target
+        and own.uid == job.uid
+        and own.state is OwnState.CLAIMED
+        and own.revision == update.before.revision
+    )

@@ -12,10 +12,10 @@ from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model import driver_memory
 from supervisor.model.host_tools import why_ignored
 from supervisor.model.job_row import JobRow
-from supervisor.model.records import BlobRef, HistoryEntry, Lease
+from supervisor.model.records import BlobRef, HistoryEntry, JobRef, Lease, Ownership
 from supervisor.model.secret import redacted
 from supervisor.model.seen import Found
-from supervisor.model.state import last_exit_of
+from supervisor.model.state import last_exit_of, update_state
 from supervisor.observe.listing import OneJob
 from supervisor.observe.prepared import prepared_by_uid
 from supervisor.observe.queries import queries_of
@@ -36,7 +36,7 @@ class JobView:
     ``more_queries`` how many are left out. ``start`` has the seconds of each phase of the start.
     ``env_ignored`` says what of the spec's env does not count, and why. ``starts_cold`` says why no
     driver of it is prepared before it is needed. ``spec`` is the stored one, with what looks like a secret
-    covered; ``spec_error`` says why it can't be shown.
+    covered; ``spec_error`` says why it can't be shown. ``update`` is the document of the newest update.
     """
 
     row: JobRow
@@ -49,6 +49,7 @@ class JobView:
     env_ignored: str | None
     checkpoint_fence: str | None
     class_archive: str | None
+    update: dict[str, Any] | None
     history: tuple[HistoryEntry, ...]
     starts_cold: str | None
     spec: dict[str, Any] | None
@@ -79,6 +80,7 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         env_ignored=_env_ignored(spec),
         checkpoint_fence=_fence(spec, job.row.lease_of_owner),
         class_archive=_class_archive(job.row.lease_of_owner),
+        update=_update(job.ref, job.own),
         history=history,
         starts_cold=_why_cold(ref, spec),
         spec=None if spec is None else redacted(spec),
@@ -106,6 +108,21 @@ def _with_prepared(context: CommandContext, job: OneJob, row: JobRow) -> JobRow:
     if job.ref is None or (job.ref.terms.prepare is None and job.ref.terms.standby is None):
         return row
     return replace(row, prepared=prepared_by_uid(take_hosts(context)).get(job.uid, ()))
+
+
+def _update(ref: JobRef | None, own: Ownership | None) -> dict[str, Any] | None:
+    state = update_state(ref, own) if ref is not None else None
+    if ref is None or ref.update is None or state is None:
+        return None
+    update = ref.update
+    return {
+        "state": state.value,
+        "target": update.target,
+        "stable": update.before.revision,
+        "why": update.given_up or None,
+        "at": update.at,
+        "by": update.by,
+    }
 
 
 def _why_cold(ref: BlobRef | None, spec: dict[str, Any] | None) -> str | None:

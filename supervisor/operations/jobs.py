@@ -8,12 +8,12 @@ that is not durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from supervisor.clock import boottime_s, wall_iso
-from supervisor.errors import Conflict, Corrupt, GuardFailed, TimedOut
+from supervisor.errors import Conflict, Corrupt, GuardFailed, SupervisorError, TimedOut, Unreachable
 from supervisor.model.checkpoint_expectation import SeenQuery, moved_to, pairs_of, place_of
 from supervisor.model.records import (
     BlobRef,
@@ -39,6 +39,7 @@ from supervisor.operations.savepoint_resume import (
     require_basis,
     why_running,
 )
+from supervisor.operations.updating import Change, Judged, Target, judge_change, revision_before
 from supervisor.records.ids import new_op_id, new_uid
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ReplaceableSession, ZkSession
@@ -73,6 +74,8 @@ class Did(StrEnum):
     ALREADY_RUNNING = "already running"
     RESTARTED = "restarted"
     REGISTERED_AGAIN = "registered again"
+    UPDATED = "updated"
+    UPDATE_WITHDRAWN = "update withdrawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +217,74 @@ class JobOperations:
         node = zoo.read(self._layout.jobs)
         if node is not None and node.stat.children >= JOBS_MAX:
             raise Conflict(f"{JOBS_MAX} jobs are registered already: cancel some, or use a second cluster")
+
+    # -- update -----------------------------------------------------------------------------------------------------
+
+    def judge_changes(
+        self, wanted: Sequence[tuple[str, str, str | None]], *, again: bool
+    ) -> list[Judged | SupervisorError]:
+        """Returns for each of ``wanted`` (name, sha256 of the spec, checkpoint) what it takes to make that spec the job's,
+        or why it cannot be. Nothing is written, and all are read at once. Raises Unreachable."""
+        zoo, layout = self._sessions.zoo(), self._layout
+        zoo.sync()
+        paths = [path for name, _, _ in wanted for path in (layout.job(name), layout.own(name))]
+        nodes = zoo.read_many(paths).nodes
+        judged: list[Judged | SupervisorError] = []
+        for number, (name, sha256, checkpoint) in enumerate(wanted):
+            ref: Seen[JobRef] = seen(JobRef, nodes[2 * number], paths[2 * number])
+            own: Seen[Ownership] = seen(Ownership, nodes[2 * number + 1], paths[2 * number + 1])
+            try:
+                if ref is None:
+                    self._reserve(zoo, name, None, checkpoint)
+                    judged.append(Judged(Change.CREATE))
+                    continue
+                found = JobRecords(ref, own, None)
+                job, of_job = _live(found, name).record, _owned(found, name).record
+                judged.append(judge_change(job, of_job, sha256, checkpoint, again=again))
+            except Unreachable:
+                raise
+            except SupervisorError as error:
+                judged.append(error)
+        return judged
+
+    def update(self, target: Target) -> Done:
+        """Makes ``target`` the spec of a job, whose spec and files are stored (protocol §9.2). The driver that runs goes
+        on until one of the target is prepared.
+
+        Raises Conflict if the job was changed since it was judged.
+        """
+        name, uid, basis = target.name, target.uid, target.basis
+        self._sessions.zoo().sync()
+
+        def attempt(zoo: ZkSession) -> Done | JobWrite:
+            found = self._read(zoo, name, uid)
+            ref, own = _live(found, name, uid), _owned(found, name)
+            job = ref.record
+            if (job.revision, job.spec.sha256, job.next_revision) != basis:
+                raise Conflict(
+                    f"{name} was changed by somebody else meanwhile: nothing was done", "try again"
+                )
+            tx = user_writes.update(self._context(), ref, own, target.revision, target.by)
+            withdrawn = target.revision.revision < job.next_revision
+            done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.UPDATED)
+            return JobWrite(tx, done, _changed_by(tx, ref))
+
+        return self._carry_out(name, uid, attempt)
+
+    def roll_back(self, name: str, by: str) -> Done:
+        """Makes the spec that ran before the newest update that of the job, as a new revision; an update that waits for
+        its prepared driver is withdrawn. Raises Conflict if there is none."""
+        uid = _live(self.job_records(name), name).record.uid
+
+        def attempt(zoo: ZkSession) -> Done | JobWrite:
+            found = self._read(zoo, name, uid)
+            ref, own = _live(found, name, uid), _owned(found, name)
+            before, withdrawn = revision_before(ref.record, own.record)
+            tx = user_writes.update(self._context(), ref, own, before, by)
+            done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.UPDATED)
+            return JobWrite(tx, done, _changed_by(tx, ref))
+
+        return self._carry_out(name, uid, attempt)
 
     # -- cancel, suspend ------------------------------------------------------------------------------------------
 
@@ -536,6 +607,7 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
         name=record.name,
         uid=record.uid,
         revision=record.revision,
+        last_revision=record.last_revision,
         spec=record.spec,
         desired=Desired.RUNNING,
         restart_nonce=context.op_id,
@@ -556,7 +628,7 @@ def _same_or_conflict(found: JobRecords, name: str, spec_sha256: str) -> Done | 
     if live.spec.sha256 == spec_sha256:
         return Done(name, live.uid, Did.UNCHANGED)
     raise Conflict(
-        f"{name} is registered with another spec: cancel {name} first (its checkpoint is kept), then submit"
+        f"{name} is registered with another spec: spark-supervisor apply changes the job to this one"
     )
 
 

@@ -94,7 +94,9 @@ def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: st
     detail = savepoint_detail(revision.savepoint, revision.scheduling.checkpoint)
     return replace(
         job,
-        revision=revision.basis.revision + 1,
+        revision=max(revision.basis.revision + 1, job.next_revision),
+        last_revision=0,
+        update=None,
         spec=revision.spec,
         terms=revision.scheduling,
         desired=Desired.RUNNING,

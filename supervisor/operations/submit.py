@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from supervisor.clients.listening import why_silent
 from supervisor.clients.store.local import digest_of, source_chunks
@@ -36,6 +36,9 @@ from supervisor.spec.files import local_files, read_spec_file, stored_spec
 from supervisor.spec.job import JobSpec, canonical_json, memory_warnings, secret_warnings, spec_sha256
 from supervisor.spec.s3a import access_of_store, why_no_access
 from supervisor.spec.site_policy import site_policy
+
+SpecReader: TypeAlias = Callable[[Path, Defaults], JobSpec]
+"""Reads a spec, as ``spec.files.read_spec_file`` does."""
 
 WORKERS = 8
 """So many specs of one call are stored at once."""
@@ -120,7 +123,12 @@ class Submitted:
         }
 
 
-def prepare_all(sources: Iterable[Path], settings: Settings, warn: Callable[[str], None]) -> list[Submitted]:
+def prepare_all(
+    sources: Iterable[Path],
+    settings: Settings,
+    warn: Callable[[str], None],
+    read: SpecReader = read_spec_file,
+) -> list[Submitted]:
     """Reads and checks every file, and asks the Spark masters whether they answer, before any other request is
     sent. ``warn`` is called with each warning. Raises nothing: what is wrong with a file is its ``error``."""
     submitted = []
@@ -128,7 +136,7 @@ def prepare_all(sources: Iterable[Path], settings: Settings, warn: Callable[[str
         one = Submitted(source)
         submitted.append(one)
         try:
-            one.prepared = prepare(source, settings.defaults)
+            one.prepared = prepare(source, settings.defaults, read)
             one.name = one.prepared.name
             _require_allowed(one.prepared, settings)
         except SupervisorError as error:
@@ -226,9 +234,9 @@ def _begin_all(submitted: list[Submitted], begin: Callable[[JobSpec], BeginsWith
                 one.error = error
 
 
-def prepare(path: Path, defaults: Defaults) -> Prepared:
+def prepare(path: Path, defaults: Defaults, read: SpecReader = read_spec_file) -> Prepared:
     """Reads and checks the spec in ``path`` and the local files that it names. Raises ``InvalidInput``."""
-    spec = read_spec_file(path, defaults)
+    spec = read(path, defaults)
     files = tuple(
         LocalFile(file, digest_of(source_chunks(file)).sha256) for file in local_files(spec, path.parent)
     )
@@ -238,9 +246,11 @@ def prepare(path: Path, defaults: Defaults) -> Prepared:
     )
 
 
-def store_prepared(blobs: Blobs, prepared: Prepared, uid: str, desired: Desired) -> Submission:
-    """Stores the files and then the spec under ``uid``. This is idempotent, and everything is durable on
-    return.
+def store_prepared(
+    blobs: Blobs, prepared: Prepared, uid: str, desired: Desired, revision: int = 1
+) -> Submission:
+    """Stores the files and then the spec under ``uid``, as that revision. This is idempotent, and everything is durable
+    on return.
 
     Raises Conflict when a file was changed since ``prepare``, and what the store raises.
     """
@@ -251,7 +261,7 @@ def store_prepared(blobs: Blobs, prepared: Prepared, uid: str, desired: Desired)
             raise Conflict(
                 f"{file.path} changed while {prepared.name} was being submitted", "submit it again"
             )
-    ref = blobs.put_spec(prepared.name, uid, 1, canonical_json(prepared.spec))
+    ref = blobs.put_spec(prepared.name, uid, revision, canonical_json(prepared.spec))
     return Submission(prepared.name, uid, ref, prepared.spec.scheduling(), desired, began_at_s)
 
 

@@ -153,6 +153,16 @@ def wait_running(
     return outcomes
 
 
+def why_given_up(context: CommandContext, name: str, revision: int) -> str:
+    """Returns why the update of ``name`` to ``revision`` was given up; empty if it was not. Raises Unreachable."""
+    path = context.layout.job(name)
+    ref: Seen[JobRef] = seen(JobRef, context.zoo().read(path), path)
+    update = ref.record.update if isinstance(ref, Found) else None
+    if update is None or update.target != revision:
+        return ""
+    return f"revision {revision} was given up: {update.given_up}" if update.given_up else ""
+
+
 def _first_of_wait(own: Ownership) -> int:
     """Returns the number of the first attempt whose failure belongs to this wait."""
     return own.attempt + 1 if own.state in DEAD else own.attempt

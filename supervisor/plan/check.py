@@ -18,6 +18,7 @@ from supervisor.model.actions import (
     CleanUp,
     Conclude,
     Drain,
+    GiveUpdateUp,
     Plan,
     Prepare,
     Revoke,
@@ -28,6 +29,7 @@ from supervisor.model.driver_memory import next_memory
 from supervisor.model.load import Load, loads_of
 from supervisor.model.records import DEAD, Cleanliness, Desired, OwnState
 from supervisor.model.seen import Found
+from supervisor.model.state import is_pending
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
 from supervisor.plan.decide import wait_of_s
@@ -67,6 +69,8 @@ def _flaw(action: Action, row: Row) -> str | None:
         return _flaw_of_assign(action, row)
     if isinstance(action, Prepare):
         return _flaw_of_prepare(action, row)
+    if isinstance(action, GiveUpdateUp):
+        return None if _is_pending(row) else "what runs is not the revision before its update"
     if isinstance(action, Conclude) and action.own.record.state is not OwnState.EXITED:
         return "no attempt has exited"
     if isinstance(action, Bury) and not _has_waited(action.waited, row):
@@ -92,6 +96,12 @@ def _flaw_of_prepare(action: Prepare, row: Row) -> str | None:
     if action.host.distrust is not None or action.host.prepares == 0:
         return f"{action.host.id} keeps no prepared drivers"
     return None
+
+
+def _is_pending(row: Row) -> bool:
+    if not isinstance(row.ref, Found) or not isinstance(row.own, Found):
+        return False
+    return is_pending(row.ref.record, row.own.record)
 
 
 def _flaw_of_clean_up(action: CleanUp, row: Row) -> str | None:

@@ -18,6 +18,7 @@ from supervisor.model.actions import (
     CleanUp,
     Conclude,
     Drain,
+    GiveUpdateUp,
     Note,
     Revoke,
     SuspendExhausted,
@@ -38,7 +39,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import Account, OnExhausted, spent
 from supervisor.model.seen import Found, Unreadable
-from supervisor.model.state import account_of, delay_of, has_finished
+from supervisor.model.state import account_of, delay_of, has_finished, is_pending
 from supervisor.model.view import Leftover, Row
 from supervisor.plan.prepare import Preparations
 from supervisor.plan.table import ROWS, TABLE, Do, Owned, Wanted
@@ -288,10 +289,24 @@ def _unassign_alarm(case: Case) -> Decision:
 def _keep(case: Case) -> Decision:
     own, job = case.own.record, case.ref.record
     if own.revision != job.revision:
-        return _drain(case, f"revision {job.revision} replaces {own.revision}")
+        return _update(case)
     if own.restart_nonce != job.restart_nonce:
         return _restart(case)
     return case.waits("running as wanted", _remaining_s(case))
+
+
+def _update(case: Case) -> Decision:
+    """Decides about an attempt that runs another revision than is wanted. It goes on until a driver of the new one is
+    prepared; a revision of which none can be prepared is given up, and stops nothing (protocol §9.2)."""
+    own, job = case.own.record, case.ref.record
+    if case.prepared is None or not is_pending(job, own):
+        return _drain(case, f"revision {job.revision} replaces {own.revision}")
+    said = case.prepared.update(job, own)
+    if said.stop:
+        return _drain(case, said.why)
+    if said.impossible:
+        return Decision(action=GiveUpdateUp(case.name, said.why, case.ref, case.own))
+    return Decision(note=Note(case.name, said.why, said.wait_s, prepares=said.host))
 
 
 def _restart(case: Case) -> Decision:

@@ -7,8 +7,10 @@ pure as the rest of ``plan``. Nothing here decides anything, so what it says is 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any, Final
 
 from supervisor.model.acceptance import why_held
 from supervisor.model.actions import (
@@ -19,6 +21,7 @@ from supervisor.model.actions import (
     CleanUp,
     Conclude,
     Drain,
+    GiveUpdateUp,
     Note,
     Prepare,
     Revoke,
@@ -148,7 +151,7 @@ class Explanation:
     ``later`` are what ``action`` and ``then`` describe. ``error`` is what ended the last attempt that failed,
     as its records have it; it is empty if nothing did. ``after_earlier`` is True if an attempt of an earlier
     submission of the name may be alive still. ``standby`` says what there is of the prepared driver that its spec
-    asks for, or is empty.
+    asks for, or is empty; ``failed_update`` says why its newest update was given up, or is empty.
     """
 
     name: str
@@ -177,6 +180,7 @@ class Explanation:
     error: str = ""
     after_earlier: bool = False
     standby: str = ""
+    failed_update: str = ""
 
     @property
     def is_fine(self) -> bool:
@@ -257,6 +261,7 @@ class Explainer:
             error=_error(own, ended) if own is not None and mine else "",
             after_earlier=own is not None and not mine and own.state not in DEAD,
             standby=self._prepared.standby(row),
+            failed_update=self._prepared.failed_update(row),
         )
 
     def everything(self) -> list[Explanation]:
@@ -422,32 +427,29 @@ def urgency(explained: Explanation) -> tuple[int, str]:
     return rank, explained.name
 
 
+SENTENCES: Final[Mapping[type[Any], Callable[[Any], str]]] = {
+    Assign: lambda step: f"assign attempt {next_attempt(step.ref.record, step.own.record)} to {step.host.id}",
+    WaitingAssignment: lambda step: f"assign attempt {next_attempt(step.ref.record, step.own.record)}",
+    Unassign: lambda step: f"take attempt {step.own.record.attempt} back from {step.own.record.supervisor}",
+    Prepare: lambda step: f"have a driver prepared on {step.host.id}",
+    Withdraw: lambda _: "take back the request for a prepared driver",
+    GiveUpdateUp: lambda step: f"give the update to revision {step.ref.record.revision} up",
+    Drain: lambda step: f"stop attempt {step.own.record.attempt} in order",
+    Revoke: lambda step: f"revoke attempt {step.own.record.attempt}",
+    Bury: lambda step: f"record attempt {step.own.record.attempt} as lost",
+    Conclude: lambda step: f"conclude it as {step.outcome.value}",
+    SuspendExhausted: lambda _: "suspend it",
+    CleanUp: lambda step: (
+        f"clean up what {step.leftover.result.record.uid} left behind"
+        + (", and delete its checkpoint" if step.deletes_checkpoint else "")
+    ),
+}
+"""Each step of the leader as one phrase."""
+
+
 def sentence_of(step: Action | WaitingAssignment) -> str:
     """Returns a step of the leader as one phrase."""
-    match step:
-        case Assign():
-            return f"assign attempt {next_attempt(step.ref.record, step.own.record)} to {step.host.id}"
-        case WaitingAssignment():
-            return f"assign attempt {next_attempt(step.ref.record, step.own.record)}"
-        case Unassign():
-            return f"take attempt {step.own.record.attempt} back from {step.own.record.supervisor}"
-        case Prepare():
-            return f"have a driver prepared on {step.host.id}"
-        case Withdraw():
-            return "take back the request for a prepared driver"
-        case Drain():
-            return f"stop attempt {step.own.record.attempt} in order"
-        case Revoke():
-            return f"revoke attempt {step.own.record.attempt}"
-        case Bury():
-            return f"record attempt {step.own.record.attempt} as lost"
-        case Conclude():
-            return f"conclude it as {step.outcome.value}"
-        case SuspendExhausted():
-            return "suspend it"
-        case CleanUp():
-            deletion = ", and delete its checkpoint" if step.deletes_checkpoint else ""
-            return f"clean up what {step.leftover.result.record.uid} left behind{deletion}"
+    return SENTENCES[type(step)](step)
 
 
 def _waits_for(

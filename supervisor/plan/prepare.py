@@ -5,10 +5,11 @@ What the host made of it stands in the host's own record (``Member.prepared``). 
 that should not be there costs memory, and one that is missing costs time.
 
 ``Preparations`` holds the requests of one View, and the room that is left beside all that runs and is prepared.
-``plan.decide`` asks it whether a restart has something to wait for, ``plan.place`` where a driver is ready, and
+``plan.decide`` asks it whether a restart or an update has something to wait for, ``plan.place`` where a driver is ready, and
 ``preparing`` makes the actions that lead from the requests that there are to those that should be there:
 
-* of a job that waits with its restart, one on a host with room: another host than its own, if one has room;
+* of a job that waits with its restart or its update, one on a host with room: another host than its own, if one has
+  room;
 * of a job in back-off for ``BACKOFF_MIN_S`` or longer, the same;
 * of a job that runs and has a standby, one where the spec says, prepared anew after ``refresh``;
 * while a job is on its way from one attempt to the next, those that are there stay; nothing new is asked for;
@@ -44,7 +45,7 @@ from supervisor.model.records import (
     StandbyWhere,
 )
 from supervisor.model.seen import Found
-from supervisor.model.state import account_of
+from supervisor.model.state import account_of, is_pending
 from supervisor.model.view import Row, SeenPreparation, View
 from supervisor.plan.room import why_no_room
 
@@ -64,15 +65,17 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class RestartReadiness:
-    """Says what a restart does now. With ``stop`` the present driver is stopped, else it goes on for at most
+class NextDriver:
+    """Says what a restart or an update does now. With ``stop`` the present driver is stopped, else it goes on for at most
     ``wait_s`` more (None: until another driver is prepared). ``host`` is where a driver is ready or being prepared, or is
-    empty."""
+    empty. ``impossible`` says that ``why`` no driver can be prepared: an update is given up for it, and a restart is
+    a cold start."""
 
     stop: bool
     why: str
     host: str = ""
     wait_s: float | None = None
+    impossible: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,49 +195,67 @@ class Preparations:
             return f"{host.id} keeps {counted(PREPARED_MAX, 'prepared driver')} already"
         return None
 
-    # -- a restart -------------------------------------------------------------------------------------------------
+    # -- a restart, an update --------------------------------------------------------------------------------------
 
-    def restart(self, job: JobRef, own: Ownership) -> RestartReadiness:
+    def restart(self, job: JobRef, own: Ownership) -> NextDriver:
         """Says whether a restart that was asked for stops the present driver now: at once if nothing can or shall be
         prepared, else when a driver is ready, or can't be, or ``start_timeout`` is over."""
         asked = "a restart was asked for"
         if job.cold_restart == job.restart_nonce:
-            return RestartReadiness(True, f"{asked}, without a prepared driver")
+            return NextDriver(True, f"{asked}, without a prepared driver")
         if job.terms.prepare is None:
-            return RestartReadiness(True, asked)
+            return NextDriver(True, asked)
+        said = self._next_driver(job, own, asked)
+        return NextDriver(True, f"{asked}; it starts cold: {said.why}") if said.impossible else said
+
+    def update(self, job: JobRef, own: Ownership) -> NextDriver:
+        """Says whether the present driver, of the revision before, is stopped now: when a driver of the new one is ready,
+        or at once where none shall be prepared. Without room it goes on until there is some."""
+        asked = f"revision {job.revision} replaces {own.revision}"
+        if _is_cold(job, own):
+            return NextDriver(True, f"{asked}, without a prepared driver")
+        if job.terms.prepare is None:
+            return NextDriver(True, f"{asked}; it starts cold, as its spec says")
+        said = self._next_driver(job, own, asked)
+        return replace(said, impossible=False) if not said.host and said.impossible else said
+
+    def _next_driver(self, job: JobRef, own: Ownership, asked: str) -> NextDriver:
         memory = next_memory(job, own)
         there = [each for each in self.of(job.uid) if self.fits(each, job, memory)]
         ready = next(filter(self.is_ready, there), None)
         if ready is not None:
-            return RestartReadiness(
-                True, f"{asked}; a driver is ready on {ready.supervisor}", ready.supervisor
-            )
+            return NextDriver(True, f"{asked}; a driver is ready on {ready.supervisor}", ready.supervisor)
         for request in there:
-            return self._awaited(job, request, asked)
-        host, why, later = self.choice(_of_restart(job, own), memory.whole, self.loads)
+            return self._awaited(job, request)
+        host, why, later = self.choice(_of_change(job, own), memory.whole, self.loads)
         if host is not None:
             where = f"a driver is to be prepared on {host.id}"
-            return RestartReadiness(False, f"{where}; the running one goes on until it is ready", host.id)
+            return NextDriver(False, f"{where}; the running one goes on until it is ready", host.id)
         if later:
-            return RestartReadiness(False, f"a driver is to be prepared when there is a place for it: {why}")
-        return RestartReadiness(True, f"{asked}; it starts cold: {why}")
+            return NextDriver(False, f"a driver is to be prepared when there is a place for it: {why}")
+        return NextDriver(False, why, impossible=True)
 
-    def _awaited(self, job: JobRef, request: Request, asked: str) -> RestartReadiness:
+    def _awaited(self, job: JobRef, request: Request) -> NextDriver:
         driver, host = self.driver(request), request.supervisor
         if driver is not None and driver.why:
-            return RestartReadiness(
-                True, f"{asked}; it starts cold: {host} could prepare no driver: {driver.why}"
-            )
+            return NextDriver(False, f"{host} could prepare no driver: {driver.why}", host, impossible=True)
         left_s = request.first_seen_at_s + job.terms.start_timeout_s - self.now_s
         if left_s <= 0:
             limit = f"{job.terms.start_timeout_s:g} s"
-            return RestartReadiness(
-                True, f"{asked}; it starts cold: {host} has prepared no driver within {limit}"
-            )
+            return NextDriver(False, f"{host} has prepared no driver within {limit}", host, impossible=True)
         where = f"a driver is being prepared on {host}"
-        return RestartReadiness(False, f"{where}; the running one goes on until it is ready", host, left_s)
+        return NextDriver(False, f"{where}; the running one goes on until it is ready", host, left_s)
 
     # -- for people ------------------------------------------------------------------------------------------------
+
+    def failed_update(self, row: Row) -> str:
+        """Returns why the newest update of a job was given up; empty if it was not."""
+        update = row.ref.record.update if isinstance(row.ref, Found) else None
+        if update is None or not update.given_up:
+            return ""
+        return (
+            f"revision {update.target} was given up, and {update.before.revision} goes on: {update.given_up}"
+        )
 
     def standby(self, row: Row) -> str:
         """Returns what there is to say of the standby of a job that runs; empty for a job without one."""
@@ -265,9 +286,14 @@ def may_use(job: JobRef, own: Ownership) -> bool:
         return False
     if own.uid != job.uid:
         return False
-    if own.restart_nonce != job.restart_nonce and job.cold_restart == job.restart_nonce:
+    if _is_cold(job, own):
         return False
     return not (own.state is OwnState.EXITED and own.cause is Cause.PREPARED_LOST)
+
+
+def _is_cold(job: JobRef, own: Ownership) -> bool:
+    """Says whether a restart without a prepared driver was asked for, and not carried out yet."""
+    return own.restart_nonce != job.restart_nonce and job.cold_restart == job.restart_nonce
 
 
 def preparing(view: View, ready: Preparations, names: Iterable[str]) -> tuple[Action, ...]:
@@ -396,10 +422,11 @@ def wish_of(row: Row, now_s: float) -> Wish | str | None:
     if own.uid != job.uid or own.state is not OwnState.CLAIMED:
         return _between(row, job, own, now_s)
     if own.revision != job.revision:
-        return KEEP
+        starts_cold = terms.prepare is None or _is_cold(job, own) or not is_pending(job, own)
+        return KEEP if starts_cold else _of_change(job, own)
     if own.restart_nonce != job.restart_nonce:
         cold = job.cold_restart == job.restart_nonce or terms.prepare is None
-        return KEEP if cold else _of_restart(job, own)
+        return KEEP if cold else _of_change(job, own)
     if terms.standby is None:
         return None
     lease = row.lease_of_owner
@@ -424,9 +451,12 @@ def _between(row: Row, job: JobRef, own: Ownership, now_s: float) -> Wish | str 
     return Wish(job.terms.prepare, "it waits in back-off", own.supervisor)
 
 
-def _of_restart(job: JobRef, own: Ownership) -> Wish:
+def _of_change(job: JobRef, own: Ownership) -> Wish:
+    """Returns the wish of a job that runs, and waits with its restart or its update."""
     assert job.terms.prepare is not None
-    return Wish(job.terms.prepare, "a restart was asked for", own.supervisor)
+    changes = own.revision != job.revision
+    why = f"revision {job.revision} is to replace {own.revision}" if changes else "a restart was asked for"
+    return Wish(job.terms.prepare, why, own.supervisor)
 
 
 def _is_where(request: Request, wish: Wish) -> bool:

@@ -71,7 +71,7 @@ class Do(StrEnum):
     CHECK_ASSIGNMENT = "leave; un-assign if the job changed, the host is gone, or it timed out"
     UNASSIGN = "un-assign"
     UNASSIGN_ALARM = "impossible: un-assign, alarm"
-    KEEP = "leave (adopt); drain on a new revision or restart"
+    KEEP = "leave (adopt); drain for a restart or an update, or give that up"
     DRAIN = "drain"
     REVOKE = "after the full wait: revoke"
     REVOKE_ALARM = "impossible: revoke, alarm"

@@ -14,6 +14,7 @@ from supervisor.model.actions import Waited
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of, places_of
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.records import (
+    DETAIL_MAX_BYTES,
     PREPARED_WHY_MAX_BYTES,
     Acceptance,
     Assignment,
@@ -155,7 +156,8 @@ def _history_before(
     attempt that was lost, memory that is raised."""
     same = old.uid == job.uid
     history = old.history if same else (HistoryEntry(at=job.submitted_at, event="submitted"),)
-    if job.changed not in history and not (same and old.restart_nonce == job.restart_nonce):
+    unchanged = same and (old.restart_nonce, old.revision) == (job.restart_nonce, job.revision)
+    if job.changed not in history and not unchanged:
         # what the user changed last stands only in the reference, until the next change
         history = (*history, job.changed)
     if same and waited is not None:
@@ -249,6 +251,37 @@ def withdraw(context: LeaderWriteContext, path: str, version: int) -> Transactio
     return context.transaction("withdraw", Delete(path, version))
 
 
+def give_update_up(
+    context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], why: str
+) -> Transaction:
+    """Returns the multi that puts the revision that runs in the place of one that could not be prepared (protocol §9.2).
+
+    It is for an attempt that is claimed and of that revision, at the versions read: so what runs is what is wanted, and
+    nothing is stopped or started by it. The number of the revision that is given up is not used again.
+    """
+    job, layout = ref.record, context.layout
+    assert job.update is not None
+    before, number = job.update.before, job.revision
+    changed = replace(
+        job,
+        revision=before.revision,
+        spec=before.spec,
+        terms=before.terms,
+        op=context.op_id,
+        changed=HistoryEntry(
+            at=context.at, event="update failed", detail=clip(f"revision {number}: {why}", DETAIL_MAX_BYTES)
+        ),
+        last_revision=max(number, job.last_revision),
+        update=replace(job.update, given_up=clip(why, PREPARED_WHY_MAX_BYTES * 2)),
+    )
+    return context.transaction(
+        "give_update_up",
+        SetData(layout.job(job.name), encode(changed), ref.version),
+        Check(layout.own(job.name), own.version),
+        ring_doorbell(layout, job.name),
+    )
+
+
 def suspend_exhausted(
     context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], why: str
 ) -> Transaction:
@@ -337,6 +370,7 @@ def conclude(
         outcome=outcome,
         state=Cleanliness.DIRTY,
         revision=job.revision,
+        last_revision=job.last_revision,
         spec=job.spec,
         terms=job.terms,
         attempt=old.attempt,

@@ -23,9 +23,12 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Result,
+    SpecRevision,
+    Update,
     with_entry,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.state import is_pending, revision_of
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
@@ -170,6 +173,7 @@ def cancel(
         outcome=Outcome.CANCELLED,
         state=Cleanliness.DIRTY,
         revision=job.revision if job else 0,
+        last_revision=job.last_revision if job else 0,
         spec=job.spec if job else None,
         terms=job.terms if job else None,
         attempt=old.attempt if old else 0,
@@ -281,6 +285,47 @@ def run_again(
     )
     return Transaction(
         event,
+        context.op_id,
+        (
+            SetData(context.layout.job(job.name), encode(changed), ref.version),
+            Check(context.layout.own(job.name), own.version),
+            ring_doorbell(context.layout, job.name),
+        ),
+    )
+
+
+def update(
+    context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], target: SpecRevision, by: str
+) -> Transaction:
+    """Returns the multi that makes ``target`` the spec of a job (protocol §9.2). Its spec and files are stored already.
+
+    Nothing stops because of it. The leader, who sees that another revision runs than is wanted, has a driver of the new
+    one prepared first. What runs now is kept in the reference, so that the leader can put it back, and a user can roll
+    back to it; an update that was under way is replaced, and what ran before that one is kept. If ``target`` is what
+    runs, that update is withdrawn.
+    """
+    job = ref.record
+    kept = job.update.before if job.update is not None and is_pending(job, own.record) else revision_of(job)
+    runs_already = target.revision == kept.revision
+    detail = f"revision {target.revision} replaces {kept.revision}"
+    changed = replace(
+        job,
+        revision=target.revision,
+        spec=target.spec,
+        terms=target.terms,
+        op=context.op_id,
+        changed=HistoryEntry(
+            at=context.at,
+            event="update withdrawn" if runs_already else "updated",
+            detail=f"revision {kept.revision} stays" if runs_already else detail,
+        ),
+        last_revision=max(job.revision, job.last_revision, target.revision),
+        update=None
+        if runs_already
+        else Update(target=target.revision, sha256=target.spec.sha256, before=kept, by=by, at=context.at),
+    )
+    return Transaction(
+        "update",
         context.op_id,
         (
             SetData(context.layout.job(job.name), encode(changed), ref.version),

@@ -53,7 +53,8 @@ def between(low_s: float, high_s: float) -> AfterValidator:
 
 
 def validated(model: type[Model], data: Any, source: str, sources: Mapping[str, str] | None = None) -> Model:
-    """Returns ``data`` as an instance of ``model``. Raises ``InvalidInput`` with one sentence.
+    """Returns ``data`` as an instance of ``model``. Raises ``InvalidInput`` with one sentence, and with those of all
+    other errors in ``others``.
 
     ``source`` is the file, for the message. ``sources`` says by key path where a value came from if not from
     the file.
@@ -67,8 +68,9 @@ def validated(model: type[Model], data: Any, source: str, sources: Mapping[str, 
         return model.model_validate(data)
     except ValidationError as error:
         # An unknown key often explains the missing one beside it, so it is told first.
-        details = sorted(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")[0]
-        raise InvalidInput(_sentence(model, details, source, sources)) from None
+        details = sorted(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
+        sentences = tuple(dict.fromkeys(_sentence(model, each, source, sources) for each in details))
+        raise InvalidInput(sentences[0], others=sentences[1:]) from None
 
 
 def _sentence(
@@ -158,10 +160,9 @@ def _section_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def _origin(path: str, source: str, sources: Mapping[str, str] | None) -> str:
-    for key, origin in (sources or {}).items():
-        if path == key or path.startswith((f"{key}.", f"{key}[")):
-            return origin
-    return source
+    """Returns where the value at ``path`` came from, by the longest path in ``sources`` that leads to it."""
+    leading = [key for key in sources or {} if path == key or path.startswith((f"{key}.", f"{key}["))]
+    return (sources or {})[max(leading, key=len)] if leading else source
 
 
 def _path_of_nul(value: Any, path: str = "") -> str | None:

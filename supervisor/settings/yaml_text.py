@@ -123,6 +123,28 @@ def read_mapping(text: str, source: str, *, as_written: Collection[str] = ()) ->
     return value
 
 
+def lines_of(text: str) -> dict[str, int]:
+    """Returns the line, from 1, on which each key stands, by its path: ``restart.max``, ``args[1]``. ``text`` is what
+    ``read_mapping`` has accepted."""
+    found: dict[str, int] = {}
+
+    def walk(node: yaml.Node, path: str) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                below = f"{path}.{key.value}" if path else str(key.value)
+                found[below] = key.start_mark.line + 1
+                walk(value, below)
+        elif isinstance(node, yaml.SequenceNode):
+            for number, item in enumerate(node.value):
+                found[f"{path}[{number}]"] = item.start_mark.line + 1
+                walk(item, f"{path}[{number}]")
+
+    root = _Loader(text).get_single_node()
+    if root is not None:
+        walk(root, "")
+    return found
+
+
 def read_value(text: str, source: str) -> Any:
     """Returns one value in YAML's notation, e.g. the override ``{strategy: fixed}`` in an environment
     variable.

@@ -64,6 +64,18 @@ class Barrier:
         self._not_warmed = ""
         reports.words = WORDS
 
+    def require(self, application: str) -> None:
+        """Ends a driver whose application can't begin, as far as its text tells. Nothing of it is executed."""
+        try:
+            compile(Path(application).read_bytes(), application, "exec", dont_inherit=True)
+        except (OSError, SyntaxError, ValueError) as error:
+            complain("the application can't begin")
+            self._refuse(f"the application can't begin: {first_line(error)}")
+
+    def _refuse(self, why: str) -> None:
+        self._reports.send_last("unready", why=why)
+        leave(NOT_BEGUN)
+
     def bring_up(self, load: Callable[[], Any]) -> None:
         """Warms the JVM up; ``load`` returns the module ``warm_up``. A driver that can't have a SparkContext says so and
         ends."""
@@ -74,8 +86,7 @@ class Barrier:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, this driver will never be ready
             complain("no SparkContext can be made")
-            self._reports.send_last("unready", why=f"no SparkContext can be made: {first_line(error)}")
-            leave(NOT_BEGUN)
+            self._refuse(f"no SparkContext can be made: {first_line(error)}")
         self._set_environment({})
         if self._not_warmed:
             log(f"not warmed: {self._not_warmed}")

@@ -552,16 +552,18 @@ def main(argv: Sequence[str]) -> None:
     watch = Watch(reports)
     sys.meta_path.insert(0, watch)
     if os.environ.get("SPARK_SUPERVISOR_PREPARED"):
-        prepare(reports, watch)
+        prepare(reports, watch, path)
     if entry:
         run_session(reports, watch, entry)
     else:
         run_application(reports, watch, path)
 
 
-def prepare(reports: Reports, watch: Watch) -> None:
-    """Brings the driver up, and waits for its opening unless the application does that at its first query."""
+def prepare(reports: Reports, watch: Watch, path: str) -> None:
+    """Brings the driver up, and waits for its opening unless the application, the file ``path``, does that at its first
+    query."""
     barrier = beside("barrier").barrier_of(os.environ, reports)
+    barrier.require(path)
     watch.asleep = True
     barrier.bring_up(functools.partial(beside, "warm_up"))
     watch.asleep = False

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from supervisor.errors import InvalidInput
 from supervisor.settings.defaults import Defaults
 from supervisor.settings.small_files import read_small, shortened
-from supervisor.spec.job import SPEC_MAX_BYTES, JobSpec, local_paths, parse_spec, with_uploaded
+from supervisor.spec.compose import composed
+from supervisor.spec.job import SPEC_MAX_BYTES, JobSpec, local_paths, spec_of, with_uploaded
 
 UPLOAD_MAX_BYTES: Final = 2 << 30
 """One file may have this many bytes. It goes to the store at each submit, and to each host that starts the
@@ -25,9 +26,22 @@ job.
 
 
 def read_spec_file(path: Path, defaults: Defaults | None = None) -> JobSpec:
-    """Returns the validated spec in ``path``; its local files are not checked yet. Raises
+    """Returns the validated spec in ``path``, with what it extends; its local files are not checked yet. Raises
     ``InvalidInput``.
     """
+    body, _ = composed(path, read_text)
+    return spec_of(body, str(path), defaults)
+
+
+def read_located(path: Path, defaults: Defaults | None = None, changes: Iterable[str] = ()) -> JobSpec:
+    """Returns the spec in ``path`` with ``changes`` (``KEY=VALUE``) over it. Raises ``InvalidInput`` that names file, line
+    and key of each error."""
+    body, origins = composed(path, read_text, changes)
+    return spec_of(body, str(path), defaults, origins)
+
+
+def read_text(path: Path) -> str:
+    """Returns the text of a spec, or of one that it extends. Raises ``InvalidInput``."""
     try:
         data = read_small(path, SPEC_MAX_BYTES + 3)  # with a byte order mark
         text = data.decode("utf-8-sig")
@@ -38,7 +52,7 @@ def read_spec_file(path: Path, defaults: Defaults | None = None) -> JobSpec:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "its name is impossible"
         raise InvalidInput(f"spec {shortened(path)} cannot be read ({why})", "check its name") from None
-    return parse_spec(text, str(path), defaults)
+    return text
 
 
 def local_files(spec: JobSpec, base_dir: Path) -> tuple[Path, ...]:

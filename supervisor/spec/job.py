@@ -313,10 +313,25 @@ def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobS
 
     What the spec does not set is taken from ``defaults``; sections are merged key by key.
     """
+    return spec_of(body_of(text, source), source, defaults)
+
+
+def body_of(text: str, source: str) -> dict[str, Any]:
+    """Returns what ``text`` says, which nothing is checked of yet. Raises ``InvalidInput``."""
     if len(text.encode("utf-8", "replace")) > SPEC_MAX_BYTES:
         raise InvalidInput(f"{source} is larger than {SPEC_MAX_BYTES // 1024} KiB", "move data out of it")
-    body = read_mapping(text, source, as_written={"conf", "env"})
-    spec = validated(JobSpec, _with_defaults(body, defaults or Defaults()), source)
+    return read_mapping(text, source, as_written={"conf", "env"})
+
+
+def spec_of(
+    body: Mapping[str, Any],
+    source: str,
+    defaults: Defaults | None = None,
+    origins: Mapping[str, str] | None = None,
+) -> JobSpec:
+    """Returns the spec in ``body``. ``origins`` says by key path where a value stands, for messages. The rest is as for
+    ``parse_spec``."""
+    spec = validated(JobSpec, _with_defaults(body, defaults or Defaults()), source, origins)
     # Not of what is stored: a job that was registered before these were known stays what it is.
     for why in (
         heap.why_impossible(spec.conf),
@@ -460,7 +475,7 @@ def _files(spec: JobSpec) -> tuple[str, ...]:
     return (spec.application, *spec.py_files, *spec.jars)
 
 
-def _with_defaults(body: dict[str, Any], defaults: Defaults) -> dict[str, Any]:
+def _with_defaults(body: Mapping[str, Any], defaults: Defaults) -> dict[str, Any]:
     merged = dict(body)
     for key, value in defaults.model_dump(by_alias=True).items():
         if key not in body:

@@ -282,6 +282,19 @@ def test_launch_session_is_the_same_prepared(tmp_path: Path) -> None:
     assert documents[0] == documents[1] == documents[2]
 
 
+@pytest.mark.parametrize("text", ["def main(:\n", None], ids=["no Python", "no file"])
+def test_an_application_that_cannot_begin_is_told_before_a_jvm_is_started(
+    tmp_path: Path, text: str | None
+) -> None:
+    home = made_home(tmp_path, "session")
+    path = home / "broken.py"
+    if text is not None:
+        path.write_text(text)
+    seen = run(home, "session", argv_of(home, path))
+    assert (seen.code, seen.reports) == (78, ["unready"])
+    assert "SyntaxError: invalid syntax" in seen.log if text else "FileNotFoundError" in seen.log
+
+
 @pytest.mark.parametrize("reachable", [True, False], ids=["reachable", "proxied"])
 def test_the_warm_up_of_s3a_asks_nothing_of_the_jobs_store(tmp_path: Path, reachable: bool) -> None:
     home = made_home(tmp_path, "session")

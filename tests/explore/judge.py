@@ -139,6 +139,8 @@ def leader_commit(before: ExploredWorld, after: ExploredWorld, sent: Sent, reply
         after = forgotten(before, after, sent) if sent.tx.what == "sweep_result" else given_up(before, after)
     if sent.tx.what == "switched_over":
         after = operators.concluded(after, sent.number)
+    if sent.tx.what == "give_update_up":
+        after = runs_as_wanted(after, sent.name)
     if sent.tx.what in ("assign", "bury") or (sent.tx.what == "clean_up" and frees_name(sent)):
         for shim in after.shims:
             if shim.name == sent.name and shim.tree in LIVING:
@@ -146,6 +148,17 @@ def leader_commit(before: ExploredWorld, after: ExploredWorld, sent: Sent, reply
                     f"I5: {sent.tx.what} of {sent.name} commits while driver {shim.title} is alive"
                 )
     return registry_holds(before, after)
+
+
+def runs_as_wanted(after: ExploredWorld, name: str) -> ExploredWorld:
+    """§9.2: an update that is given up has stopped nothing: what is wanted now is claimed, and stays so."""
+    ref = seen(JobRef, after.tree.read(LAYOUT.job(name)), "")
+    own = seen(Ownership, after.tree.read(LAYOUT.own(name)), "")
+    if isinstance(ref, Found) and isinstance(own, Found):
+        job, record = ref.record, own.record
+        if record.state is OwnState.CLAIMED and (record.uid, record.revision) == (job.uid, job.revision):
+            return after
+    return after.breaks(f"§9.2: an update of {name} is given up, and what it replaced does not run")
 
 
 def forgotten(before: ExploredWorld, after: ExploredWorld, sent: Sent) -> ExploredWorld:
@@ -340,7 +353,7 @@ def places_apart(world: ExploredWorld) -> ExploredWorld:
 
 def stands(before: ExploredWorld, after: ExploredWorld, wish: UserWish) -> ExploredWorld:
     """What commits as a suspend or a resume is in effect: no leader may undo it, as it would by an exit that was there before."""
-    if wish.what not in ("suspend", "resume", "restart", "revise"):
+    if wish.what not in ("suspend", "resume", "restart", "revise", "roll_back"):
         return after
     ref = seen(JobRef, before.tree.read(LAYOUT.job(wish.name)), "")
     own = seen(Ownership, before.tree.read(LAYOUT.own(wish.name)), "")

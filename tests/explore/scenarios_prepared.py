@@ -8,11 +8,14 @@ from tests.explore.scenario import Scenario
 
 SUBMIT, CANCEL, RESTART = ("submit", "a", "u1-a"), ("cancel", "a"), ("restart", "a")
 SUSPEND, RESUME, REVISE = ("suspend", "a"), ("resume", "a"), ("revise", "a")
+ROLL_BACK = ("roll_back", "a")
 BROUGHT_UP = ("prepares a driver for u0-a",)
 HANDED = (*BROUGHT_UP, "driver u0-a.1 fails", "hands u0-a.2")
 """A driver was prepared beside the one that runs, which fails; the next attempt is handed over."""
 
 Prepared = partial(Scenario, prepares=1, script=BROUGHT_UP, kinds=("fail driver",), max_states=700)
+
+Updated = partial(Scenario, prepares=1, max_states=1_000)
 
 PREPARED: tuple[Scenario, ...] = (
     Prepared(
@@ -145,6 +148,33 @@ PREPARED: tuple[Scenario, ...] = (
         ((RESTART,),),
         kinds=("fail driver", "lag"),
     ),
+    # -- updates: a driver of the new revision may be prepared, or the leader gives the update up
+    Updated("updated", "Nothing is stopped, or the next attempt is of the new revision.", ((REVISE,),)),
+    Updated("updated twice", "The second replaces the first.", ((REVISE, REVISE),), faults=0),
+    Updated("updated by two", "Two at once: one is told to try again.", ((REVISE,), (REVISE,)), faults=0),
+    Updated(
+        "updated, rolled back",
+        "At any step: before anything was stopped, or after.",
+        ((REVISE, ROLL_BACK),),
+        kinds=("fail driver",),
+        max_states=2_000,
+    ),
+    Updated("updated, restarted", "A restart at any step of it.", ((REVISE,), (RESTART,)), faults=0),
+    Updated("updated, cancelled", "A cancel at any step of it.", ((REVISE,), (CANCEL,)), faults=0),
+    Updated(
+        "updated, suspended", "Suspended and resumed at any step.", ((REVISE,), (SUSPEND, RESUME)), faults=0
+    ),
+    Updated(
+        "updated, the driver fails", "What runs fails at any step.", ((REVISE,),), kinds=("fail driver",)
+    ),
+    Updated("updated, shim stopped", "Its shim is stopped.", ((REVISE,),), kinds=("pause shim",)),
+    Updated("updated, leader stopped", "The leader is stopped.", ((REVISE,),), kinds=("pause supervisor",)),
+    Updated(
+        "updated, supervisor killed", "Supervisors are killed.", ((REVISE,),), kinds=("kill supervisor",)
+    ),
+    Updated("updated, host lost", "Either host is lost.", ((REVISE,),), kinds=("lose host",)),
+    Updated("updated, a write lost", "Writes of the leader are lost.", ((REVISE,),), kinds=("lose action",)),
+    Updated("updated, a follower lags", "The leader reads an older state.", ((REVISE,),), kinds=("lag",)),
     # -- deep: an attempt was handed over; what follows, to its end
     Prepared(
         "handed over, stopped and killed",

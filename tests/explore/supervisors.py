@@ -8,6 +8,7 @@ choosing, also while the supervisor is stopped: as requests do that were sent be
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from supervisor.act.transactions import transaction_for
 from supervisor.coord import leadership as lead
@@ -21,8 +22,9 @@ from supervisor.coord.election import (
 )
 from supervisor.coord.leadership import State
 from supervisor.errors import GuardFailed
-from supervisor.model.actions import Action, Unassign
+from supervisor.model.actions import Action, Drain, GiveUpdateUp, Unassign
 from supervisor.model.seen import Unreadable
+from supervisor.model.state import is_pending
 from supervisor.model.transaction import Node, Reads, Transaction
 from supervisor.model.view import SeenAcceptance
 from supervisor.observe.observer import Observer
@@ -401,6 +403,22 @@ def lead_on(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterato
     yield ExploredMove(
         f"{me.id} (epoch {epoch}) reads and plans{decided(outcome)}", after_pass(world, index, me, outcome)
     )
+    if world.prepares:
+        yield from gives_up(world, index, me, tree, outcome)
+
+
+def gives_up(
+    world: ExploredWorld, index: int, me: ExploredSupervisor, tree: Snapshot, outcome: Outcome
+) -> Iterator[ExploredMove]:
+    """No driver of the new revision can be prepared: whether that is so is not modelled, it may be so at any time."""
+    first_seen, sents, broken, nudged = take_pass(me, Still(tree, world.now_s), world.now_s, gives_up=True)
+    if sents != outcome[1]:
+        other = (first_seen, sents, broken, nudged)
+        yield ExploredMove(
+            f"{me.id} (epoch {me.term[0] if me.term else 0}) reads and plans{decided(other)}",
+            after_pass(world, index, me, other),
+            urgent=False,
+        )
 
 
 def passed(world: ExploredWorld, me: ExploredSupervisor, tree: Snapshot) -> Outcome:
@@ -431,8 +449,10 @@ Outcome = tuple[ExploredFirstSeen, tuple[Sent, ...], tuple[str, ...], bool]
 """``bool``: it has seen that a hand-over of its term is wanted."""
 
 
-def take_pass(me: ExploredSupervisor, zoo: Still, now_s: float) -> Outcome:
-    """Observe, plan, check. What a leader remembers between passes is FirstSeen; it reads all the rest anew."""
+def take_pass(me: ExploredSupervisor, zoo: Still, now_s: float, *, gives_up: bool = False) -> Outcome:
+    """Observe, plan, check. What a leader remembers between passes is FirstSeen; it reads all the rest anew.
+
+    With ``gives_up``, no driver of a new revision could be prepared."""
     assert me.term is not None
     epoch, fence = me.term
     observer = Observer(zoo, LAYOUT, lambda: zoo.now_s, epoch)
@@ -442,6 +462,8 @@ def take_pass(me: ExploredSupervisor, zoo: Still, now_s: float) -> Outcome:
         observer._accepted = SeenAcceptance(Unreadable("", 0), *me.first_seen.accepted)
     view = observer.take_view(None, recorded=me.recorded, distrust=me.distrust)
     plan = make_plan(view, POLICY, now_s)
+    if gives_up:
+        plan = replace(plan, actions=tuple(map(given_up, plan.actions)))
     broken = violations(view, plan)
     accepted = view.accepted and (view.accepted.since_zxid, view.accepted.first_seen_at_s)
     first_seen = ExploredFirstSeen(
@@ -457,6 +479,13 @@ def take_pass(me: ExploredSupervisor, zoo: Still, now_s: float) -> Outcome:
     hand = StubController(context, me.distrust).conclude_pass(view, plan, broken)
     sents += tuple(Sent(f"/{tx.what}", tx, me.sid, fence, "", number=epoch) for tx in hand.made)
     return first_seen, sents if not broken else (), broken, hand.nudged
+
+
+def given_up(action: Action) -> Action:
+    """Where production's plan waits for a prepared driver, that of this world drains: it has none to wait for."""
+    if isinstance(action, Drain) and is_pending(action.ref.record, action.own.record):
+        return GiveUpdateUp(action.name, "no driver of it can be prepared", action.ref, action.own)
+    return action
 
 
 def without_entry(action: Action, context: LeaderWriteContext) -> Transaction | None:

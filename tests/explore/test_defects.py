@@ -31,6 +31,7 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.seen import Found, Unreadable
+from supervisor.model.state import revision_of
 from supervisor.model.transaction import Node, Stat, Transaction
 from supervisor.plan.decide import FRESH
 from supervisor.records.layout import Layout
@@ -45,7 +46,7 @@ from tests.explore.defects import DEFECTS
 from tests.explore.defects_of_guards import GUARDED, UNWRITTEN, named
 from tests.explore.guards import guards_of
 from tests.explore.planting import Edit, around, edited, plain
-from tests.unit.plan.rows import HOST, exited, job, lease, leftover, own
+from tests.unit.plan.rows import HOST, exited, job, lease, leftover, own, updated
 
 LAYOUT, S = Layout("/c"), OwnState
 PATHS = LAYOUT
@@ -107,6 +108,9 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     user_writes.cancel_failed: (lambda: user_writes.cancel_failed(USER, FAILED, own(S.EXITED)),),
     user_writes.suspend: (lambda: user_writes.suspend(USER, job(), own(S.CLAIMED)),),
     user_writes.run_again: (lambda: user_writes.run_again(USER, job(), own(S.CLAIMED), "n2", "restarted"),),
+    user_writes.update: (
+        lambda: user_writes.update(USER, job(), own(S.CLAIMED), revision_of(updated().record), "me"),
+    ),
     user_writes.resume_from: (
         lambda: user_writes.resume_from(USER, job(), own(S.EXITED), job().record, TAKEN, MOVE),
     ),
@@ -116,6 +120,7 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     ),
     leader_writes.unassign: (lambda: act(actions.Unassign("j", "w", own(S.ASSIGNED))),),
     leader_writes.drain: (lambda: act(actions.Drain("j", "w", job(), own(S.CLAIMED))),),
+    leader_writes.give_update_up: (lambda: act(actions.GiveUpdateUp("j", "w", updated(), own(S.CLAIMED))),),
     leader_writes.prepare: (
         lambda: act(actions.Prepare("j", "w", job(), own(S.CLAIMED), HOST, PrepareLevel.SESSION)),
         lambda: act(

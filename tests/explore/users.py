@@ -7,23 +7,23 @@ carries the request out at a moment of its choosing, appends the answer, and run
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeUnknown, TimedOut, Unreachable
-from supervisor.model.records import JobRef, Ownership
+from supervisor.model.records import JobRef, Ownership, SpecRevision
 from supervisor.model.seen import Found
-from supervisor.model.transaction import Check, Node, SetData, Stat, Transaction
+from supervisor.model.transaction import Node, Stat, Transaction
 from supervisor.operations.jobs import Did, Done, JobOperations, Submission
 from supervisor.operations.submit import store_prepared
+from supervisor.operations.updating import Target, judge_change
 from supervisor.records.reading import seen
-from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.blobs import Blobs
 from tests.explore import judge, operators, sweeping
 from tests.explore.operators import OPERATOR_RESULTS, OperatorResult
 from tests.explore.replay import Pending, Replay, Stored
-from tests.explore.setting import LAYOUT, Hour, Ids, desired_of, encode, prepared, spec, spec_bytes, terms_of
+from tests.explore.setting import LAYOUT, Hour, Ids, desired_of, prepared, spec, spec_bytes, terms_of
 from tests.explore.shims import ExploredMove
 from tests.explore.world import ExploredWorld, Late, User, UserWish, apply, described
 
@@ -40,7 +40,9 @@ def run(user: User, wish: UserWish, replay: Replay) -> Done | OperatorResult | E
             case "submit":
                 return commands.submit(stored(replay, wish))
             case "revise":
-                return revise(replay, wish.name)
+                return revise(replay, commands, wish.name)
+            case "roll_back":
+                return commands.roll_back(wish.name, "user")
         return getattr(commands, wish.what)(wish.name)  # type: ignore[no-any-return]
     except (Conflict, NotFound, Corrupt, OutcomeUnknown, TimedOut) as error:
         return error
@@ -67,34 +69,23 @@ def as_store(replay: Any) -> Any:
     return replay
 
 
-def revise(zoo: Replay, name: str) -> Done:
-    """A new revision, as protocol §5 guards it: its blob first, version of /jobs, and /own checked at the version read."""
+def revise(zoo: Replay, commands: JobOperations, name: str) -> Done:
+    """``apply`` of another spec: it judges the job, stores the spec, and registers the revision."""
     nodes = zoo.read_many((LAYOUT.job(name), LAYOUT.own(name))).nodes
     ref, own = seen(JobRef, nodes[0], LAYOUT.job(name)), seen(Ownership, nodes[1], LAYOUT.own(name))
     if not isinstance(ref, Found) or not isinstance(own, Found):
         raise NotFound(name)
-    revision, uid, store = ref.record.revision + 1, ref.record.uid, Blobs(as_store(zoo))
+    job = ref.record
+    sha256 = hashlib.sha256(spec_bytes(name, job.next_revision)).hexdigest()
+    judged = judge_change(job, own.record, sha256, job.terms.checkpoint, again=True)
+    revision, store = judged.revision, Blobs(as_store(zoo))
     blob = (
-        store.put_spec(name, uid, revision, spec_bytes(name, revision))
+        store.put_spec(name, job.uid, revision, spec_bytes(name, revision))
         if zoo.stores
-        else spec(name, uid, revision)
+        else spec(name, job.uid, revision)
     )
-    changed = replace(ref.record, revision=revision, spec=blob, op=Ids.new())
-    try:
-        zoo.commit(
-            Transaction(
-                "revise",
-                changed.op,
-                (
-                    SetData(LAYOUT.job(name), encode(changed), ref.version),
-                    Check(LAYOUT.own(name), own.version),
-                    ring_doorbell(LAYOUT, name),
-                ),
-            )
-        )
-    except GuardFailed as failed:
-        raise Conflict(str(failed)) from None
-    return Done(name, ref.record.uid, Did.RESTARTED)
+    target = SpecRevision(revision=revision, spec=blob, terms=job.terms)
+    return commands.update(Target(name, job.uid, judged.basis, target, "user"))
 
 
 def moves(world: ExploredWorld, index: int) -> Iterator[ExploredMove]:
@@ -144,7 +135,7 @@ def go_on(world: ExploredWorld, index: int, answer: Any) -> ExploredWorld:
     user = world.users[index]
     wish = user.wishes[user.done]
     replies = user.replies if answer is None else (*user.replies, answer)
-    if isinstance(answer, GuardFailed) and wish.what != "revise":
+    if isinstance(answer, GuardFailed):
         most = KEPT.get(wish.what, 1)
         most = 1 if replies and isinstance(replies[0], Stored) else most
         replies = replies[:most]  # it reads again: as if this had been the first time

@@ -137,7 +137,7 @@ class Bench:
             uid=changes.pop("uid", before.newest_uid),
             attempt=attempt,
             claim="c1",
-            revision=1,
+            revision=changes.pop("revision", 1),
             supervisor="host-a",
             host="host-a.example",
             memory=1 << 30,

@@ -39,10 +39,12 @@ from supervisor.model.records import (
     QueryState,
     Result,
     SchedulingSpec,
+    SpecRevision,
     StandbyPolicy,
     StandbyWhere,
     StartTimes,
     StopMode,
+    Update,
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
@@ -110,6 +112,15 @@ SAMPLES: tuple[Any, ...] = (
         begins_with=("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",),
         left_by="clicks-old",
         cold_restart="r1",
+        update=Update(
+            target=2,
+            sha256=SPEC.sha256,
+            before=SpecRevision(revision=1, spec=SPEC, terms=TERMS),
+            by="somebody@host",
+            at=AT,
+            given_up="host-a could prepare no driver: no Python",
+        ),
+        last_revision=3,
     ),
     Ownership(
         state=OwnState.EXITED,
@@ -225,6 +236,7 @@ SAMPLES: tuple[Any, ...] = (
         failures=2,
         checkpoint_state=CheckpointState.DELETED,
         wrote="0f1e2d3c4b5a6978",
+        last_revision=3,
         history=HISTORY,
         earlier=EARLIER,
     ),

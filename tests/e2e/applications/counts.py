@@ -20,7 +20,8 @@ ROWS_PER_BATCH, KEYS = 30, 3
 BEAT_S = 0.1
 TICKS = os.sysconf("SC_CLK_TCK")
 MARK = ("WITNESS", "SPARK_SUPERVISOR_JOB")
-ATTEMPT = ("SPARK_SUPERVISOR_UID", "SPARK_SUPERVISOR_ATTEMPT")
+OWN = "SPARK_SUPERVISOR_CLAIM" if "SPARK_SUPERVISOR_CLAIM" in os.environ else "SPARK_SUPERVISOR_ATTEMPT"
+"""By this the processes of our tree are told from those of other attempts; a prepared tree was born before its attempt."""
 
 
 def note(event: str, **more: Any) -> None:
@@ -50,10 +51,12 @@ def begin() -> None:
             stat = (process / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if all(f"{name}={os.environ[name]}".encode() in environment for name in ATTEMPT):
+        if f"{OWN}={os.environ[OWN]}".encode() in environment:
             born_at_s = min(born_at_s, int(stat[19]) / TICKS)
         elif stat[0] not in "ZX":
             strangers.append(int(process.name))
+    if b"SPARK_SUPERVISOR_PREPARED=" in Path("/proc/self/environ").read_bytes():
+        born_at_s = time.clock_gettime(time.CLOCK_BOOTTIME)  # its attempt begins with the opening of its barrier
     note("start", role="tree", boottime=born_at_s)
     secrets = {
         name: hashlib.sha256(os.environ.get(name, "").encode()).hexdigest()

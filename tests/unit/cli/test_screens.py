@@ -106,6 +106,7 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
         "driver_memory",
         "class_archive",
         "starts_cold",
+        "update",
         "last_exit",
         "env_ignored",
         "checkpoint_fence",

@@ -22,6 +22,8 @@ from supervisor.model.records import (
     Phase,
     Result,
     SchedulingSpec,
+    SpecRevision,
+    Update,
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
@@ -71,6 +73,16 @@ def job(
     )
     version = changes.pop("version", 3)
     return Found(replace(record, **changes), version)
+
+
+def updated(target: int = 2, **changes: Any) -> Found[JobRef]:
+    """The job of ``job``, of which another spec was applied as revision ``target``."""
+    found = job(**changes)
+    before = SpecRevision(revision=1, spec=found.record.spec, terms=found.record.terms)
+    update = Update(target=target, sha256="1", before=before, by="somebody@host", at="t")
+    spec = BlobRef(key="k2", sha256="1", bytes=1)
+    record = replace(found.record, revision=target, spec=spec, update=update, last_revision=target)
+    return Found(record, found.version + 1)
 
 
 def own(state: OwnState, uid: str = "u1", **changes: Any) -> Found[Ownership]:

@@ -30,7 +30,7 @@ from supervisor.records.codec import decode
 from supervisor.records.layout import Layout
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.record_sweep import Deletion
-from tests.unit.plan.rows import HOST, exited, job, lease, leftover, own
+from tests.unit.plan.rows import HOST, exited, job, lease, leftover, own, updated
 
 LAYOUT = Layout("/c")
 CONTEXT = LeaderWriteContext(LAYOUT, epoch=4, fence_version=11, op_id="op-1", at="now")
@@ -43,6 +43,7 @@ ALL: dict[type, Any] = {
     actions.Assign: actions.Assign("j", "w", job(), own(S.VACANT), HOST, FRESH),
     actions.Unassign: actions.Unassign("j", "w", own(S.ASSIGNED)),
     actions.Drain: actions.Drain("j", "w", job(), own(S.CLAIMED)),
+    actions.GiveUpdateUp: actions.GiveUpdateUp("j", "w", updated(), own(S.CLAIMED)),
     actions.Revoke: actions.Revoke("j", "w", own(S.CLAIMED), SEEN),
     actions.Bury: actions.Bury("j", "w", own(S.REVOKED), Waited(SEEN)),
     actions.Conclude: actions.Conclude("j", "w", job(), exited(), Outcome.FAILED, FRESH),

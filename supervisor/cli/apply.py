@@ -1,0 +1,259 @@
+"""Implements ``apply``, ``diff`` and ``rollback``: what is in files becomes what runs, and back again.
+
+``operations.apply`` judges and carries out. An update stops nothing by itself (protocol §9.2).
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from supervisor.cli.change import RunWait, change_job, until_running
+from supervisor.cli.completion import files
+from supervisor.cli.narrator import Narrator
+from supervisor.cli.options import Chosen, Name, Timeout, command, seconds
+from supervisor.cli.output import notice, print_line
+from supervisor.cli.submit import complaints
+from supervisor.errors import InvalidInput, SupervisorError
+from supervisor.operations.apply import (
+    Applied,
+    AppliedAction,
+    carry_out,
+    differences,
+    judge_all,
+    rollout,
+    spec_files,
+)
+from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.submit import Submitted, prepare_all
+from supervisor.operations.waiting import wait_running, why_given_up
+from supervisor.spec.files import read_located
+
+if TYPE_CHECKING:
+    from supervisor.operations.jobs import Done
+    from supervisor.settings.defaults import Defaults
+    from supervisor.settings.file import Settings
+    from supervisor.spec.job import JobSpec
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATH", help="Job specs, and folders of them.", autocompletion=files),
+]
+SetKey = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Over what the specs say; may be given several times."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and how; do nothing.")]
+Again = Annotated[bool, typer.Option("--again", help="Also a spec of which no driver could be prepared.")]
+UpdatedWait = Annotated[
+    bool, typer.Option("--wait", help="Return when each job runs what its spec says (exit code 1: it can't).")
+]
+VALUE_MAX = 60
+
+
+@command
+def apply(
+    chosen: Chosen,
+    paths: Paths,
+    set_key: SetKey = None,
+    dry_run: DryRun = False,
+    wait: UpdatedWait = False,
+    again: Again = False,
+    timeout: Timeout = "10m",
+) -> int:
+    """Make jobs what their specs say: submit the new ones, update those that differ, leave the others.
+
+    The driver of a job that is updated goes on until one of the new revision is prepared; a spec of which none can be
+    prepared stops nothing. If anything is wrong with any file, nothing is done at all. Of a folder, files that begin with
+    _ are left out: others extend them (extends: _base.yaml).
+
+    \b
+    Examples:
+      spark-supervisor apply jobs/ --dry-run      what would be done, and how
+      spark-supervisor apply jobs/ --wait
+      spark-supervisor apply clicks.yaml --set resources.memory=2g
+    """
+    timeout_s = seconds("--timeout", timeout)
+    if wait and dry_run:
+        raise InvalidInput("--wait waits for what a dry run does not do: leave one of them out")
+    settings = chosen.settings()
+    read = _read(settings, paths, set_key)
+    with open_commands(settings) as context:
+        applied = judge_all(context, read, again=again)
+        refused = [one for one in applied if one.error is not None]
+        if refused:
+            return _refuse(chosen, applied, refused)
+        if dry_run:
+            for one in applied:
+                one.why = rollout(one)
+            _tell(chosen, applied, "would be ")
+            return 0
+        for one in carry_out(context, applied, _by()):
+            if not chosen.document:
+                _print(one, "")
+        if wait:
+            _wait(context, applied, timeout_s)
+    if chosen.document:
+        chosen.print_document([one.document() for one in applied])
+    elif all(one.action is AppliedAction.UNCHANGED for one in applied):
+        _tell(chosen, applied, "")
+    return _told(applied)
+
+
+@command
+def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
+    """Say key by key what apply would change, and how that reaches the jobs. Exit code 1: something differs.
+
+    \b
+    Examples:
+      spark-supervisor diff jobs/
+      spark-supervisor diff clicks.yaml --set health.stall_timeout=15m
+    """
+    settings = chosen.settings()
+    read = _read(settings, paths, set_key)
+    with open_commands(settings) as context:
+        applied = judge_all(context, read, again=True)
+        refused = [one for one in applied if one.error is not None]
+        if refused:
+            return _refuse(chosen, applied, refused)
+        found = [(one, differences(context, one)) for one in applied]
+    if chosen.document:
+        chosen.print_document(
+            [
+                {
+                    **one.document(),
+                    "why": rollout(one),
+                    "differences": [
+                        {"key": each.key, "before": each.before, "after": each.after} for each in keys
+                    ],
+                }
+                for one, keys in found
+            ]
+        )
+    else:
+        for one, keys in found:
+            if one.action is AppliedAction.UNCHANGED:
+                continue
+            print_line(f"{one.name}: would be {_done(one)}; {rollout(one)}")
+            for each in keys:
+                print_line(f"  {each.key}: {_value(each.before)} → {_value(each.after)}")
+    return 0 if all(one.action is AppliedAction.UNCHANGED for one in applied) else 1
+
+
+@command
+def rollback(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout = "10m") -> int:
+    """Make a job what it was before its newest update, as a new revision and in the same way.
+
+    The checkpoint stays as it is: what was committed since stays committed. An update that still waits for its driver is
+    withdrawn; then nothing is stopped.
+
+    \b
+    Examples:
+      spark-supervisor rollback clicks --wait
+    """
+    timeout_s = seconds("--timeout", timeout)
+
+    def act(context: CommandContext) -> Done:
+        return context.commands.roll_back(name, _by())
+
+    return change_job(chosen, name, act, until_running(wait, timeout_s))
+
+
+def _read(settings: Settings, paths: Iterable[Path], changes: list[str] | None) -> list[Submitted]:
+    read = partial(_located, changes=tuple(changes or ()))
+    return prepare_all(spec_files(paths), settings, notice, read)
+
+
+def _located(path: Path, defaults: Defaults, changes: tuple[str, ...]) -> JobSpec:
+    return read_located(path, defaults, changes)
+
+
+def _by() -> str:
+    """Returns who gives this command, for people: nothing proves it."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "?"
+    return f"{user}@{socket.gethostname()}"
+
+
+def _refuse(chosen: Chosen, applied: list[Applied], refused: list[Applied]) -> int:
+    """Says all that is wrong with all files. Nothing was done of any."""
+    for one in refused:
+        assert one.error is not None
+        for sentence in complaints(one.error):
+            notice(f"error: {sentence if str(one.source) in sentence else f'{one.source}: {sentence}'}")
+    if len(applied) > 1:
+        notice(f"nothing was done: {len(refused)} of {len(applied)} specs are refused")
+    if chosen.document:
+        for one in applied:
+            if one.error is None:
+                one.action, one.why = AppliedAction.REFUSED, "another file is refused"
+        chosen.print_document([one.document() for one in applied])
+    return _told(applied)
+
+
+def _tell(chosen: Chosen, applied: list[Applied], would: str) -> None:
+    if chosen.document:
+        chosen.print_document([one.document() for one in applied])
+        return
+    unchanged = [one for one in applied if one.action is AppliedAction.UNCHANGED and not one.judged_why]
+    for one in applied:
+        if one not in unchanged:
+            _print(one, would)
+    if unchanged:
+        names = ", ".join(str(one.name) for one in unchanged[:3])
+        more = f" and {len(unchanged) - 3} more" if len(unchanged) > 3 else ""
+        print_line(f"{names}{more}: unchanged")
+
+
+def _print(one: Applied, would: str) -> None:
+    if one.error is not None:
+        notice(f"error: {one.error}")
+        return
+    why = f"; {one.why}" if one.why else ""
+    print_line(f"{one.name}: {would if one.action is not AppliedAction.UNCHANGED else ''}{_done(one)}{why}")
+
+
+def _done(one: Applied) -> str:
+    assert one.action is not None
+    return (
+        f"{one.action.value} to revision {one.revision}"
+        if one.action is AppliedAction.UPDATED
+        else one.action.value
+    )
+
+
+def _told(applied: list[Applied]) -> int:
+    return max((one.error.exit_code if one.error is not None else 0 for one in applied), default=0)
+
+
+def _wait(context: CommandContext, applied: list[Applied], wait_s: float) -> None:
+    of_name = {one.name: one for one in applied if one.error is None and one.name and one.uid}
+    with Narrator(len(of_name), "running") as narrator:
+        uids = {name: one.uid for name, one in of_name.items() if name}
+        outcomes: dict[str, SupervisorError | None] = dict(
+            wait_running(context, uids, wait_s, "applied", narrator)
+        )
+    for name, outcome in outcomes.items():
+        given_up = why_given_up(context, name, of_name[name].revision)
+        if given_up:
+            of_name[name].refuse(SupervisorError(f"{name} runs on as it was: {given_up}"))
+        elif outcome is not None:
+            of_name[name].refuse(outcome)
+        if of_name[name].error is not None:
+            notice(f"error: {of_name[name].error}")
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "(none)"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= VALUE_MAX else f"{text[: VALUE_MAX - 1]}…"

@@ -1,0 +1,238 @@
+"""Makes many specs those of the registered jobs: creates what is not registered, updates what differs, leaves the rest.
+
+Called by ``cli.apply``. Everything is read and judged first: if anything is wrong with any file, nothing is done at
+all. What is done then is done job by job, and each is durable when it is told. An update stops nothing by itself
+(protocol §9.2).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from supervisor.clients.threads import Pool
+from supervisor.errors import InvalidInput, SupervisorError, Unreachable
+from supervisor.model.records import Desired, SpecRevision
+from supervisor.operations.context import CommandContext
+from supervisor.operations.submit import (
+    WORKERS,
+    Batch,
+    Prepared,
+    Submitted,
+    store_and_register,
+    store_prepared,
+)
+from supervisor.operations.updating import Change, Judged, Target
+from supervisor.registry.blobs import Blobs
+from supervisor.spec.job import canonical_json
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+class AppliedAction(StrEnum):
+    """Says what became of a spec."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+
+
+ACTIONS: Final[Mapping[Change, AppliedAction]] = {
+    Change.CREATE: AppliedAction.CREATED,
+    Change.UPDATE: AppliedAction.UPDATED,
+    Change.WITHDRAW: AppliedAction.UPDATED,
+    Change.NONE: AppliedAction.UNCHANGED,
+}
+
+
+@dataclass(slots=True)
+class Applied:
+    """Holds what became of the spec in ``source``, or with a dry run, what would. ``revision`` is the number that the
+    job has from now on. Until all is judged, ``judged`` and ``action`` are None."""
+
+    source: Path
+    prepared: Prepared | None = None
+    judged: Judged | None = None
+    action: AppliedAction | None = None
+    uid: str = ""
+    revision: int = 0
+    why: str = ""
+    error: SupervisorError | None = None
+
+    @property
+    def name(self) -> str | None:
+        return self.prepared.name if self.prepared is not None else None
+
+    @property
+    def judged_why(self) -> str:
+        """Returns what there is to say of it besides its action."""
+        return self.judged.why if self.judged is not None else ""
+
+    def refuse(self, error: SupervisorError) -> None:
+        self.error, self.action, self.why = error, AppliedAction.REFUSED, str(error)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "file": str(self.source),
+            "name": self.name,
+            "action": self.action.value if self.action is not None else None,
+            "revision": self.revision or None,
+            "why": self.why,
+            "exit_code": self.error.exit_code if self.error is not None else 0,
+        }
+
+
+def spec_files(paths: Iterable[Path]) -> list[Path]:
+    """Returns the specs that ``paths`` name, each once: files as they are, and of a folder those files in it that end
+    like a spec. A name that begins with ``_`` or ``.`` is no spec but what others extend. Raises InvalidInput."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        if not path.is_dir():
+            found[path] = None
+            continue
+        inside = sorted(
+            each
+            for each in path.iterdir()
+            if each.suffix in SUFFIXES and not each.name.startswith(("_", "."))
+        )
+        if not inside:
+            raise InvalidInput(f"{path} has no spec in it", f"specs end in {', '.join(SUFFIXES)}")
+        found.update(dict.fromkeys(inside))
+    return list(found)
+
+
+def judge_all(context: CommandContext, read: Sequence[Submitted], *, again: bool) -> list[Applied]:
+    """Returns what it takes to apply each of ``read``; nothing is written. Raises Unreachable."""
+    applied = [Applied(one.source, one.prepared) for one in read]
+    batch = Batch(context.layout)
+    for one, submitted in zip(applied, read, strict=True):
+        if submitted.error is not None:
+            one.refuse(submitted.error)
+            continue
+        assert one.prepared is not None
+        try:
+            batch.add(one.prepared)
+        except SupervisorError as error:
+            one.refuse(error)
+    good = [one for one in applied if one.error is None and one.prepared is not None]
+    is_known = bool(good) and context.check() is not None
+    wanted = [(p.name, p.sha256, p.spec.checkpoint) for p in (one.prepared for one in good) if p is not None]
+    judged: list[Judged | SupervisorError] = (
+        context.commands.judge_changes(wanted, again=again)
+        if is_known
+        else [Judged(Change.CREATE) for _ in wanted]
+    )
+    for one, answer in zip(good, judged, strict=True):
+        if isinstance(answer, SupervisorError):
+            one.refuse(answer)
+            continue
+        one.judged, one.action, one.why = answer, ACTIONS[answer.change], answer.why
+        one.uid, one.revision = answer.uid, answer.revision or 1
+    return applied
+
+
+def carry_out(context: CommandContext, applied: Iterable[Applied], by: str) -> Iterator[Applied]:
+    """Does what was judged, of jobs that differ only, and yields each when it is durable. ``by`` is who asked for it.
+
+    Once ZooKeeper or the store does not answer, the rest is refused: nothing of it was done.
+    """
+    todo = [one for one in applied if one.judged is not None and one.judged.change is not Change.NONE]
+    if not todo:
+        return
+    blobs = context.blobs()
+    context.bootstrap_or_check(blobs)
+    created = {id(one.prepared): one for one in todo if one.judged and one.judged.change is Change.CREATE}
+    begins = [(one.prepared, ()) for one in created.values() if one.prepared is not None]
+    for prepared, answer in store_and_register(context, blobs, begins, Desired.RUNNING, fresh_start=False):
+        one = created[id(prepared)]
+        if isinstance(answer, SupervisorError):
+            one.refuse(answer)
+        else:
+            one.uid = answer.uid
+        yield one
+    yield from _updates(context, blobs, [one for one in todo if id(one.prepared) not in created], by)
+
+
+def _updates(context: CommandContext, blobs: Blobs, updates: list[Applied], by: str) -> Iterator[Applied]:
+    gone: SupervisorError | None = None
+    with Pool(WORKERS, "store") as pool:
+        stored = [(one, pool.submit(_revision_of, blobs, one)) for one in updates]
+        for one, future in stored:
+            assert one.judged is not None and one.name is not None
+            try:
+                if gone is not None:
+                    raise Unreachable(f"{one.name} was not updated: {gone}")
+                target = Target(one.name, one.uid, one.judged.basis, future.result(), by)
+                context.commands.update(target)
+            except SupervisorError as error:
+                gone = gone or (error if isinstance(error, Unreachable) else None)
+                one.refuse(error)
+            yield one
+
+
+def _revision_of(blobs: Blobs, one: Applied) -> SpecRevision:
+    """Stores what an update needs, and returns it. To withdraw one takes nothing new."""
+    assert one.judged is not None and one.prepared is not None
+    if one.judged.change is Change.WITHDRAW:
+        assert one.judged.keeps is not None
+        return one.judged.keeps
+    stored = store_prepared(blobs, one.prepared, one.uid, Desired.RUNNING, one.revision)
+    return SpecRevision(revision=one.revision, spec=stored.spec, terms=stored.scheduling)
+
+
+# -- what differs ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Holds one key of a spec whose value is to change; None stands for a value that is not there."""
+
+    key: str
+    before: Any
+    after: Any
+
+
+def differences(context: CommandContext, one: Applied) -> list[Difference]:
+    """Returns what ``one`` would change, key by key. Raises what the store raises."""
+    assert one.judged is not None and one.prepared is not None
+    if one.judged.change not in (Change.UPDATE, Change.WITHDRAW) or one.judged.now is None:
+        return []
+    before = _flat(json.loads(context.blobs().read_spec(one.judged.now.spec)))
+    after = _flat(json.loads(canonical_json(one.prepared.spec)))
+    keys = dict.fromkeys((*after, *before))
+    return [
+        Difference(key, before.get(key), after.get(key))
+        for key in sorted(keys)
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _flat(document: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in document.items():
+        path = f"{above}.{key}" if above else key
+        if isinstance(value, Mapping):
+            found.update(_flat(value, path))
+        else:
+            found[path] = value
+    return found
+
+
+def rollout(one: Applied) -> str:
+    """Returns in words how the change would reach the job that runs."""
+    assert one.judged is not None and one.prepared is not None
+    if one.judged.change is Change.CREATE:
+        return "it is registered and started"
+    if one.judged.change is Change.WITHDRAW:
+        return one.judged.why
+    if one.judged.change is Change.NONE:
+        return one.judged.why or "nothing differs"
+    why = one.prepared.spec.why_not_prepared()
+    if why is not None:
+        return f"the running driver is stopped, and the next one starts cold: {why}"
+    return "a driver of the new revision is prepared, and the running one is stopped when it is ready"

@@ -1,0 +1,109 @@
+"""Decides what it takes to change the spec of a registered job (protocol §9.2). Pure.
+
+Called by ``operations.jobs``, which reads and commits, and by ``operations.apply``, which stores the spec and its
+files in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeAlias
+
+from supervisor.errors import Conflict
+from supervisor.model.location import normalise
+from supervisor.model.records import JobRef, Ownership, SpecRevision
+from supervisor.model.state import is_pending, revision_of
+
+
+class Change(StrEnum):
+    """Says what a spec is to the job of its name."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    WITHDRAW = "withdraw"
+    NONE = "none"
+
+
+Basis: TypeAlias = "tuple[int, str, int]"
+"""A job as it was judged: its revision, the sha256 of its spec, and the number of the next revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Holds what was judged of a name. ``now`` is what the job shall run at present, and ``keeps`` the revision that
+    an update replaces or, if it is withdrawn, goes back to. ``why`` is a sentence for a person, where there is one."""
+
+    change: Change
+    uid: str = ""
+    basis: Basis = (0, "", 0)
+    now: SpecRevision | None = None
+    keeps: SpecRevision | None = None
+    why: str = ""
+
+    @property
+    def revision(self) -> int:
+        """Returns the number of the revision that the job would have, or has; 0 if there is none yet."""
+        if self.change is Change.UPDATE:
+            return self.basis[2]
+        if self.change is Change.WITHDRAW and self.keeps is not None:
+            return self.keeps.revision
+        return self.basis[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Holds the revision that a job shall have; its spec is in the store already. ``by`` is who asked for it."""
+
+    name: str
+    uid: str
+    basis: Basis
+    revision: SpecRevision
+    by: str
+
+
+def judge_change(
+    job: JobRef, own: Ownership, spec_sha256: str, checkpoint: str | None, *, again: bool
+) -> Judged:
+    """Returns what it takes to make a spec that of ``job``. With ``again``, a spec of which no driver could be prepared
+    is tried once more. Raises Conflict if the checkpoint is another one."""
+    update, basis = job.update, (job.revision, job.spec.sha256, job.next_revision)
+    now = revision_of(job)
+    if job.spec.sha256 == spec_sha256:
+        waiting = f"its update to revision {job.revision} is under way" if is_pending(job, own) else ""
+        return Judged(Change.NONE, job.uid, basis, now, now, waiting)
+    if _place(checkpoint) != _place(job.terms.checkpoint):
+        has = job.terms.checkpoint or "none"
+        raise Conflict(
+            f"{job.name} has its checkpoint at {has}, and its spec now says {checkpoint or 'none'}: an update keeps the "
+            "checkpoint",
+            f"write {has} into the spec; resume {job.name} --from-savepoint moves a job to another one",
+        )
+    if update is not None and is_pending(job, own) and update.before.spec.sha256 == spec_sha256:
+        why = f"revision {update.before.revision} runs already, and the update to {job.revision} is withdrawn"
+        return Judged(Change.WITHDRAW, job.uid, basis, now, update.before, why)
+    if update is not None and update.given_up and update.sha256 == spec_sha256 and not again:
+        why = f"revision {update.target} had this spec and was given up: {update.given_up}"
+        return Judged(Change.NONE, job.uid, basis, now, now, f"{why}; --again tries it once more")
+    return Judged(Change.UPDATE, job.uid, basis, now, now)
+
+
+def revision_before(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
+    """Returns the revision that a roll back leads to, and whether that only withdraws an update that has changed
+    nothing yet. Raises Conflict if nothing is known to go back to."""
+    update = job.update
+    if update is None or update.given_up or job.revision != update.target:
+        failed = (
+            f" (the update to revision {update.target} was given up)" if update and update.given_up else ""
+        )
+        raise Conflict(
+            f"{job.name} runs revision {job.revision}, and none is known to go back to{failed}",
+            "apply the spec that it shall run",
+        )
+    if is_pending(job, own):
+        return update.before, True
+    return replace(update.before, revision=job.next_revision), False
+
+
+def _place(checkpoint: str | None) -> str | None:
+    return None if checkpoint is None else normalise(checkpoint)

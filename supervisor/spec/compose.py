@@ -1,0 +1,98 @@
+"""Puts the text of a spec together from several: a file that it ``extends``, and values given on the command line.
+
+A spec with ``extends: base.yaml`` is that file with its own keys over it: sections are merged key by key, anything
+else is replaced as a whole. The other file may extend a third one. Local files that it names are relative to its own
+directory. Of what comes out, only the whole is checked, as if it stood in one file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from supervisor.errors import InvalidInput
+from supervisor.settings.yaml_text import lines_of, read_value
+from supervisor.spec.fields import is_local_path
+from supervisor.spec.job import body_of
+
+EXTENDS: Final = "extends"
+EXTENDS_MAX: Final = 8
+"""A spec may be put together from so many files."""
+SET: Final = "--set"
+_FILES: Final = ("application", "py_files", "jars")
+_TEXTS: Final = ("conf", "env")
+"""The keys below these may hold dots, and their values are text."""
+
+
+def composed(
+    path: Path,
+    read: Callable[[Path], str],
+    changes: Iterable[str] = (),
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns what the spec at ``path`` says with all that it extends, and by key path where it says so, as
+    ``FILE:LINE``. ``read`` returns the text of a file. ``changes`` are ``KEY=VALUE``, over all of it. Raises
+    ``InvalidInput``."""
+    body, origins = _whole(path, read, ())
+    for change in changes:
+        key, value = _change(change)
+        body = _merged(body, _nested(key, value))
+        origins[".".join(key)] = f"{SET} {'.'.join(key)}"
+    return body, origins
+
+
+def _whole(
+    path: Path, read: Callable[[Path], str], before: tuple[Path, ...]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    text = read(path)
+    body = body_of(text, str(path))
+    origins = {key: f"{path}:{line}" for key, line in lines_of(text).items()}
+    base = body.pop(EXTENDS, None)
+    if base is None:
+        return body, origins
+    where = origins.pop(EXTENDS)
+    if not isinstance(base, str):
+        raise InvalidInput(f"{where}: {EXTENDS} must be the name of one file")
+    chain = (*before, path.absolute())
+    found = path.parent / base
+    if found.absolute() in chain or len(chain) >= EXTENDS_MAX:
+        raise InvalidInput(f"{where}: {EXTENDS} leads back to {base}, or to more than {EXTENDS_MAX} files")
+    lower, lower_origins = _whole(found, read, chain)
+    lower = _with_moved_files(lower, os.path.relpath(found.parent, path.parent))
+    return _merged(lower, body), {**lower_origins, **origins}
+
+
+def _with_moved_files(body: dict[str, Any], directory: str) -> dict[str, Any]:
+    """Returns ``body`` with its local files as seen from the directory of the spec that extends it."""
+
+    def moved(given: Any) -> Any:
+        if isinstance(given, list):
+            return [moved(each) for each in given]
+        return str(Path(directory) / given) if isinstance(given, str) and is_local_path(given) else given
+
+    return {key: moved(value) if key in _FILES else value for key, value in body.items()}
+
+
+def _merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(lower)
+    for key, value in upper.items():
+        under = found.get(key)
+        both = isinstance(value, Mapping) and isinstance(under, Mapping)
+        found[key] = _merged(under, value) if both else value  # type: ignore[arg-type]
+    return found
+
+
+def _change(text: str) -> tuple[tuple[str, ...], Any]:
+    name, equals, value = text.partition("=")
+    first, _, rest = name.partition(".")
+    key = (first, rest) if first in _TEXTS and rest else tuple(name.split("."))
+    if not equals or not all(key):
+        raise InvalidInput(f"{SET} {text[:80]!r} is not KEY=VALUE, like {SET} resources.memory=2g")
+    return key, value if first in _TEXTS else read_value(value, f"{SET} {name}")
+
+
+def _nested(key: tuple[str, ...], value: Any) -> dict[str, Any]:
+    for part in reversed(key):
+        value = {part: value}
+    return dict(value)

@@ -1,0 +1,251 @@
+"""``apply``, ``diff`` and ``rollback``: what files say becomes what jobs shall run, or nothing happens at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from supervisor.model.records import JobRef, OwnState
+from tests.fakes.registry_bench import ROOT
+from tests.unit.cli.conftest import Terminal
+
+
+def folder(terminal: Terminal, *names: str, text: str = "") -> Path:
+    for name in names:
+        terminal.spec(name, text, file=f"jobs-{name}.yaml")
+    path = terminal.home / "jobs"
+    path.mkdir(exist_ok=True)
+    (path / "app.py").write_text("print('hello')\n")
+    for name in names:
+        (terminal.home / f"jobs-{name}.yaml").rename(path / f"{name}.yaml")
+    return path
+
+
+def runs(terminal: Terminal, name: str, revision: int = 1) -> None:
+    """An attempt of that revision runs."""
+    terminal.bench.set_own(name, OwnState.CLAIMED, revision=revision)
+
+
+def ref(terminal: Terminal, name: str) -> JobRef:
+    record: JobRef = terminal.bench.ref(name).record
+    return record
+
+
+def test_what_is_new_is_submitted_what_differs_is_updated_and_the_rest_left(terminal: Terminal) -> None:
+    jobs = folder(terminal, "a", "b")
+    first = terminal.run("apply", str(jobs))
+    assert (first.code, sorted(first.out.splitlines())) == (0, ["a: created", "b: created"])
+    folder(terminal, "a", text="lease: 20s")
+    folder(terminal, "c")
+    ran = terminal.run("apply", str(jobs), "-o", "json")
+    assert [(each["name"], each["action"], each["revision"]) for each in ran.json] == [
+        ("a", "updated", 2),
+        ("b", "unchanged", 1),
+        ("c", "created", 1),
+    ]
+    assert ref(terminal, "a").terms.lease_s == 20.0
+    assert ref(terminal, "a").revision == 2
+    again = terminal.run("apply", str(jobs))
+    assert (again.code, again.out) == (0, "a, b, c: unchanged\n")
+
+
+def test_an_update_keeps_what_runs_beside_it_and_stops_nothing(terminal: Terminal) -> None:
+    terminal.submit("a")
+    runs(terminal, "a")
+    before, own = ref(terminal, "a"), terminal.bench.record(type(terminal.bench.own("a")), f"{ROOT}/own/a")
+    assert terminal.run("apply", terminal.spec("a", "lease: 20s")).out == "a: updated to revision 2\n"
+    after = ref(terminal, "a")
+    assert after.update is not None
+    assert (after.update.before.revision, after.update.before.spec) == (1, before.spec)
+    assert (after.restart_nonce, after.desired, after.uid) == (
+        before.restart_nonce,
+        before.desired,
+        before.uid,
+    )
+    assert terminal.bench.record(type(own.record), f"{ROOT}/own/a") == own
+    assert after.changed.event == "updated"
+
+
+def test_one_bad_file_and_nothing_is_done_and_every_error_is_told(terminal: Terminal) -> None:
+    jobs = folder(terminal, "a", "b")
+    bad = jobs / "bad.yaml"
+    bad.write_text("name: bad\napplication: nothing.txt\ncheckpont: s3://bucket/x\nlease: soon\n")
+    ran = terminal.run("apply", str(jobs))
+    assert (ran.code, ran.out) == (2, "")
+    lines = ran.err.splitlines()
+    assert lines[0].startswith(f"error: unknown key 'checkpont' in {bad}:3")
+    assert any(f"{bad}:2: application " in line for line in lines)
+    assert any(f"{bad}:4: lease " in line for line in lines)
+    assert lines[-1] == "nothing was done: 1 of 3 specs are refused"
+    assert not terminal.bench.has(f"{ROOT}/jobs/a")
+
+
+def test_another_checkpoint_is_refused_with_what_to_write(terminal: Terminal) -> None:
+    terminal.submit("a")
+    ran = terminal.run("apply", terminal.spec("a", "checkpoint: s3://bucket/elsewhere"))
+    assert ran.code == 4
+    assert "an update keeps the checkpoint; write s3://bucket/a into the spec" in ran.err
+    assert ref(terminal, "a").revision == 1
+
+
+def test_two_specs_of_one_name_are_refused(terminal: Terminal) -> None:
+    one, other = terminal.spec("a"), terminal.spec("a", "lease: 20s", file="other.yaml")
+    ran = terminal.run("apply", one, other)
+    assert ran.code == 4
+    assert "two different specs of a" in ran.err
+    assert not terminal.bench.has(f"{ROOT}/jobs/a")
+
+
+def test_a_dry_run_says_how_and_does_nothing(terminal: Terminal) -> None:
+    terminal.submit("a")
+    spec = terminal.spec("a", "lease: 20s")
+    ran = terminal.run("apply", spec, "--dry-run")
+    assert (ran.code, ran.out) == (
+        0,
+        "a: would be updated to revision 2; a driver of the new revision is prepared, and the running one is stopped when it"
+        " is ready\n",
+    )
+    cold = terminal.run("apply", terminal.spec("a", "update: {prepare: off}"), "--dry-run")
+    assert "the next one starts cold: its spec says update.prepare: off" in cold.out
+    assert ref(terminal, "a").revision == 1
+
+
+def test_diff_says_it_key_by_key(terminal: Terminal) -> None:
+    terminal.submit("a")
+    assert (terminal.run("diff", terminal.spec("a")).code, terminal.run("diff", terminal.spec("a")).out) == (
+        0,
+        "",
+    )
+    ran = terminal.run("diff", terminal.spec("a", "lease: 20s\nconf: {spark.x: '1'}"))
+    assert ran.code == 1
+    assert ran.out.splitlines()[1:] == ["  conf.spark.x: (none) → 1", "  lease: 30s → 20s"]
+    (document,) = terminal.run("diff", terminal.spec("a", "lease: 20s"), "-o", "json").json
+    assert document["differences"] == [{"key": "lease", "before": "30s", "after": "20s"}]
+
+
+def test_a_second_update_replaces_the_first_and_the_spec_that_runs_withdraws_it(terminal: Terminal) -> None:
+    terminal.submit("a")
+    runs(terminal, "a")
+    terminal.run("apply", terminal.spec("a", "lease: 20s"))
+    terminal.run("apply", terminal.spec("a", "lease: 40s"))
+    twice = ref(terminal, "a")
+    assert twice.update is not None
+    assert (twice.revision, twice.update.before.revision) == (3, 1)
+    ran = terminal.run("apply", terminal.spec("a"))
+    assert ran.out == (
+        "a: updated to revision 1; revision 1 runs already, and the update to 3 is withdrawn\n"
+    )
+    now = ref(terminal, "a")
+    assert (now.revision, now.update, now.last_revision, now.changed.event) == (
+        1,
+        None,
+        3,
+        "update withdrawn",
+    )
+    terminal.run("apply", terminal.spec("a", "lease: 50s"))
+    assert ref(terminal, "a").revision == 4, "a number is given once"
+
+
+def test_a_spec_that_was_given_up_is_left_until_it_is_asked_for_again(terminal: Terminal) -> None:
+    terminal.submit("a")
+    runs(terminal, "a")
+    terminal.run("apply", terminal.spec("a", "lease: 20s"))
+    job = ref(terminal, "a")
+    assert job.update is not None
+    given_up = replace(
+        job,
+        revision=1,
+        spec=job.update.before.spec,
+        terms=job.update.before.terms,
+        update=replace(job.update, given_up="No module named 'clicks'"),
+    )
+    terminal.bench.put(f"{ROOT}/jobs/a", given_up)
+    ran = terminal.run("apply", terminal.spec("a", "lease: 20s"))
+    assert ran.code == 0
+    assert "revision 2 had this spec and was given up: No module named 'clicks'; --again tries it" in ran.out
+    assert (
+        terminal.run("apply", terminal.spec("a", "lease: 20s"), "--again").out == "a: updated to revision 3\n"
+    )
+    shown = terminal.run("show", "a", "-o", "json").json["update"]
+    assert (shown["state"], shown["target"], shown["stable"]) == ("preparing", 3, 1)
+
+
+def test_rollback_goes_to_what_ran_before_as_a_new_revision(terminal: Terminal) -> None:
+    terminal.submit("a")
+    ran = terminal.run("rollback", "a")
+    assert (ran.code, "none is known to go back to" in ran.err) == (4, True)
+    first = ref(terminal, "a")
+    terminal.run("apply", terminal.spec("a", "lease: 20s"))
+    runs(terminal, "a", revision=2)
+    assert terminal.run("rollback", "a").code == 0
+    back = ref(terminal, "a")
+    assert (back.revision, back.spec, back.terms) == (3, first.spec, first.terms)
+    assert back.update is not None and back.update.before.revision == 2, "and that can be undone, too"
+
+
+def test_rollback_of_one_that_waits_withdraws_it(terminal: Terminal) -> None:
+    terminal.submit("a")
+    runs(terminal, "a")
+    terminal.run("apply", terminal.spec("a", "lease: 20s"))
+    assert terminal.run("rollback", "a").out.startswith("a: update withdrawn")
+    assert ref(terminal, "a").revision == 1
+
+
+def test_specs_extend_others_and_options_go_over_all(terminal: Terminal) -> None:
+    jobs = folder(terminal)
+    base = jobs / "_base.yaml"
+    base.write_text("application: app.py\nlease: 20s\nresources: {memory: 2g, priority: 5}\n")
+    (jobs / "a.yaml").write_text(
+        "extends: _base.yaml\nname: a\ncheckpoint: s3://bucket/a\nresources: {memory: 3g}\n"
+    )
+    ran = terminal.run(
+        "apply", str(jobs), "--set", "health.stall_timeout=20m", "--set", "conf.spark.a.b=1.10"
+    )
+    assert (ran.code, ran.out) == (0, "a: created\n"), ran.err
+    spec = terminal.run("show", "a", "-o", "json").json["spec"]
+    assert (spec["lease"], spec["resources"]["memory"], spec["resources"]["priority"]) == ("20s", "3g", 5)
+    assert (spec["health"]["stall_timeout"], spec["conf"]) == ("20m", {"spark.a.b": "1.10"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("extends: a.yaml\nname: a\n", "a.yaml:1: extends leads back to a.yaml"),
+        ("extends: [a, b]\nname: a\n", "a.yaml:1: extends must be the name of one file"),
+        ("extends: gone.yaml\nname: a\n", "gone.yaml cannot be read (No such file or directory)"),
+    ],
+)
+def test_what_cannot_be_extended_is_told(terminal: Terminal, text: str, said: str) -> None:
+    jobs = folder(terminal)
+    (jobs / "a.yaml").write_text(text)
+    ran = terminal.run("apply", str(jobs))
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_an_error_in_a_value_names_the_file_in_which_it_stands(terminal: Terminal) -> None:
+    jobs = folder(terminal)
+    (jobs / "_base.yaml").write_text("application: app.py\nlease: soon\n")
+    (jobs / "a.yaml").write_text("extends: _base.yaml\nname: a\ncheckpoint: s3://bucket/a\n")
+    ran = terminal.run("apply", str(jobs))
+    assert f"{jobs}/_base.yaml:2: lease " in ran.err
+    ran = terminal.run("apply", str(jobs), "--set", "lease=40s", "--set", "unbounded=perhaps")
+    assert "--set unbounded: unbounded must be true or false" in ran.err
+    ran = terminal.run("apply", str(jobs), "--set", "lease")
+    assert "--set 'lease' is not KEY=VALUE" in ran.err
+
+
+def test_a_folder_without_specs_is_told(terminal: Terminal) -> None:
+    empty = terminal.home / "empty"
+    empty.mkdir()
+    ran = terminal.run("apply", str(empty))
+    assert (ran.code, f"{empty} has no spec in it" in ran.err) == (2, True)
+
+
+def test_a_suspended_job_is_updated_and_stays_suspended(terminal: Terminal) -> None:
+    terminal.submit("a")
+    terminal.run("suspend", "a")
+    assert terminal.run("apply", terminal.spec("a", "lease: 20s")).code == 0
+    assert (ref(terminal, "a").desired.value, ref(terminal, "a").revision) == ("suspended", 2)
