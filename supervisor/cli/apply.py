@@ -104,7 +104,7 @@ def apply(
         chosen.print_document([one.document() for one in applied])
     elif all(one.action is AppliedAction.UNCHANGED for one in applied):
         _tell(chosen, applied, "")
-    return _told(applied)
+    return _exit_code(applied)
 
 
 @command
@@ -197,7 +197,7 @@ def _refuse(chosen: Chosen, applied: list[Applied], refused: list[Applied]) -> i
             if one.error is None:
                 one.action, one.why = AppliedAction.REFUSED, "another file is refused"
         chosen.print_document([one.document() for one in applied])
-    return _told(applied)
+    return _exit_code(applied)
 
 
 def _tell(chosen: Chosen, applied: list[Applied], would: str) -> None:
@@ -231,7 +231,7 @@ def _done(one: Applied) -> str:
     )
 
 
-def _told(applied: list[Applied]) -> int:
+def _exit_code(applied: list[Applied]) -> int:
     return max((one.error.exit_code if one.error is not None else 0 for one in applied), default=0)
 
 

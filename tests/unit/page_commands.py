@@ -36,6 +36,7 @@ GIVEN = {
     "name": "rate-counts",
     "where": "rate-counts",
     "spec": "rate-counts.yaml",
+    "paths": "rate-counts.yaml",
     "specs": "rate-counts.yaml",
     "savepoint": "before-upgrade",
     "--from-savepoint": "before-upgrade",

@@ -56,7 +56,9 @@ def begin() -> None:
         elif stat[0] not in "ZX":
             strangers.append(int(process.name))
     if b"SPARK_SUPERVISOR_PREPARED=" in Path("/proc/self/environ").read_bytes():
-        born_at_s = time.clock_gettime(time.CLOCK_BOOTTIME)  # its attempt begins with the opening of its barrier
+        born_at_s = time.clock_gettime(
+            time.CLOCK_BOOTTIME
+        )  # its attempt begins with the opening of its barrier
     note("start", role="tree", boottime=born_at_s)
     secrets = {
         name: hashlib.sha256(os.environ.get(name, "").encode()).hexdigest()

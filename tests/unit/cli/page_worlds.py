@@ -167,6 +167,20 @@ def running(site: Site) -> None:
     site.wrote(1)
 
 
+def edited(site: Site) -> None:
+    """Running, and its spec was changed since."""
+    running(site)
+    path = site.terminal.home / site.spec
+    path.write_text(f"{path.read_text()}\nlease: 20s\n")
+
+
+def updated(site: Site) -> None:
+    """Running, of the second revision."""
+    edited(site)
+    site.run("apply", site.spec)
+    site.work()
+
+
 def saved(site: Site) -> None:
     """Running, with the savepoint that the pages name."""
     running(site)

@@ -143,14 +143,15 @@ FIELDS: list[tuple[str, str, str]] = [
 
 
 def refused(ran: Ran, *says: str, code: int = 2) -> None:
-    """One sentence, the code, and nothing on stdout."""
+    """A sentence for each error, the code, and nothing on stdout; the first one is the one that is meant."""
     assert ran.code == code, ran
     assert ran.out == ""
-    (line,) = ran.err.strip().splitlines()
-    assert line.startswith("error: ") and "Traceback" not in line and "Error:" not in line
-    assert len(line) < 600, "a sentence, not the file itself"
+    lines = ran.err.strip().splitlines()
+    for line in lines:
+        assert line.startswith("error: ") and "Traceback" not in line and "Error:" not in line
+        assert len(line) < 600, "a sentence, not the file itself"
     for what in says:
-        assert what in line
+        assert what in lines[0]
 
 
 def untouched(terminal: Terminal) -> None:

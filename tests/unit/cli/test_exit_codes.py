@@ -133,7 +133,7 @@ def test_the_story_of_a_job(terminal: Terminal) -> None:
 def test_another_spec_of_a_live_name_is_4_with_the_remedy(terminal: Terminal) -> None:
     terminal.submit("a")
     ran = terminal.run("submit", terminal.spec("a", "args: [more]"))
-    assert ran.code == 4 and "cancel a first" in sentence(ran.err)
+    assert ran.code == 4 and "apply changes the job" in sentence(ran.err)
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ KEYS = [
     "until",
     "then",
     "standby",
+    "failed_update",
     "hosts",
     "alarm",
     "last_exit",

@@ -45,6 +45,9 @@ RUN = [(page, words) for page, words in COMMANDS if " ".join(words) not in ELSEW
 
 IN_GENERAL: dict[str, World] = {
     "submit": worlds.cancelled,
+    "apply": worlds.edited,
+    "diff": worlds.edited,
+    "rollback": worlds.updated,
     "resume": worlds.suspended,
     "unpause": worlds.paused,
     "accept-registry": worlds.restored,
@@ -73,11 +76,10 @@ OF_PAGES: dict[tuple[str, str], World] = {
     ("supervisor/docs/runbooks/oom.md", "explain"): worlds.out_of_memory,
     ("supervisor/docs/runbooks/oom.md", "history"): worlds.out_of_memory,
     ("supervisor/docs/runbooks/oom.md", "logs"): worlds.out_of_memory,
-    ("supervisor/docs/runbooks/oom.md", "cancel"): worlds.out_of_memory,
     ("supervisor/docs/runbooks/s3.md", "explain"): worlds.failing,
     ("supervisor/docs/runbooks/stalled.md", ""): worlds.stalled,
+    ("supervisor/docs/runbooks/stalled.md", "apply"): worlds.edited,
     ("supervisor/docs/runbooks/zookeeper-restore.md", "explain"): worlds.failing,
-    ("supervisor/docs/runbooks/stalled.md", "submit"): worlds.cancelled,
     ("supervisor/docs/runbooks/zookeeper-restore.md", "cancel"): worlds.corrupt,
     ("supervisor/docs/tutorial.md", "list --all"): worlds.cancelled,
     ("supervisor/docs/tutorial.md", "status"): worlds.fleet,
@@ -85,6 +87,7 @@ OF_PAGES: dict[tuple[str, str], World] = {
 """By page and the words that the command begins with: where the page is about another state than the command in general."""
 
 FAILS = {
+    ("supervisor/docs/jobs-upgrade.md", "diff rate-counts.yaml"): 1,
     ("supervisor/docs/operate-daily.md", "logs rate-counts -f"): 130,  # until Ctrl-C
     ("supervisor/docs/runbooks/checkpoint.md", "checkpoint verify rate-counts"): 1,
 }
@@ -93,9 +96,11 @@ FAILS = {
 PRINTS = {
     "accept-registry": "epoch",
     "accept-registry --dry-run": "a dry run: nothing was changed",
+    "apply": "rate-counts: updated to revision 2",
     "cancel": "cancelled",
     "checkpoint show": "12",
     "checkpoint verify": "1 query",
+    "diff": "lease: 30s → 20s",
     "docs": "tutorial",
     "docs concepts-guarantees": "# What you can rely on",
     "docs reference": "# Reference",
@@ -112,6 +117,7 @@ PRINTS = {
     "pause": "nothing is started",
     "restart": "restarted",
     "resume": "resumed",
+    "rollback": "rate-counts: updated",
     "savepoint create": "savepoint",
     "savepoint delete": "deleted",
     "savepoint list": "complete",

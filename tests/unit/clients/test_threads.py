@@ -35,6 +35,7 @@ STARTED = {
     "cli/completion.py": ({"BackgroundThread"}, "a TAB waits for 0.8 s, whatever hangs"),
     "cli/doctor/examine.py": ({"run_in_thread"}, "each area has a deadline, whatever hangs"),
     "operations/submit.py": ({"Pool"}, "uploads of many jobs"),
+    "operations/apply.py": ({"Pool"}, "uploads of many updates"),
     "clients/listening.py": ({"run_in_thread"}, "the system's resolver has no time-out"),
     "clients/store/deadline.py": (
         {"BackgroundThread"},

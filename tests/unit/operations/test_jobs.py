@@ -49,7 +49,7 @@ def test_another_spec_of_a_live_name_is_refused_with_a_hint(bench: Bench) -> Non
         lambda: bench.submit("a", OTHER),
         lambda: bench.commands().check_submit("a", OTHER, None),
     ):
-        with pytest.raises(Conflict, match="cancel a first"):
+        with pytest.raises(Conflict, match="apply changes the job"):
             refused()
 
 
