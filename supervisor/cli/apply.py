@@ -102,8 +102,8 @@ def apply(
             _wait(context, applied, timeout_s)
     if chosen.document:
         chosen.print_document([one.document() for one in applied])
-    elif all(one.action is AppliedAction.UNCHANGED for one in applied):
-        _tell(chosen, applied, "")
+    else:
+        _print_unchanged(applied)
     return _exit_code(applied)
 
 
@@ -204,10 +204,19 @@ def _tell(chosen: Chosen, applied: list[Applied], would: str) -> None:
     if chosen.document:
         chosen.print_document([one.document() for one in applied])
         return
-    unchanged = [one for one in applied if one.action is AppliedAction.UNCHANGED and not one.judged_why]
     for one in applied:
-        if one not in unchanged:
+        if one.action is not AppliedAction.UNCHANGED:
             _print(one, would)
+    _print_unchanged(applied)
+
+
+def _print_unchanged(applied: list[Applied]) -> None:
+    """Says which are left as they are: in one line, but those of which there is more to say."""
+    unchanged = [one for one in applied if one.action is AppliedAction.UNCHANGED]
+    for one in unchanged:
+        if one.judged_why:
+            _print(one, "")
+    unchanged = [one for one in unchanged if not one.judged_why]
     if unchanged:
         names = ", ".join(str(one.name) for one in unchanged[:3])
         more = f" and {len(unchanged) - 3} more" if len(unchanged) > 3 else ""

@@ -85,6 +85,7 @@ COMMANDS = tuple(
         ),
         ("demo", "supervisor.demo.command:demo", "Watch it survive, on this machine."),
         ("dev", "supervisor.demo.dev:dev", "Run a fleet on this machine, to try things on."),
+        ("schema", "supervisor.cli.schema:schema", "Print the JSON Schema of a job spec."),
         ("docs", "supervisor.cli.docs:docs", "Print a page of the documentation."),
         ("checkpoint", "supervisor.cli.checkpoint:app", "Look at a checkpoint: show, verify."),
         (

@@ -232,6 +232,8 @@ def rollout(one: Applied) -> str:
         return one.judged.why
     if one.judged.change is Change.NONE:
         return one.judged.why or "nothing differs"
+    if not one.judged.runs:
+        return "no driver of it runs; the next one is of the new revision"
     why = one.prepared.spec.why_not_prepared()
     if why is not None:
         return f"the running driver is stopped, and the next one starts cold: {why}"

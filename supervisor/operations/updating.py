@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from supervisor.errors import Conflict
 from supervisor.model.location import normalise
-from supervisor.model.records import JobRef, Ownership, SpecRevision
+from supervisor.model.records import Desired, JobRef, Ownership, OwnState, SpecRevision
 from supervisor.model.state import is_pending, revision_of
 
 
@@ -32,7 +32,8 @@ Basis: TypeAlias = "tuple[int, str, int]"
 @dataclass(frozen=True, slots=True)
 class Judged:
     """Holds what was judged of a name. ``now`` is what the job shall run at present, and ``keeps`` the revision that
-    an update replaces or, if it is withdrawn, goes back to. ``why`` is a sentence for a person, where there is one."""
+    an update replaces or, if it is withdrawn, goes back to. ``why`` is a sentence for a person, where there is one.
+    ``runs`` says whether an attempt of it is claimed, and shall run on."""
 
     change: Change
     uid: str = ""
@@ -40,6 +41,7 @@ class Judged:
     now: SpecRevision | None = None
     keeps: SpecRevision | None = None
     why: str = ""
+    runs: bool = True
 
     @property
     def revision(self) -> int:
@@ -85,7 +87,8 @@ def judge_change(
     if update is not None and update.given_up and update.sha256 == spec_sha256 and not again:
         why = f"revision {update.target} had this spec and was given up: {update.given_up}"
         return Judged(Change.NONE, job.uid, basis, now, now, f"{why}; --again tries it once more")
-    return Judged(Change.UPDATE, job.uid, basis, now, now)
+    runs = own.uid == job.uid and own.state is OwnState.CLAIMED and job.desired is Desired.RUNNING
+    return Judged(Change.UPDATE, job.uid, basis, now, now, runs=runs)
 
 
 def revision_before(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:

@@ -140,7 +140,7 @@ def leader_commit(before: ExploredWorld, after: ExploredWorld, sent: Sent, reply
     if sent.tx.what == "switched_over":
         after = operators.concluded(after, sent.number)
     if sent.tx.what == "give_update_up":
-        after = runs_as_wanted(after, sent.name)
+        after = runs_as_wanted(before, after, sent.name)
     if sent.tx.what in ("assign", "bury") or (sent.tx.what == "clean_up" and frees_name(sent)):
         for shim in after.shims:
             if shim.name == sent.name and shim.tree in LIVING:
@@ -150,12 +150,21 @@ def leader_commit(before: ExploredWorld, after: ExploredWorld, sent: Sent, reply
     return registry_holds(before, after)
 
 
-def runs_as_wanted(after: ExploredWorld, name: str) -> ExploredWorld:
-    """§9.2: an update that is given up has stopped nothing: what is wanted now is claimed, and stays so."""
+def runs_as_wanted(before: ExploredWorld, after: ExploredWorld, name: str) -> ExploredWorld:
+    """§9.2: an update that is given up has stopped nothing: what is wanted now is claimed, and stays so. And it is the one that
+    was wanted, not one that somebody has asked for since."""
+    wanted = seen(JobRef, before.tree.read(LAYOUT.job(name)), "")
     ref = seen(JobRef, after.tree.read(LAYOUT.job(name)), "")
     own = seen(Ownership, after.tree.read(LAYOUT.own(name)), "")
     if isinstance(ref, Found) and isinstance(own, Found):
         job, record = ref.record, own.record
+        same = (
+            isinstance(wanted, Found)
+            and job.update is not None
+            and job.update.target == wanted.record.revision
+        )
+        if not same:
+            return after.breaks(f"§9.2: another update of {name} is lost than the one that is given up")
         if record.state is OwnState.CLAIMED and (record.uid, record.revision) == (job.uid, job.revision):
             return after
     return after.breaks(f"§9.2: an update of {name} is given up, and what it replaced does not run")

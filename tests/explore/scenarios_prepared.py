@@ -8,7 +8,7 @@ from tests.explore.scenario import Scenario
 
 SUBMIT, CANCEL, RESTART = ("submit", "a", "u1-a"), ("cancel", "a"), ("restart", "a")
 SUSPEND, RESUME, REVISE = ("suspend", "a"), ("resume", "a"), ("revise", "a")
-ROLL_BACK = ("roll_back", "a")
+ROLL_BACK, PAUSE, UNPAUSE = ("roll_back", "a"), ("pause", ""), ("unpause", "")
 BROUGHT_UP = ("prepares a driver for u0-a",)
 HANDED = (*BROUGHT_UP, "driver u0-a.1 fails", "hands u0-a.2")
 """A driver was prepared beside the one that runs, which fails; the next attempt is handed over."""
@@ -175,6 +175,15 @@ PREPARED: tuple[Scenario, ...] = (
     Updated("updated, host lost", "Either host is lost.", ((REVISE,),), kinds=("lose host",)),
     Updated("updated, a write lost", "Writes of the leader are lost.", ((REVISE,),), kinds=("lose action",)),
     Updated("updated, a follower lags", "The leader reads an older state.", ((REVISE,),), kinds=("lag",)),
+    Updated("updated, paused", "A pause at any step of it.", ((REVISE,), (PAUSE, UNPAUSE)), faults=0),
+    Updated(
+        "updated, finished",
+        "The driver of a bounded job ends while its spec is changed.",
+        ((("revise", "once"),),),
+        running=("once",),
+        supervisors=1,
+        kinds=("end driver",),
+    ),
     # -- deep: an attempt was handed over; what follows, to its end
     Prepared(
         "handed over, stopped and killed",

@@ -101,6 +101,11 @@ def test_two_specs_of_one_name_are_refused(terminal: Terminal) -> None:
 def test_a_dry_run_says_how_and_does_nothing(terminal: Terminal) -> None:
     terminal.submit("a")
     spec = terminal.spec("a", "lease: 20s")
+    assert (
+        "no driver of it runs; the next one is of the new revision"
+        in terminal.run("apply", spec, "--dry-run").out
+    )
+    runs(terminal, "a")
     ran = terminal.run("apply", spec, "--dry-run")
     assert (ran.code, ran.out) == (
         0,

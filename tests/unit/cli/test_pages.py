@@ -124,6 +124,7 @@ PRINTS = {
     "savepoint restore": "restored",
     "savepoint show": "before-upgrade",
     "savepoint verify": "is whole",
+    "schema job": '"title": "A job of spark-supervisor"',
     "show": "rate-counts",
     "status": "host-a (epoch 7)",
     "stop-drivers": "1 driver stopped",
