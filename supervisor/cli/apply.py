@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import socket
 from collections.abc import Iterable
 from functools import partial
@@ -32,8 +33,9 @@ from supervisor.operations.apply import (
     spec_files,
 )
 from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.jobs import Did
 from supervisor.operations.submit import Submitted, prepare_all
-from supervisor.operations.waiting import wait_running, why_given_up
+from supervisor.operations.waiting import is_suspended, wait_running, why_given_up
 from supervisor.spec.files import read_located
 
 if TYPE_CHECKING:
@@ -143,7 +145,8 @@ def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
                 continue
             print_line(f"{one.name}: would be {_done(one)}; {rollout(one)}")
             for each in keys:
-                print_line(f"  {each.key}: {_value(each.before)} → {_value(each.after)}")
+                before, after = _shown(each.before, each.after)
+                print_line(f"  {each.key}: {before} → {after}")
     return 0 if all(one.action is AppliedAction.UNCHANGED for one in applied) else 1
 
 
@@ -163,7 +166,13 @@ def rollback(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout
     def act(context: CommandContext) -> Done:
         return context.commands.roll_back(name, _by())
 
-    return change_job(chosen, name, act, until_running(wait, timeout_s))
+    def afterwards(context: CommandContext, done: Done) -> None:
+        until_running(wait, timeout_s)(context, done)
+        given_up = why_given_up(context, name) if wait and done.did is Did.UPDATED else ""
+        if given_up:
+            raise SupervisorError(f"{name} runs on as it was: {given_up}")
+
+    return change_job(chosen, name, act, afterwards)
 
 
 def _read(settings: Settings, paths: Iterable[Path], changes: list[str] | None) -> list[Submitted]:
@@ -181,7 +190,7 @@ def _by() -> str:
         user = getpass.getuser()
     except (OSError, KeyError):
         user = "?"
-    return f"{user}@{socket.gethostname()}"
+    return f"{user}@{socket.gethostname()}".encode(errors="replace").decode()
 
 
 def _refuse(chosen: Chosen, applied: list[Applied], refused: list[Applied]) -> int:
@@ -195,7 +204,7 @@ def _refuse(chosen: Chosen, applied: list[Applied], refused: list[Applied]) -> i
     if chosen.document:
         for one in applied:
             if one.error is None:
-                one.action, one.why = AppliedAction.REFUSED, "another file is refused"
+                one.action, one.why, one.revision = AppliedAction.REFUSED, "another file is refused", 0
         chosen.print_document([one.document() for one in applied])
     return _exit_code(applied)
 
@@ -245,24 +254,45 @@ def _exit_code(applied: list[Applied]) -> int:
 
 
 def _wait(context: CommandContext, applied: list[Applied], wait_s: float) -> None:
-    of_name = {one.name: one for one in applied if one.error is None and one.name and one.uid}
+    """Waits for all that was applied, and notes of each what came of it; what was written stays written."""
+    of_name = {
+        one.name: one
+        for one in applied
+        if one.error is None and one.name and one.uid and not (one.judged and one.judged.given_up)
+    }
+    for one in applied:
+        if one.judged is not None and one.judged.given_up:
+            one.fail(SupervisorError(f"{one.name} does not run this spec: {one.judged.why}"))
+        elif one.name in of_name and is_suspended(context, one.name):
+            del of_name[one.name]
+            notice(f"{one.name} is suspended, and stays so")
     with Narrator(len(of_name), "running") as narrator:
         uids = {name: one.uid for name, one in of_name.items() if name}
         outcomes: dict[str, SupervisorError | None] = dict(
             wait_running(context, uids, wait_s, "applied", narrator)
         )
     for name, outcome in outcomes.items():
-        given_up = why_given_up(context, name, of_name[name].revision)
+        updated = of_name[name].action is AppliedAction.UPDATED
+        given_up = why_given_up(context, name) if updated else ""
         if given_up:
-            of_name[name].refuse(SupervisorError(f"{name} runs on as it was: {given_up}"))
+            of_name[name].fail(SupervisorError(f"{name} runs on as it was: {given_up}"))
         elif outcome is not None:
-            of_name[name].refuse(outcome)
-        if of_name[name].error is not None:
-            notice(f"error: {of_name[name].error}")
+            of_name[name].fail(outcome)
+    for one in applied:
+        if one.error is not None and one.action is not AppliedAction.REFUSED:
+            notice(f"error: {one.error}")
 
 
-def _value(value: Any) -> str:
-    if value is None:
-        return "(none)"
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= VALUE_MAX else f"{text[: VALUE_MAX - 1]}…"
+def _shown(before: Any, after: Any) -> tuple[str, str]:
+    """Returns two values as text, each in short, from a little before where they differ."""
+    texts = [
+        "(none)" if each is None else each if isinstance(each, str) else json.dumps(each)
+        for each in (before, after)
+    ]
+    if max(map(len, texts)) <= VALUE_MAX:
+        return texts[0], texts[1]
+    same = len(os.path.commonprefix(texts))
+    start = max(0, same - VALUE_MAX // 3) if same > VALUE_MAX // 2 else 0
+    cut = [("…" if start else "") + each[start : start + VALUE_MAX] for each in texts]
+    ended = [each[start + VALUE_MAX :] for each in texts]
+    return cut[0] + ("…" if ended[0] else ""), cut[1] + ("…" if ended[1] else "")

@@ -337,7 +337,8 @@ class Update:
     revision ``target``, whose stored spec has ``sha256`` (protocol §9.2).
 
     ``given_up`` is why the leader has put ``before`` in its place again, although nobody asked for that; it is empty
-    while ``target`` is what the job shall run. ``by`` is who asked for it, for people.
+    while ``target`` is what the job shall run. ``by`` is who asked for it, for people. An update keeps the checkpoint, so
+    the terms of ``before`` do not repeat it: ``model.state.revision_before`` puts it back.
     """
 
     target: Count
@@ -611,6 +612,9 @@ class Result:
     earlier: str = ""
     wrote: str = ""
     last_revision: Count = field(default=0, metadata=OMITTED)  # as in the reference
+    update: Update | None = field(
+        default=None, metadata=OMITTED
+    )  # as in the reference, if there is room for it
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -725,7 +729,8 @@ class Delay:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedDriver:
     """Describes one prepared driver of a host. If ``ready`` is not set, it is being brought up, unless ``why`` says why it
-    cannot be prepared. ``sha256`` is that of the spec. ``ready_at`` is since when it is ready, for display.
+    cannot be prepared. ``waits`` says that ``why`` is about the host and may pass: no room, a store that does not answer.
+    ``sha256`` is that of the spec. ``ready_at`` is since when it is ready, for display.
     """
 
     uid: str
@@ -736,6 +741,7 @@ class PreparedDriver:
     ready: bool = False
     ready_at: str = field(default="", metadata=OMITTED)
     why: str = field(default="", metadata=OMITTED)
+    waits: bool = field(default=False, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 

@@ -34,6 +34,7 @@ from supervisor.model.records import (
     QueryState,
     Result,
     SpecRevision,
+    Update,
 )
 from supervisor.model.restart import Account, account, spent
 from supervisor.model.seen import Found, Seen, Unreadable
@@ -367,6 +368,17 @@ def _of_exited(job: JobRef, own: Ownership) -> Shown:
 def revision_of(job: JobRef) -> SpecRevision:
     """Returns the revision that ``job`` has now."""
     return SpecRevision(revision=job.revision, spec=job.spec, terms=job.terms)
+
+
+def revision_before(job: JobRef, update: Update) -> SpecRevision:
+    """Returns what ran before ``update`` of ``job``, whole: the checkpoint is that of the job."""
+    before = update.before
+    return replace(before, terms=replace(before.terms, checkpoint=job.terms.checkpoint))
+
+
+def has_begun(job: JobRef, update: Update, own: Ownership) -> bool:
+    """Says whether an attempt of the target of ``update``, or of a later revision, was ever assigned."""
+    return own.uid != job.uid or own.revision != update.before.revision
 
 
 class UpdateState(StrEnum):

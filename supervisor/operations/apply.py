@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from supervisor.clients.threads import Pool
-from supervisor.errors import InvalidInput, SupervisorError, Unreachable
+from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.records import Desired, SpecRevision
+from supervisor.model.secret import redacted
 from supervisor.operations.context import CommandContext
 from supervisor.operations.submit import (
     WORKERS,
@@ -28,6 +29,7 @@ from supervisor.operations.submit import (
 )
 from supervisor.operations.updating import Change, Judged, Target
 from supervisor.registry.blobs import Blobs
+from supervisor.settings.small_files import shortened
 from supervisor.spec.job import canonical_json
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -71,10 +73,14 @@ class Applied:
     @property
     def judged_why(self) -> str:
         """Returns what there is to say of it besides its action."""
-        return self.judged.why if self.judged is not None else ""
+        return self.judged.why if self.judged is not None else self.why
 
     def refuse(self, error: SupervisorError) -> None:
         self.error, self.action, self.why = error, AppliedAction.REFUSED, str(error)
+
+    def fail(self, error: SupervisorError) -> None:
+        """Notes that what was written has not come about; it stays written."""
+        self.error, self.why = error, str(error)
 
     def document(self) -> dict[str, Any]:
         return {
@@ -92,34 +98,46 @@ def spec_files(paths: Iterable[Path]) -> list[Path]:
     like a spec. A name that begins with ``_`` or ``.`` is no spec but what others extend. Raises InvalidInput."""
     found: dict[Path, None] = {}
     for path in paths:
-        if not path.is_dir():
-            found[path] = None
-            continue
-        inside = sorted(
-            each
-            for each in path.iterdir()
-            if each.suffix in SUFFIXES and not each.name.startswith(("_", "."))
-        )
+        try:
+            inside = _inside(path) if path.is_dir() else [path]
+        except OSError as error:
+            raise InvalidInput(f"{shortened(path)} can't be read ({error.strerror or error})") from None
         if not inside:
-            raise InvalidInput(f"{path} has no spec in it", f"specs end in {', '.join(SUFFIXES)}")
+            raise InvalidInput(
+                f"{path} has no spec in it",
+                f"specs end in {', '.join(SUFFIXES)}; folders below it are not entered",
+            )
         found.update(dict.fromkeys(inside))
-    return list(found)
+    return list({each.resolve(): each for each in reversed(found)}.values())[::-1]
+
+
+def _inside(folder: Path) -> list[Path]:
+    return sorted(
+        each
+        for each in folder.iterdir()
+        if each.suffix.lower() in SUFFIXES and not each.name.startswith(("_", ".")) and not each.is_dir()
+    )
 
 
 def judge_all(context: CommandContext, read: Sequence[Submitted], *, again: bool) -> list[Applied]:
     """Returns what it takes to apply each of ``read``; nothing is written. Raises Unreachable."""
     applied = [Applied(one.source, one.prepared) for one in read]
     batch = Batch(context.layout)
+    first: dict[tuple[str, str], Path] = {}
     for one, submitted in zip(applied, read, strict=True):
         if submitted.error is not None:
             one.refuse(submitted.error)
             continue
         assert one.prepared is not None
+        other = first.setdefault((one.prepared.name, one.prepared.sha256), one.source)
+        if other is not one.source:
+            one.action, one.why = AppliedAction.UNCHANGED, f"{other} says the same"
+            continue
         try:
             batch.add(one.prepared)
         except SupervisorError as error:
             one.refuse(error)
-    good = [one for one in applied if one.error is None and one.prepared is not None]
+    good = [one for one in applied if one.action is None and one.prepared is not None]
     is_known = bool(good) and context.check() is not None
     wanted = [(p.name, p.sha256, p.spec.checkpoint) for p in (one.prepared for one in good) if p is not None]
     judged: list[Judged | SupervisorError] = (
@@ -170,7 +188,7 @@ def _updates(context: CommandContext, blobs: Blobs, updates: list[Applied], by: 
                 target = Target(one.name, one.uid, one.judged.basis, future.result(), by)
                 context.commands.update(target)
             except SupervisorError as error:
-                gone = gone or (error if isinstance(error, Unreachable) else None)
+                gone = gone or (error if isinstance(error, Unreachable | OutcomeUnknown) else None)
                 one.refuse(error)
             yield one
 
@@ -190,7 +208,8 @@ def _revision_of(blobs: Blobs, one: Applied) -> SpecRevision:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Holds one key of a spec whose value is to change; None stands for a value that is not there."""
+    """Holds one key of a spec whose value is to change; None stands for a value that is not there. What looks like a secret
+    is covered, so that both may look the same."""
 
     key: str
     before: Any
@@ -199,15 +218,17 @@ class Difference:
 
 def differences(context: CommandContext, one: Applied) -> list[Difference]:
     """Returns what ``one`` would change, key by key. Raises what the store raises."""
-    assert one.judged is not None and one.prepared is not None
+    if one.judged is None or one.prepared is None:
+        return []
     if one.judged.change not in (Change.UPDATE, Change.WITHDRAW) or one.judged.now is None:
         return []
-    before = _flat(json.loads(context.blobs().read_spec(one.judged.now.spec)))
-    after = _flat(json.loads(canonical_json(one.prepared.spec)))
-    keys = dict.fromkeys((*after, *before))
+    stored = json.loads(context.blobs().read_spec(one.judged.now.spec))
+    wanted = json.loads(canonical_json(one.prepared.spec))
+    before, after = _flat(stored), _flat(wanted)
+    shown_before, shown_after = _flat(redacted(stored)), _flat(redacted(wanted))
     return [
-        Difference(key, before.get(key), after.get(key))
-        for key in sorted(keys)
+        Difference(key, shown_before.get(key), shown_after.get(key))
+        for key in sorted({*after, *before})
         if before.get(key) != after.get(key)
     ]
 
@@ -225,16 +246,20 @@ def _flat(document: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 def rollout(one: Applied) -> str:
     """Returns in words how the change would reach the job that runs."""
-    assert one.judged is not None and one.prepared is not None
+    if one.judged is None or one.prepared is None:
+        return one.why
     if one.judged.change is Change.CREATE:
-        return "it is registered and started"
+        return "it is registered and started" + (f"; {one.judged.why}" if one.judged.why else "")
     if one.judged.change is Change.WITHDRAW:
         return one.judged.why
     if one.judged.change is Change.NONE:
         return one.judged.why or "nothing differs"
+    before = f"; {one.judged.why}" if one.judged.why else ""
     if not one.judged.runs:
-        return "no driver of it runs; the next one is of the new revision"
+        return f"no driver of it runs; the next one is of the new revision{before}"
     why = one.prepared.spec.why_not_prepared()
     if why is not None:
-        return f"the running driver is stopped, and the next one starts cold: {why}"
-    return "a driver of the new revision is prepared, and the running one is stopped when it is ready"
+        return f"the running driver is stopped, and the next one starts cold: {why}{before}"
+    return (
+        f"a driver of the new revision is prepared, and the running one is stopped when it is ready{before}"
+    )

@@ -27,10 +27,11 @@ from supervisor.model.records import (
     OwnState,
     Result,
     SchedulingSpec,
+    SpecRevision,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.state import has_finished
-from supervisor.model.transaction import Transaction
+from supervisor.model.state import has_finished, is_pending
+from supervisor.model.transaction import SetData, Transaction
 from supervisor.operations.names import no_job
 from supervisor.operations.savepoint_resume import (
     Basis,
@@ -39,7 +40,8 @@ from supervisor.operations.savepoint_resume import (
     require_basis,
     why_running,
 )
-from supervisor.operations.updating import Change, Judged, Target, judge_change, revision_before
+from supervisor.operations.updating import Change, Judged, Target, judge_change, rolled_back
+from supervisor.records.codec import MAX_RECORD_BYTES
 from supervisor.records.ids import new_op_id, new_uid
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ReplaceableSession, ZkSession
@@ -57,6 +59,9 @@ from supervisor.registry.resolve_outcome import commit_resolved
 from supervisor.registry.user_writes import ClaimedLocation, Move, UserWriteContext
 
 JOBS_MAX = 10_000
+RECORD_RESERVE_BYTES = 500
+"""So much of a reference is left free by an update: for the reason why it is given up, and for later commands."""
+ENDED_BEFORE = "an earlier submission of it has ended; this is a new one"
 TRIES_MAX = 20
 
 
@@ -236,7 +241,8 @@ class JobOperations:
             try:
                 if ref is None:
                     self._reserve(zoo, name, None, checkpoint)
-                    judged.append(Judged(Change.CREATE))
+                    ended = isinstance(own, Found) and bool(own.record.newest_uid)
+                    judged.append(Judged(Change.CREATE, why=ENDED_BEFORE if ended else ""))
                     continue
                 found = JobRecords(ref, own, None)
                 job, of_job = _live(found, name).record, _owned(found, name).record
@@ -264,8 +270,12 @@ class JobOperations:
                 raise Conflict(
                     f"{name} was changed by somebody else meanwhile: nothing was done", "try again"
                 )
-            tx = user_writes.update(self._context(), ref, own, target.revision, target.by)
             withdrawn = target.revision.revision < job.next_revision
+            if withdrawn and not is_pending(job, own.record):
+                raise Conflict(
+                    f"{name} has begun with revision {job.revision} meanwhile: nothing was done", "try again"
+                )
+            tx = _updated(self._context(), ref, own, target.revision, target.by)
             done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.UPDATED)
             return JobWrite(tx, done, _changed_by(tx, ref))
 
@@ -273,14 +283,18 @@ class JobOperations:
 
     def roll_back(self, name: str, by: str) -> Done:
         """Makes the spec that ran before the newest update that of the job, as a new revision; an update that waits for
-        its prepared driver is withdrawn. Raises Conflict if there is none."""
-        uid = _live(self.job_records(name), name).record.uid
+        its prepared driver is withdrawn. A job that has failed is registered again with it. Raises Conflict if there is
+        none."""
+        start = self.job_records(name)
+        uid = start.ref.record.uid if isinstance(start.ref, Found) else _failed(start, name).record.uid
 
         def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
+            if found.ref is None:
+                return self._register_again(zoo, found, name, fresh_start=False, roll_back_by=by)
             ref, own = _live(found, name, uid), _owned(found, name)
-            before, withdrawn = revision_before(ref.record, own.record)
-            tx = user_writes.update(self._context(), ref, own, before, by)
+            before, withdrawn = rolled_back(ref.record, own.record)
+            tx = _updated(self._context(), ref, own, before, by)
             done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.UPDATED)
             return JobWrite(tx, done, _changed_by(tx, ref))
 
@@ -387,7 +401,15 @@ class JobOperations:
 
         return self._carry_out(name, uid, attempt)
 
-    def _register_again(self, zoo: ZkSession, found: JobRecords, name: str, *, fresh_start: bool) -> JobWrite:
+    def _register_again(
+        self,
+        zoo: ZkSession,
+        found: JobRecords,
+        name: str,
+        *,
+        fresh_start: bool,
+        roll_back_by: str | None = None,
+    ) -> JobWrite:
         result = _failed(found, name)
         own, record = _owned(found, name), result.record
         _must_be_newest(found, name, record.uid)
@@ -397,6 +419,9 @@ class JobOperations:
         self._check_room(zoo)
         context = self._context()
         job = _again(record, context)
+        if roll_back_by is not None:
+            before, _ = rolled_back(job, own.record)
+            job = user_writes.with_update(context, job, own, before, roll_back_by)
         tx = user_writes.register_again(
             context, replace(job, fresh_start=context.op_id if fresh_start else ""), own, result, claimed
         )
@@ -608,6 +633,7 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
         uid=record.uid,
         revision=record.revision,
         last_revision=record.last_revision,
+        update=record.update,
         spec=record.spec,
         desired=Desired.RUNNING,
         restart_nonce=context.op_id,
@@ -630,6 +656,25 @@ def _same_or_conflict(found: JobRecords, name: str, spec_sha256: str) -> Done | 
     raise Conflict(
         f"{name} is registered with another spec: spark-supervisor apply changes the job to this one"
     )
+
+
+def _updated(
+    context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], target: SpecRevision, by: str
+) -> Transaction:
+    """Returns the multi of an update. Raises Conflict if its record would leave no room for what is written into it
+    later."""
+    name = ref.record.name
+    try:
+        tx = user_writes.update(context, ref, own, target, by)
+        size = next(len(op.data) for op in tx.ops if isinstance(op, SetData))
+    except ValueError:
+        size = MAX_RECORD_BYTES
+    if size > MAX_RECORD_BYTES - RECORD_RESERVE_BYTES:
+        raise Conflict(
+            f"the record of {name} would have no room for the spec before the update: nothing was done",
+            f"shorten its checkpoint or the keys of its store, or cancel {name} and submit it",
+        )
+    return tx
 
 
 def _uid_to_cancel(found: JobRecords, name: str) -> str:

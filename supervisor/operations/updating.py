@@ -13,7 +13,7 @@ from typing import TypeAlias
 from supervisor.errors import Conflict
 from supervisor.model.location import normalise
 from supervisor.model.records import Desired, JobRef, Ownership, OwnState, SpecRevision
-from supervisor.model.state import is_pending, revision_of
+from supervisor.model.state import is_pending, revision_before, revision_of
 
 
 class Change(StrEnum):
@@ -33,7 +33,8 @@ Basis: TypeAlias = "tuple[int, str, int]"
 class Judged:
     """Holds what was judged of a name. ``now`` is what the job shall run at present, and ``keeps`` the revision that
     an update replaces or, if it is withdrawn, goes back to. ``why`` is a sentence for a person, where there is one.
-    ``runs`` says whether an attempt of it is claimed, and shall run on."""
+    ``runs`` says whether an attempt of it is claimed, and shall run on; ``given_up``, that nothing is done because no driver
+    of this spec could be prepared before."""
 
     change: Change
     uid: str = ""
@@ -42,6 +43,7 @@ class Judged:
     keeps: SpecRevision | None = None
     why: str = ""
     runs: bool = True
+    given_up: bool = False
 
     @property
     def revision(self) -> int:
@@ -69,6 +71,8 @@ def judge_change(
 ) -> Judged:
     """Returns what it takes to make a spec that of ``job``. With ``again``, a spec of which no driver could be prepared
     is tried once more. Raises Conflict if the checkpoint is another one."""
+    pending = job.update if is_pending(job, own) else None
+    before = revision_before(job, pending) if pending is not None else None
     update, basis = job.update, (job.revision, job.spec.sha256, job.next_revision)
     now = revision_of(job)
     if job.spec.sha256 == spec_sha256:
@@ -81,17 +85,27 @@ def judge_change(
             "checkpoint",
             f"write {has} into the spec; resume {job.name} --from-savepoint moves a job to another one",
         )
-    if update is not None and is_pending(job, own) and update.before.spec.sha256 == spec_sha256:
-        why = f"revision {update.before.revision} runs already, and the update to {job.revision} is withdrawn"
-        return Judged(Change.WITHDRAW, job.uid, basis, now, update.before, why)
-    if update is not None and update.given_up and update.sha256 == spec_sha256 and not again:
+    if before is not None and before.spec.sha256 == spec_sha256:
+        why = f"revision {before.revision} runs already, and the update to {job.revision} is withdrawn"
+        return Judged(Change.WITHDRAW, job.uid, basis, now, before, why)
+    why = ""
+    if update is not None and update.given_up and update.sha256 == spec_sha256:
         why = f"revision {update.target} had this spec and was given up: {update.given_up}"
-        return Judged(Change.NONE, job.uid, basis, now, now, f"{why}; --again tries it once more")
+        if not again:
+            return Judged(
+                Change.NONE,
+                job.uid,
+                basis,
+                now,
+                now,
+                f"{why}; apply --again tries it once more",
+                given_up=True,
+            )
     runs = own.uid == job.uid and own.state is OwnState.CLAIMED and job.desired is Desired.RUNNING
-    return Judged(Change.UPDATE, job.uid, basis, now, now, runs=runs)
+    return Judged(Change.UPDATE, job.uid, basis, now, now, why, runs=runs)
 
 
-def revision_before(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
+def rolled_back(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
     """Returns the revision that a roll back leads to, and whether that only withdraws an update that has changed
     nothing yet. Raises Conflict if nothing is known to go back to."""
     update = job.update
@@ -103,9 +117,10 @@ def revision_before(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
             f"{job.name} runs revision {job.revision}, and none is known to go back to{failed}",
             "apply the spec that it shall run",
         )
+    before = revision_before(job, update)
     if is_pending(job, own):
-        return update.before, True
-    return replace(update.before, revision=job.next_revision), False
+        return before, True
+    return replace(before, revision=job.next_revision), False
 
 
 def _place(checkpoint: str | None) -> str | None:

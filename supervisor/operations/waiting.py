@@ -18,6 +18,7 @@ from supervisor.model.history import FAILURES, same_words
 from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
 from supervisor.model.records import (
     DEAD,
+    Desired,
     Handover,
     JobRef,
     LeaderHint,
@@ -153,14 +154,21 @@ def wait_running(
     return outcomes
 
 
-def why_given_up(context: CommandContext, name: str, revision: int) -> str:
-    """Returns why the update of ``name`` to ``revision`` was given up; empty if it was not. Raises Unreachable."""
+def why_given_up(context: CommandContext, name: str) -> str:
+    """Returns why the newest update of ``name`` was given up; empty if it was not. Raises Unreachable."""
     path = context.layout.job(name)
     ref: Seen[JobRef] = seen(JobRef, context.zoo().read(path), path)
     update = ref.record.update if isinstance(ref, Found) else None
-    if update is None or update.target != revision:
+    if update is None or not update.given_up:
         return ""
-    return f"revision {revision} was given up: {update.given_up}" if update.given_up else ""
+    return f"revision {update.target} was given up: {update.given_up}"
+
+
+def is_suspended(context: CommandContext, name: str) -> bool:
+    """Says whether ``name`` is registered and shall not run. Raises Unreachable."""
+    path = context.layout.job(name)
+    ref: Seen[JobRef] = seen(JobRef, context.zoo().read(path), path)
+    return isinstance(ref, Found) and ref.record.desired is Desired.SUSPENDED
 
 
 def _first_of_wait(own: Ownership) -> int:

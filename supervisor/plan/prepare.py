@@ -210,14 +210,22 @@ class Preparations:
 
     def update(self, job: JobRef, own: Ownership) -> NextDriver:
         """Says whether the present driver, of the revision before, is stopped now: when a driver of the new one is ready,
-        or at once where none shall be prepared. Without room it goes on until there is some."""
+        or at once where none shall or could ever be prepared. Without room it goes on until there is some, or until a
+        restart is asked for."""
         asked = f"revision {job.revision} replaces {own.revision}"
         if _is_cold(job, own):
             return NextDriver(True, f"{asked}, without a prepared driver")
         if job.terms.prepare is None:
             return NextDriver(True, f"{asked}; it starts cold, as its spec says")
+        if not self.hosts:
+            return NextDriver(True, f"{asked}; it starts cold: no host keeps prepared drivers")
         said = self._next_driver(job, own, asked)
-        return replace(said, impossible=False) if not said.host and said.impossible else said
+        if not said.impossible or said.host:
+            return said
+        if own.restart_nonce != job.restart_nonce:
+            return NextDriver(True, f"{asked}, and a restart was asked for; it starts cold: {said.why}")
+        why = f"the update waits: {said.why} (restart {job.name} --cold does not wait)"
+        return NextDriver(False, why)
 
     def _next_driver(self, job: JobRef, own: Ownership, asked: str) -> NextDriver:
         memory = next_memory(job, own)
@@ -238,7 +246,8 @@ class Preparations:
     def _awaited(self, job: JobRef, request: Request) -> NextDriver:
         driver, host = self.driver(request), request.supervisor
         if driver is not None and driver.why:
-            return NextDriver(False, f"{host} could prepare no driver: {driver.why}", host, impossible=True)
+            why = f"{host} could prepare no driver: {driver.why}"
+            return NextDriver(False, why, "" if driver.waits else host, impossible=True)
         left_s = request.first_seen_at_s + job.terms.start_timeout_s - self.now_s
         if left_s <= 0:
             limit = f"{job.terms.start_timeout_s:g} s"

@@ -38,13 +38,13 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
-from supervisor.model.state import next_attempt
+from supervisor.model.state import next_attempt, revision_before
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
 from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.leader_write_context import LeaderWriteContext
-from supervisor.registry.older_history import older_aside
+from supervisor.registry.older_history import encode_result
 from supervisor.registry.pending_deletions import pending_deletion, reported
 
 KEPT_UNSEEN = "no attempt of this submission was claimed, or no batch of the name was seen committed there"
@@ -261,7 +261,7 @@ def give_update_up(
     """
     job, layout = ref.record, context.layout
     assert job.update is not None
-    before, number = job.update.before, job.revision
+    before, number = revision_before(job, job.update), job.revision
     changed = replace(
         job,
         revision=before.revision,
@@ -371,6 +371,7 @@ def conclude(
         state=Cleanliness.DIRTY,
         revision=job.revision,
         last_revision=job.last_revision,
+        update=job.update,
         spec=job.spec,
         terms=job.terms,
         attempt=old.attempt,
@@ -389,7 +390,7 @@ def conclude(
         "conclude",
         Delete(context.layout.job(name), ref.version),
         context.set_own(name, own, replace(old, history=history)),
-        Create(context.layout.result(job.uid), encode(older_aside(result))),
+        Create(context.layout.result(job.uid), encode_result(result)),
         ring_doorbell(context.layout, name),
     )
 

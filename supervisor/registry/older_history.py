@@ -42,3 +42,12 @@ def _room(record: Ownership | Result) -> int:
     """Returns the bytes that are free for ``earlier``, beside what else is in ``record``."""
     free = MAX_RECORD_BYTES - TO_COME_BYTES - len(encode(replace(record, earlier="")))
     return min(EARLIER_MAX_BYTES, max(0, free))
+
+
+def encode_result(result: Result) -> bytes:
+    """Returns the record of a result that is ended now: with the update of its job, for a roll back after a resume, unless
+    there is no room for it. A result that could not be written would keep its job from ever ending."""
+    try:
+        return encode(older_aside(result))
+    except ValueError:
+        return encode(older_aside(replace(result, update=None)))

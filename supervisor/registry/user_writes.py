@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
+    DETAIL_MAX_BYTES,
     CheckpointClaim,
     Cleanliness,
     Desired,
@@ -25,15 +26,16 @@ from supervisor.model.records import (
     Result,
     SpecRevision,
     Update,
+    clip,
     with_entry,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.state import is_pending, revision_of
+from supervisor.model.state import has_begun, revision_of
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
 from supervisor.registry.attempt_writes import ring_doorbell
-from supervisor.registry.older_history import older_aside
+from supervisor.registry.older_history import encode_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ def cancel(
         state=Cleanliness.DIRTY,
         revision=job.revision if job else 0,
         last_revision=job.last_revision if job else 0,
+        update=job.update if job else None,
         spec=job.spec if job else None,
         terms=job.terms if job else None,
         attempt=old.attempt if old else 0,
@@ -188,7 +191,7 @@ def cancel(
         extra=job.extra if job else {},
     )
     gone: tuple[Op, ...] = () if ref is None else (Delete(layout.job(name), ref.version),)
-    path, data = layout.result(uid), encode(older_aside(written))
+    path, data = layout.result(uid), encode_result(written)
     return Transaction(
         "cancel",
         context.op_id,
@@ -300,38 +303,59 @@ def update(
     """Returns the multi that makes ``target`` the spec of a job (protocol §9.2). Its spec and files are stored already.
 
     Nothing stops because of it. The leader, who sees that another revision runs than is wanted, has a driver of the new
-    one prepared first. What runs now is kept in the reference, so that the leader can put it back, and a user can roll
-    back to it; an update that was under way is replaced, and what ran before that one is kept. If ``target`` is what
-    runs, that update is withdrawn.
+    one prepared first. If ``target`` is what runs, the update that is under way is withdrawn: the caller has seen that it
+    can be, and /own is checked at the version that it has read.
     """
-    job = ref.record
-    kept = job.update.before if job.update is not None and is_pending(job, own.record) else revision_of(job)
-    runs_already = target.revision == kept.revision
-    detail = f"revision {target.revision} replaces {kept.revision}"
-    changed = replace(
+    name = ref.record.name
+    return Transaction(
+        "update",
+        context.op_id,
+        (
+            SetData(
+                context.layout.job(name),
+                encode(with_update(context, ref.record, own, target, by)),
+                ref.version,
+            ),
+            Check(context.layout.own(name), own.version),
+            ring_doorbell(context.layout, name),
+        ),
+    )
+
+
+def with_update(
+    context: UserWriteContext, job: JobRef, own: Found[Ownership], target: SpecRevision, by: str
+) -> JobRef:
+    """Returns ``job`` with ``target`` as its revision.
+
+    What runs now is kept, so that the leader can put it back, and a user can roll back to it. An update of which nothing
+    has begun is replaced: what ran before it is kept.
+    """
+    update = job.update
+    is_open = update is not None and not update.given_up and job.revision == update.target
+    kept = revision_of(job)
+    if update is not None and is_open and not has_begun(job, update, own.record):
+        kept = update.before
+    withdrawn = target.revision == kept.revision
+    event, detail = "updated", f"revision {target.revision} replaces {kept.revision}"
+    if withdrawn:
+        event, detail = "update withdrawn", f"revision {kept.revision} stays"
+    before = replace(kept, terms=replace(kept.terms, checkpoint=None))
+    newest = Update(
+        target=target.revision,
+        sha256=target.spec.sha256,
+        before=before,
+        by=clip(by, DETAIL_MAX_BYTES),
+        at=context.at,
+    )
+    return replace(
         job,
         revision=target.revision,
         spec=target.spec,
         terms=target.terms,
         op=context.op_id,
-        changed=HistoryEntry(
-            at=context.at,
-            event="update withdrawn" if runs_already else "updated",
-            detail=f"revision {kept.revision} stays" if runs_already else detail,
-        ),
+        changed=HistoryEntry(at=context.at, event=event, detail=detail),
         last_revision=max(job.revision, job.last_revision, target.revision),
-        update=None
-        if runs_already
-        else Update(target=target.revision, sha256=target.spec.sha256, before=kept, by=by, at=context.at),
-    )
-    return Transaction(
-        "update",
-        context.op_id,
-        (
-            SetData(context.layout.job(job.name), encode(changed), ref.version),
-            Check(context.layout.own(job.name), own.version),
-            ring_doorbell(context.layout, job.name),
-        ),
+        update=None if withdrawn else newest,
     )
 
 

@@ -21,6 +21,7 @@ EXTENDS: Final = "extends"
 EXTENDS_MAX: Final = 8
 """A spec may be put together from so many files."""
 SET: Final = "--set"
+KEY_MAX: Final = 200
 _FILES: Final = ("application", "py_files", "jars")
 _TEXTS: Final = ("conf", "env")
 """The keys below these may hold dots, and their values are text."""
@@ -38,7 +39,8 @@ def composed(
     for change in changes:
         key, value = _change(change)
         body = _merged(body, _nested(key, value))
-        origins[".".join(key)] = f"{SET} {'.'.join(key)}"
+        for depth in range(1, len(key) + 1):
+            origins[".".join(key[:depth])] = f"{SET} {'.'.join(key)}"
     return body, origins
 
 
@@ -48,16 +50,17 @@ def _whole(
     text = read(path)
     body = body_of(text, str(path))
     origins = {key: f"{path}:{line}" for key, line in lines_of(text).items()}
-    base = body.pop(EXTENDS, None)
-    if base is None:
+    if EXTENDS not in body:
         return body, origins
-    where = origins.pop(EXTENDS)
+    base, where = body.pop(EXTENDS), origins.pop(EXTENDS)
     if not isinstance(base, str):
         raise InvalidInput(f"{where}: {EXTENDS} must be the name of one file")
     chain = (*before, path.absolute())
     found = path.parent / base
-    if found.absolute() in chain or len(chain) >= EXTENDS_MAX:
-        raise InvalidInput(f"{where}: {EXTENDS} leads back to {base}, or to more than {EXTENDS_MAX} files")
+    if found.absolute() in chain:
+        raise InvalidInput(f"{where}: {EXTENDS} leads back to {base}")
+    if len(chain) >= EXTENDS_MAX:
+        raise InvalidInput(f"{where}: {EXTENDS} leads to more than {EXTENDS_MAX} files")
     lower, lower_origins = _whole(found, read, chain)
     lower = _with_moved_files(lower, os.path.relpath(found.parent, path.parent))
     return _merged(lower, body), {**lower_origins, **origins}
@@ -89,7 +92,11 @@ def _change(text: str) -> tuple[tuple[str, ...], Any]:
     key = (first, rest) if first in _TEXTS and rest else tuple(name.split("."))
     if not equals or not all(key):
         raise InvalidInput(f"{SET} {text[:80]!r} is not KEY=VALUE, like {SET} resources.memory=2g")
-    return key, value if first in _TEXTS else read_value(value, f"{SET} {name}")
+    if first == EXTENDS:
+        raise InvalidInput(f"{SET} can't say what a spec {EXTENDS}; write that into the spec")
+    if len(name) > KEY_MAX:
+        raise InvalidInput(f"{SET}: the key {name[:80]!r}… is longer than {KEY_MAX} characters")
+    return key, value if first in _TEXTS and rest else read_value(value, f"{SET} {name}")
 
 
 def _nested(key: tuple[str, ...], value: Any) -> dict[str, Any]:

@@ -29,8 +29,9 @@ def read_spec_file(path: Path, defaults: Defaults | None = None) -> JobSpec:
     """Returns the validated spec in ``path``, with what it extends; its local files are not checked yet. Raises
     ``InvalidInput``.
     """
-    body, _ = composed(path, read_text)
-    return spec_of(body, str(path), defaults)
+    body, origins = composed(path, read_text)
+    elsewhere = {key: origin for key, origin in origins.items() if not origin.startswith(f"{path}:")}
+    return spec_of(body, str(path), defaults, elsewhere)
 
 
 def read_located(path: Path, defaults: Defaults | None = None, changes: Iterable[str] = ()) -> JobSpec:

@@ -96,6 +96,14 @@ REMEMBERED = CheckpointExpectation(
     elsewhere=("fedcba9876543210 ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 7",),
 )
 
+UPDATE = Update(
+    target=2,
+    sha256=SPEC.sha256,
+    before=SpecRevision(revision=1, spec=SPEC, terms=TERMS),
+    by="somebody@host",
+    at=AT,
+    given_up="host-a could prepare no driver: no Python",
+)
 SAMPLES: tuple[Any, ...] = (
     JobRef(
         name="clicks",
@@ -112,14 +120,7 @@ SAMPLES: tuple[Any, ...] = (
         begins_with=("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",),
         left_by="clicks-old",
         cold_restart="r1",
-        update=Update(
-            target=2,
-            sha256=SPEC.sha256,
-            before=SpecRevision(revision=1, spec=SPEC, terms=TERMS),
-            by="somebody@host",
-            at=AT,
-            given_up="host-a could prepare no driver: no Python",
-        ),
+        update=UPDATE,
         last_revision=3,
     ),
     Ownership(
@@ -237,6 +238,7 @@ SAMPLES: tuple[Any, ...] = (
         checkpoint_state=CheckpointState.DELETED,
         wrote="0f1e2d3c4b5a6978",
         last_revision=3,
+        update=UPDATE,
         history=HISTORY,
         earlier=EARLIER,
     ),

@@ -19,7 +19,7 @@ write. The rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from supervisor.model.launch import NO_ATTEMPT
 from supervisor.model.phrases import all_its
@@ -79,11 +79,13 @@ class HostLoad:
 
 @dataclass(frozen=True, slots=True)
 class PreparePause:
-    """Says until when a request is not met, why, and how often that was so."""
+    """Says until when a request is not met, why, and how often that was so. ``passing`` says that nothing is wrong with
+    the request."""
 
     why: str
     tries: int
     again_at_s: float
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,10 @@ def decide(situation: PreparedSituation) -> PreparedDecision:
     left = [kept for kept in left if kept.key not in gone]
     prepare, waiting = _to_prepare(situation, left, {entry for entry, _ in failed})
     failures = {entry: pause.why for entry, pause in situation.pauses.items()} | dict(failed)
-    reported = _reported(situation, left, prepare, failures | waiting)
+    passing = {entry for entry, pause in situation.pauses.items() if pause.passing} - {
+        entry for entry, _ in failed
+    }
+    reported = _reported(situation, left, prepare, failures | waiting, passing | waiting.keys())
     return PreparedDecision(tuple(prepare), tuple(discard), tuple(failed), reported)
 
 
@@ -280,6 +285,7 @@ def _reported(
     left: Sequence[KeptDriver],
     prepare: Sequence[RequestedDriver],
     failures: Mapping[str, str],
+    passing: Collection[str],
 ) -> tuple[PreparedDriver, ...]:
     """Returns what the host's record says: the ready ones first, then those that cannot be prepared."""
     reported = {
@@ -294,7 +300,7 @@ def _reported(
             continue
         if asked.record is not None:
             why = failures.get(entry, "")
-            reported[entry] = _described(asked.record, why=why)
+            reported[entry] = replace(_described(asked.record, why=why), waits=entry in passing)
         else:
             uid, _, revision = entry.rpartition(".")
             if uid and revision.isascii() and revision.isdigit() and len(revision) < 10:

@@ -15,7 +15,14 @@ from supervisor.daemon.host.launcher import Launcher
 from supervisor.daemon.host.prepared import RequestedDriver
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers, read_requests
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
-from supervisor.errors import GuardFailed, OutcomeUnknown, SupervisorError
+from supervisor.errors import (
+    AccessDenied,
+    GuardFailed,
+    OutcomeUnknown,
+    SupervisorError,
+    TimedOut,
+    Unreachable,
+)
 from supervisor.model.transaction import Create, Transaction
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
@@ -76,7 +83,8 @@ class Preparer:
             if asked.record is not None and self._may(client, asked):
                 self._launcher.bring_up(asked.record)
         except SupervisorError as error:
-            self._prepared.failed(asked.entry, str(error))
+            passing = isinstance(error, Unreachable | OutcomeUnknown | TimedOut | AccessDenied)
+            self._prepared.failed(asked.entry, str(error), passing=passing)
         except Exception as error:  # noqa: BLE001 - the edge of one item
             self._boundary.log_error(f"prepare {asked.entry}", error)
             why = f"a defect of the supervisor: {type(error).__name__}: {error}"

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.model.records import JobRef, OwnState
+from supervisor.model.records import Cause, JobRef, Outcome, OwnState
+from supervisor.model.state import revision_before
+from supervisor.operations.jobs import Done, JobOperations
+from supervisor.operations.updating import Target
+from supervisor.plan.decide import FRESH
+from supervisor.records.codec import MAX_RECORD_BYTES, encode
+from supervisor.registry import leader_writes
+from supervisor.registry.leader_write_context import LeaderWriteContext
 from tests.fakes.registry_bench import ROOT
 from tests.unit.cli.conftest import Terminal
 
@@ -26,6 +33,21 @@ def folder(terminal: Terminal, *names: str, text: str = "") -> Path:
 def runs(terminal: Terminal, name: str, revision: int = 1) -> None:
     """An attempt of that revision runs."""
     terminal.bench.set_own(name, OwnState.CLAIMED, revision=revision)
+
+
+def give_up(terminal: Terminal, name: str, why: str) -> None:
+    """As the leader does."""
+    job = ref(terminal, name)
+    assert job.update is not None
+    before = revision_before(job, job.update)
+    given_up = replace(
+        job,
+        revision=before.revision,
+        spec=before.spec,
+        terms=before.terms,
+        update=replace(job.update, given_up=why),
+    )
+    terminal.bench.put(f"{ROOT}/jobs/{name}", given_up)
 
 
 def ref(terminal: Terminal, name: str) -> JobRef:
@@ -157,21 +179,16 @@ def test_a_spec_that_was_given_up_is_left_until_it_is_asked_for_again(terminal: 
     terminal.submit("a")
     runs(terminal, "a")
     terminal.run("apply", terminal.spec("a", "lease: 20s"))
-    job = ref(terminal, "a")
-    assert job.update is not None
-    given_up = replace(
-        job,
-        revision=1,
-        spec=job.update.before.spec,
-        terms=job.update.before.terms,
-        update=replace(job.update, given_up="No module named 'clicks'"),
-    )
-    terminal.bench.put(f"{ROOT}/jobs/a", given_up)
+    give_up(terminal, "a", "No module named 'clicks'")
     ran = terminal.run("apply", terminal.spec("a", "lease: 20s"))
     assert ran.code == 0
-    assert "revision 2 had this spec and was given up: No module named 'clicks'; --again tries it" in ran.out
     assert (
-        terminal.run("apply", terminal.spec("a", "lease: 20s"), "--again").out == "a: updated to revision 3\n"
+        "revision 2 had this spec and was given up: No module named 'clicks'; apply --again tries it"
+        in ran.out
+    )
+    assert (
+        terminal.run("apply", terminal.spec("a", "lease: 20s"), "--again").out
+        == "a: updated to revision 3; revision 2 had this spec and was given up: No module named 'clicks'\n"
     )
     shown = terminal.run("show", "a", "-o", "json").json["update"]
     assert (shown["state"], shown["target"], shown["stable"]) == ("preparing", 3, 1)
@@ -254,3 +271,137 @@ def test_a_suspended_job_is_updated_and_stays_suspended(terminal: Terminal) -> N
     terminal.run("suspend", "a")
     assert terminal.run("apply", terminal.spec("a", "lease: 20s")).code == 0
     assert (ref(terminal, "a").desired.value, ref(terminal, "a").revision) == ("suspended", 2)
+
+
+def test_given_up_and_waited_for_it_is_an_error_also_when_it_is_asked_for_again(terminal: Terminal) -> None:
+    terminal.submit("a")
+    runs(terminal, "a")
+    spec = terminal.spec("a", "lease: 20s")
+    terminal.run("apply", spec)
+    give_up(terminal, "a", "no Python")
+    ran = terminal.run("apply", spec, "--wait", "-o", "json")
+    assert (ran.code, ran.json[0]["action"], ran.json[0]["exit_code"]) == (1, "unchanged", 1)
+    assert "a does not run this spec: revision 2 had this spec and was given up: no Python" in ran.err
+    assert "was given up: no Python" in terminal.run("diff", spec).out
+
+
+def test_what_was_written_is_told_as_written_whatever_comes_of_the_wait(terminal: Terminal) -> None:
+    terminal.submit("a")
+    runs(terminal, "a")
+    ran = terminal.run("apply", terminal.spec("a", "lease: 20s"), "--wait", "--timeout", "1s", "-o", "json")
+    (document,) = ran.json
+    assert (ran.code, document["action"], document["revision"], document["exit_code"]) == (7, "updated", 2, 7)
+
+
+def test_nobody_waits_for_a_suspended_job(terminal: Terminal) -> None:
+    terminal.submit("a")
+    terminal.run("suspend", "a")
+    ran = terminal.run("apply", terminal.spec("a", "lease: 20s"), "--wait")
+    assert (ran.code, "a is suspended, and stays so" in ran.err) == (0, True)
+
+
+def test_one_spec_by_two_paths_is_applied_once(terminal: Terminal) -> None:
+    jobs = folder(terminal, "a")
+    (jobs / "link.yaml").symlink_to(jobs / "a.yaml")
+    (jobs / "copy.yaml").write_text((jobs / "a.yaml").read_text())
+    (jobs / "below.yaml").mkdir()
+    ran = terminal.run("apply", str(jobs), f"{jobs}/../jobs/a.yaml")
+    assert (ran.code, ran.out.count("created")) == (0, 1)
+    assert "says the same" in ran.out
+
+
+def test_a_withdrawal_that_comes_too_late_changes_nothing(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.submit("a")
+    runs(terminal, "a")
+    terminal.run("apply", terminal.spec("a", "lease: 20s"))
+    update = JobOperations.update
+
+    def late(self: JobOperations, target: Target) -> Done:
+        runs(terminal, "a", revision=2)
+        return update(self, target)
+
+    monkeypatch.setattr(JobOperations, "update", late)
+    before = ref(terminal, "a")
+    ran = terminal.run("apply", terminal.spec("a"))
+    assert (ran.code, "a has begun with revision 2 meanwhile: nothing was done" in ran.err) == (4, True)
+    assert ref(terminal, "a") == before
+
+
+def test_what_ran_before_two_updates_is_kept_until_one_of_them_has_begun(terminal: Terminal) -> None:
+    terminal.submit("a")
+    runs(terminal, "a")
+    terminal.run("apply", terminal.spec("a", "lease: 20s"))
+    terminal.bench.set_own("a", OwnState.DRAINING)
+    terminal.run("apply", terminal.spec("a", "lease: 40s"))
+    kept = ref(terminal, "a").update
+    assert kept is not None and kept.before.revision == 1
+
+
+def test_a_job_that_failed_with_its_new_spec_is_rolled_back(terminal: Terminal) -> None:
+    uid = terminal.submit("a")
+    first, bench = ref(terminal, "a"), terminal.bench
+    terminal.run("apply", terminal.spec("a", "lease: 20s"))
+    bench.exit("a", Cause.USER_ERROR)
+    bench.set_own("a", OwnState.EXITED, revision=2, cause=Cause.USER_ERROR)
+    context = LeaderWriteContext(bench.layout, 1, -1, "op-9", "now")
+    own = bench.record(type(bench.own("a")), f"{ROOT}/own/a")
+    tx = leader_writes.conclude(context, bench.ref("a"), own, Outcome.FAILED, FRESH, "why")
+    bench.zoo.client().commit(replace(tx, ops=tuple(op for op in tx.ops if "/epoch" not in op.path)))
+    ran = terminal.run("rollback", "a")
+    assert ran.code == 0, ran.err
+    back = ref(terminal, "a")
+    assert (back.uid, back.revision, back.spec, back.terms) == (uid, 3, first.spec, first.terms)
+
+
+def test_a_spec_that_would_not_fit_beside_the_one_before_is_refused(terminal: Terminal) -> None:
+    name, long = "n" * 60, f"s3://bucket/{'x' * 1000}"
+    more = "standby: {level: session}\nsavepoints: {every: 1h}\nrestart: {memory_step: 1.5, memory_max: 8g}\n"
+    text = f"checkpoint: {long}\n{more}conf: {{spark.driver.memory: 1g}}\nresources: {{memory: 2g}}"
+    assert terminal.run("submit", terminal.spec(name, text)).code == 0
+    ran = terminal.run("apply", terminal.spec(name, f"{text}\nlease: 20s"))
+    assert ran.code in (0, 4), ran.err
+    job = ref(terminal, name)
+    assert len(encode(job)) <= MAX_RECORD_BYTES - (500 if job.update else 0)
+
+
+def test_secrets_are_covered_in_a_diff(terminal: Terminal) -> None:
+    terminal.submit("a")
+    ran = terminal.run("diff", terminal.spec("a", "conf: {spark.my.password: hunter2}"))
+    assert (ran.code, "hunter2" in ran.out, "conf.spark.my.password" in ran.out) == (1, False, True)
+
+
+def test_long_values_are_shown_where_they_differ(terminal: Terminal) -> None:
+    long = "x" * 100
+    terminal.run("submit", terminal.spec("a", f"args: ['{long}1']"))
+    ran = terminal.run("diff", terminal.spec("a", f"args: ['{long}2']"))
+    before, _, after = ran.out.splitlines()[1].partition(" → ")
+    assert before.endswith('x1"]') and after.endswith('x2"]')
+
+
+def test_a_name_that_is_no_path_is_one_short_sentence(terminal: Terminal) -> None:
+    ran = terminal.run("apply", "x" * 5000)
+    assert (ran.code, len(ran.err) < 400) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("lease.x=1", "--set lease.x: lease "),
+        ("conf={spark.a: '1'}", ""),
+        ("extends=b.yaml", "--set can't say what a spec extends"),
+        (f"{'k' * 300}=1", "is longer than 200 characters"),
+    ],
+    ids=["below a value", "a whole section", "extends", "a long key"],
+)
+def test_set(terminal: Terminal, change: str, said: str) -> None:
+    ran = terminal.run("apply", terminal.spec("a"), "--set", change)
+    assert (ran.code, said in ran.err) == (2 if said else 0, True)
+
+
+def test_submit_names_the_file_in_which_an_error_stands(terminal: Terminal) -> None:
+    (terminal.home / "_b.yaml").write_text("bogus: 1\n")
+    path = Path(terminal.spec("a"))
+    path.write_text(f"extends: _b.yaml\n{path.read_text()}")
+    assert f"unknown key 'bogus' in {terminal.home}/_b.yaml:1" in terminal.run("submit", str(path)).err

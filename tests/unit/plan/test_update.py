@@ -91,7 +91,8 @@ def test_without_room_it_waits_and_the_running_one_goes_on() -> None:
     full = {name: replace(host, drivers=0) for name, host in HOSTS.items()}
     plan = plan_of(waiting(), members=full)
     assert plan.actions == ()
-    assert plan.notes[0].why.startswith("no room: ")
+    assert plan.notes[0].why.startswith("the update waits: no room: ")
+    assert plan.notes[0].why.endswith("(restart j --cold does not wait)")
 
 
 @pytest.mark.parametrize(
@@ -168,3 +169,25 @@ def test_the_standby_of_the_old_revision_goes() -> None:
     old = asked()
     plan = plan_of(waiting(), asked=(old,), members={"s1": A, "s2": keeps(B)})
     assert isinstance(only(plan), Withdraw)
+
+
+def test_what_may_pass_is_waited_for_however_long_it_lasts() -> None:
+    """The host has no room after all, or its store does not answer: nothing is wrong with the revision."""
+    waits = on(ready(ready=False, ready_at="", why="no room: s2 has its 1 driver", waits=True))
+    late = request(seen_at_s=NOW_S - 10 * job().record.terms.start_timeout_s)
+    plan = plan_of(waiting(), asked=(late,), members=waits)
+    assert plan.actions == ()
+    assert "the update waits: s2 could prepare no driver: no room" in plan.notes[0].why
+
+
+def test_a_restart_does_not_wait_for_room_beside_an_update() -> None:
+    full = {name: replace(host, drivers=0) for name, host in HOSTS.items()}
+    action = only(plan_of(waiting(updated(prepare=SESSION, restart_nonce="n2")), members=full))
+    assert isinstance(action, Drain)
+
+
+def test_where_no_host_prepares_drivers_it_starts_cold() -> None:
+    old = {name: replace(host, prepares=0) for name, host in HOSTS.items()}
+    action = only(plan_of(waiting(), members=old))
+    assert isinstance(action, Drain)
+    assert action.why == "revision 2 replaces 1; it starts cold: no host keeps prepared drivers"
