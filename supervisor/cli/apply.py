@@ -168,7 +168,7 @@ def rollback(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout
 
     def afterwards(context: CommandContext, done: Done) -> None:
         until_running(wait, timeout_s)(context, done)
-        given_up = why_given_up(context, name) if wait and done.did is Did.UPDATED else ""
+        given_up = why_given_up(context, name) if wait and done.did is Did.ROLLED_BACK else ""
         if given_up:
             raise SupervisorError(f"{name} runs on as it was: {given_up}")
 

@@ -337,7 +337,8 @@ class Update:
     revision ``target``, whose stored spec has ``sha256`` (protocol §9.2).
 
     ``given_up`` is why the leader has put ``before`` in its place again, although nobody asked for that; it is empty
-    while ``target`` is what the job shall run. ``by`` is who asked for it, for people. An update keeps the checkpoint, so
+    while ``target`` is what the job shall run. ``rolls_back`` says that it is a roll back, which given again changes
+    nothing. ``by`` is who asked for it, for people. An update keeps the checkpoint, so
     the terms of ``before`` do not repeat it: ``model.state.revision_before`` puts it back.
     """
 
@@ -347,6 +348,7 @@ class Update:
     by: str
     at: str
     given_up: str = ""
+    rolls_back: bool = field(default=False, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 

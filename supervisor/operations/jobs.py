@@ -40,7 +40,7 @@ from supervisor.operations.savepoint_resume import (
     require_basis,
     why_running,
 )
-from supervisor.operations.updating import Change, Judged, Target, judge_change, rolled_back
+from supervisor.operations.updating import Change, Judged, Target, is_rolled_back, judge_change, rolled_back
 from supervisor.records.codec import MAX_RECORD_BYTES
 from supervisor.records.ids import new_op_id, new_uid
 from supervisor.records.layout import Layout
@@ -81,6 +81,8 @@ class Did(StrEnum):
     REGISTERED_AGAIN = "registered again"
     UPDATED = "updated"
     UPDATE_WITHDRAWN = "update withdrawn"
+    ROLLED_BACK = "rolled back"
+    ALREADY_ROLLED_BACK = "already rolled back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +285,8 @@ class JobOperations:
 
     def roll_back(self, name: str, by: str) -> Done:
         """Makes the spec that ran before the newest update that of the job, as a new revision; an update that waits for
-        its prepared driver is withdrawn. A job that has failed is registered again with it. Raises Conflict if there is
-        none."""
+        its prepared driver is withdrawn. A job that has failed is registered again with it. Given again, it changes
+        nothing: it does not go forward. Raises Conflict if there is none."""
         start = self.job_records(name)
         uid = start.ref.record.uid if isinstance(start.ref, Found) else _failed(start, name).record.uid
 
@@ -293,9 +295,11 @@ class JobOperations:
             if found.ref is None:
                 return self._register_again(zoo, found, name, fresh_start=False, roll_back_by=by)
             ref, own = _live(found, name, uid), _owned(found, name)
+            if is_rolled_back(ref.record):
+                return Done(name, uid, Did.ALREADY_ROLLED_BACK)
             before, withdrawn = rolled_back(ref.record, own.record)
-            tx = _updated(self._context(), ref, own, before, by)
-            done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.UPDATED)
+            tx = _updated(self._context(), ref, own, before, by, rolls_back=True)
+            done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.ROLLED_BACK)
             return JobWrite(tx, done, _changed_by(tx, ref))
 
         return self._carry_out(name, uid, attempt)
@@ -421,7 +425,7 @@ class JobOperations:
         job = _again(record, context)
         if roll_back_by is not None:
             before, _ = rolled_back(job, own.record)
-            job = user_writes.with_update(context, job, own, before, roll_back_by)
+            job = user_writes.with_update(context, job, own, before, roll_back_by, rolls_back=True)
         tx = user_writes.register_again(
             context, replace(job, fresh_start=context.op_id if fresh_start else ""), own, result, claimed
         )
@@ -659,13 +663,19 @@ def _same_or_conflict(found: JobRecords, name: str, spec_sha256: str) -> Done | 
 
 
 def _updated(
-    context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], target: SpecRevision, by: str
+    context: UserWriteContext,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    target: SpecRevision,
+    by: str,
+    *,
+    rolls_back: bool = False,
 ) -> Transaction:
     """Returns the multi of an update. Raises Conflict if its record would leave no room for what is written into it
     later."""
     name = ref.record.name
     try:
-        tx = user_writes.update(context, ref, own, target, by)
+        tx = user_writes.update(context, ref, own, target, by, rolls_back=rolls_back)
         size = next(len(op.data) for op in tx.ops if isinstance(op, SetData))
     except ValueError:
         size = MAX_RECORD_BYTES

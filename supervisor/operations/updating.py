@@ -105,6 +105,12 @@ def judge_change(
     return Judged(Change.UPDATE, job.uid, basis, now, now, why, runs=runs)
 
 
+def is_rolled_back(job: JobRef) -> bool:
+    """Says whether the newest update of ``job`` is a roll back already."""
+    update = job.update
+    return update is not None and update.rolls_back and not update.given_up and job.revision == update.target
+
+
 def rolled_back(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
     """Returns the revision that a roll back leads to, and whether that only withdraws an update that has changed
     nothing yet. Raises Conflict if nothing is known to go back to."""

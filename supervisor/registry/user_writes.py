@@ -298,7 +298,13 @@ def run_again(
 
 
 def update(
-    context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], target: SpecRevision, by: str
+    context: UserWriteContext,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    target: SpecRevision,
+    by: str,
+    *,
+    rolls_back: bool = False,
 ) -> Transaction:
     """Returns the multi that makes ``target`` the spec of a job (protocol §9.2). Its spec and files are stored already.
 
@@ -307,13 +313,14 @@ def update(
     can be, and /own is checked at the version that it has read.
     """
     name = ref.record.name
+    changed = with_update(context, ref.record, own, target, by, rolls_back=rolls_back)
     return Transaction(
         "update",
         context.op_id,
         (
             SetData(
                 context.layout.job(name),
-                encode(with_update(context, ref.record, own, target, by)),
+                encode(changed),
                 ref.version,
             ),
             Check(context.layout.own(name), own.version),
@@ -323,7 +330,13 @@ def update(
 
 
 def with_update(
-    context: UserWriteContext, job: JobRef, own: Found[Ownership], target: SpecRevision, by: str
+    context: UserWriteContext,
+    job: JobRef,
+    own: Found[Ownership],
+    target: SpecRevision,
+    by: str,
+    *,
+    rolls_back: bool = False,
 ) -> JobRef:
     """Returns ``job`` with ``target`` as its revision.
 
@@ -336,7 +349,10 @@ def with_update(
     if update is not None and is_open and not has_begun(job, update, own.record):
         kept = update.before
     withdrawn = target.revision == kept.revision
-    event, detail = "updated", f"revision {target.revision} replaces {kept.revision}"
+    event, detail = (
+        "rolled back" if rolls_back else "updated",
+        f"revision {target.revision} replaces {kept.revision}",
+    )
     if withdrawn:
         event, detail = "update withdrawn", f"revision {kept.revision} stays"
     before = replace(kept, terms=replace(kept.terms, checkpoint=None))
@@ -346,6 +362,7 @@ def with_update(
         before=before,
         by=clip(by, DETAIL_MAX_BYTES),
         at=context.at,
+        rolls_back=rolls_back,
     )
     return replace(
         job,

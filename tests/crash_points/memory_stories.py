@@ -138,6 +138,27 @@ def prepared(world: MemoryWorld) -> None:
     _gone(world)
 
 
+def updated(world: MemoryWorld) -> None:
+    """Another spec, by hand-over, and back again by a roll back."""
+    world.user("submit", prepare=PrepareLevel.SESSION)
+    world.resolve_outcome()
+    world.user("update", prepare=PrepareLevel.SESSION)
+    world.resolve_outcome()
+    world.user("roll_back")
+    world.resolve_outcome()
+    _gone(world)
+
+
+def given_up(world: MemoryWorld) -> None:
+    """Another spec, of which no driver can be prepared: what runs is what is wanted again."""
+    world.user("submit", prepare=PrepareLevel.SESSION)
+    world.resolve_outcome()
+    world.unready = "no module named x"
+    world.user("update", prepare=PrepareLevel.SESSION)
+    world.resolve_outcome()
+    _gone(world)
+
+
 def operated(world: MemoryWorld) -> None:
     world.user("submit")
     world.resolve_outcome()
@@ -161,6 +182,8 @@ STORIES: dict[str, Callable[[MemoryWorld], None]] = {
     "back": back,
     "operated": operated,
     "prepared": prepared,
+    "updated": updated,
+    "given_up": given_up,
 }
 
 

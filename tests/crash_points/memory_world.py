@@ -9,6 +9,7 @@ their trees were empty and what users were told, and asks the registry about not
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -59,6 +60,7 @@ from supervisor.model.records import (
     PreparedDriver,
     PrepareLevel,
     SchedulingSpec,
+    SpecRevision,
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found
@@ -67,6 +69,7 @@ from supervisor.operations import jobs as jobs_module
 from supervisor.operations.cluster import ClusterOperations
 from supervisor.operations.jobs import Did, Done, JobOperations, Submission
 from supervisor.operations.savepoint_resume import Revision, savepoint_detail
+from supervisor.operations.updating import Change, Target
 from supervisor.plan.make import Policy
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
@@ -328,6 +331,7 @@ class MemoryWorld:
         self.cancelled: set[str] = set()
         self.hosts = set(HOSTS)
         self.starting = True
+        self.unready = ""
         self.disturbed = False
         self.exit: tuple[Cause, int] | None = None
         self._leader: MemoryLeader | None = None
@@ -471,7 +475,8 @@ class MemoryWorld:
                     level=one.record.level,
                     sha256=one.record.spec.sha256,
                     driver_memory=one.record.driver_memory,
-                    ready=True,
+                    ready=not self.unready,
+                    why=self.unready,
                 )
                 for one in asked
                 if isinstance(one, Found)
@@ -673,7 +678,9 @@ class MemoryWorld:
             else [f"it claims {claims}, and is at {place}"]
         )
         expected = to_be_expected(place, ref.record.fresh_start, None, own.record.remembered)
-        if ref.record.revision > 1 and queries_of(expected) != (SeenQuery("q", 12),):
+        if own.record.revision != ref.record.revision:
+            wrong.append(f"revision {own.record.revision} runs, and {ref.record.revision} is wanted")
+        if place != PLACE and queries_of(expected) != (SeenQuery("q", 12),):
             wrong.append(f"it expects {expected} at {place}")
         return wrong
 
@@ -755,6 +762,10 @@ class MemoryWorld:
                 }[what]()
                 return None
             commands = JobOperations(kept, self.layout)
+            if what == "update":
+                return self._update(process, commands, terms)
+            if what == "roll_back":
+                return commands.roll_back(NAME, "user")
             if what == "resume_from":
                 return self._go_back(process, commands, terms)
             if what != "submit":
@@ -791,6 +802,19 @@ class MemoryWorld:
         ref = Blobs(store).put_spec(NAME, basis.uid, basis.revision + 1, b'{"spec": 2}')
         terms = replace(_terms(**changes), checkpoint=f"{PLACE}.{basis.revision + 1}")
         return commands.resume_from(Revision(basis, ref, terms, "one", (SeenQuery("q", 12),)))
+
+    def _update(self, process: Process, commands: JobOperations, changes: dict[str, Any]) -> Done:
+        """As ``operations.apply`` does it."""
+        data = b'{"spec": 3}'
+        (judged,) = commands.judge_changes([(NAME, hashlib.sha256(data).hexdigest(), PLACE)], again=False)
+        if isinstance(judged, SupervisorError):
+            raise judged
+        if judged.change is Change.NONE:
+            return Done(NAME, judged.uid, Did.UNCHANGED)
+        store: Any = PointStore(self.store, process)
+        ref = Blobs(store).put_spec(NAME, judged.uid, judged.revision, data)
+        target = SpecRevision(revision=judged.revision, spec=ref, terms=_terms(**changes))
+        return commands.update(Target(NAME, judged.uid, judged.basis, target, "user"))
 
     def _populate(self) -> None:
         """The hosts register, once the cluster is founded."""

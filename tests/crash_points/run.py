@@ -175,6 +175,11 @@ class OneRun:
             path = self.fleet.spec_file(self.name, **spec)
         self.command("submit", str(path))
 
+    def apply(self, **spec: Any) -> None:
+        with self.fleet._cli:
+            path = self.fleet.spec_file(self.name, **spec)
+        self.command("apply", str(path))
+
     def cancel(self) -> None:
         result = self.command("cancel", self.name, "-o", "json")
         heard = not self.task.roles & OF_A_SHIM

@@ -34,6 +34,7 @@ class CrashStory(Protocol):
     """No failpoint is armed."""
 
     def submit(self, **spec: Any) -> None: ...
+    def apply(self, **spec: Any) -> None: ...
     def command(self, *words: str, config: Path | None = None, also: tuple[int, ...] = ()) -> None: ...
     def cancel(self) -> None: ...
     def linger(self, seconds: float) -> None: ...
@@ -196,6 +197,31 @@ def prepared(story: CrashStory) -> None:
     story.cancel()
 
 
+def updated(story: CrashStory) -> None:
+    """Another spec is applied: a driver of it is brought up, and the attempt handed to it."""
+    story.submit(**PREPARED)
+    running(story)
+    story.apply(stop_grace="7s", **PREPARED)
+    running(story, 2)
+    _handed_over(story)
+    story.cancel()
+
+
+def given_up(story: CrashStory) -> None:
+    """Another spec is applied, of which no driver can be prepared: the one that runs goes on, and is the only one."""
+    story.submit(**PREPARED)
+    running(story)
+    story.apply(knobs={"unready": "no module named x"}, **PREPARED)
+    wait_until(
+        lambda: (story.fleet.show(story.name).get("update") or {}).get("state") == "failed",
+        LIMIT_S,
+        f"the update of {story.name} to be given up",
+        period_s=0.2,
+    )
+    running(story)
+    story.cancel()
+
+
 def withdrawn(story: CrashStory) -> None:
     """A standby is ready, and is discarded because its job is suspended; after that another one, with the cancel."""
     story.submit(**STANDBY)
@@ -317,6 +343,8 @@ SCENARIOS: dict[str, Callable[[CrashStory], None]] = {
     "shim_killed": shim_killed,
     "deadline": deadline,
     "prepared": prepared,
+    "updated": updated,
+    "given_up": given_up,
     "withdrawn": withdrawn,
     "unready": unready,
     "prepared_killed": prepared_killed,
@@ -343,6 +371,8 @@ DRIVERS = {
     "shim_killed": 2,
     "deadline": 2,
     "prepared": 2,
+    "updated": 2,
+    "given_up": 1,
     "withdrawn": 2,
     "unready": 2,
     "prepared_killed": 2,

@@ -28,7 +28,7 @@ READS = (
     "cat ",
     "grep ",
     "tail ",
-    *(f"spark-supervisor {word}" for word in ("status", "list", "show", "explain", "history")),
+    *(f"spark-supervisor {word}" for word in ("status", "list", "show", "explain", "history", "diff")),
 )
 """What only reads is asked again until it prints what the page shows: a command returns before its effect is complete."""
 

@@ -103,6 +103,7 @@ UPDATE = Update(
     by="somebody@host",
     at=AT,
     given_up="host-a could prepare no driver: no Python",
+    rolls_back=True,
 )
 SAMPLES: tuple[Any, ...] = (
     JobRef(

@@ -121,7 +121,7 @@ def test_the_life_of_a_job_without_any_supervisor(site: Site, zoo: ZooClient) ->
     (again,) = site.json("submit", spec)
     assert (again["did"], again["uid"]) == ("unchanged", uid)
     refused = site.run("submit", site.spec("a", args=["other"]))
-    assert refused.returncode == 4 and "cancel a first" in refused.stderr and refused.stdout == ""
+    assert refused.returncode == 4 and "apply changes the job" in refused.stderr and refused.stdout == ""
 
     assert [(row["name"], row["state"]) for row in site.json("list")] == [("a", "pending")]
     shown = site.json("show", "a")

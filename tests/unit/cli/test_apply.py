@@ -204,7 +204,9 @@ def test_rollback_goes_to_what_ran_before_as_a_new_revision(terminal: Terminal) 
     assert terminal.run("rollback", "a").code == 0
     back = ref(terminal, "a")
     assert (back.revision, back.spec, back.terms) == (3, first.spec, first.terms)
-    assert back.update is not None and back.update.before.revision == 2, "and that can be undone, too"
+    assert back.update is not None and back.update.before.revision == 2
+    again = terminal.run("rollback", "a")
+    assert (again.code, again.out.startswith("a: already rolled back"), ref(terminal, "a")) == (0, True, back)
 
 
 def test_rollback_of_one_that_waits_withdraws_it(terminal: Terminal) -> None:
