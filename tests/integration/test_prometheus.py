@@ -119,6 +119,12 @@ def test_what_happened_is_in_the_numbers(fleet: Fleet, prometheus: Prometheus, s
             f"{expression} to be {at_least}, it is {number(expression)}",
         )
 
+    def becomes(expression: str, value: float) -> None:
+        """What a scrape has found is as old as the scrape, and a follower knows an epoch when it has looked."""
+        wait_until(
+            lambda: number(expression) == value, 40, f"{expression} to be {value}, it is {number(expression)}"
+        )
+
     for phase in ("queued", "spawn", "session", "first_batch"):
         reached(f'max_over_time(spark_supervisor_job_start_seconds_count{{phase="{phase}"}}[10m])', 4)
         assert (
@@ -126,10 +132,10 @@ def test_what_happened_is_in_the_numbers(fleet: Fleet, prometheus: Prometheus, s
             < 120
         )
     reached("sum(spark_supervisor_leader)", 1)
-    assert number("max(spark_supervisor_supervisors)") == 2
-    assert number("count(spark_supervisor_epoch == on () group_left max(spark_supervisor_epoch))") == 2, (
-        "followers know it too"
-    )
+    becomes("max(spark_supervisor_supervisors)", 2)
+    becomes(
+        "count(spark_supervisor_epoch == on () group_left max(spark_supervisor_epoch))", 2
+    )  # followers know it too
     reached("sum(spark_supervisor_takeover_seconds_count)", 1)
     assert 0 < number("sum(spark_supervisor_takeover_seconds_sum)") < 60
     reached('max_over_time(spark_supervisor_job_restarts_total{job="crashing",cause="user_error"}[10m])', 2)
@@ -140,10 +146,14 @@ def test_what_happened_is_in_the_numbers(fleet: Fleet, prometheus: Prometheus, s
     reached('sum(max_over_time(spark_supervisor_jobs_ended_total{outcome="cancelled"}[10m]))', 1)
     reached("min(spark_supervisor_store_ok)", 1)
     reached('spark_supervisor_job_batch_id{job="steady"}', 3)
-    assert (
-        0
-        < number('spark_supervisor_lease_remaining_seconds{job="steady"}')
-        <= number('spark_supervisor_lease_seconds{job="steady"}')
+    wait_until(
+        lambda: (
+            0
+            < number('spark_supervisor_lease_remaining_seconds{job="steady"}')
+            <= number('spark_supervisor_lease_seconds{job="steady"}')
+        ),
+        40,
+        "what is left of the lease",
     )
     start = fleet.show("steady")["start"]
     assert set(start) == {"queued_s", "spawn_s", "session_s", "first_batch_s"}
