@@ -318,7 +318,8 @@ class PreparedDrivers:
                 ended = (
                     f"its driver ended before an attempt was handed to it; see {known.log_path} on this host"
                 )
-                self.failed(known.entry, said.get(key, ended))
+                # one that said nothing was killed: that is no fault of the request
+                self.failed(known.entry, said.get(key, ended), passing=key not in said)
         for kept, launch in listed:
             if kept.is_standing:
                 known = books.known.setdefault(kept.key, _Known(kept.entry, launch.log_path))
