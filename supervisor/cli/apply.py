@@ -40,9 +40,7 @@ from supervisor.spec.files import read_located
 
 if TYPE_CHECKING:
     from supervisor.operations.jobs import Done
-    from supervisor.settings.defaults import Defaults
     from supervisor.settings.file import Settings
-    from supervisor.spec.job import JobSpec
 
 Paths = Annotated[
     list[Path],
@@ -89,17 +87,14 @@ def apply(
     read = _read(settings, paths, set_key)
     with open_commands(settings) as context:
         applied = judge_all(context, read, again=again)
-        refused = [one for one in applied if one.error is not None]
-        if refused:
-            return _refuse(chosen, applied, refused)
-        if dry_run:
-            for one in applied:
+        if _is_refused(chosen, applied):
+            return _exit_code(applied)
+        done = applied if dry_run else carry_out(context, applied, _by())
+        for one in done:
+            if dry_run:
                 one.why = rollout(one)
-            _tell(chosen, applied, "would be ")
-            return 0
-        for one in carry_out(context, applied, _by()):
-            if not chosen.document:
-                _print(one, "")
+            if not chosen.document and one.action is not AppliedAction.UNCHANGED:
+                _print(one, "would be " if dry_run else "")
         if wait:
             _wait(context, applied, timeout_s)
     if chosen.document:
@@ -122,9 +117,8 @@ def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
     read = _read(settings, paths, set_key)
     with open_commands(settings) as context:
         applied = judge_all(context, read, again=True)
-        refused = [one for one in applied if one.error is not None]
-        if refused:
-            return _refuse(chosen, applied, refused)
+        if _is_refused(chosen, applied):
+            return _exit_code(applied)
         found = [(one, differences(context, one)) for one in applied]
     if chosen.document:
         chosen.print_document(
@@ -176,12 +170,7 @@ def rollback(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout
 
 
 def _read(settings: Settings, paths: Iterable[Path], changes: list[str] | None) -> list[Submitted]:
-    read = partial(_located, changes=tuple(changes or ()))
-    return prepare_all(spec_files(paths), settings, notice, read)
-
-
-def _located(path: Path, defaults: Defaults, changes: tuple[str, ...]) -> JobSpec:
-    return read_located(path, defaults, changes)
+    return prepare_all(spec_files(paths), settings, notice, partial(read_located, changes=changes or ()))
 
 
 def _by() -> str:
@@ -193,11 +182,13 @@ def _by() -> str:
     return f"{user}@{socket.gethostname()}".encode(errors="replace").decode()
 
 
-def _refuse(chosen: Chosen, applied: list[Applied], refused: list[Applied]) -> int:
-    """Says all that is wrong with all files. Nothing was done of any."""
+def _is_refused(chosen: Chosen, applied: list[Applied]) -> bool:
+    """Returns whether anything is wrong with any file, and says all of it: then nothing is done of any."""
+    refused = [one for one in applied if one.error is not None]
+    if not refused:
+        return False
     for one in refused:
-        assert one.error is not None
-        for sentence in complaints(one.error):
+        for sentence in complaints(one.error) if one.error is not None else ():
             notice(f"error: {sentence if str(one.source) in sentence else f'{one.source}: {sentence}'}")
     if len(applied) > 1:
         notice(f"nothing was done: {len(refused)} of {len(applied)} specs are refused")
@@ -206,17 +197,7 @@ def _refuse(chosen: Chosen, applied: list[Applied], refused: list[Applied]) -> i
             if one.error is None:
                 one.action, one.why, one.revision = AppliedAction.REFUSED, "another file is refused", 0
         chosen.print_document([one.document() for one in applied])
-    return _exit_code(applied)
-
-
-def _tell(chosen: Chosen, applied: list[Applied], would: str) -> None:
-    if chosen.document:
-        chosen.print_document([one.document() for one in applied])
-        return
-    for one in applied:
-        if one.action is not AppliedAction.UNCHANGED:
-            _print(one, would)
-    _print_unchanged(applied)
+    return True
 
 
 def _print_unchanged(applied: list[Applied]) -> None:

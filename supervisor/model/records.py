@@ -731,7 +731,8 @@ class Delay:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedDriver:
     """Describes one prepared driver of a host. If ``ready`` is not set, it is being brought up, unless ``why`` says why it
-    cannot be prepared. ``waits`` says that ``why`` is about the host and may pass: no room, a store that does not answer.
+    cannot be prepared. ``waits`` says that ``why`` is no fault of the job and may pass: no room, a store that does not
+    answer, a driver that was killed.
     ``sha256`` is that of the spec. ``ready_at`` is since when it is ready, for display.
     """
 

@@ -376,6 +376,13 @@ def revision_before(job: JobRef, update: Update) -> SpecRevision:
     return replace(before, terms=replace(before.terms, checkpoint=job.terms.checkpoint))
 
 
+def standing_update(job: JobRef) -> Update | None:
+    """Returns the update to the revision that ``job`` has now, or None: there was none, or it was given up, or the revision
+    came about otherwise."""
+    update = job.update
+    return update if update and not update.given_up and job.revision == update.target else None
+
+
 def has_begun(job: JobRef, update: Update, own: Ownership) -> bool:
     """Says whether an attempt of the target of ``update``, or of a later revision, was ever assigned."""
     return own.uid != job.uid or own.revision != update.before.revision
@@ -408,12 +415,5 @@ def update_state(job: JobRef, own: Ownership | None) -> UpdateState | None:
 def is_pending(job: JobRef, own: Ownership) -> bool:
     """Says whether an attempt of the revision before the update of ``job`` still runs, and may go on: then the update
     can be given up, and nothing was changed by it (protocol §9.2)."""
-    update = job.update
-    return (
-        update is not None
-        and not update.given_up
-        and job.revision == update.target
-        and own.uid == job.uid
-        and own.state is OwnState.CLAIMED
-        and own.revision == update.before.revision
-    )
+    update = standing_update(job)
+    return update is not None and not has_begun(job, update, own) and own.state is OwnState.CLAIMED

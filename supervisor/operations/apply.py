@@ -29,6 +29,7 @@ from supervisor.operations.submit import (
 )
 from supervisor.operations.updating import Change, Judged, Target
 from supervisor.registry.blobs import Blobs
+from supervisor.registry.user_writes import AskedRevision
 from supervisor.settings.small_files import shortened
 from supervisor.spec.job import canonical_json
 
@@ -185,7 +186,7 @@ def _updates(context: CommandContext, blobs: Blobs, updates: list[Applied], by: 
             try:
                 if gone is not None:
                     raise Unreachable(f"{one.name} was not updated: {gone}")
-                target = Target(one.name, one.uid, one.judged.basis, future.result(), by)
+                target = Target(one.name, one.uid, one.judged.basis, AskedRevision(future.result(), by))
                 context.commands.update(target)
             except SupervisorError as error:
                 gone = gone or (error if isinstance(error, Unreachable | OutcomeUnknown) else None)

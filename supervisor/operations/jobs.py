@@ -27,7 +27,6 @@ from supervisor.model.records import (
     OwnState,
     Result,
     SchedulingSpec,
-    SpecRevision,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import has_finished, is_pending
@@ -56,7 +55,7 @@ from supervisor.registry.checkpoint_claims import (
 )
 from supervisor.registry.fixed_znodes import ANY_AGE, fixed_paths, judge_fixed_znodes
 from supervisor.registry.resolve_outcome import commit_resolved
-from supervisor.registry.user_writes import ClaimedLocation, Move, UserWriteContext
+from supervisor.registry.user_writes import AskedRevision, ClaimedLocation, Move, UserWriteContext
 
 JOBS_MAX = 10_000
 RECORD_RESERVE_BYTES = 500
@@ -272,12 +271,12 @@ class JobOperations:
                 raise Conflict(
                     f"{name} was changed by somebody else meanwhile: nothing was done", "try again"
                 )
-            withdrawn = target.revision.revision < job.next_revision
+            withdrawn = target.asked.target.revision < job.next_revision
             if withdrawn and not is_pending(job, own.record):
                 raise Conflict(
                     f"{name} has begun with revision {job.revision} meanwhile: nothing was done", "try again"
                 )
-            tx = _updated(self._context(), ref, own, target.revision, target.by)
+            tx = _updated(self._context(), ref, own, target.asked)
             done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.UPDATED)
             return JobWrite(tx, done, _changed_by(tx, ref))
 
@@ -298,7 +297,7 @@ class JobOperations:
             if is_rolled_back(ref.record):
                 return Done(name, uid, Did.ALREADY_ROLLED_BACK)
             before, withdrawn = rolled_back(ref.record, own.record)
-            tx = _updated(self._context(), ref, own, before, by, rolls_back=True)
+            tx = _updated(self._context(), ref, own, AskedRevision(before, by, rolls_back=True))
             done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.ROLLED_BACK)
             return JobWrite(tx, done, _changed_by(tx, ref))
 
@@ -425,7 +424,8 @@ class JobOperations:
         job = _again(record, context)
         if roll_back_by is not None:
             before, _ = rolled_back(job, own.record)
-            job = user_writes.with_update(context, job, own, before, roll_back_by, rolls_back=True)
+            asked = AskedRevision(before, roll_back_by, rolls_back=True)
+            job = user_writes.with_update(context, job, own, asked)
         tx = user_writes.register_again(
             context, replace(job, fresh_start=context.op_id if fresh_start else ""), own, result, claimed
         )
@@ -663,19 +663,13 @@ def _same_or_conflict(found: JobRecords, name: str, spec_sha256: str) -> Done | 
 
 
 def _updated(
-    context: UserWriteContext,
-    ref: Found[JobRef],
-    own: Found[Ownership],
-    target: SpecRevision,
-    by: str,
-    *,
-    rolls_back: bool = False,
+    context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], asked: AskedRevision
 ) -> Transaction:
     """Returns the multi of an update. Raises Conflict if its record would leave no room for what is written into it
     later."""
     name = ref.record.name
     try:
-        tx = user_writes.update(context, ref, own, target, by, rolls_back=rolls_back)
+        tx = user_writes.update(context, ref, own, asked)
         size = next(len(op.data) for op in tx.ops if isinstance(op, SetData))
     except ValueError:
         size = MAX_RECORD_BYTES

@@ -13,7 +13,8 @@ from typing import TypeAlias
 from supervisor.errors import Conflict
 from supervisor.model.location import normalise
 from supervisor.model.records import Desired, JobRef, Ownership, OwnState, SpecRevision
-from supervisor.model.state import is_pending, revision_before, revision_of
+from supervisor.model.state import is_pending, revision_before, revision_of, standing_update
+from supervisor.registry.user_writes import AskedRevision
 
 
 class Change(StrEnum):
@@ -57,13 +58,12 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Holds the revision that a job shall have; its spec is in the store already. ``by`` is who asked for it."""
+    """Holds what is asked of the job ``name`` as it was judged."""
 
     name: str
     uid: str
     basis: Basis
-    revision: SpecRevision
-    by: str
+    asked: AskedRevision
 
 
 def judge_change(
@@ -71,12 +71,11 @@ def judge_change(
 ) -> Judged:
     """Returns what it takes to make a spec that of ``job``. With ``again``, a spec of which no driver could be prepared
     is tried once more. Raises Conflict if the checkpoint is another one."""
-    pending = job.update if is_pending(job, own) else None
-    before = revision_before(job, pending) if pending is not None else None
-    update, basis = job.update, (job.revision, job.spec.sha256, job.next_revision)
-    now = revision_of(job)
+    update, pending = job.update, is_pending(job, own)
+    before = revision_before(job, update) if update is not None and pending else None
+    now, basis = revision_of(job), (job.revision, job.spec.sha256, job.next_revision)
     if job.spec.sha256 == spec_sha256:
-        waiting = f"its update to revision {job.revision} is under way" if is_pending(job, own) else ""
+        waiting = f"its update to revision {job.revision} is under way" if pending else ""
         return Judged(Change.NONE, job.uid, basis, now, now, waiting)
     if _place(checkpoint) != _place(job.terms.checkpoint):
         has = job.terms.checkpoint or "none"
@@ -107,17 +106,17 @@ def judge_change(
 
 def is_rolled_back(job: JobRef) -> bool:
     """Says whether the newest update of ``job`` is a roll back already."""
-    update = job.update
-    return update is not None and update.rolls_back and not update.given_up and job.revision == update.target
+    update = standing_update(job)
+    return update is not None and update.rolls_back
 
 
 def rolled_back(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
     """Returns the revision that a roll back leads to, and whether that only withdraws an update that has changed
     nothing yet. Raises Conflict if nothing is known to go back to."""
-    update = job.update
-    if update is None or update.given_up or job.revision != update.target:
+    update, newest = standing_update(job), job.update
+    if update is None:
         failed = (
-            f" (the update to revision {update.target} was given up)" if update and update.given_up else ""
+            f" (the update to revision {newest.target} was given up)" if newest and newest.given_up else ""
         )
         raise Conflict(
             f"{job.name} runs revision {job.revision}, and none is known to go back to{failed}",

@@ -156,19 +156,22 @@ def wait_running(
 
 def why_given_up(context: CommandContext, name: str) -> str:
     """Returns why the newest update of ``name`` was given up; empty if it was not. Raises Unreachable."""
-    path = context.layout.job(name)
-    ref: Seen[JobRef] = seen(JobRef, context.zoo().read(path), path)
-    update = ref.record.update if isinstance(ref, Found) else None
-    if update is None or not update.given_up:
+    job = _job(context, name)
+    if job is None or job.update is None or not job.update.given_up:
         return ""
-    return f"revision {update.target} was given up: {update.given_up}"
+    return f"revision {job.update.target} was given up: {job.update.given_up}"
 
 
 def is_suspended(context: CommandContext, name: str) -> bool:
     """Says whether ``name`` is registered and shall not run. Raises Unreachable."""
+    job = _job(context, name)
+    return job is not None and job.desired is Desired.SUSPENDED
+
+
+def _job(context: CommandContext, name: str) -> JobRef | None:
     path = context.layout.job(name)
     ref: Seen[JobRef] = seen(JobRef, context.zoo().read(path), path)
-    return isinstance(ref, Found) and ref.record.desired is Desired.SUSPENDED
+    return ref.record if isinstance(ref, Found) else None
 
 
 def _first_of_wait(own: Ownership) -> int:

@@ -261,7 +261,7 @@ class Explainer:
             error=_error(own, ended) if own is not None and mine else "",
             after_earlier=own is not None and not mine and own.state not in DEAD,
             standby=self._prepared.standby(row),
-            failed_update=self._prepared.failed_update(row),
+            failed_update=_failed_update(row),
         )
 
     def everything(self) -> list[Explanation]:
@@ -450,6 +450,14 @@ SENTENCES: Final[Mapping[type[Any], Callable[[Any], str]]] = {
 def sentence_of(step: Action | WaitingAssignment) -> str:
     """Returns a step of the leader as one phrase."""
     return SENTENCES[type(step)](step)
+
+
+def _failed_update(row: Row) -> str:
+    """Returns why the newest update of a job was given up; empty if it was not."""
+    update = row.ref.record.update if isinstance(row.ref, Found) else None
+    if update is None or not update.given_up:
+        return ""
+    return f"revision {update.target} was given up, and {update.before.revision} goes on: {update.given_up}"
 
 
 def _waits_for(

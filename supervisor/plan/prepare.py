@@ -68,14 +68,15 @@ class Request:
 class NextDriver:
     """Says what a restart or an update does now. With ``stop`` the present driver is stopped, else it goes on for at most
     ``wait_s`` more (None: until another driver is prepared). ``host`` is where a driver is ready or being prepared, or is
-    empty. ``impossible`` says that ``why`` no driver can be prepared: an update is given up for it, and a restart is
-    a cold start."""
+    empty. ``impossible`` says that ``why`` no driver can be prepared, for which a restart is a cold start; with
+    ``may_pass`` it is no fault of what is to be prepared, and an update waits instead of being given up."""
 
     stop: bool
     why: str
     host: str = ""
     wait_s: float | None = None
     impossible: bool = False
+    may_pass: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,7 @@ class Preparations:
         if not self.hosts:
             return NextDriver(True, f"{asked}; it starts cold: no host keeps prepared drivers")
         said = self._next_driver(job, own, asked)
-        if not said.impossible or said.host:
+        if not said.may_pass:
             return said
         if own.restart_nonce != job.restart_nonce:
             return NextDriver(True, f"{asked}, and a restart was asked for; it starts cold: {said.why}")
@@ -241,13 +242,13 @@ class Preparations:
             return NextDriver(False, f"{where}; the running one goes on until it is ready", host.id)
         if later:
             return NextDriver(False, f"a driver is to be prepared when there is a place for it: {why}")
-        return NextDriver(False, why, impossible=True)
+        return NextDriver(False, why, impossible=True, may_pass=True)
 
     def _awaited(self, job: JobRef, request: Request) -> NextDriver:
         driver, host = self.driver(request), request.supervisor
         if driver is not None and driver.why:
             why = f"{host} could prepare no driver: {driver.why}"
-            return NextDriver(False, why, "" if driver.waits else host, impossible=True)
+            return NextDriver(False, why, host, impossible=True, may_pass=driver.waits)
         left_s = request.first_seen_at_s + job.terms.start_timeout_s - self.now_s
         if left_s <= 0:
             limit = f"{job.terms.start_timeout_s:g} s"
@@ -256,15 +257,6 @@ class Preparations:
         return NextDriver(False, f"{where}; the running one goes on until it is ready", host, left_s)
 
     # -- for people ------------------------------------------------------------------------------------------------
-
-    def failed_update(self, row: Row) -> str:
-        """Returns why the newest update of a job was given up; empty if it was not."""
-        update = row.ref.record.update if isinstance(row.ref, Found) else None
-        if update is None or not update.given_up:
-            return ""
-        return (
-            f"revision {update.target} was given up, and {update.before.revision} goes on: {update.given_up}"
-        )
 
     def standby(self, row: Row) -> str:
         """Returns what there is to say of the standby of a job that runs; empty for a job without one."""

@@ -30,7 +30,7 @@ from supervisor.model.records import (
     with_entry,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.state import has_begun, revision_of
+from supervisor.model.state import has_begun, revision_of, standing_update
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
@@ -297,31 +297,32 @@ def run_again(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class AskedRevision:
+    """Holds the revision that a job shall have, whose spec is stored, who asks for it (for people), and whether it is a
+    roll back."""
+
+    target: SpecRevision
+    by: str
+    rolls_back: bool = False
+
+
 def update(
-    context: UserWriteContext,
-    ref: Found[JobRef],
-    own: Found[Ownership],
-    target: SpecRevision,
-    by: str,
-    *,
-    rolls_back: bool = False,
+    context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], asked: AskedRevision
 ) -> Transaction:
-    """Returns the multi that makes ``target`` the spec of a job (protocol §9.2). Its spec and files are stored already.
+    """Returns the multi that makes ``asked.target`` the spec of a job (protocol §9.2), whose files are stored already.
 
     Nothing stops because of it. The leader, who sees that another revision runs than is wanted, has a driver of the new
-    one prepared first. If ``target`` is what runs, the update that is under way is withdrawn: the caller has seen that it
+    one prepared first. If that is what runs, the update that is under way is withdrawn: the caller has seen that it
     can be, and /own is checked at the version that it has read.
     """
     name = ref.record.name
-    changed = with_update(context, ref.record, own, target, by, rolls_back=rolls_back)
     return Transaction(
         "update",
         context.op_id,
         (
             SetData(
-                context.layout.job(name),
-                encode(changed),
-                ref.version,
+                context.layout.job(name), encode(with_update(context, ref.record, own, asked)), ref.version
             ),
             Check(context.layout.own(name), own.version),
             ring_doorbell(context.layout, name),
@@ -330,39 +331,30 @@ def update(
 
 
 def with_update(
-    context: UserWriteContext,
-    job: JobRef,
-    own: Found[Ownership],
-    target: SpecRevision,
-    by: str,
-    *,
-    rolls_back: bool = False,
+    context: UserWriteContext, job: JobRef, own: Found[Ownership], asked: AskedRevision
 ) -> JobRef:
-    """Returns ``job`` with ``target`` as its revision.
+    """Returns ``job`` with ``asked.target`` as its revision.
 
     What runs now is kept, so that the leader can put it back, and a user can roll back to it. An update of which nothing
     has begun is replaced: what ran before it is kept.
     """
-    update = job.update
-    is_open = update is not None and not update.given_up and job.revision == update.target
-    kept = revision_of(job)
-    if update is not None and is_open and not has_begun(job, update, own.record):
-        kept = update.before
+    standing, target = standing_update(job), asked.target
+    replaced = standing is not None and not has_begun(job, standing, own.record)
+    kept = standing.before if standing is not None and replaced else revision_of(job)
     withdrawn = target.revision == kept.revision
-    event, detail = (
-        "rolled back" if rolls_back else "updated",
-        f"revision {target.revision} replaces {kept.revision}",
-    )
     if withdrawn:
         event, detail = "update withdrawn", f"revision {kept.revision} stays"
+    else:
+        event = "rolled back" if asked.rolls_back else "updated"
+        detail = f"revision {target.revision} replaces {kept.revision}"
     before = replace(kept, terms=replace(kept.terms, checkpoint=None))
     newest = Update(
         target=target.revision,
         sha256=target.spec.sha256,
         before=before,
-        by=clip(by, DETAIL_MAX_BYTES),
+        by=clip(asked.by, DETAIL_MAX_BYTES),
         at=context.at,
-        rolls_back=rolls_back,
+        rolls_back=asked.rolls_back,
     )
     return replace(
         job,

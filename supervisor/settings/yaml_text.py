@@ -10,7 +10,7 @@ turn it into ``1.1``. An error is ``InvalidInput`` with one sentence.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
 import yaml
@@ -115,51 +115,37 @@ def read_mapping(text: str, source: str, *, as_written: Collection[str] = ()) ->
     """Returns the one mapping that ``text`` holds. ``source`` is the file name for messages. Raises
     ``InvalidInput``.
     """
-    value = _parsed(text, source, as_written)
+    return read_numbered(text, source, as_written=as_written)[0]
+
+
+def read_numbered(
+    text: str, source: str, *, as_written: Collection[str] = ()
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Returns the mapping as ``read_mapping`` does, and the line, from 1, on which each key stands, by its path:
+    ``restart.max``, ``args[1]``."""
+    value, lines = _parsed(text, source, as_written)
     if value is None:
         raise InvalidInput(f"{source} is empty", "write 'key: value' lines into it")
     if not isinstance(value, dict):
         raise InvalidInput(f"{source} must hold 'key: value' lines, not {_KINDS.get(type(value), 'text')}")
-    return value
-
-
-def lines_of(text: str) -> dict[str, int]:
-    """Returns the line, from 1, on which each key stands, by its path: ``restart.max``, ``args[1]``. ``text`` is what
-    ``read_mapping`` has accepted."""
-    found: dict[str, int] = {}
-
-    def walk(node: yaml.Node, path: str) -> None:
-        if isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                below = f"{path}.{key.value}" if path else str(key.value)
-                found[below] = key.start_mark.line + 1
-                walk(value, below)
-        elif isinstance(node, yaml.SequenceNode):
-            for number, item in enumerate(node.value):
-                found[f"{path}[{number}]"] = item.start_mark.line + 1
-                walk(item, f"{path}[{number}]")
-
-    root = _Loader(text).get_single_node()
-    if root is not None:
-        walk(root, "")
-    return found
+    return value, lines
 
 
 def read_value(text: str, source: str) -> Any:
     """Returns one value in YAML's notation, e.g. the override ``{strategy: fixed}`` in an environment
     variable.
     """
-    return _parsed(text, source, ())
+    return _parsed(text, source, ())[0]
 
 
-def _parsed(text: str, source: str, as_written: Collection[str]) -> Any:
+def _parsed(text: str, source: str, as_written: Collection[str]) -> tuple[Any, dict[str, int]]:
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
-            return None
+            return None, {}
         _keep_spelling(node, as_written)
-        return loader.construct_document(node)
+        return loader.construct_document(node), dict(_lines(node, ""))
     except yaml.MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise InvalidInput(f"{source} is not usable YAML{line}: {_reason(error)}") from None
@@ -171,6 +157,18 @@ def _parsed(text: str, source: str, as_written: Collection[str]) -> Any:
         raise InvalidInput(f"{source} holds an escape that stands for no character") from None
     except RecursionError:
         raise InvalidInput(f"{source} is nested too deeply") from None
+
+
+def _lines(node: yaml.Node, path: str) -> Iterator[tuple[str, int]]:
+    if isinstance(node, yaml.MappingNode):
+        below = [(f"{path}.{key.value}" if path else str(key.value), key, value) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        below = [(f"{path}[{number}]", item, item) for number, item in enumerate(node.value)]
+    else:
+        return
+    for where, marked, value in below:
+        yield where, marked.start_mark.line + 1
+        yield from _lines(value, where)
 
 
 def _reason(error: yaml.MarkedYAMLError) -> str:

@@ -76,12 +76,12 @@ class Barrier:
         self._reports.send_last("unready", why=why)
         leave(NOT_BEGUN)
 
-    def bring_up(self, load: Callable[[], Any]) -> None:
-        """Warms the JVM up; ``load`` returns the module ``warm_up``. A driver that can't have a SparkContext says so and
-        ends."""
+    def bring_up(self, beside: Callable[[str], Any]) -> None:
+        """Warms the JVM up; ``beside`` returns a module of this directory by its name. A driver that can't have a
+        SparkContext says so and ends."""
         try:
             with Surroundings():
-                self._gateway, self._not_warmed = load().warm_up()
+                self._gateway, self._not_warmed = beside("warm_up").warm_up(beside)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, this driver will never be ready

@@ -565,7 +565,7 @@ def prepare(reports: Reports, watch: Watch, path: str) -> None:
     barrier = beside("barrier").barrier_of(os.environ, reports)
     barrier.require(path)
     watch.asleep = True
-    barrier.bring_up(functools.partial(beside, "warm_up"))
+    barrier.bring_up(beside)
     watch.asleep = False
     watch.barrier = barrier
     if not barrier.at_first_query:

@@ -11,14 +11,12 @@ second in a warm JVM.
 from __future__ import annotations
 
 import gc
-import importlib.util
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext, SparkFiles
@@ -60,7 +58,7 @@ STRAIGHT = {
 """What the job's own options of S3A would put between this process and its own store."""
 
 
-def warm_up() -> tuple[Any, str]:
+def warm_up(beside: Callable[[str], Any]) -> tuple[Any, str]:
     """Returns the gateway to a warm JVM, in which nothing runs, and why it was not warmed if it was not. Raises whatever
     keeps a SparkContext from being made."""
     SparkContext._ensure_initialized()
@@ -76,7 +74,7 @@ def warm_up() -> tuple[Any, str]:
         session = SparkSession(SparkContext(conf=conf))
         try:
             run_throwaway_query(session, f"file://{directory}/checkpoint")
-            warm_file_system(gateway.jvm, session)
+            warm_file_system(gateway.jvm, session, beside)
         except Exception as error:  # noqa: BLE001 - a driver that is not warm is still sooner there than a cold one
             not_warmed = f"the throwaway query has failed: {type(error).__name__}: {error}"[:1000]
         session.stop()
@@ -98,7 +96,7 @@ def run_throwaway_query(session: Any, checkpoint: str) -> None:
         writer.foreachBatch(sink).trigger(availableNow=True).start().awaitTermination()
 
 
-def warm_file_system(jvm: Any, session: Any) -> None:
+def warm_file_system(jvm: Any, session: Any, beside: Callable[[str], Any]) -> None:
     """Uses the file system that the job's checkpoint is on. The job's own store is not asked for anything: the query's
     checkpoint is on a store in this process (``object_server``). Of another file system than S3A the classes are loaded."""
     checkpoint = os.environ.get(CHECKPOINT) or ""
@@ -112,15 +110,6 @@ def warm_file_system(jvm: Any, session: Any) -> None:
     elif checkpoint:
         with suppress(Exception):
             jvm.org.apache.hadoop.fs.Path(checkpoint).getFileSystem(hadoop)
-
-
-def beside(name: str) -> Any:
-    """Returns the module of that name in this file's directory, which is hidden from the application's imports."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def close_file_systems(jvm: Any) -> None:

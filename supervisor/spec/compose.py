@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from supervisor.errors import InvalidInput
-from supervisor.settings.yaml_text import lines_of, read_value
+from supervisor.settings.yaml_text import read_value
 from supervisor.spec.fields import is_local_path
 from supervisor.spec.job import body_of
 
@@ -47,9 +47,8 @@ def composed(
 def _whole(
     path: Path, read: Callable[[Path], str], before: tuple[Path, ...]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    text = read(path)
-    body = body_of(text, str(path))
-    origins = {key: f"{path}:{line}" for key, line in lines_of(text).items()}
+    body, lines = body_of(read(path), str(path))
+    origins = {key: f"{path}:{line}" for key, line in lines.items()}
     if EXTENDS not in body:
         return body, origins
     base, where = body.pop(EXTENDS), origins.pop(EXTENDS)

@@ -26,7 +26,7 @@ from supervisor.settings.defaults import Defaults, Health, LeaseS, Resources, St
 from supervisor.settings.restart import RestartSettings
 from supervisor.settings.sections import Section, validated
 from supervisor.settings.spark_conf import SparkConf
-from supervisor.settings.yaml_text import read_mapping
+from supervisor.settings.yaml_text import read_numbered
 from supervisor.spec.fields import (
     STORE_SCHEME,
     Application,
@@ -313,14 +313,15 @@ def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobS
 
     What the spec does not set is taken from ``defaults``; sections are merged key by key.
     """
-    return spec_of(body_of(text, source), source, defaults)
+    return spec_of(body_of(text, source)[0], source, defaults)
 
 
-def body_of(text: str, source: str) -> dict[str, Any]:
-    """Returns what ``text`` says, which nothing is checked of yet. Raises ``InvalidInput``."""
+def body_of(text: str, source: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """Returns what ``text`` says, which nothing is checked of yet, and the line of each key by its path. Raises
+    ``InvalidInput``."""
     if len(text.encode("utf-8", "replace")) > SPEC_MAX_BYTES:
         raise InvalidInput(f"{source} is larger than {SPEC_MAX_BYTES // 1024} KiB", "move data out of it")
-    return read_mapping(text, source, as_written={"conf", "env"})
+    return read_numbered(text, source, as_written={"conf", "env"})
 
 
 def spec_of(

@@ -79,6 +79,7 @@ from supervisor.registry.blob_sweep import GRACE_S as SWEEP_GRACE_S
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check
+from supervisor.registry.user_writes import AskedRevision
 from tests import judges
 from tests.crash_points.points import Point, failpoints
 from tests.fakes import zookeeper as fake
@@ -814,7 +815,7 @@ class MemoryWorld:
         store: Any = PointStore(self.store, process)
         ref = Blobs(store).put_spec(NAME, judged.uid, judged.revision, data)
         target = SpecRevision(revision=judged.revision, spec=ref, terms=_terms(**changes))
-        return commands.update(Target(NAME, judged.uid, judged.basis, target, "user"))
+        return commands.update(Target(NAME, judged.uid, judged.basis, AskedRevision(target, "user")))
 
     def _populate(self) -> None:
         """The hosts register, once the cluster is founded."""

@@ -134,6 +134,26 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         PLAN,
         "TestAfterAnExit.test_the_back_off_counts_from_when_the_leader_first_saw_it",
     ),
+    "an-update-that-cannot-be-prepared-stops-what-runs": (
+        "unit.plan.test_update",
+        "test_a_revision_that_cannot_be_prepared_is_given_up_and_stops_nothing",
+    ),
+    "an-update-is-given-up-for-what-may-pass": (
+        "unit.plan.test_update",
+        "test_what_may_pass_is_waited_for_however_long_it_lasts",
+    ),
+    "a-killed-preparation-is-the-fault-of-its-job": (
+        "unit.daemon.host.test_prepared_drivers",
+        "test_one_that_was_killed_is_no_fault_of_its_job_and_one_that_said_why_is",
+    ),
+    "a-late-withdrawal-is-written": (
+        "unit.operations.test_updating",
+        "test_a_withdrawal_that_comes_too_late_changes_nothing",
+    ),
+    "a-roll-back-given-again-goes-forward": (
+        "unit.operations.test_updating",
+        "test_a_roll_back_given_again_changes_nothing",
+    ),
     "a-standby-skips-every-back-off": (
         "unit.plan.test_prepare",
         "TestStandby.test_stays_over_a_second_crash_and_takes_the_job_over_after_the_back_off",

@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 from supervisor.coord import election, leadership
+from supervisor.daemon.host import prepared_drivers
 from supervisor.model import load
 from supervisor.model.transaction import Check
-from supervisor.operations import jobs
-from supervisor.plan import decide, make
+from supervisor.operations import jobs, updating
+from supervisor.plan import decide, make, prepare
 from supervisor.registry import fixed_znodes, record_sweep, resolve_outcome, user_writes
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from tests.explore.defect import Defect
@@ -230,6 +231,31 @@ DECISIONS = (
         "back-off-is-skipped",
         "§8: back-off after the leader's own first observation of the exit",
         (decide._after_exit, "if wait_s > 0 and", "if False and"),
+    ),
+    text(
+        "an-update-that-cannot-be-prepared-stops-what-runs",
+        "§9.2: what cannot be prepared stops nothing",
+        (decide._update, "if said.stop:", "if said.stop or said.impossible:"),
+    ),
+    text(
+        "an-update-is-given-up-for-what-may-pass",
+        "§9.2: where there is no room, or what the host says may pass, the update waits",
+        (prepare.Preparations.update, "if not said.may_pass:", "if True:"),
+    ),
+    text(
+        "a-killed-preparation-is-the-fault-of-its-job",
+        "§9.2: where there is no room, or what the host says may pass, the update waits",
+        (prepared_drivers.PreparedDrivers._read_kept, "passing=key not in said", "passing=False"),
+    ),
+    text(
+        "a-late-withdrawal-is-written",
+        "§9.2: a uid gives a number once",
+        (jobs.JobOperations.update, "if withdrawn and not is_pending", "if False and not is_pending"),
+    ),
+    text(
+        "a-roll-back-given-again-goes-forward",
+        "§9.2: a roll back given again changes nothing",
+        (updating.is_rolled_back, "update is not None and update.rolls_back", "False"),
     ),
     text(
         "a-standby-skips-every-back-off",

@@ -124,6 +124,11 @@ COVERED: dict[str, str] = {
 }
 
 UNSEEN: dict[str, str] = {
+    "an-update-that-cannot-be-prepared-stops-what-runs": "what can be prepared is not explored: it may be so or not at any time",
+    "an-update-is-given-up-for-what-may-pass": "what can be prepared is not explored: it may be so or not at any time",
+    "a-killed-preparation-is-the-fault-of-its-job": "what can be prepared is not explored: it may be so or not at any time",
+    "a-late-withdrawal-is-written": "a revision that runs and is replaced breaks no invariant",
+    "a-roll-back-given-again-goes-forward": "whichever revision is wanted breaks no invariant",
     "opened-without-a-deadline-for-the-second-killers": "a shim that lives kills before they would, and one that is dead is reason enough",
     "opening-is-valid-for-ever": "the tree is killed at its deadline all the same",
     "patience-counts-from-the-preparation": "an attempt that nobody claims is taken back, and starts cold",

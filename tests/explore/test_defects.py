@@ -39,7 +39,7 @@ from supervisor.registry import attempt_writes, leader_writes, operator_writes, 
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.record_sweep import Deletion
-from supervisor.registry.user_writes import ClaimedLocation, Move
+from supervisor.registry.user_writes import AskedRevision, ClaimedLocation, Move
 from tests.explore import defects_of_guards
 from tests.explore.defect import Defect
 from tests.explore.defects import DEFECTS
@@ -109,7 +109,9 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     user_writes.suspend: (lambda: user_writes.suspend(USER, job(), own(S.CLAIMED)),),
     user_writes.run_again: (lambda: user_writes.run_again(USER, job(), own(S.CLAIMED), "n2", "restarted"),),
     user_writes.update: (
-        lambda: user_writes.update(USER, job(), own(S.CLAIMED), revision_of(updated().record), "me"),
+        lambda: user_writes.update(
+            USER, job(), own(S.CLAIMED), AskedRevision(revision_of(updated().record), "me")
+        ),
     ),
     user_writes.resume_from: (
         lambda: user_writes.resume_from(USER, job(), own(S.EXITED), job().record, TAKEN, MOVE),

@@ -20,6 +20,7 @@ from supervisor.operations.submit import store_prepared
 from supervisor.operations.updating import Target, judge_change
 from supervisor.records.reading import seen
 from supervisor.registry.blobs import Blobs
+from supervisor.registry.user_writes import AskedRevision
 from tests.explore import judge, operators, sweeping
 from tests.explore.operators import OPERATOR_RESULTS, OperatorResult
 from tests.explore.replay import Pending, Replay, Stored
@@ -85,7 +86,7 @@ def revise(zoo: Replay, commands: JobOperations, name: str) -> Done:
         else spec(name, job.uid, revision)
     )
     target = SpecRevision(revision=revision, spec=blob, terms=job.terms)
-    return commands.update(Target(name, job.uid, judged.basis, target, "user"))
+    return commands.update(Target(name, job.uid, judged.basis, AskedRevision(target, "user")))
 
 
 def moves(world: ExploredWorld, index: int) -> Iterator[ExploredMove]:

@@ -40,4 +40,12 @@ def newly_settled(node: Node, path: str, member: Member) -> list[str]:
 def _settled(driver: PreparedDriver) -> tuple[object, ...] | None:
     if not driver.ready and not driver.why:
         return None
-    return driver.uid, driver.revision, driver.sha256, driver.driver_memory, driver.level, driver.ready
+    return (
+        driver.uid,
+        driver.revision,
+        driver.sha256,
+        driver.driver_memory,
+        driver.level,
+        driver.ready,
+        driver.waits,
+    )

@@ -98,6 +98,7 @@ def test_what_cannot_be_prepared_is_told_with_a_ring_and_tried_again_later(asked
     asked.ask()
     asked.turn(4)
     assert asked.reported() == [(False, "the store does not answer")] and asked.rings() == [("a", 2)]
+    assert [each.waits for each in asked.agent._prepared.reported] == [True], "no update is given up for it"
     asked.started.error = None
     asked.turn(2)
     assert asked.started.prepared == [], "after a pause"
@@ -108,6 +109,7 @@ def test_a_defect_in_one_preparation_is_its_trouble_alone(asked: Asked) -> None:
     asked.ask()
     asked.turn(2)
     assert asked.reported() == [(False, "a defect of the supervisor: ZeroDivisionError: x")]
+    assert [each.waits for each in asked.agent._prepared.reported] == [False]
 
 
 @pytest.mark.parametrize("why", ["paused", "distrust"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -155,6 +156,17 @@ def test_after_a_failure_there_is_a_pause() -> None:
     assert begun(decided(asked(request()), pauses=pauses)) == ["uid-a.1"]
     pauses = [pause_s(tries) for tries in range(1, 40)]
     assert pauses == sorted(pauses) and pauses[0] == 5.0 and pauses[-1] == PAUSE_MAX_S
+
+
+def test_what_may_pass_is_told_as_such() -> None:
+    def waits(**parts: Any) -> list[bool]:
+        return [each.waits for each in decided(asked(request()), **parts).reported]
+
+    assert waits(pauses={"uid-a.1": PreparePause("no answer", 1, NOW_S + 1.0, passing=True)}) == [True]
+    assert waits(pauses={"uid-a.1": PreparePause("no module named x", 1, NOW_S + 1.0)}) == [False]
+    assert waits(loads=[HostLoad("uid-x", 50)], capacity=HostCapacity("h", 1, 100)) == [True]
+    unready = decided(asked(request()), kept("uid-a.p1", request(), ready=False, why="no module named x"))
+    assert [each.waits for each in unready.reported] == [False]
 
 
 def test_a_driver_is_prepared_only_where_there_is_room_beside_all_that_lives() -> None:

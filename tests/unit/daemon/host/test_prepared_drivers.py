@@ -156,6 +156,23 @@ def test_a_driver_that_is_gone_before_it_was_ever_seen_is_a_failure_too(host: Ho
     assert host.turn(ASKED) == [] and host.said() == [(False, "no module named x")]
 
 
+def test_one_that_was_killed_is_no_fault_of_its_job_and_one_that_said_why_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update waits for the one, and is given up for the other (protocol §9.2)."""
+    host = Host(tmp_path, monkeypatch)
+    host.stand(ready=None)
+    host.turn(ASKED)
+    run_dir.write_process(str(host.hosted.attempts_dir / KEY / run_dir.SHIM), GONE, "c")
+    host.turn(ASKED)
+    assert [each.waits for each in host.drivers.reported] == [True]
+    host.drivers.failed("uid-a.1", "no module named x")
+    host.turn(ASKED)
+    assert [each.waits for each in host.drivers.reported] == [False]
+    for ear in host.ears:
+        ear.close()
+
+
 def test_what_failed_before_pauses_longer_and_what_stood_for_long_is_forgotten(host: Host) -> None:
     for tries in range(3):
         host.drivers.failed("uid-a.1", f"no {tries}")

@@ -1,0 +1,74 @@
+"""Updates and roll backs as commands: what was judged must still be so when it is written (protocol §9.2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from supervisor.errors import Conflict
+from supervisor.model.records import BlobRef, JobRef, OwnState, SpecRevision
+from supervisor.operations.jobs import Did
+from supervisor.operations.updating import Change, Judged, Target
+from supervisor.registry.user_writes import AskedRevision
+from tests.fakes.registry_bench import Bench
+
+FIRST, SECOND = "a" * 64, "b" * 64
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def job(bench: Bench) -> JobRef:
+    record: JobRef = bench.ref("a").record
+    return record
+
+
+def judged(bench: Bench, sha256: str) -> Judged:
+    (answer,) = bench.commands().judge_changes([("a", sha256, None)], again=False)
+    assert isinstance(answer, Judged), answer
+    return answer
+
+
+def updated(bench: Bench) -> None:
+    """Revision 1 runs, and revision 2 is wanted."""
+    bench.submit("a", FIRST)
+    bench.set_own("a", OwnState.CLAIMED)
+    answer = judged(bench, SECOND)
+    assert answer.change is Change.UPDATE
+    spec = BlobRef(key="specs/a/u/2", sha256=SECOND, bytes=1)
+    target = SpecRevision(revision=answer.revision, spec=spec, terms=job(bench).terms)
+    done = bench.commands().update(Target("a", answer.uid, answer.basis, AskedRevision(target, "me")))
+    assert done.did is Did.UPDATED
+
+
+def test_a_withdrawal_that_comes_too_late_changes_nothing(bench: Bench) -> None:
+    updated(bench)
+    answer = judged(bench, FIRST)
+    assert answer.change is Change.WITHDRAW and answer.keeps is not None
+    bench.set_own("a", OwnState.CLAIMED, attempt=2, revision=2)
+    before = job(bench)
+    with pytest.raises(Conflict, match="a has begun with revision 2 meanwhile: nothing was done"):
+        bench.commands().update(Target("a", answer.uid, answer.basis, AskedRevision(answer.keeps, "me")))
+    assert job(bench) == before
+
+
+def test_a_job_that_was_changed_since_it_was_judged_is_left_alone(bench: Bench) -> None:
+    updated(bench)
+    answer = judged(bench, "c" * 64)
+    bench.put(f"{bench.layout.job('a')}", replace(job(bench), last_revision=7))
+    target = SpecRevision(revision=3, spec=job(bench).spec, terms=job(bench).terms)
+    with pytest.raises(Conflict, match="a was changed by somebody else meanwhile"):
+        bench.commands().update(Target("a", answer.uid, answer.basis, AskedRevision(target, "me")))
+
+
+def test_a_roll_back_given_again_changes_nothing(bench: Bench) -> None:
+    updated(bench)
+    bench.set_own("a", OwnState.CLAIMED, attempt=2, revision=2)
+    assert bench.commands().roll_back("a", "me").did is Did.ROLLED_BACK
+    back = job(bench)
+    assert (back.revision, back.spec.sha256) == (3, FIRST)
+    assert bench.commands().roll_back("a", "me").did is Did.ALREADY_ROLLED_BACK
+    assert job(bench) == back
