@@ -51,6 +51,6 @@ USER 10001:10001
 WORKDIR /home/supervisor
 EXPOSE 8780
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
-  CMD ["python3", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ['SPARK_SUPERVISOR__SUPERVISOR__HTTP'].rpartition(':')[2] + '/livez', timeout=4)"]
+  CMD ["python3", "-m", "supervisor.daemon.process.probe"]
 ENTRYPOINT ["tini", "--", "spark-supervisor"]
 CMD ["run"]

@@ -30,6 +30,7 @@ from supervisor.settings.addresses import (
     ZooKeeperRoot,
 )
 from supervisor.settings.defaults import GIB, Defaults
+from supervisor.settings.http import HttpSettings
 from supervisor.settings.policy import PolicySettings
 from supervisor.settings.sections import Section, between, section_at, validated
 from supervisor.settings.small_files import read_small, shortened
@@ -131,6 +132,7 @@ class Settings(Section):
     store: StoreSettings
     supervisor: SupervisorSettings = Field(default_factory=SupervisorSettings)
     spark: SparkSettings = SparkSettings()
+    http: HttpSettings = HttpSettings()
     defaults: Defaults = Defaults()
     policy: PolicySettings = PolicySettings()
 

@@ -42,10 +42,14 @@ class Prometheus:
 
     def scrape(self, addresses: Sequence[str]) -> None:
         """Scrape these ``host:port`` from now on; waits until each has answered."""
+        self.aim_at(addresses)
+        wait_until(lambda: self._up() == set(addresses), 30, f"Prometheus to scrape {addresses}")
+
+    def aim_at(self, addresses: Sequence[str]) -> None:
+        """Scrape these ``host:port`` from now on, whether or not they answer."""
         draft = self._targets.with_suffix(".new")
         draft.write_text(json.dumps([{"targets": list(addresses)}]))
         draft.replace(self._targets)
-        wait_until(lambda: self._up() == set(addresses), 30, f"Prometheus to scrape {addresses}")
 
     def _up(self) -> set[str]:
         return {series["metric"]["instance"] for series in self.query("up") if series["value"][1] == "1"}
@@ -75,12 +79,13 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def running_prometheus(directory: Path) -> Iterator[Prometheus]:
+def running_prometheus(directory: Path, **scrape: Any) -> Iterator[Prometheus]:
+    """``scrape`` has further keys of the scrape configuration."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     made = Prometheus(f"http://{address}", directory)
-    (directory / "prometheus.yml").write_text(yaml.safe_dump(_config(directory)))
+    (directory / "prometheus.yml").write_text(yaml.safe_dump(_config(directory, scrape)))
     with made.log.open("wb") as log:
         process = subprocess.Popen(
             [
@@ -114,7 +119,7 @@ def _ready(made: Prometheus, process: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def _config(directory: Path) -> dict[str, Any]:
+def _config(directory: Path, more: dict[str, Any]) -> dict[str, Any]:
     """The example as it is shipped, but for the targets and the pace."""
     config: dict[str, Any] = yaml.safe_load(SCRAPE_CONFIG.read_text())
     (scrape,) = config["scrape_configs"]
@@ -123,5 +128,6 @@ def _config(directory: Path) -> dict[str, Any]:
         "scrape_interval": "1s",
         "scrape_timeout": "1s",
         "file_sd_configs": [{"files": [f"{directory}/targets.json"], "refresh_interval": "1s"}],
+        **more,
     }
     return {"global": {"evaluation_interval": "1s"}, **config, "rule_files": [str(RULES)]}

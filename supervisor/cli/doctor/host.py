@@ -3,13 +3,18 @@ supervisor runs here."""
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import socket
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
+
+from cryptography import x509
 
 from supervisor.cli.doctor.findings import (
     CheckGroup,
@@ -24,7 +29,9 @@ from supervisor.cli.doctor.subject import Subject
 from supervisor.clients import host_probe
 from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
 from supervisor.clients.host_probe import UNLIMITED, Limits, Unit, may_write
+from supervisor.daemon.process import http_access
 from supervisor.daemon.process.supervisor import LOCK
+from supervisor.errors import InvalidInput
 from supervisor.model.lease_terms import full_wait_s
 from supervisor.model.location import normalise
 from supervisor.settings.units import format_duration, format_size
@@ -37,6 +44,8 @@ THREADS_PER_DRIVER: Final = 300
 THREADS_LEAST: Final = 100
 IVY: Final = ".ivy2.5.2"
 """Below its user's home Spark 4 keeps the packages that it fetched in this directory."""
+CERTIFICATE_DAYS_LEFT: Final = 14.0
+"""A certificate that expires sooner is warned of."""
 PROBE_GROUP: Final = "spark-supervisor-doctor"
 
 
@@ -51,6 +60,24 @@ class Groups:
     own: str | None = None
     usable: bool = False
     kill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAccessFacts:
+    """Says who is answered over HTTP.
+
+    ``error`` is why a file of the section ``http`` can't be used. ``days_left`` is for how many days the certificate
+    is still valid, negative if it is not any more. ``users_open_to_all`` says that every user of this host may read
+    the file with the hashes.
+    """
+
+    beyond_loopback: bool = False
+    tls: bool = False
+    client_ca: bool = False
+    users: bool = False
+    users_open_to_all: bool = False
+    days_left: float | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +104,7 @@ class HostFacts:
     lease_s: float = 30.0
     http: str = ""
     http_error: str = ""
+    http_access: HttpAccessFacts = HttpAccessFacts()
 
 
 def collect(subject: Subject) -> HostFacts:
@@ -100,7 +128,51 @@ def collect(subject: Subject) -> HostFacts:
         lease_s=subject.settings.defaults.lease_s,
         http=settings.http,
         http_error="" if running is not None else _port_trouble(settings.http),
+        http_access=_http_access(subject),
     )
+
+
+def _http_access(subject: Subject) -> HttpAccessFacts:
+    settings, host = subject.settings.http, subject.settings.supervisor.http.rpartition(":")[0].strip("[]")
+    try:
+        http_access.tls_context(settings.tls)
+        if settings.users_file is not None:
+            http_access.read_users(settings.users_file)
+        days_left = _days_left(settings.tls.cert) if settings.tls.cert is not None else None
+        error = ""
+    except InvalidInput as found:
+        days_left, error = None, str(found)
+    return HttpAccessFacts(
+        beyond_loopback=not _is_loopback(host),
+        tls=settings.tls.cert is not None,
+        client_ca=settings.tls.client_ca is not None,
+        users=settings.users_file is not None,
+        users_open_to_all=settings.users_file is not None and _is_open_to_all(settings.users_file),
+        days_left=days_left,
+        error=error,
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_open_to_all(path: Path) -> bool:
+    with suppress(OSError):
+        return bool(path.stat().st_mode & stat.S_IROTH)
+    return False
+
+
+def _days_left(certificate: Path) -> float | None:
+    """Returns for how many days the first certificate of a PEM file is still valid, or None if that can't be read."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return (found.not_valid_after_utc - datetime.now(UTC)).total_seconds() / 86_400
 
 
 def _may_inspect(pid: int) -> bool:
@@ -292,6 +364,37 @@ def judge_http(facts: HostFacts) -> DoctorFinding:
     return ok(f"supervisor.http {facts.http} is free")
 
 
+def judge_http_access(facts: HostFacts) -> DoctorFinding:
+    access = facts.http_access
+    if access.error:
+        return problem(access.error, "mend it: the supervisor does not start with it")
+    if access.days_left is not None and access.days_left < CERTIFICATE_DAYS_LEFT:
+        when = "has expired" if access.days_left < 0 else f"expires in {access.days_left:.0f} days"
+        return warning(
+            f"the certificate http.tls.cert {when}", "replace the file; it is read again without a restart"
+        )
+    if access.users_open_to_all:
+        return warning(
+            "http.users_file may be read by every user of this host", "chmod o-r it: it has password hashes"
+        )
+    if not access.beyond_loopback:
+        return ok(f"supervisor.http {facts.http} is reached from this host only")
+    if access.users and not access.tls:
+        return warning(
+            f"supervisor.http {facts.http} takes passwords in plain text",
+            "set http.tls.cert and http.tls.key",
+        )
+    if not access.users and not access.client_ca:
+        return warning(
+            f"supervisor.http {facts.http} answers everybody who reaches it: names of jobs, hosts and errors",
+            "set http.tls.client_ca or http.users_file, or listen on 127.0.0.1",
+        )
+    who = " and ".join(
+        word for word, is_asked in (("certificates", access.client_ca), ("users", access.users)) if is_asked
+    )
+    return ok(f"supervisor.http {facts.http} answers known {who} only, over TLS; probes are free")
+
+
 def _shown(limit: int) -> str:
     return "none" if limit == UNLIMITED else str(limit)
 
@@ -313,5 +416,8 @@ HOST = CheckGroup(
             judge_unit,
         ),
         DoctorCheck("http", "supervisor.http can be listened on", judge_http),
+        DoctorCheck(
+            "http-access", "who is answered over HTTP: TLS, client certificates, users", judge_http_access
+        ),
     ),
 )

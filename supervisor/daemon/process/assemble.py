@@ -47,6 +47,7 @@ from supervisor.daemon.leader.scheduled_savepoints import ScheduledSavepoints
 from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.daemon.loops.watchdog import Loop, Watchdog
 from supervisor.daemon.process.http import Answers, HttpServer
+from supervisor.daemon.process.http_access import HttpAccess
 from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.daemon.process.supervisor import LOOP_LIMIT_S, Supervisor, SupervisorParts, wait_for
 from supervisor.errors import AccessDenied, Corrupt, InvalidInput, NotSent, SupervisorError, Unreachable
@@ -381,7 +382,8 @@ class Assembly:
         answers = Answers(
             self._live, self._ready, self._metrics.exposition, self._status, lambda: self._leadership()
         )
-        return HttpServer(host.strip("[]"), int(port), answers)
+        access = HttpAccess(self._settings.http, boottime_s)
+        return HttpServer(host.strip("[]"), int(port), answers, access)
 
     def _live(self) -> bool:
         return self._watchdog.stuck(boottime_s()) is None

@@ -2,13 +2,14 @@
 loopback by default.
 
 ``daemon.process.assemble`` makes the server, and it runs beside the loops in threads of its own. Callables
-give it its answers; it holds no state of the product. No request can hold up the daemon: connections, threads
-and times are bounded.
+give it its answers; it holds no state of the product. ``daemon.process.http_access`` decides who is answered.
+No request can hold up the daemon: connections, threads and times are bounded.
 
 ``/livez`` and ``/readyz`` are answered whatever other clients do, because their clients may end this host's
 drivers. Other paths are answered on ``OTHERS_MAX`` connections at once at most, and of the connections that
 have not sent their request yet, the oldest makes room for a new one. A header as a whole, not each of its
-pieces, has one deadline and one limit of size.
+pieces, has one deadline and one limit of size; with TLS, the handshake has a deadline of the same length before
+it, in the connection's own thread.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import io
 import json
 import socket
 import socketserver
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from typing import Any
 
 from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s
+from supervisor.daemon.process.http_access import HttpAccess
 from supervisor.errors import SupervisorError
 from supervisor.logs import get_logger
 from supervisor.metrics import CONTENT_TYPE
@@ -71,13 +74,18 @@ class Answers:
 
 
 class HttpServer:
-    """Answers on ``host`` and ``port`` from ``start`` on; port 0 lets the system choose (see ``address``)."""
+    """Answers on ``host`` and ``port`` from ``start`` on; port 0 lets the system choose (see ``address``).
 
-    def __init__(self, host: str, port: int, answers: Answers) -> None:
+    Without ``access`` everybody is answered, in plain text.
+    """
+
+    def __init__(self, host: str, port: int, answers: Answers, access: HttpAccess | None = None) -> None:
         self._status = _Fresh(answers.status, STATUS_FRESH_S, answers.leadership)
-        handler = type("Handler", (_Handler,), {"answers": answers, "fresh_status": self._status})
+        held = {"answers": answers, "fresh_status": self._status, "access": access}
+        handler = type("Handler", (_Handler,), held)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._server = _Server((host, port), handler, socket.AF_INET6 if ":" in host else socket.AF_INET)
+            self._server = _Server((host, port), handler, family, access)
         except OSError as error:
             reason = error.strerror or str(error)
             raise SupervisorError(
@@ -125,7 +133,8 @@ class _Slots:
                 oldest = next(iter(self._silent))
                 del self._silent[oldest]
                 with contextlib.suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)
+                    # Not that of an SSLSocket, which would read plain text from then on.
+                    socket.socket.shutdown(oldest, socket.SHUT_RDWR)
                 self._changed.wait_for(lambda: self.taken < CONNECTIONS_MAX, MAKE_ROOM_S)
             if self.taken >= CONNECTIONS_MAX:
                 return False
@@ -155,8 +164,15 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], family: int) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        handler: type[BaseHTTPRequestHandler],
+        family: int,
+        access: HttpAccess | None,
+    ) -> None:
         self.address_family = family
+        self._access = access
         self.slots = _Slots()
         super().__init__(address, handler)
 
@@ -164,6 +180,14 @@ class _Server(ThreadingHTTPServer):
         """Binds without the name look-up of the standard library, which a broken resolver would hold up."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "supervisor", self.server_address[1]
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Returns the next connection; with TLS nothing is read or written for it yet."""
+        connection, client = super().get_request()
+        context = self._access.tls_context() if self._access is not None else None
+        if context is None:
+            return connection, client
+        return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), client
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self.slots.enter(request):
@@ -195,13 +219,16 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     answers: Answers
     fresh_status: _Fresh
+    access: HttpAccess | None
     server_version = "spark-supervisor"
     sys_version = ""
 
     def handle(self) -> None:
         self.close_connection = True
-        self._until_at_s = boottime_s() + HEADER_TIMEOUT_S
         self._asked = False
+        if not self._has_shaken_hands():
+            return
+        self._until_at_s = boottime_s() + HEADER_TIMEOUT_S
         header = self._read_header()
         if header is None:
             return
@@ -214,6 +241,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.handle_one_request()
         if not self._asked:
             self._linger()
+
+    def _has_shaken_hands(self) -> bool:
+        """Does the handshake of TLS, if it is spoken. Returns False if that fails."""
+        if not isinstance(self.connection, ssl.SSLSocket):
+            return True
+        self.connection.settimeout(HEADER_TIMEOUT_S)
+        try:
+            self.connection.do_handshake()
+        except (OSError, ValueError) as error:  # ValueError: it was put out meanwhile
+            log.debug("http_request_failed", client=str(self.client_address), why=str(error))
+            return False
+        return True
 
     def _read_header(self) -> bytes | None:
         """Reads to the empty line at least, or more than ``HEADER_BYTES_MAX`` bytes. Returns None if neither
@@ -259,11 +298,23 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(*self._answer_of(path))
         elif self.server.slots.others.acquire(blocking=False):
             try:
-                self._answer(*self._answer_of(path))
+                if not self._is_refused():
+                    self._answer(*self._answer_of(path))
             finally:
                 self.server.slots.others.release()
         else:
             self._answer(503, TEXT, b"too many requests at once: try again\n")
+
+    def _is_refused(self) -> bool:
+        """Answers who may not ask, and returns whether that is so."""
+        if self.access is None:
+            return False
+        shown = self.connection.getpeercert() if isinstance(self.connection, ssl.SSLSocket) else None
+        refusal = self.access.refusal(self.headers.get("Authorization"), bool(shown))
+        if refusal is None:
+            return False
+        self._answer(refusal.code, TEXT, refusal.text.encode(), challenge=refusal.challenge)
+        return True
 
     def _answer_of(self, path: str) -> tuple[int, str, bytes]:
         answer = {
@@ -278,8 +329,10 @@ class _Handler(BaseHTTPRequestHandler):
             log.exception("http_answer_failed", path=path[:100])
             return 500, TEXT, b"internal error, see the log\n"
 
-    def _answer(self, code: int, kind: str, body: bytes) -> None:
+    def _answer(self, code: int, kind: str, body: bytes, *, challenge: str = "") -> None:
         self.send_response(code)
+        if challenge:
+            self.send_header("WWW-Authenticate", challenge)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")

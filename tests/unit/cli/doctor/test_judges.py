@@ -14,7 +14,7 @@ import pytest
 from supervisor.cli.doctor.catalogue import AREAS, listed
 from supervisor.cli.doctor.directories import DirectoryFacts
 from supervisor.cli.doctor.findings import CheckVerdict, DoctorFinding
-from supervisor.cli.doctor.host import Groups, HostFacts
+from supervisor.cli.doctor.host import Groups, HostFacts, HttpAccessFacts
 from supervisor.cli.doctor.java import MODULES_NEEDED, MODULES_USEFUL, JavaFacts
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
 from supervisor.cli.doctor.spark import SDK_PARTS, SparkFacts
@@ -130,6 +130,10 @@ JOB = JobFacts(True, 2, memory_bytes=2 * GIB, driver_memory="1g")
 
 def unit(**options: str) -> HostFacts:
     return replace(HOST, unit=Unit(UNIT.path, {**UNIT.options, **options}))
+
+
+def access(**changes: Any) -> HostFacts:
+    return replace(HOST, http_access=HttpAccessFacts(**changes))
 
 
 def runtime(**changes: Any) -> DirectoryFacts:
@@ -527,6 +531,26 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("http", HOST, OK, "is free"),
     ("http", replace(HOST, running=7), OK, "pid 7"),
     ("http", replace(HOST, http_error="Address already in use"), PROBLEM, "Address already in use"),
+    ("http-access", HOST, OK, "from this host only"),
+    ("http-access", access(beyond_loopback=True), WARNING, "answers everybody"),
+    ("http-access", access(beyond_loopback=True, tls=True), WARNING, "answers everybody"),
+    ("http-access", access(beyond_loopback=True, users=True), WARNING, "in plain text"),
+    ("http-access", access(beyond_loopback=True, users=True, tls=True), OK, "known users only"),
+    (
+        "http-access",
+        access(beyond_loopback=True, users=True, tls=True, client_ca=True),
+        OK,
+        "known certificates and users only",
+    ),
+    ("http-access", access(users=True, users_open_to_all=True), WARNING, "chmod o-r"),
+    ("http-access", access(tls=True, days_left=3.2), WARNING, "expires in 3 days"),
+    ("http-access", access(tls=True, days_left=-3.2), WARNING, "has expired"),
+    (
+        "http-access",
+        access(tls=True, error="http.tls.cert /x can't be used (no)"),
+        PROBLEM,
+        "http.tls.cert /x",
+    ),
     ("runtime-dir", DIRECTORIES, OK, "can be used (tmpfs"),
     ("runtime-dir", runtime(exists=False, existing="/run"), OK, "will be made in /run"),
     ("runtime-dir", runtime(error="/run/x is not a directory"), PROBLEM, "is not a directory"),
