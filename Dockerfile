@@ -43,6 +43,10 @@ RUN apt-get update \
  && install -d /etc/spark-supervisor
 COPY --from=build /opt/spark-supervisor /opt/spark-supervisor
 COPY --from=build /opt/s3a-jars /opt/s3a-jars
+# What is in this image, as CycloneDX: docker run --rm --entrypoint cat spark-supervisor /opt/spark-supervisor/sbom.cdx.json
+COPY deploy/sbom /usr/local/bin/sbom
+RUN sbom /opt/spark-supervisor /opt/s3a-jars /opt/spark-supervisor/lib/python3*/site-packages/pyspark/jars \
+    > /opt/spark-supervisor/sbom.cdx.json
 ENV PATH=/opt/spark-supervisor/bin:$PATH \
     SPARK_SUPERVISOR__SPARK__S3A_JARS=/opt/s3a-jars \
     SPARK_SUPERVISOR__SUPERVISOR__HTTP=0.0.0.0:8780 \

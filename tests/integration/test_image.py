@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
@@ -71,6 +72,24 @@ def test_the_image_has_the_versions_of_the_locks() -> None:
     assert there == {
         pinned(f"{one.name}{one.specifier}") for one in entries if one.marker is None or one.marker.evaluate()
     }
+
+
+@pytest.mark.docker
+@pytest.mark.timeout(BUILD_MAX_S + 120)
+def test_the_image_says_what_is_in_it() -> None:
+    cat = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "cat", product_image()]
+    done = subprocess.run(
+        [*cat, "/opt/spark-supervisor/sbom.cdx.json"], capture_output=True, text=True, timeout=120, check=True
+    )
+    listed = {each["purl"].partition("@")[0] for each in json.loads(done.stdout)["components"]}
+    for purl in (
+        "pypi/kazoo",
+        "pypi/spark-supervisor",
+        "maven/org.apache.hadoop/hadoop-aws",
+        "deb/debian/tini",
+    ):
+        assert f"pkg:{purl}" in listed
+    assert sum(purl.startswith("pkg:maven/org.apache.spark/spark-core") for purl in listed) == 1
 
 
 def pinned(line: str) -> str:

@@ -32,6 +32,7 @@ MODULES = {
     "PyYAML": {"yaml"},
     "boto3": {"boto3"},
     "botocore": {"botocore", "urllib3"},
+    "cyclonedx-python-lib": {"cyclonedx"},
     "prometheus-client": {"prometheus_client"},
     "pyspark": {"pyspark", "py4j"},
     "pydantic": {"pydantic", "pydantic_core", "annotated_types"},
@@ -42,6 +43,7 @@ MODULES = {
 TOOLS = {
     "import-linter": "lint-imports",
     "mypy": "mypy --strict",
+    "pip-audit": "deploy/audit",
     "pytest-timeout": "\ntimeout = ",
     "pytest-xdist": "--dist loadfile",
     "ruff": "ruff check",
