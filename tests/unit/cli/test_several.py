@@ -86,9 +86,7 @@ def test_labels_are_shown(fleet: Terminal) -> None:
         (["-l", "team="], "--selector 'team=' is none of key=value, key!=value and key"),
     ],
 )
-def test_what_does_not_go_together(
-    fleet: Terminal, command: str, arguments: list[str], says: str
-) -> None:
+def test_what_does_not_go_together(fleet: Terminal, command: str, arguments: list[str], says: str) -> None:
     ran = fleet.run(command, *arguments)
     assert ran.code == 2 and says in ran.err
 
@@ -97,9 +95,7 @@ def test_what_does_not_go_together(
 
 
 @pytest.mark.parametrize("command", ["suspend", "resume", "restart", "cancel"])
-def test_more_than_one_is_asked_for(
-    fleet: Terminal, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_than_one_is_asked_for(fleet: Terminal, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = wanted(fleet)
     for asked in (["a", "c"], ["-l", "team"]):
         ran = fleet.run(command, *asked)
@@ -178,7 +174,9 @@ def test_what_one_job_only_can_be_given(fleet: Terminal) -> None:
 def test_what_cannot_be_read_is_left_out_and_named(fleet: Terminal) -> None:
     fleet.bench.zoo.put(fleet.bench.layout.job("a"), b"{")
     ran = fleet.run("suspend", "-l", "team=web")
-    assert ran.code == 0 and "a is left out: its labels can't be read" in ran.err and ran.out.startswith("b: ")
+    assert (
+        ran.code == 0 and "a is left out: its labels can't be read" in ran.err and ran.out.startswith("b: ")
+    )
 
 
 def test_when_zookeeper_is_gone_the_rest_is_not_tried(
@@ -219,7 +217,11 @@ def test_a_wait_that_runs_out_is_told_of_each(fleet: Terminal) -> None:
 
 def test_only_what_was_chosen_is_cancelled(fleet: Terminal) -> None:
     commands = JobOperations(fleet.bench.sessions(), fleet.bench.layout)
-    (chosen,) = [job for job in registered_jobs(fleet.bench.sessions().zoo(), fleet.bench.layout).found if job.name == "a"]
+    (chosen,) = [
+        job
+        for job in registered_jobs(fleet.bench.sessions().zoo(), fleet.bench.layout).found
+        if job.name == "a"
+    ]
     as_chosen = ChosenJob(chosen.uid, chosen.version)
     fleet.run("suspend", "a")
     with pytest.raises(Exception, match="a was changed by somebody else meanwhile"):
