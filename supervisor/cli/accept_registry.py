@@ -3,15 +3,14 @@ knowing what that means."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supervisor.cli.confirm import Yes, confirm
 from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import local_time, notice, print_line, print_table
-from supervisor.errors import Conflict, InvalidInput
 from supervisor.operations.accept_registry import RegistryFinding, examine_registry
 from supervisor.operations.accept_registry import accept_registry as accept
 from supervisor.operations.context import open_commands
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from supervisor.model.records import Acceptance
 SHOWN_MAX = 50
 
-Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what it would mean, and accept nothing.")]
 NoDriverRuns = Annotated[
     bool,
@@ -51,20 +49,13 @@ def accept_registry(
         if not finding.distrust or dry_run:
             return _answer(chosen, finding, None)
         if not yes:
-            _confirm()
+            confirm(
+                "Accept this state of the registry?",
+                "nobody can be asked here: look at --dry-run, then give --yes to accept the registry",
+                "not accepted: nothing was changed",
+            )
         accepted = accept(context, finding.wait_s, no_driver_runs=no_driver_runs)
     return _answer(chosen, finding, accepted)
-
-
-def _confirm() -> None:
-    """Asks for a yes. Raises InvalidInput where nobody can be asked, Conflict if the answer is no."""
-    if not sys.stdin.isatty():
-        raise InvalidInput(
-            "nobody can be asked here: look at --dry-run, then give --yes to accept the registry"
-        )
-    print("Accept this state of the registry? Type yes: ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip() != "yes":
-        raise Conflict("not accepted: nothing was changed")
 
 
 def _answer(chosen: Chosen, finding: RegistryFinding, accepted: Acceptance | None) -> int:

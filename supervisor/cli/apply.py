@@ -9,7 +9,7 @@ import getpass
 import json
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,11 +18,14 @@ import typer
 
 from supervisor.cli.change import RunWait, change_job, until_running
 from supervisor.cli.completion import files
+from supervisor.cli.confirm import Yes, confirm_jobs
 from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Name, Timeout, command, seconds
 from supervisor.cli.output import notice, print_line
+from supervisor.cli.several import SELECTOR
 from supervisor.cli.submit import complaints
 from supervisor.errors import InvalidInput, SupervisorError
+from supervisor.model.phrases import counted
 from supervisor.operations.apply import (
     Applied,
     AppliedAction,
@@ -34,6 +37,15 @@ from supervisor.operations.apply import (
 )
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.jobs import Did
+from supervisor.operations.pruning import (
+    Pruned,
+    PruneWish,
+    judge_prune,
+    leave_all,
+    require_prunable,
+)
+from supervisor.operations.pruning import prune as prune_jobs
+from supervisor.operations.selection import selector_of
 from supervisor.operations.submit import Submitted, prepare_all
 from supervisor.operations.waiting import is_suspended, wait_running, why_given_up
 from supervisor.spec.files import read_located
@@ -55,6 +67,21 @@ Again = Annotated[bool, typer.Option("--again", help="Also a spec of which no dr
 UpdatedWait = Annotated[
     bool, typer.Option("--wait", help="Return when each job runs what its spec says (exit code 1: it can't).")
 ]
+Prune = Annotated[
+    bool, typer.Option("--prune", help="Cancel jobs with the labels of --selector that are in no file.")
+]
+PruneSelector = Annotated[
+    list[str] | None,
+    typer.Option(
+        SELECTOR,
+        "-l",
+        metavar="LABEL",
+        help="Which jobs --prune is about, like team=web; several must all hold.",
+    ),
+]
+PruneAll = Annotated[
+    bool, typer.Option("--prune-all", help="Also if no job with these labels would be left.")
+]
 VALUE_MAX = 60
 
 
@@ -66,6 +93,10 @@ def apply(
     dry_run: DryRun = False,
     wait: UpdatedWait = False,
     again: Again = False,
+    prune: Prune = False,
+    selector: PruneSelector = None,
+    prune_all: PruneAll = False,
+    yes: Yes = False,
     timeout: Timeout = "10m",
 ) -> int:
     """Make jobs what their specs say: submit the new ones, update those that differ, leave the others.
@@ -74,34 +105,85 @@ def apply(
     prepared stops nothing. If anything is wrong with any file, nothing is done at all. Of a folder, files that begin with
     _ are left out: others extend them (extends: _base.yaml).
 
+    With --prune, registered jobs that have the labels of --selector and are in no file are cancelled, after a yes. All
+    files must have these labels, and a job that is registered without them is refused.
+
     \b
     Examples:
       spark-supervisor apply jobs/ --dry-run      what would be done, and how
       spark-supervisor apply jobs/ --wait
       spark-supervisor apply clicks.yaml --set resources.memory=2g
+      spark-supervisor apply jobs/ --prune --selector team=web
     """
     timeout_s = seconds("--timeout", timeout)
     if wait and dry_run:
         raise InvalidInput("--wait waits for what a dry run does not do: leave one of them out")
+    wish = _prune_wish(prune, selector, prune_all)
     settings = chosen.settings()
-    read = _read(settings, paths, set_key)
+    read = _read(settings, paths, set_key, may_be_empty=prune_all)
     with open_commands(settings) as context:
         applied = judge_all(context, read, again=again)
+        pruned = [] if wish is None else judge_prune(context, applied, wish)
         if _is_refused(chosen, applied):
             return _exit_code(applied)
+        if pruned and wish is not None and not dry_run:
+            _confirm_prune(pruned, wish, yes=yes)
         done = applied if dry_run else carry_out(context, applied, _by())
         for one in done:
             if dry_run:
                 one.why = rollout(one)
             if not chosen.document and one.action is not AppliedAction.UNCHANGED:
                 _print(one, "would be " if dry_run else "")
+        _prune(chosen, context, applied, pruned, dry_run=dry_run)
         if wait:
             _wait(context, applied, timeout_s)
     if chosen.document:
-        chosen.print_document([one.document() for one in applied])
+        documents = [one.document() for one in applied]
+        chosen.print_document([*documents, *(one.document() for one in pruned)])
     else:
         _print_unchanged(applied)
-    return _exit_code(applied)
+    return _exit_code([*applied, *pruned])
+
+
+def _prune_wish(prune: bool, texts: list[str] | None, prune_all: bool) -> PruneWish | None:
+    """Returns what ``--prune`` is to cancel, or None without it. Raises InvalidInput."""
+    selector = selector_of(SELECTOR, texts)
+    if not prune:
+        if selector is not None or prune_all:
+            option = SELECTOR if selector is not None else "--prune-all"
+            raise InvalidInput(f"{option} says what --prune cancels: give that, too")
+        return None
+    if selector is None:
+        raise InvalidInput(
+            "--prune needs the labels of the jobs that these files are about",
+            f"give {SELECTOR} key=value, which all files have in their labels",
+        )
+    require_prunable(selector)
+    return PruneWish(selector, prune_all)
+
+
+def _confirm_prune(pruned: list[Pruned], wish: PruneWish, *, yes: bool) -> None:
+    deleted = [one.name for one in pruned if one.deletes_checkpoint]
+    if deleted:
+        notice(f"with their checkpoints, as their specs say (checkpoint_on_cancel): {', '.join(deleted)}")
+    what = f"cancel {counted(len(pruned), 'job')} with {wish.selector} in no file"
+    confirm_jobs(what, [one.name for one in pruned], yes=yes)
+
+
+def _prune(
+    chosen: Chosen, context: CommandContext, applied: list[Applied], pruned: list[Pruned], *, dry_run: bool
+) -> None:
+    """Cancels what is in no file, if all that was applied has succeeded, and says so of each."""
+    if any(one.error is not None for one in applied):
+        leave_all(pruned)
+        done: Iterable[Pruned] = pruned
+    else:
+        done = pruned if dry_run else prune_jobs(context, pruned)
+    for one in done:
+        if one.error is not None:
+            notice(f"error: {one.error}")
+        elif not chosen.document:
+            print_line(f"{one.name}: {'would be ' if dry_run else ''}{one.action.value}; {one.why}")
 
 
 @command
@@ -169,8 +251,11 @@ def rollback(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout
     return change_job(chosen, name, act, afterwards)
 
 
-def _read(settings: Settings, paths: Iterable[Path], changes: list[str] | None) -> list[Submitted]:
-    return prepare_all(spec_files(paths), settings, notice, partial(read_located, changes=changes or ()))
+def _read(
+    settings: Settings, paths: Iterable[Path], changes: list[str] | None, *, may_be_empty: bool = False
+) -> list[Submitted]:
+    files = spec_files(paths, may_be_empty=may_be_empty)
+    return prepare_all(files, settings, notice, partial(read_located, changes=changes or ()))
 
 
 def _by() -> str:
@@ -230,7 +315,7 @@ def _done(one: Applied) -> str:
     )
 
 
-def _exit_code(applied: list[Applied]) -> int:
+def _exit_code(applied: Sequence[Applied | Pruned]) -> int:
     return max((one.error.exit_code if one.error is not None else 0 for one in applied), default=0)
 
 

@@ -1,6 +1,6 @@
 """Implements the commands ``cancel`` and ``restart``, and what they share with ``cli.suspend``.
 
-Each is one write to the registry, which is durable when the command returns.
+Each is one write for each job to the registry, which is durable when the command returns.
 """
 
 from __future__ import annotations
@@ -10,15 +10,26 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from supervisor.cli.confirm import Yes
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, Name, Timeout, command, known_name, seconds
+from supervisor.cli.options import Chosen, Timeout, command, known_name, seconds
 from supervisor.cli.output import print_line
+from supervisor.cli.several import (
+    AskedJobs,
+    Names,
+    SelectorOption,
+    SeveralChange,
+    change_jobs,
+    line_of,
+)
 from supervisor.errors import NotFound
 from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.jobs import ChosenJob
 from supervisor.operations.waiting import wait_gone, wait_running
 
 if TYPE_CHECKING:
     from supervisor.operations.jobs import Done
+    from supervisor.operations.selection import Selected
 
 GoneWait = Annotated[
     bool, typer.Option("--wait", help="Return when no driver of the job can be alive any more.")
@@ -33,52 +44,97 @@ RunWait = Annotated[
     bool, typer.Option("--wait", help="Return when the job runs: its first batch is committed.")
 ]
 
-_HINTS = {
-    "already finished": "it had finished by itself: nothing to cancel",
-    "already running": "it is running, or about to: nothing to do",
-    "already rolled back": "nothing was done; to go on to another spec, apply it",
-}
-
 
 @command
-def cancel(chosen: Chosen, name: Name, wait: GoneWait = False, timeout: Timeout = "5m") -> int:
-    """Cancel a job: it never comes back, and its driver is stopped. Its checkpoint stays,
-    unless its spec says checkpoint_on_cancel: delete.
+def cancel(
+    chosen: Chosen,
+    names: Names = None,
+    selector: SelectorOption = None,
+    wait: GoneWait = False,
+    yes: Yes = False,
+    timeout: Timeout = "5m",
+) -> int:
+    """Cancel jobs: they never come back, and their drivers are stopped. Checkpoints stay,
+    unless a spec says checkpoint_on_cancel: delete.
 
     Done when the command returns, whoever is down: the job's shim obeys it without any supervisor. A later submit of
     the same spec goes on from the checkpoint that was kept. For a job that shall run again, suspend is the better word.
+    Of more than one job it is asked first.
 
     \b
     Examples:
       spark-supervisor cancel clicks
       spark-supervisor cancel clicks --wait --timeout 2m      until its driver is gone
+      spark-supervisor cancel -l team=web --yes
     """
     timeout_s = seconds("--timeout", timeout)
-    return change_job(
-        chosen, name, lambda context: context.commands.cancel(name), until_gone(wait, timeout_s)
+    asked = AskedJobs.of(names, selector, yes)
+    if asked.one is not None:
+        name = asked.one
+        return change_job(
+            chosen, name, lambda context: context.commands.cancel(name), until_gone(wait, timeout_s)
+        )
+
+    def act(context: CommandContext, job: Selected) -> Done:
+        chosen_job = ChosenJob(job.uid, job.version) if job.uid else None
+        return context.commands.cancel(job.name, chosen=chosen_job)
+
+    return change_several(
+        chosen,
+        asked,
+        SeveralChange(
+            "cancel", "cancelled", act, lambda _: True, "job", timeout_s if wait else None, gone=True
+        ),
     )
 
 
 @command
 def restart(
-    chosen: Chosen, name: Name, wait: RunWait = False, cold: Cold = False, timeout: Timeout = "10m"
+    chosen: Chosen,
+    names: Names = None,
+    selector: SelectorOption = None,
+    wait: RunWait = False,
+    cold: Cold = False,
+    yes: Yes = False,
+    timeout: Timeout = "10m",
 ) -> int:
     """Start a new attempt now: the present driver, if any, is stopped in order first. Forgets earlier failures.
 
     Where a host has room for it, the next driver is brought up first, and the present one goes on until it is ready
-    (update.prepare in the spec). explain says what it waits for.
+    (update.prepare in the spec). explain says what it waits for. Of more than one job it is asked first.
 
     \b
     Examples:
       spark-supervisor restart clicks --wait      until the new attempt has committed its first batch
       spark-supervisor restart clicks --cold      stops the present driver at once
+      spark-supervisor restart -l team=web --yes
     """
     timeout_s = seconds("--timeout", timeout)
-    return change_job(
+    asked = AskedJobs.of(names, selector, yes)
+    if asked.one is not None:
+        name = asked.one
+        return change_job(
+            chosen,
+            name,
+            lambda context: context.commands.restart(name, cold=cold),
+            until_running(wait, timeout_s),
+        )
+
+    def act(context: CommandContext, job: Selected) -> Done:
+        return context.commands.restart(job.name, cold=cold)
+
+    return change_several(
         chosen,
-        name,
-        lambda context: context.commands.restart(name, cold=cold),
-        until_running(wait, timeout_s),
+        asked,
+        SeveralChange(
+            "restart",
+            "restarted",
+            act,
+            lambda job: not job.is_suspended,
+            "job that shall run",
+            timeout_s if wait else None,
+            gone=False,
+        ),
     )
 
 
@@ -90,8 +146,11 @@ def until_gone(wait: bool, timeout_s: float) -> Afterwards:
 
     def afterwards(context: CommandContext, done: Done) -> None:
         if wait:
+            uids = {done.name: done.uid}
             with Narrator(1, "gone") as narrator:
-                wait_gone(context, done.name, done.uid, timeout_s, _state_after(done), narrator)
+                error = wait_gone(context, uids, timeout_s, _state_after(done), narrator)[done.name]
+            if error is not None:
+                raise error
 
     return afterwards
 
@@ -136,10 +195,18 @@ def change_job(
     return 0
 
 
+def change_several(chosen: Chosen, asked: AskedJobs, change: SeveralChange) -> int:
+    """Carries out ``change`` of all jobs that ``asked`` is about, and returns the worst exit code."""
+    settings = chosen.settings()
+    with open_commands(settings) as context:
+        if context.check() is None:
+            raise NotFound(f"there is no job: nothing was ever submitted at {settings.zookeeper.root}")
+        return change_jobs(chosen, context, asked, change)
+
+
 def print_done(chosen: Chosen, done: Done) -> None:
     """Says what was done, at once: it is durable, whatever comes of a wait."""
     if chosen.document:
         chosen.print_document({"name": done.name, "uid": done.uid, "did": done.did.value})
         return
-    hint = _HINTS.get(done.did.value)
-    print_line(f"{done.name}: {done.did.value} ({done.uid})" + (f"; {hint}" if hint else ""))
+    print_line(line_of(done))

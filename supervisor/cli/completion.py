@@ -20,7 +20,8 @@ LIMIT_S = 0.8
 
 
 def job_names(ctx: Any, incomplete: str) -> list[str]:
-    """Returns the names of registered jobs; if none begins so, of all that were ever submitted."""
+    """Returns the names of registered jobs; if none begins so, of all that were ever submitted. A command that takes
+    several is not given one twice."""
     found: list[str] = []
 
     def ask() -> None:
@@ -30,7 +31,7 @@ def job_names(ctx: Any, incomplete: str) -> list[str]:
             return
 
     BackgroundThread("completion", ask).start().join(LIMIT_S)
-    return sorted(found)
+    return sorted(set(found).difference((ctx.params or {}).get("names") or ()))
 
 
 def files() -> list[str]:

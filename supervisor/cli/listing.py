@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -29,10 +29,12 @@ from supervisor.cli.output import (
     terminal_width,
     with_local_times,
 )
-from supervisor.errors import InvalidInput
+from supervisor.cli.several import SELECTOR, Names, SelectorOption
+from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.job_row import JobRow
 from supervisor.operations.context import open_commands
 from supervisor.operations.listing import JobList, JobLister
+from supervisor.operations.selection import selector_of
 
 NARROW = Columns(
     ("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"),
@@ -57,12 +59,14 @@ WIDE = Columns(
         "LAG",
         "NEXT",
         "CHECKPOINT",
+        "LABELS",
         "REASON",
     ),
     state=2,
     whole=True,
 )
 WIDE_SPARE = (
+    "LABELS",
     "CHECKPOINT",
     "UID",
     "NEXT",
@@ -91,8 +95,14 @@ All = Annotated[
 
 
 @command
-def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> int:
-    """List the jobs; of each name the live uid, or the newest if it failed.
+def list_jobs(
+    chosen: Chosen,
+    names: Names = None,
+    selector: SelectorOption = None,
+    watch: Watch = False,
+    every_uid: All = False,
+) -> int:
+    """List the jobs, or those that are named or have labels; of each name the live uid, or the newest if it failed.
 
     SINCE: for how long in this state. BATCH, ROWS/S, LAG (records): of the query that reported last. REASON: what is not
     well, in short; show has all of it. A narrow terminal leaves other columns out.
@@ -100,6 +110,7 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
     \b
     Examples:
       spark-supervisor list -o wide
+      spark-supervisor list -l team=web
       spark-supervisor list --watch
       spark-supervisor list -o json | jq -r '.[] | select(.state == "backoff").name'
     """
@@ -107,26 +118,49 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
         raise InvalidInput(
             "--watch has no end, so it can't be one document: leave out -o, or call list in a loop"
         )
+    if names and selector:
+        raise InvalidInput("give names of jobs, or -l with a label, not both")
+    is_wanted = _wanted(names, selector)
     settings = chosen.settings()
     columns, row_cells = (WIDE, _wide) if chosen.output is OutputFormat.WIDE else (NARROW, _narrow)
     if watch:
         columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
         with open_commands(settings) as context:
-            lister = JobLister(context, every_uid=every_uid)
+            lister = JobLister(context, every_uid=every_uid, is_wanted=is_wanted)
             _watch(columns, lambda: with_supervisors(lister.take()), row_cells)
         return 0
     with collector_at_rest():
         with open_commands(settings) as context:
-            listed = JobLister(context, every_uid=every_uid).take()
+            listed = JobLister(context, every_uid=every_uid, is_wanted=is_wanted).take()
             if not listed.rows and context.check() is None:
                 notice(f"nothing was ever submitted at {settings.zookeeper.root}")
+            elif not listed.rows and selector:
+                notice(f"no job has {','.join(selector)}")
         if chosen.document:
             chosen.print_document([row.document() for row in listed.rows])
         else:
             _print_pause(listed)
             print_table(columns, [row_cells(row) for row in with_supervisors(listed).rows])
             _print_remedies(listed)
-    return 0
+    return _print_missing(names or (), listed)
+
+
+def _wanted(names: list[str] | None, selector: list[str] | None) -> Callable[[JobRow], bool]:
+    """Returns what says which rows are listed. Raises InvalidInput."""
+    if names:
+        wanted = frozenset(names)
+        return lambda row: row.name in wanted
+    parsed = selector_of(SELECTOR, selector)
+    return (lambda _: True) if parsed is None else (lambda row: parsed.selects(row.labels))
+
+
+def _print_missing(names: Iterable[str], listed: JobList) -> int:
+    """Says which of ``names`` are not in the list, and returns the exit code."""
+    found = {row.name for row in listed.rows}
+    missing = [name for name in dict.fromkeys(names) if name not in found]
+    for name in missing:
+        notice(f"error: no job {name} is listed: see spark-supervisor list --all")
+    return NotFound.exit_code if missing else 0
 
 
 def _print_remedies(listed: JobList) -> None:
@@ -211,6 +245,7 @@ def _wide(row: JobRow) -> list[Any]:
         lag,
         coming,
         row.checkpoint,
+        ",".join(row.labels),
         trouble_of(row),
     ]
 

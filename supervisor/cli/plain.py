@@ -35,7 +35,7 @@ from supervisor.plan.table import Wanted
 
 if TYPE_CHECKING:
     from supervisor.model.actions import Action
-    from supervisor.plan.explain import Explanation
+    from supervisor.plan.explain import Awaited, Explanation
 
 TERM_NOT_RECORDED = "the leader's term has yet to be noted in the store"
 _INTERNAL = re.compile(rf" \((?:{'|'.join(state.value for state in OwnState)})\)$")
@@ -139,7 +139,7 @@ def _ended(explained: Explanation, wall_now_s: float | None) -> str:
 
 
 def _waits_for_slot(explained: Explanation) -> bool:
-    return explained.waits_for is not None and explained.waits_for.kind is Await.SLOT
+    return explained.waits_for is not None and explained.waits_for.kind in (Await.SLOT, Await.LABELS)
 
 
 # -- what comes next ----------------------------------------------------------------------------------------------
@@ -159,12 +159,8 @@ def _next(explained: Explanation, wall_now_s: float) -> str | None:
         )
     if waits.kind is Await.PERSON:
         return "nothing, until you act" if not explained.remedies else None
-    if waits.kind is Await.SLOT:
-        return (
-            "it starts as soon as there is room"
-            if explained.hosts
-            else "it starts as soon as a supervisor is up"
-        )
+    if waits.kind in (Await.SLOT, Await.LABELS):
+        return _when_placed(explained, waits)
     if waits.kind is Await.PREPARED:
         return f"it waits for {waits}, then its driver is stopped and the prepared one goes on"
     by = _by(explained.wait_s, wall_now_s)
@@ -183,6 +179,13 @@ def _next(explained: Explanation, wall_now_s: float) -> str | None:
     if explained.held_by and explained.state is JobState.BACKOFF:
         return f"after that, but not before {by}, the leader {does(explained.later)}"
     return f"the leader {does(explained.later)} at {by}"
+
+
+def _when_placed(explained: Explanation, waits: Awaited) -> str:
+    if waits.kind is Await.LABELS:
+        starts = explained.state is JobState.PENDING
+        return f"it {'starts' if starts else 'is changed'} as soon as there is {waits}"
+    return f"it starts as soon as {'there is room' if explained.hosts else 'a supervisor is up'}"
 
 
 def _after_exit(explained: Explanation, by: str) -> str:

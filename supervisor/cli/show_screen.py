@@ -82,6 +82,7 @@ def _heading(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "wanted", document["desired"] if document["desired"] not in ("running", None) else None
+    yield "labels", ", ".join(f"{key}={value}" for key, value in document["labels"].items())
     yield "attempt", _attempt(document)
     yield "host", _host(document)
     yield (

@@ -16,6 +16,10 @@ SUPERVISORS = Columns(
 )
 
 
+LABELLED = Columns((*SUPERVISORS.head, "LABELS"), spare=SUPERVISORS.spare)
+"""Where a host has labels, the table has a column more."""
+
+
 @command
 def status(chosen: Chosen) -> int:
     """Show the cluster: leader, epoch, supervisors, ZooKeeper, store, and how many jobs are in which state.
@@ -65,7 +69,9 @@ def _print(document: dict[str, Any]) -> None:
         print_labelled(f"{label + ':':<12}", text)
     if document["supervisors"]:
         print(flush=True)
-        print_table(SUPERVISORS, [_row(member) for member in document["supervisors"]])
+        labelled = any(member["labels"] for member in document["supervisors"])
+        columns = LABELLED if labelled else SUPERVISORS
+        print_table(columns, [_row(member, labelled) for member in document["supervisors"]])
     _print_versions(document["supervisors"])
 
 
@@ -89,7 +95,7 @@ def _print_versions(supervisors: list[dict[str, Any]]) -> None:
         )
 
 
-def _row(member: dict[str, Any]) -> list[Any]:
+def _row(member: dict[str, Any], labelled: bool) -> list[Any]:
     drivers = f"{member['drivers']} of {member['capacity']['drivers']}"
     return [
         member["id"],
@@ -99,4 +105,5 @@ def _row(member: dict[str, Any]) -> list[Any]:
         age(member["since"]),
         member["software"],
         member["address"],
+        *([",".join(f"{key}={value}" for key, value in member["labels"].items())] if labelled else []),
     ]

@@ -6,9 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from supervisor.cli.change import GoneWait, RunWait, change_job, print_done, until_gone, until_running
-from supervisor.cli.options import Chosen, Name, Timeout, command, seconds
+from supervisor.cli.change import (
+    GoneWait,
+    RunWait,
+    change_job,
+    change_several,
+    print_done,
+    until_gone,
+    until_running,
+)
+from supervisor.cli.confirm import Yes
+from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice
+from supervisor.cli.several import AskedJobs, Names, SelectorOption, SeveralChange
 from supervisor.cli.with_savepoint import resume_from, save_stopped, savepoint_document
 from supervisor.errors import InvalidInput
 from supervisor.operations.context import CommandContext
@@ -16,6 +26,7 @@ from supervisor.savepoints.suspend import check_before
 
 if TYPE_CHECKING:
     from supervisor.operations.jobs import Done
+    from supervisor.operations.selection import Selected
 
 FreshStart = Annotated[
     bool,
@@ -36,82 +47,139 @@ Save = Annotated[
     bool,
     typer.Option("--savepoint", help="Then save its checkpoint, verified; with --timeout as for --wait."),
 ]
-SaveId = Annotated[
-    str | None, typer.Argument(metavar="ID", help="Of the savepoint; else one made from the time.")
-]
 
 
 @command
 def suspend(
     chosen: Chosen,
-    name: Name,
-    which: SaveId = None,
+    names: Names = None,
+    selector: SelectorOption = None,
     wait: GoneWait = False,
+    yes: Yes = False,
     timeout: Timeout = "5m",
     savepoint: Save = False,
 ) -> int:
-    """Stop a job but keep it registered; resume runs it again, from its checkpoint.
+    """Stop jobs but keep them registered; resume runs them again, from their checkpoints.
 
-    With --savepoint it waits until the driver is gone, and copies what that has left. Interrupted, the job is suspended,
-    and the same command goes on.
+    With --savepoint, which is for one job, it waits until the driver is gone, and copies what that has left. A second word
+    is the id of the savepoint; else one is made from the time. Interrupted, the job is suspended, and the same command goes
+    on. Of more than one job it is asked first.
 
     \b
     Examples:
       spark-supervisor suspend clicks --wait      until its driver is gone
       spark-supervisor suspend clicks --savepoint before-upgrade
+      spark-supervisor suspend -l team=web --yes
     """
     timeout_s = seconds("--timeout", timeout)
     if savepoint:
+        name, which = _job_and_savepoint(names, selector)
         return _suspend_and_save(chosen, name, which, timeout_s)
-    if which is not None:
-        raise InvalidInput(f"{which} would be the id of a savepoint: give --savepoint, too")
-    return change_job(
-        chosen, name, lambda context: context.commands.suspend(name), until_gone(wait, timeout_s)
+    asked = AskedJobs.of(names, selector, yes)
+    if asked.one is not None:
+        name = asked.one
+        return change_job(
+            chosen, name, lambda context: context.commands.suspend(name), until_gone(wait, timeout_s)
+        )
+
+    def act(context: CommandContext, job: Selected) -> Done:
+        return context.commands.suspend(job.name)
+
+    return change_several(
+        chosen,
+        asked,
+        SeveralChange(
+            "suspend",
+            "suspended",
+            act,
+            lambda job: job.version is not None,
+            "registered job",
+            timeout_s if wait else None,
+            gone=True,
+        ),
     )
+
+
+def _job_and_savepoint(names: list[str] | None, selector: list[str] | None) -> tuple[str, str | None]:
+    """Returns the job and the id of the savepoint, if one was given. Raises InvalidInput."""
+    if not names or selector or len(names) > 2:
+        raise InvalidInput("--savepoint is for one job: give its name, and perhaps an id for the savepoint")
+    return names[0], names[1] if len(names) == 2 else None
 
 
 @command
 def resume(
     chosen: Chosen,
-    name: Name,
+    names: Names = None,
+    selector: SelectorOption = None,
     wait: RunWait = False,
+    yes: Yes = False,
     timeout: Timeout = "10m",
     accept_fresh_start: FreshStart = False,
     from_savepoint: FromSavepoint = None,
     to: To = None,
 ) -> int:
-    """Run a suspended, failed or quarantined job again, from its checkpoint, with a fresh restart budget.
+    """Run suspended, failed or quarantined jobs again, from their checkpoints, with a fresh restart budget.
 
     A job whose checkpoint is missing, or not the one that it left, is not started. With --accept-fresh-start the next
     start takes what is there: nothing means from the beginning, and what was counted so far is lost.
 
     With --from-savepoint it goes on from a copy of the savepoint, which becomes its checkpoint; the old one stays as it
-    is. Interrupted, the same command goes on. A LOCATION may be a savepoint of another job.
+    is. Interrupted, the same command goes on. A LOCATION may be a savepoint of another job. Both are for one job; of more
+    than one job it is asked first.
 
     \b
     Examples:
       spark-supervisor resume clicks --wait       until its first batch is committed
       spark-supervisor resume clicks --accept-fresh-start
       spark-supervisor resume clicks --from-savepoint before-upgrade
+      spark-supervisor resume -l team=web --yes
     """
     timeout_s = seconds("--timeout", timeout)
-    afterwards = until_running(wait, timeout_s)
+    asked = AskedJobs.of(names, selector, yes)
+    _require_consistent(asked, accept_fresh_start, from_savepoint, to)
+    if asked.one is None:
+        return _resume_several(chosen, asked, timeout_s if wait else None)
+    name, afterwards = asked.one, until_running(wait, timeout_s)
     if from_savepoint is None:
-        if to is not None:
-            raise InvalidInput("--to is where --from-savepoint copies to: give that, too")
         return change_job(
             chosen,
             name,
             lambda context: context.commands.resume(name, fresh_start=accept_fresh_start),
             afterwards,
         )
-    if accept_fresh_start:
-        raise InvalidInput("--from-savepoint says what the start shall find: leave out --accept-fresh-start")
 
     def act(context: CommandContext) -> Done:
         return resume_from(chosen, context, name, from_savepoint, to)
 
     return change_job(chosen, name, act, afterwards, announced=True)
+
+
+def _require_consistent(
+    asked: AskedJobs, accept_fresh_start: bool, from_savepoint: str | None, to: str | None
+) -> None:
+    """Raises InvalidInput where options do not go together."""
+    if asked.one is None:
+        for given, option in (
+            (accept_fresh_start, "--accept-fresh-start"),
+            (from_savepoint, "--from-savepoint"),
+        ):
+            if given:
+                raise InvalidInput(
+                    f"{option} is for one job, whose checkpoint you have looked at: give one name"
+                )
+    if from_savepoint is None and to is not None:
+        raise InvalidInput("--to is where --from-savepoint copies to: give that, too")
+    if from_savepoint is not None and accept_fresh_start:
+        raise InvalidInput("--from-savepoint says what the start shall find: leave out --accept-fresh-start")
+
+
+def _resume_several(chosen: Chosen, asked: AskedJobs, until_s: float | None) -> int:
+    def act(context: CommandContext, job: Selected) -> Done:
+        return context.commands.resume(job.name)
+
+    change = SeveralChange("resume", "resumed", act, lambda _: True, "job", until_s, gone=False)
+    return change_several(chosen, asked, change)
 
 
 def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: float) -> int:

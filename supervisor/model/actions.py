@@ -157,7 +157,7 @@ Action: TypeAlias = (
 class Note:
     """Says why nothing is done about a job now. ``wait_s`` is the number of seconds until the plan would
     differ by time alone, if that is known. ``prepares`` is not None if the job waits for a prepared driver: it is the
-    host of that, or empty if none was asked yet.
+    host of that, or empty if none was asked yet. ``unplaceable`` says that no host has the labels that the job requires.
     """
 
     name: str
@@ -166,6 +166,7 @@ class Note:
     pending: bool = False
     quarantined: bool = False
     prepares: str | None = None
+    unplaceable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

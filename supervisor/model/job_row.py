@@ -9,6 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from supervisor.model.labels import unpacked
 from supervisor.model.records import Progress
 from supervisor.model.state import JobState
 
@@ -38,6 +39,8 @@ class JobRow:
     checkpoint: str | None = None
     progress: Progress | None = None
     prepared: tuple[dict[str, Any], ...] = ()
+    labels: tuple[str, ...] = ()
+    """In the form of ``model.labels``; the document has them by key."""
     trouble: str | None = None
     """A table shows this instead of the reason; None means the reason itself. It is no part of the
     document.
@@ -51,6 +54,7 @@ class JobRow:
             if field.name != "trouble"
         }
         document["prepared"] = list(self.prepared)
+        document["labels"] = unpacked(self.labels)
         if self.progress is not None:
             document["progress"] = dataclasses.asdict(self.progress)
             del document["progress"]["extra"]

@@ -298,9 +298,21 @@ class StandbyPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementPolicy:
+    """Holds what the spec key ``placement`` asks for. ``require`` are labels that a host must have. Jobs of one ``group``
+    are kept apart by the label ``spread`` of their hosts, or with ``host`` by the host; if it is empty, they are not.
+    """
+
+    require: tuple[str, ...] = ()
+    spread: str = ""
+    group: str = ""
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingSpec:
     """Holds what the leader must know of a spec. It is copied into the reference so that a takeover reads no
-    blob at all.
+    blob at all. ``labels`` are as ``model.labels`` has them; commands select by them.
     """
 
     memory: Bytes  # bytes
@@ -318,6 +330,8 @@ class SchedulingSpec:
     # how far a prepared driver may go; None: its drivers start cold (a JVM application, or the spec says so)
     prepare: PrepareLevel | None = field(default=None, metadata=OMITTED)
     standby: StandbyPolicy | None = field(default=None, metadata=OMITTED)
+    labels: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    placement: PlacementPolicy | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -755,7 +769,7 @@ class Member:
     ``distrust`` says why it starts nothing from this registry (I10), by what it remembers itself, or is None.
     ``log_dir`` is the directory on its host with the output of its drivers. ``delays`` are some of the starts
     that it cannot make, for display. ``prepares`` is 1 if it can keep prepared drivers; ``prepared`` are those it keeps
-    (the first few, if there are many), for the leader's choice of a host.
+    (the first few, if there are many), for the leader's choice of a host. ``labels`` are as ``model.labels`` has them.
     """
 
     id: SupervisorId
@@ -772,6 +786,7 @@ class Member:
     delays: tuple[Delay, ...] = ()
     prepares: Count = field(default=0, metadata=OMITTED)
     prepared: tuple[PreparedDriver, ...] = field(default=(), metadata=OMITTED)
+    labels: tuple[str, ...] = field(default=(), metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 

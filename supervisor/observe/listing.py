@@ -227,6 +227,7 @@ def row_of(row: Row, wall_now_s: float, why: Shown | None = None, host: Member |
             shown.reason,
             since=job.changed.at,
             checkpoint=job.terms.checkpoint,
+            labels=job.terms.labels,
             trouble=shown.trouble,
         )
     own = row.own.record
@@ -257,6 +258,7 @@ def row_of(row: Row, wall_now_s: float, why: Shown | None = None, host: Member |
         next_attempt_at=wall_iso(next_at_s) if next_at_s is not None else None,
         checkpoint=job.terms.checkpoint,
         progress=lease.progress if lease is not None else None,
+        labels=job.terms.labels,
         trouble=shown.trouble,
     )
 
@@ -326,6 +328,7 @@ def row_of_result(uid: str, result: Seen[Result], name: str | None) -> JobRow:
         restarts=max(0, record.claims - 1),
         failures=record.failures,
         checkpoint=record.terms.checkpoint if record.terms else None,
+        labels=record.terms.labels if record.terms else (),
         trouble=shown.trouble,
     )
 

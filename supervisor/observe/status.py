@@ -14,6 +14,7 @@ from typing import Any
 from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import SupervisorError
 from supervisor.model.acceptance import why_held
+from supervisor.model.labels import unpacked
 from supervisor.model.load import Load, loads_of
 from supervisor.model.records import EpochRecord, LeaderHint, Member, Pause
 from supervisor.model.seen import Found, Seen, Unreadable
@@ -136,6 +137,7 @@ def _supervisor(member: Member, leads: bool, drivers: int) -> dict[str, Any]:
         "capacity": {"memory": member.memory, "drivers": member.drivers, "starting": member.starting},
         "drivers": drivers,
         "prepared": sum(driver.ready for driver in member.prepared),
+        "labels": unpacked(member.labels),
         "since": member.since,
         "software": member.software,
     }

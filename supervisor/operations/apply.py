@@ -42,6 +42,7 @@ class AppliedAction(StrEnum):
     CREATED = "created"
     UPDATED = "updated"
     UNCHANGED = "unchanged"
+    PRUNED = "pruned"
     REFUSED = "refused"
 
 
@@ -94,16 +95,17 @@ class Applied:
         }
 
 
-def spec_files(paths: Iterable[Path]) -> list[Path]:
+def spec_files(paths: Iterable[Path], *, may_be_empty: bool = False) -> list[Path]:
     """Returns the specs that ``paths`` name, each once: files as they are, and of a folder those files in it that end
-    like a spec. A name that begins with ``_`` or ``.`` is no spec but what others extend. Raises InvalidInput."""
+    like a spec. A name that begins with ``_`` or ``.`` is no spec but what others extend. Raises InvalidInput, also for a
+    folder without a spec, unless it ``may_be_empty``."""
     found: dict[Path, None] = {}
     for path in paths:
         try:
             inside = _inside(path) if path.is_dir() else [path]
         except OSError as error:
             raise InvalidInput(f"{shortened(path)} can't be read ({error.strerror or error})") from None
-        if not inside:
+        if not inside and not may_be_empty:
             raise InvalidInput(
                 f"{path} has no spec in it",
                 f"specs end in {', '.join(SUFFIXES)}; folders below it are not entered",

@@ -94,6 +94,14 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class ChosenJob:
+    """Names what a command has chosen to cancel: a uid, and the version of its reference, or None if it had none."""
+
+    uid: str
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Submission:
     """Holds a validated spec whose blob and artifacts are in the store already.
 
@@ -305,8 +313,12 @@ class JobOperations:
 
     # -- cancel, suspend ------------------------------------------------------------------------------------------
 
-    def cancel(self, name: str) -> Done:
-        """Cancels the live uid, or a failed one. When this returns, the uid never starts again (I2)."""
+    def cancel(self, name: str, *, chosen: ChosenJob | None = None) -> Done:
+        """Cancels the live uid, or a failed one. When this returns, the uid never starts again (I2).
+
+        With ``chosen`` it cancels only what was chosen before: raises Conflict, and has done nothing, if the job was
+        submitted anew since, or if its reference is not at that version any more.
+        """
         start = self.job_records(name)
         uid = _uid_to_cancel(start, name)
         if isinstance(start.ref, Unreadable) and start.result is not None:
@@ -314,6 +326,8 @@ class JobOperations:
 
         def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
+            if chosen is not None:
+                _must_be_as_chosen(found, name, uid, chosen)
             if isinstance(found.result, Found):
                 return self._cancel_ended(found, found.result)
             other = isinstance(found.ref, Found) and found.ref.record.uid != uid
@@ -740,6 +754,18 @@ def _must_be_newest(found: JobRecords, name: str, uid: str) -> None:
     """
     if _newest(found) not in ("", uid):
         raise Conflict(f"{name} was submitted anew meanwhile: try again")
+
+
+def _must_be_as_chosen(found: JobRecords, name: str, uid: str, chosen: ChosenJob) -> None:
+    """Raises Conflict if a job is not what was chosen. That it is cancelled by now is no reason."""
+    is_same = uid == chosen.uid and (
+        _is_cancelled(found)
+        or (found.ref.version == chosen.version if isinstance(found.ref, Found) else chosen.version is None)
+    )
+    if not is_same:
+        raise Conflict(
+            f"{name} was changed by somebody else meanwhile: it was not cancelled", "look at it again"
+        )
 
 
 def _is_parked(own: Ownership) -> bool:

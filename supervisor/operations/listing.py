@@ -8,6 +8,7 @@ job is pending is the plan made, and the store asked whether the registry is to 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from supervisor.clock import wall_s
@@ -34,11 +35,19 @@ class JobList:
 
 
 class JobLister:
-    """Takes the list as often as it is asked. With ``every_uid`` it has all that is kept."""
+    """Takes the list as often as it is asked. With ``every_uid`` it has all that is kept; ``is_wanted`` says which rows
+    it has."""
 
-    def __init__(self, context: CommandContext, *, every_uid: bool = False) -> None:
+    def __init__(
+        self,
+        context: CommandContext,
+        *,
+        every_uid: bool = False,
+        is_wanted: Callable[[JobRow], bool] = lambda _: True,
+    ) -> None:
         self._context = context
         self._every_uid = every_uid
+        self._is_wanted = is_wanted
         self._store = EpochsInStore(context)
 
     def take(self) -> JobList:
@@ -48,6 +57,7 @@ class JobLister:
             return JobList([])
         view = take_view(context)
         rows = take_rows(context.zoo(), context.layout, view, wall_s(), every_uid=self._every_uid)
+        rows = [row for row in rows if self._is_wanted(row)]
         besides: dict[str, Shown] = {}
 
         def reasons() -> dict[str, Shown]:

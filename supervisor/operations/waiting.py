@@ -28,14 +28,14 @@ from supervisor.model.records import (
     Phase,
     Result,
 )
-from supervisor.model.seen import Found, Seen
+from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import JobState, Shown, shown_state, state_of_ended
 from supervisor.model.view import Row, SeenLease
 from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.listing import seconds_of
 from supervisor.operations.context import CommandContext
 from supervisor.operations.scene import take_scene, why_not_yet
-from supervisor.records.reading import seen
+from supervisor.records.reading import seen, seen_all
 
 if TYPE_CHECKING:
     from supervisor.operations.cluster import Asked
@@ -75,41 +75,65 @@ PHASES: Mapping[Phase, str] = {
 
 
 def wait_gone(
-    context: CommandContext, name: str, uid: str, timeout_s: float, did: str, listener: WaitListener
-) -> None:
-    """Waits until no attempt of ``uid`` can be alive: its ownership says so, or its lease was silent for the
-    full wait.
+    context: CommandContext, uids: Mapping[str, str], timeout_s: float, did: str, listener: WaitListener
+) -> dict[str, SupervisorError | None]:
+    """Waits until no attempt of any of ``uids`` (name → uid) can be alive: its ownership says so, or its lease was silent
+    for the full wait.
 
     It needs no supervisor: the second way is the one that a leader would go (protocol §7.2). ``did`` is what
-    was acknowledged, like ``cancelled``. Raises TimedOut.
+    was acknowledged, like ``cancelled``. Returns by name None, or TimedOut.
     """
     first_seen = FirstSeen()
+    left = dict(uids)
 
-    def is_gone() -> bool:
-        phase = _alive(context, name, uid, first_seen)
-        listener.report(name, phase or "gone: no driver of it is alive", done=phase is None)
-        return phase is None
+    def are_gone() -> bool:
+        for name, phase in _alive(context, left, first_seen).items():
+            listener.report(name, phase or "gone: no driver of it is alive", done=phase is None)
+            if phase is None:
+                del left[name]
+        return not left
 
-    if _poll(is_gone, timeout_s, listener):
-        return
-    why = _whys(context, [name])[name]
-    raise TimedOut(f"{name} is {did}, but its driver has not stopped yet after {timeout_s:g} s ({why})")
+    _poll(are_gone, timeout_s, listener)
+    whys = _whys(context, left)
+    return {
+        name: TimedOut(
+            f"{name} is {did}, but its driver has not stopped yet after {timeout_s:g} s ({whys[name]})"
+        )
+        if name in left
+        else None
+        for name in uids
+    }
 
 
-def _alive(context: CommandContext, name: str, uid: str, first_seen: FirstSeen) -> str | None:
-    """Returns in words what is still there, or None if nothing is."""
-    path = context.layout.own(name)
-    zoo = context.zoo()
-    own: Seen[Ownership] = seen(Ownership, zoo.read(path), path)
-    if own is None or isinstance(own, Found) and (own.record.uid != uid or own.record.state in DEAD):
-        return None
-    lease_path = context.layout.lease(name)
-    reads = zoo.read_many([lease_path])
-    lease: Seen[Lease] = seen(Lease, reads.nodes[0], lease_path)
-    seen_lease = first_seen.lease(name, lease, reads.sent_at_s, reads.received_at_s)
-    of_owner = isinstance(own, Found) and isinstance(lease, Found) and lease.record.claim == own.record.claim
-    lease_s = lease.record.lease_s if isinstance(lease, Found) and of_owner else LEASE_MAX_S
-    if seen_lease.silent_s >= full_wait_s(lease_s):
+def _alive(context: CommandContext, uids: Mapping[str, str], first_seen: FirstSeen) -> dict[str, str | None]:
+    """Returns by name in words what is still there, or None if nothing is."""
+    zoo, layout = context.zoo(), context.layout
+    paths = [layout.own(name) for name in uids]
+    owns: list[Seen[Ownership]] = seen_all(Ownership, paths, zoo.read_many(paths).nodes)
+    found: dict[str, str | None] = {}
+    occupied: dict[str, Found[Ownership] | Unreadable] = {}
+    for (name, uid), own in zip(uids.items(), owns, strict=True):
+        if own is None or isinstance(own, Found) and (own.record.uid != uid or own.record.state in DEAD):
+            found[name] = None
+        else:
+            occupied[name] = own
+    paths = [layout.lease(name) for name in occupied]
+    reads = zoo.read_many(paths)
+    leases: list[Seen[Lease]] = seen_all(Lease, paths, reads.nodes)
+    for (name, held), lease in zip(occupied.items(), leases, strict=True):
+        seen_lease = first_seen.lease(name, lease, reads.sent_at_s, reads.received_at_s)
+        found[name] = _still_there(held, seen_lease)
+    return found
+
+
+def _still_there(own: Found[Ownership] | Unreadable, lease: SeenLease) -> str | None:
+    of_owner = (
+        isinstance(own, Found)
+        and isinstance(lease.seen, Found)
+        and lease.seen.record.claim == own.record.claim
+    )
+    lease_s = lease.seen.record.lease_s if isinstance(lease.seen, Found) and of_owner else LEASE_MAX_S
+    if lease.silent_s >= full_wait_s(lease_s):
         return None
     if not isinstance(own, Found):
         return "its ownership is unreadable: waiting for the longest lease"

@@ -27,7 +27,7 @@ from supervisor.model.actions import (
 )
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.load import Load, loads_of
-from supervisor.model.records import DEAD, Cleanliness, Desired, OwnState
+from supervisor.model.records import DEAD, Cleanliness, Desired, JobRef, Member, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.state import is_pending
 from supervisor.model.view import Row, View
@@ -87,7 +87,13 @@ def _flaw_of_assign(action: Assign, row: Row) -> str | None:
         return "this uid has a terminal result"
     if action.own.record.state not in DEAD and not _has_waited(action.waited, row):
         return "an older attempt may be alive"
-    return None
+    return _lacking_label(row.ref.record, action.host)
+
+
+def _lacking_label(job: JobRef, host: Member) -> str | None:
+    required = job.terms.placement.require if job.terms.placement is not None else ()
+    lacks = set(required) - set(host.labels)
+    return f"{host.id} does not have {', '.join(sorted(lacks))}" if lacks else None
 
 
 def _flaw_of_prepare(action: Prepare, row: Row) -> str | None:
@@ -95,7 +101,7 @@ def _flaw_of_prepare(action: Prepare, row: Row) -> str | None:
         return "it is not wanted running"
     if action.host.distrust is not None or action.host.prepares == 0:
         return f"{action.host.id} keeps no prepared drivers"
-    return None
+    return _lacking_label(row.ref.record, action.host)
 
 
 def _is_pending(row: Row) -> bool:

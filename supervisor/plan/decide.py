@@ -41,6 +41,7 @@ from supervisor.model.restart import Account, OnExhausted, spent
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.state import account_of, delay_of, has_finished, is_pending
 from supervisor.model.view import Leftover, Row
+from supervisor.plan.placement import why_nowhere
 from supervisor.plan.prepare import Preparations
 from supervisor.plan.table import ROWS, TABLE, Do, Owned, Wanted
 
@@ -288,11 +289,15 @@ def _unassign_alarm(case: Case) -> Decision:
 
 def _keep(case: Case) -> Decision:
     own, job = case.own.record, case.ref.record
-    if own.revision != job.revision:
-        return _update(case)
-    if own.restart_nonce != job.restart_nonce:
-        return _restart(case)
-    return case.waits("running as wanted", _remaining_s(case))
+    if own.revision == job.revision and own.restart_nonce == job.restart_nonce:
+        return case.waits("running as wanted", _remaining_s(case))
+    trusting = [member for member in case.members.values() if member.distrust is None]
+    nowhere = why_nowhere(trusting, job.terms.placement)
+    if nowhere is not None:
+        what = f"revision {job.revision}" if own.revision != job.revision else "a restart"
+        why = f"{what} was asked for, and {nowhere}: attempt {own.attempt} goes on"
+        return Decision(note=Note(case.name, why, unplaceable=True))
+    return _update(case) if own.revision != job.revision else _restart(case)
 
 
 def _update(case: Case) -> Decision:

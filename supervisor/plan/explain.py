@@ -58,6 +58,7 @@ from supervisor.plan.after_restore import may_start
 from supervisor.plan.decide import WaitingAssignment, cell_of, decide, wait_of_s
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.place import lacking, not_judged
+from supervisor.plan.placement import why_unfit
 from supervisor.plan.prepare import Preparations
 from supervisor.plan.remedies import (
     Remedy,
@@ -83,6 +84,7 @@ class Await(Enum):
     RENEWAL = "a renewal of its lease, or the full wait"
     FIRST_BATCH = "its first batch"
     PREPARED = "a prepared driver"
+    LABELS = "a host with the labels that its spec requires"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,7 @@ class Explainer:
         lease = _lease_reading(row)
         timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
         waits_for = _waits_for(own, shown, note, lease, timeout_s)
-        if waits_for == Awaited(Await.SLOT) and not may_start(self._view):
+        if note is not None and note.pending and waits_for is not None and not may_start(self._view):
             waits_for = Awaited(Await.RESTORE)
         wait_s = note.wait_s if note is not None and waits_for is not None else None
         renewed = lease is not None and not lease.is_silent  # each renewal begins the full wait anew
@@ -333,7 +335,7 @@ class Explainer:
                     max(0, member.memory - load.memory),
                     load.starting,
                     member.starting,
-                    lacking(member, load, memory),
+                    why_unfit(member, row.ref.record.terms.placement) or lacking(member, load, memory),
                 )
             )
         return tuple(hosts)
@@ -366,6 +368,7 @@ class Explainer:
             full=full,
             half=half,
             conflict=conflict,
+            unplaceable=note is not None and note.unplaceable,
             delayed=own is not None and bool(delay_of(own, self._view.members.get(own.supervisor))),
         )
         return (*of_state, *runbook_of(own.cause if own is not None and failed else None))
@@ -471,6 +474,8 @@ def _waits_for(
         return None
     if note.quarantined or shown.state is JobState.SUSPENDED:
         return Awaited(Await.PERSON)
+    if note.unplaceable:
+        return Awaited(Await.LABELS)
     if note.pending:
         return Awaited(Await.SLOT)
     if note.prepares is not None:

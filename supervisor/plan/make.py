@@ -16,6 +16,7 @@ from supervisor.model.view import View
 from supervisor.plan.after_restore import hold_starts, may_start
 from supervisor.plan.decide import Decision, WaitingAssignment, decide
 from supervisor.plan.place import not_judged, place, with_in_flight
+from supervisor.plan.placement import Spread
 from supervisor.plan.prepare import Preparations, preparing
 from supervisor.spec.site_policy import SitePolicy
 
@@ -61,9 +62,8 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     candidates = [candidate for candidate in candidates if candidate.name not in placing]
     allowed, forbidden = _allowed(candidates, policy.site)
     notes.extend(forbidden)
-    placed, pending = place(
-        allowed, willing, with_in_flight(loads_of(view.rows.values(), now_s), in_flight, view.rows), prepared
-    )
+    loads = with_in_flight(loads_of(view.rows.values(), now_s), in_flight, view.rows)
+    placed, pending = place(allowed, willing, loads, prepared, Spread(view.rows.values(), in_flight))
     alarms.extend(Alarm(note.why, note.name) for note in pending if note.quarantined)
     pending = [_with_unwilling(note, view) if note.pending else note for note in pending]
     waiting = {note.name for note in (*pending, *forbidden)}

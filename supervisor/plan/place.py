@@ -1,5 +1,5 @@
-"""Decides which supervisor gets which candidate, by declared memory, driver capacity and starting slots. It
-is pure."""
+"""Decides which supervisor gets which candidate, by labels of hosts, declared memory, driver capacity and starting
+slots. It is pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from supervisor.model.actions import Assign, Note
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.load import Load
 from supervisor.model.phrases import counted
-from supervisor.model.records import HOST_CAUSES, Member, Ownership, OwnState
+from supervisor.model.records import HOST_CAUSES, Member, Ownership, OwnState, PlacementPolicy
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
 from supervisor.plan.decide import WaitingAssignment
+from supervisor.plan.placement import Spread, why_nowhere, why_unfit
 from supervisor.plan.prepare import Preparations
 from supervisor.plan.room import why_no_room
 
@@ -25,9 +26,11 @@ def place(
     members: Mapping[str, Member],
     loads: Mapping[str, Load],
     prepared: Preparations | None = None,
+    spread: Spread | None = None,
 ) -> tuple[list[Assign], list[Note]]:
     """Returns hosts for the candidates, highest priority first; a candidate that gets no slot is pending,
-    with the reason. A host comes first on which a prepared driver waits for this very attempt. Prepared drivers take
+    with the reason. A host comes first on which a prepared driver waits for this very attempt, then one that spreads the
+    group of the job best; ``spread`` has what is there, and counts what is placed. Prepared drivers take
     no place here: whoever starts a driver discards them.
 
     Among equals, those that failed last come last: jobs that never start would otherwise take each slot that
@@ -35,6 +38,7 @@ def place(
     """
     actions: list[Assign] = []
     notes: list[Note] = []
+    spread = Spread() if spread is None else spread
     ready: list[tuple[tuple[int, int, str], DriverMemory, frozenset[str], WaitingAssignment]] = []
     for candidate in candidates:
         try:
@@ -46,16 +50,23 @@ def place(
             notes.append(not_judged(candidate.name, error))
     for _, needed, ready_on, candidate in sorted(ready, key=lambda each: each[0]):
         free = freed(loads, candidate.own.record) if candidate.waited else loads
-        memory = needed.whole
-        open_hosts = [m for m in members.values() if lacking(m, free.get(m.id, Load()), memory) is None]
+        memory, job = needed.whole, candidate.ref.record
+        fit = [m for m in members.values() if why_unfit(m, job.terms.placement) is None]
+        open_hosts = [m for m in fit if lacking(m, free.get(m.id, Load()), memory) is None]
         if not open_hosts:
             raised = (
-                f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}" if needed.raised and members else ""
+                f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}" if needed.raised and fit else ""
             )
-            notes.append(Note(candidate.name, _why_pending(members, free, memory) + raised, pending=True))
+            nowhere = why_nowhere(members.values(), job.terms.placement)
+            why = nowhere or _why_no_room(members, fit, free, memory, job.terms.placement)
+            notes.append(Note(candidate.name, why + raised, pending=True, unplaceable=nowhere is not None))
             continue
-        last = _did_not_start(candidate)
-        host = min(open_hosts, key=lambda m: (m.id == last, m.id not in ready_on, _use(free, m), m.id))
+        last, rank = _did_not_start(candidate), spread.ranks(job, members)
+        host = min(
+            open_hosts,
+            key=lambda m: (m.id == last, m.id not in ready_on, rank.get(m.id, 0), _use(free, m), m.id),
+        )
+        spread.add(job, host.id)
         loads = {**free, host.id: free.get(host.id, Load()).plus(memory, starting=True)}
         actions.append(
             Assign(
@@ -141,9 +152,16 @@ def lacking(member: Member, load: Load, memory: int) -> str | None:
     return None
 
 
-def _why_pending(members: Mapping[str, Member], loads: Mapping[str, Load], memory: int) -> str:
+def _why_no_room(
+    members: Mapping[str, Member],
+    fit: list[Member],
+    loads: Mapping[str, Load],
+    memory: int,
+    placement: PlacementPolicy | None,
+) -> str:
     if not members:
         return "no supervisor is up"
-    reasons = [lacking(m, loads.get(m.id, Load()), memory) or "" for m in members.values()]
+    reasons = [lacking(m, loads.get(m.id, Load()), memory) or "" for m in fit]
     more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
-    return "no room: " + "; ".join(sorted(reasons)[:3]) + more
+    which = f" where {', '.join(placement.require)} is" if placement is not None and placement.require else ""
+    return f"no room{which}: " + "; ".join(sorted(reasons)[:3]) + more

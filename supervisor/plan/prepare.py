@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from supervisor.model.actions import Action, Prepare, Withdraw
@@ -47,6 +48,7 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found
 from supervisor.model.state import account_of, is_pending
 from supervisor.model.view import Row, SeenPreparation, View
+from supervisor.plan.placement import Spread, why_unfit
 from supervisor.plan.room import why_no_room
 
 BACKOFF_MIN_S: Final = 15.0
@@ -102,6 +104,7 @@ class Preparations:
         self.now_s = now_s
         self.hosts = {m.id: m for m in view.members.values() if m.distrust is None and m.prepares > 0}
         self._members = view.members
+        self._rows = view.rows
         self._by_uid: dict[str, list[Request]] = {}
         readable = [_request(each) for each in view.preparations]
         known = [each for each in readable if each is not None]
@@ -114,6 +117,17 @@ class Preparations:
             self.loads[request.supervisor] = self.with_request(
                 self.loads.get(request.supervisor, Load()), request
             )
+
+    @cached_property
+    def spread(self) -> Spread:
+        """Has the attempts that occupy their hosts, and what is prepared beside them."""
+        counted_so_far = Spread(self._rows.values())
+        for request in self.requests:
+            row = self._rows.get(request.record.name)
+            is_given = (request.supervisor, request.record.uid) in self._claimable
+            if row is not None and isinstance(row.ref, Found) and not is_given:
+                counted_so_far.add(row.ref.record, request.supervisor)
+        return counted_so_far
 
     def with_request(self, load: Load, request: Request) -> Load:
         """Returns ``load`` with the prepared driver of ``request``. One that an assignment of its job is about to use
@@ -145,8 +159,12 @@ class Preparations:
         return not over and self.now_s - request.first_seen_at_s < SLOT_MAX_S
 
     def fits(self, request: Request, job: JobRef, memory: DriverMemory) -> bool:
-        """Says whether what is prepared by ``request`` is what ``job`` would be started with, on a host that is there."""
-        return request.supervisor in self.hosts and _is_for(request.record, job, memory)
+        """Says whether what is prepared by ``request`` is what ``job`` would be started with, on a host that is there and
+        has the labels that the job requires."""
+        host = self.hosts.get(request.supervisor)
+        if host is None or why_unfit(host, job.terms.placement) is not None:
+            return False
+        return _is_for(request.record, job, memory)
 
     def ready_hosts(self, job: JobRef, own: Ownership, memory: DriverMemory) -> frozenset[str]:
         """Returns the hosts on which a driver waits that can take the next attempt, if that may use one."""
@@ -163,16 +181,21 @@ class Preparations:
 
     # -- a host with room ------------------------------------------------------------------------------------------
 
-    def choice(self, wish: Wish, memory: int, loads: Mapping[str, Load]) -> tuple[Member | None, str, bool]:
-        """Returns the host for one more prepared driver: the least used one with room, and the present one only if no
-        other has room. If there is none: why, and whether it is only that the hosts with room have enough to bring up
-        for the moment."""
-        others = [m for m in self.hosts.values() if m.id != wish.present]
-        present = [] if wish.other else [m for m in self.hosts.values() if m.id == wish.present]
+    def choice(
+        self, job: JobRef, wish: Wish, memory: int, loads: Mapping[str, Load], spread: Spread
+    ) -> tuple[Member | None, str, bool]:
+        """Returns the host for one more prepared driver of ``job``: the least used one with room, and the present one only
+        if no other has room; of a job that is spread, among the hosts that spread it best. If there is none: why, and
+        whether it is only that the hosts with room have enough to bring up for the moment."""
+        hosts = [
+            host
+            for host in self.hosts.values()
+            if why_unfit(host, job.terms.placement) is None and not (wish.other and host.id == wish.present)
+        ]
         reasons: list[str] = []
-        for group in (others, present):
+        for group in _by_preference(hosts, wish.present, spread.ranks(job, self._members)):
             room = []
-            for host in sorted(group, key=lambda member: member.id):
+            for host in group:
                 load = loads.get(host.id, Load())
                 why = why_no_room(host, load, memory) or self._why_full(host, load)
                 if why is None:
@@ -182,8 +205,11 @@ class Preparations:
             if room:
                 is_busy, _, _, host = min(room, key=lambda each: each[:3])
                 return (None, _why_busy(room[0][3], loads), True) if is_busy else (host, "", False)
-        if not self.hosts or (wish.other and not others):
+        if not hosts:
             which = "no other host" if wish.other else "no host"
+            required = job.terms.placement.require if job.terms.placement is not None else ()
+            if required and self.hosts:
+                return None, f"{which} has {', '.join(required)}", False
             return None, f"no room: {which} that keeps prepared drivers is up", False
         more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
         return None, "no room: " + "; ".join(reasons[:3]) + more, False
@@ -236,7 +262,7 @@ class Preparations:
             return NextDriver(True, f"{asked}; a driver is ready on {ready.supervisor}", ready.supervisor)
         for request in there:
             return self._awaited(job, request)
-        host, why, later = self.choice(_of_change(job, own), memory.whole, self.loads)
+        host, why, later = self.choice(job, _of_change(job, own), memory.whole, self.loads, self.spread)
         if host is not None:
             where = f"a driver is to be prepared on {host.id}"
             return NextDriver(False, f"{where}; the running one goes on until it is ready", host.id)
@@ -272,8 +298,17 @@ class Preparations:
                     return f"no standby: {host} could prepare no driver: {driver.why}"
                 done = driver is not None and driver.ready
                 return f"a driver is ready on {host}" if done else f"a driver is being prepared on {host}"
-        chosen, why, _ = self.choice(wish, memory.whole, self.loads)
+        chosen, why, _ = self.choice(job, wish, memory.whole, self.loads, self.spread)
         return f"no standby: {why}" if chosen is None else f"a driver is to be prepared on {chosen.id}"
+
+
+def _by_preference(hosts: Iterable[Member], present: str, rank: Mapping[str, int]) -> Iterable[list[Member]]:
+    """Yields groups of hosts, the best first: each has one rank, and the present host stands alone, after the others of
+    its rank."""
+    groups: dict[tuple[int, bool], list[Member]] = {}
+    for host in sorted(hosts, key=lambda member: member.id):
+        groups.setdefault((rank.get(host.id, 0), host.id == present), []).append(host)
+    return [groups[key] for key in sorted(groups)]
 
 
 def _why_busy(host: Member, loads: Mapping[str, Load]) -> str:
@@ -303,7 +338,7 @@ def preparing(view: View, ready: Preparations, names: Iterable[str]) -> tuple[Ac
     if not ready.hosts and not view.preparations:
         return ()
     taken = set(names)
-    loads = dict(ready.loads)
+    loads, spread = dict(ready.loads), ready.spread.copy()
     actions: list[Action] = []
     standing: set[str] = set()
     for action in _withdrawals(view, ready, standing):
@@ -316,9 +351,10 @@ def preparing(view: View, ready: Preparations, names: Iterable[str]) -> tuple[Ac
     ):
         row = view.rows[name]
         assert isinstance(row.ref, Found) and isinstance(row.own, Found)
-        host, _, _ = ready.choice(wish, memory.whole, loads)
+        host, _, _ = ready.choice(row.ref.record, wish, memory.whole, loads, spread)
         if host is None:
             continue
+        spread.add(row.ref.record, host.id)
         loads[host.id] = loads.get(host.id, Load()).plus(memory.whole, starting=True)
         is_new = host.id not in view.prepare_hosts
         actions.append(Prepare(row.name, wish.why, row.ref, row.own, host, wish.level, new_host=is_new))
@@ -379,6 +415,9 @@ def _why_not(view: View, ready: Preparations, request: Request, asked: set[str])
     job, own = row.ref.record, row.own.record
     if request.supervisor not in ready.hosts:
         return f"{request.supervisor} is gone, or keeps no prepared drivers"
+    unfit = why_unfit(ready.hosts[request.supervisor], job.terms.placement)
+    if unfit is not None and not _is_handed(request, own):
+        return unfit
     if not _is_for(record, job, next_memory(job, own)) and not _is_handed(request, own):
         return "it is not what the job would be started with"
     wish = wish_of(row, ready.now_s)

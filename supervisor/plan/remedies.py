@@ -106,16 +106,20 @@ def remedies_of_state(
     half: bool = False,
     conflict: bool = False,
     delayed: bool = False,
+    unplaceable: bool = False,
 ) -> tuple[Remedy, ...]:
     """Returns the remedies by ``state``. ``alone`` means that no supervisor is up, ``full`` that none of them
     has room for the job, and ``half`` that a query of it has failed.
 
     ``conflict`` means that its last attempt lost the checkpoint to another writer, ``delayed`` that its host
-    can't start it yet.
+    can't start it yet, ``unplaceable`` that no host has the labels that it requires.
     """
     logs = Remedy(f"{PROGRAM} logs {name}", "shows what its driver wrote")
     if state is JobState.SUSPENDED:
         return (Remedy(f"{PROGRAM} resume {name}", "runs it again, from its checkpoint"),)
+    if unplaceable and not alone and not paused:
+        what = "supervisor.labels in the supervisor.yaml of a host gives it labels (then restart that supervisor)"
+        return (Remedy(None, f"{what}; or correct placement.require in the spec, and apply it"),)
     if state is JobState.RUNNING and half:
         return (
             Remedy(f"{PROGRAM} restart {name}", "starts all its queries again, from their checkpoints"),

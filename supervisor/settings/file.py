@@ -31,6 +31,7 @@ from supervisor.settings.addresses import (
 )
 from supervisor.settings.defaults import GIB, Defaults
 from supervisor.settings.http import HttpSettings
+from supervisor.settings.labels import Labels
 from supervisor.settings.policy import PolicySettings
 from supervisor.settings.sections import Section, between, section_at, validated
 from supervisor.settings.small_files import read_small, shortened
@@ -94,7 +95,7 @@ class SupervisorSettings(Section):
 
     ``on_stop`` says what becomes of the drivers of this host when the process is asked to end. With ``leave``
     they go on under their shims, and the next process adopts them; with ``stop_drivers`` they are stopped in
-    order first (containers, where nothing survives).
+    order first (containers, where nothing survives). ``labels`` are what specs may require of a host (``placement``).
     """
 
     id: SupervisorId = Field(default_factory=socket.gethostname, validate_default=True)
@@ -103,6 +104,7 @@ class SupervisorSettings(Section):
     log_dir: AbsolutePath = Path("/var/log/spark-supervisor")
     on_stop: Literal["leave", "stop_drivers"] = "leave"
     capacity: CapacitySettings = CapacitySettings()
+    labels: Labels = Field(default_factory=dict)
 
 
 class SparkSettings(Section):
@@ -152,7 +154,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     text = _text(
         chosen, may_be_absent=chosen == DEFAULT_PATH and any(n.startswith(OVERRIDE_PREFIX) for n in environ)
     )
-    body = {} if text is None else read_mapping(text, str(chosen), as_written={"conf"})
+    body = {} if text is None else read_mapping(text, str(chosen), as_written={"conf", "labels"})
     source = str(chosen) if text is not None else f"{chosen} (which does not exist)"
     return validated(Settings, body, source, _override(body, environ, source))
 

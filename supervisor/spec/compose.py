@@ -23,7 +23,7 @@ EXTENDS_MAX: Final = 8
 SET: Final = "--set"
 KEY_MAX: Final = 200
 _FILES: Final = ("application", "py_files", "jars")
-_TEXTS: Final = ("conf", "env")
+_TEXTS: Final = ("conf", "env", "labels")
 """The keys below these may hold dots, and their values are text."""
 
 

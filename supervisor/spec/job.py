@@ -18,11 +18,19 @@ from pydantic import Field, model_validator
 from supervisor.errors import Complaint, Corrupt, InvalidInput
 from supervisor.model import driver_memory, heap, host_tools, master
 from supervisor.model.deletable import why_not_deletable
+from supervisor.model.labels import packed
 from supervisor.model.location import normalise
-from supervisor.model.records import PrepareLevel, SchedulingSpec, StandbyPolicy, StandbyWhere
+from supervisor.model.records import (
+    PlacementPolicy,
+    PrepareLevel,
+    SchedulingSpec,
+    StandbyPolicy,
+    StandbyWhere,
+)
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.settings.defaults import Defaults, Health, LeaseS, Resources, StopGraceS
+from supervisor.settings.labels import Labels
 from supervisor.settings.restart import RestartSettings
 from supervisor.settings.sections import Section, validated
 from supervisor.settings.spark_conf import SparkConf
@@ -43,6 +51,7 @@ from supervisor.spec.fields import (
     PyFiles,
     is_local_path,
 )
+from supervisor.spec.placement import PlacementSettings
 from supervisor.spec.prepare import StandbySettings, UpdateSettings
 from supervisor.spec.savepoints import SavepointSettings
 
@@ -72,6 +81,8 @@ _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, object]] = {
     "savepoints": SavepointSettings().model_dump(mode="json", by_alias=True),
     "update": UpdateSettings().model_dump(mode="json", by_alias=True),
     "standby": StandbySettings().model_dump(mode="json", by_alias=True),
+    "labels": {},
+    "placement": PlacementSettings().model_dump(mode="json", by_alias=True),
 }
 """The same holds for these keys outside of any section; each stands with its default, which is not
 written.
@@ -95,6 +106,7 @@ class JobSpec(Section):
     """
 
     name: Name
+    labels: Labels = Field(default_factory=dict)
     application: Application
     main_class: MainClass | None = Field(default=None, alias="class")
     entry: HistoryEntry | None = None
@@ -113,6 +125,7 @@ class JobSpec(Section):
     savepoints: SavepointSettings = SavepointSettings()
     update: UpdateSettings = UpdateSettings()
     standby: StandbySettings = StandbySettings()
+    placement: PlacementSettings = PlacementSettings()
     unbounded: bool = True
     resources: Resources = Resources()
     lease_s: LeaseS = Field(default=30.0, alias="lease")
@@ -237,6 +250,8 @@ class JobSpec(Section):
             savepoints=self.savepoint_policy(),
             prepare=PrepareLevel(self.update.prepare) if self.why_not_prepared() is None else None,
             standby=self.standby_policy(),
+            labels=packed(self.labels),
+            placement=self.placement_policy(),
         )
 
     def why_not_prepared(self) -> str | None:
@@ -300,6 +315,14 @@ class JobSpec(Section):
             )
         )
 
+    def placement_policy(self) -> PlacementPolicy | None:
+        asked = self.placement
+        if not asked.require and asked.spread is None:
+            return None
+        return PlacementPolicy(
+            require=packed(asked.require), spread=asked.spread or "", group=asked.group or ""
+        )
+
     def application_args(self) -> tuple[str, ...]:
         """Returns ``args`` with ``{checkpoint}`` replaced. Other braces stay as they are: applications take
         JSON and templates.
@@ -321,7 +344,7 @@ def body_of(text: str, source: str) -> tuple[dict[str, Any], dict[str, int]]:
     ``InvalidInput``."""
     if len(text.encode("utf-8", "replace")) > SPEC_MAX_BYTES:
         raise InvalidInput(f"{source} is larger than {SPEC_MAX_BYTES // 1024} KiB", "move data out of it")
-    return read_numbered(text, source, as_written={"conf", "env"})
+    return read_numbered(text, source, as_written={"conf", "env", "labels", "require"})
 
 
 def spec_of(

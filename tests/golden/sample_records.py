@@ -31,6 +31,7 @@ from supervisor.model.records import (
     Pause,
     PendingDeletion,
     Phase,
+    PlacementPolicy,
     Preparation,
     PreparedDriver,
     PrepareLevel,
@@ -77,6 +78,8 @@ TERMS = SchedulingSpec(
     savepoints=SavepointPolicy(every_s=21_600.0, keep=8, max_age_s=2_592_000.0),
     prepare=PrepareLevel.APPLICATION,
     standby=StandbyPolicy(level=PrepareLevel.SESSION, where=StandbyWhere.ANY, refresh_s=1_800.0),
+    labels=("team=web", "tier=1"),
+    placement=PlacementPolicy(require=("zone=a",), spread="zone", group="web"),
 )
 HISTORY = (
     HistoryEntry(at=AT, event="assigned", attempt=2, detail="to host-a"),
@@ -292,6 +295,7 @@ SAMPLES: tuple[Any, ...] = (
                 why="größer",
             ),
         ),
+        labels=("zone=a",),
     ),
     Acceptance(id="a1", epoch=9, by="root@host-a", at=AT, wait_s=32.06, waited=True),
     Pause(by="ops@host-a", at=AT, reason="moving the brokers", op="op5"),

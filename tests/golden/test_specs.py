@@ -76,6 +76,16 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
         "standby: {level: null, where: other, refresh: 1h}",
         b'"standby":{"level":"session","refresh":"30m","where":"other"}',
     ),
+    "labels": (
+        f"{FULL}labels: {{team: web, tier: 1}}\n",
+        "labels: {}",
+        b'"labels":{"team":"web","tier":"1"}',
+    ),
+    "placement": (
+        f"{FULL}placement: {{require: {{zone: a}}, spread: host, group: web}}\n",
+        "placement: {require: {}, spread: null, group: null}",
+        b'"placement":{"group":"web","require":{"zone":"a"},"spread":"host"}',
+    ),
 }
 """Each key that was added later: a spec in which it says something, a line in which it says nothing, what is written."""
 

@@ -52,6 +52,7 @@ from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.daemon.process.supervisor import LOOP_LIMIT_S, Supervisor, SupervisorParts, wait_for
 from supervisor.errors import AccessDenied, Corrupt, InvalidInput, NotSent, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
+from supervisor.model.labels import packed
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
 from supervisor.model.records import Cluster, Member, PendingDeletion
@@ -331,6 +332,7 @@ class Assembly:
             since=wall_iso(),
             log_dir=str(self._settings.supervisor.log_dir.absolute()),
             prepares=1,
+            labels=packed(self._settings.supervisor.labels),
         )
         doubt = StartDoubt(self._layout, self._trust, self._epochs)
         starter = Launcher(

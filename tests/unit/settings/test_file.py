@@ -201,6 +201,17 @@ def test_every_key_can_be_overridden(load: Load) -> None:
             load(environ={name: "\0"})
 
 
+def test_labels_of_a_host_keep_their_spelling(load: Load) -> None:
+    assert load(f"{MINIMAL}supervisor: {{labels: {{zone: a, rack: 07}}}}").supervisor.labels == {
+        "zone": "a",
+        "rack": "07",
+    }
+    environ = {"SPARK_SUPERVISOR__SUPERVISOR__LABELS": "{zone: b}"}
+    assert load(environ=environ).supervisor.labels == {"zone": "b"}
+    with pytest.raises(InvalidInput, match=r"supervisor\.labels\.zone 'a b' must be 1 to 63 letters"):
+        load(f"{MINIMAL}supervisor: {{labels: {{zone: a b}}}}")
+
+
 def test_null_id_means_the_host_name(load: Load) -> None:
     assert load(MINIMAL + "supervisor: {id: null}").supervisor.id == socket.gethostname()
     assert load(environ={"SPARK_SUPERVISOR__SUPERVISOR__ID": ""}).supervisor.id == socket.gethostname()

@@ -121,6 +121,24 @@ def test_defaults_are_those_of_the_contract() -> None:
         ("resources: {memory: 1024}", "write 1024m for MiB"),
         ("resources: {memory: 0g}", "resources.memory must be at least"),
         ("resources: {priority: high}", "resources.priority must be a whole number, not text"),
+        ("labels: web", "labels must be a mapping, not text"),
+        ("labels: {'a b': x}", "labels holds 'a b', which is no key of a label: that has 1 to 63 letters"),
+        ("labels: {team: a b}", "labels.team 'a b' must be 1 to 63 letters, digits"),
+        ("labels: {team: ''}", "labels.team '' must be 1 to 63 letters"),
+        ("labels: {team: null}", "labels.team must be text, not null"),
+        ("labels: {team: 'a=b'}", "labels.team 'a=b' must be"),
+        (
+            f"labels: {{{', '.join(f'k{n}: v' for n in range(17))}}}",
+            "labels has 17 labels, and 16 are the most",
+        ),
+        (
+            f"labels: {{{', '.join(f'k{n}: ' + 60 * 'v' for n in range(9))}}}",
+            "labels has 567 characters of labels, and 512 are the most",
+        ),
+        ("placement: {require: {zone: a/b}}", "placement.require.zone 'a/b' must be"),
+        ("placement: {spread: a b}", "placement.spread 'a b' is no key of a label"),
+        ("placement: {group: web}", "placement spread is missing, without which no group is kept apart"),
+        ("placement: {prefer: {}}", "unknown key 'placement.prefer'"),
         ("lease: 30", "lease is a number without a unit; write 30s"),
         ("lease: 4s", "outside of what is allowed (5s to 5m)"),
         ("lease: 301s", "outside of what is allowed"),
@@ -263,7 +281,7 @@ def test_terms_and_restart_policy() -> None:
     spec = parsed(
         "resources: {memory: 2g, priority: 3}\nlease: 10s\nstop_grace: 1m\nhealth: {start_timeout: 90s}\n"
         "restart: {strategy: failure-rate, initial: 2s, max: 1m, jitter: 0, reset_after: 1h, attempts: 4, "
-        "on_exhausted: suspend}",
+        "on_exhausted: suspend}\nlabels: {tier: 1, team: web}\nplacement: {require: {zone: 1a}, spread: zone}",
     )
     policy = RestartPolicy(
         strategy=Strategy.FAILURE_RATE,
@@ -289,6 +307,8 @@ def test_terms_and_restart_policy() -> None:
         "savepoints": None,
         "prepare": PrepareLevel.SESSION,
         "standby": None,
+        "labels": ("team=web", "tier=1"),
+        "placement": {"require": ("zone=1a",), "spread": "zone", "group": "", "extra": {}},
         "extra": {},
     }
     assert parsed().restart_policy() == RestartPolicy()

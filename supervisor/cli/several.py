@@ -1,0 +1,173 @@
+"""Carries a command out for several jobs: those that are named, or those that have labels. Each is a write of its own.
+
+Called by ``cli.change`` and ``cli.suspend``. It says first which jobs it is about, and asks for a yes if there is more than
+one. What is done of each is told on a line of its own, as soon as it is durable; what fails of one does not stop the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from supervisor.cli.completion import job_names
+from supervisor.cli.confirm import confirm_jobs
+from supervisor.cli.narrator import Narrator
+from supervisor.cli.options import Chosen, known_name
+from supervisor.cli.output import notice, print_line
+from supervisor.errors import InvalidInput, NotFound, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.model.phrases import counted
+from supervisor.operations.context import CommandContext
+from supervisor.operations.selection import Selected, jobs_and_failed, selector_of
+from supervisor.operations.waiting import wait_gone, wait_running
+
+if TYPE_CHECKING:
+    from supervisor.operations.jobs import Done
+
+SELECTOR = "--selector"
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME", help="Names of jobs.", autocompletion=job_names, show_default=False),
+]
+SelectorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        SELECTOR,
+        "-l",
+        metavar="LABEL",
+        help="In place of names: jobs with this label, like team=web, tier!=1 or team; several must all hold.",
+    ),
+]
+
+HINTS = {
+    "already finished": "it had finished by itself: nothing to cancel",
+    "already running": "it is running, or about to: nothing to do",
+    "already rolled back": "nothing was done; to go on to another spec, apply it",
+}
+
+
+@dataclass(frozen=True)
+class AskedJobs:
+    """Holds which jobs a command was given."""
+
+    names: tuple[str, ...]
+    selector: tuple[str, ...] = ()
+    yes: bool = False
+
+    @classmethod
+    def of(cls, names: list[str] | None, selector: list[str] | None, yes: bool) -> AskedJobs:
+        """Returns what was given. Raises InvalidInput where that is nothing, or both."""
+        if bool(names) == bool(selector):
+            both = "give names of jobs, or -l with a label" + (", not both" if names else "")
+            raise InvalidInput(both)
+        return cls(tuple(dict.fromkeys(names or ())), tuple(selector or ()), yes)
+
+    @property
+    def one(self) -> str | None:
+        """Returns the only name that was given, or None."""
+        return self.names[0] if len(self.names) == 1 else None
+
+
+@dataclass(frozen=True)
+class SeveralChange:
+    """Describes what is done with each job. ``verb`` and ``participle`` are words for sentences. ``act`` does it.
+    ``takes`` says whether it is for this one of the jobs that a selector finds, and ``takes_which`` which these are.
+    ``until_s`` is how long ``--wait`` waits, or None; with ``gone`` until no driver is alive, else until it runs."""
+
+    verb: str
+    participle: str
+    act: Callable[[CommandContext, Selected], Done]
+    takes: Callable[[Selected], bool]
+    takes_which: str
+    until_s: float | None
+    gone: bool
+
+
+@dataclass
+class Changed:
+    """Holds what came of one job."""
+
+    name: str
+    done: Done | None = None
+    error: SupervisorError | None = None
+
+    def document(self) -> dict[str, str | int | None]:
+        return {
+            "name": self.name,
+            "uid": self.done.uid if self.done is not None else None,
+            "did": self.done.did.value if self.done is not None else None,
+            "error": str(self.error) if self.error is not None else None,
+            "exit_code": self.error.exit_code if self.error is not None else 0,
+        }
+
+
+def change_jobs(chosen: Chosen, context: CommandContext, asked: AskedJobs, change: SeveralChange) -> int:
+    """Carries out ``change`` of all jobs that ``asked`` is about, and returns the worst exit code."""
+    jobs = _jobs(context, asked, change)
+    if len(jobs) > 1:
+        names = [job.name for job in jobs]
+        confirm_jobs(f"{change.verb} {counted(len(names), 'job')}", names, yes=asked.yes)
+    changed: list[Changed] = []
+    for one in _carry_out(context, jobs, change):
+        changed.append(one)
+        if one.error is not None:
+            notice(f"error: {one.error}")
+        elif one.done is not None and not chosen.document:
+            print_line(line_of(one.done))
+    if chosen.document:
+        chosen.print_document([one.document() for one in changed])
+    if change.until_s is not None:
+        _wait(context, changed, change, change.until_s)
+    return max(one.error.exit_code if one.error is not None else 0 for one in changed)
+
+
+def line_of(done: Done) -> str:
+    """Returns the line that says what was done."""
+    hint = HINTS.get(done.did.value)
+    return f"{done.name}: {done.did.value} ({done.uid})" + (f"; {hint}" if hint else "")
+
+
+def _jobs(context: CommandContext, asked: AskedJobs, change: SeveralChange) -> Sequence[Selected]:
+    selector = selector_of(SELECTOR, list(asked.selector))
+    if selector is None:
+        return [Selected(name, "", None, None) for name in asked.names]
+    jobs = jobs_and_failed(context.zoo(), context.layout).selected(selector)
+    for name in jobs.unreadable:
+        notice(f"{name} is left out: its labels can't be read (see explain {name})")
+    found = [job for job in jobs.found if change.takes(job)]
+    if not found:
+        raise NotFound(f"no {change.takes_which} has {selector}", "list -o wide shows the labels of jobs")
+    return found
+
+
+def _carry_out(context: CommandContext, jobs: Sequence[Selected], change: SeveralChange) -> Iterator[Changed]:
+    gone: SupervisorError | None = None
+    for job in jobs:
+        one = Changed(job.name)
+        try:
+            if gone is not None:
+                raise Unreachable(f"{job.name} was not {change.participle}: {gone}")
+            known_name(job.name)
+            one.done = change.act(context, job)
+        except SupervisorError as error:
+            one.error = error
+            gone = gone or (error if isinstance(error, Unreachable | OutcomeUnknown) else None)
+        yield one
+
+
+def _wait(context: CommandContext, changed: list[Changed], change: SeveralChange, until_s: float) -> None:
+    """Waits for all that was changed, beside each other."""
+    uids = {one.name: one.done.uid for one in changed if one.done is not None}
+    if not uids:
+        return
+    goal, wait = ("gone", wait_gone) if change.gone else ("running", wait_running)
+    with Narrator(len(uids), goal) as narrator:
+        outcomes = wait(context, uids, until_s, change.participle, narrator)
+    for one in changed:
+        error = outcomes.get(one.name)
+        if error is not None:
+            one.error = error
+            notice(f"error: {error}")

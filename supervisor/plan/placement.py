@@ -1,0 +1,93 @@
+"""Says on which hosts a job may be placed by their labels, and which of these spreads its group best. It is pure.
+
+``placement.require`` of a spec restricts: a host that lacks one of these labels is never chosen. ``placement.spread`` only
+prefers: the host, or the value of a host's label, where the fewest other jobs of the same group are. A host without
+that label counts with the others that lack it. Both are about where a driver is started; one that runs is left alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from supervisor.model.actions import Assign
+from supervisor.model.labels import unpacked
+from supervisor.model.records import OCCUPYING, JobRef, Member, PlacementPolicy
+from supervisor.model.seen import Found
+from supervisor.model.view import Row
+
+BY_HOST: Final = "host"
+"""This value of ``spread`` stands for the host itself."""
+SHOWN_MAX: Final = 3
+
+
+def why_unfit(member: Member, placement: PlacementPolicy | None) -> str | None:
+    """Returns which required label ``member`` lacks, as a sentence, or None if it may have the job."""
+    if placement is None:
+        return None
+    lacks = [label for label in placement.require if label not in member.labels]
+    return f"{member.id} does not have {', '.join(lacks)}" if lacks else None
+
+
+def why_nowhere(members: Iterable[Member], placement: PlacementPolicy | None) -> str | None:
+    """Returns why none of ``members``, of which there is at least one, may have the job, or None if one may."""
+    if placement is None or not placement.require:
+        return None
+    each_lacks = [why_unfit(member, placement) is not None for member in members]
+    if not each_lacks or not all(each_lacks):
+        return None
+    return f"no host has {', '.join(placement.require)}"
+
+
+class Spread:
+    """Counts how many jobs of each group are on each host. What is counted at first are the attempts that occupy their
+    host, by ``rows``, and ``in_flight``; ``add`` counts what is planned."""
+
+    def __init__(self, rows: Iterable[Row] = (), in_flight: Iterable[Assign] = ()) -> None:
+        self._of_group: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._of_job: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for row in rows:
+            if (
+                isinstance(row.ref, Found)
+                and isinstance(row.own, Found)
+                and row.own.record.state in OCCUPYING
+            ):
+                self.add(row.ref.record, row.own.record.supervisor)
+        for action in in_flight:
+            if action.name not in self._of_job:  # else it has been committed
+                self.add(action.ref.record, action.host.id)
+
+    def copy(self) -> Spread:
+        """Returns a counter of its own with the same counts."""
+        other = Spread()
+        for kept, copied in ((self._of_group, other._of_group), (self._of_job, other._of_job)):
+            copied.update({key: Counter(counts) for key, counts in kept.items()})
+        return other
+
+    def add(self, job: JobRef, host: str) -> None:
+        """Counts one driver of ``job`` on ``host``, if the job is spread."""
+        placement = job.terms.placement
+        if placement is not None and placement.spread:
+            self._of_group[placement.group][host] += 1
+            self._of_job[job.name][host] += 1
+
+    def ranks(self, job: JobRef, members: Mapping[str, Member]) -> Mapping[str, int]:
+        """Returns by host how many other jobs of the group are where it is: the lowest is the best. It is empty for a job
+        that is not spread."""
+        placement = job.terms.placement
+        if placement is None or not placement.spread or placement.group not in self._of_group:
+            return {}
+        others = Counter(self._of_group[placement.group])
+        if job.name in self._of_job:
+            others.subtract(self._of_job[job.name])
+        place_of = {member.id: _place(member, placement.spread) for member in members.values()}
+        counts: Counter[str] = Counter()
+        for host, count in others.items():
+            if host in place_of:
+                counts[place_of[host]] += count
+        return {host: counts[place] for host, place in place_of.items()}
+
+
+def _place(member: Member, spread: str) -> str:
+    return member.id if spread == BY_HOST else unpacked(member.labels).get(spread, "")

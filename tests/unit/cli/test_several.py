@@ -1,0 +1,246 @@
+"""Labels, and commands for several jobs: which ones, the confirmation, a line for each, the worst exit code."""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import replace
+
+import pytest
+
+from supervisor.errors import Unreachable
+from supervisor.model.records import Desired
+from supervisor.operations.jobs import ChosenJob, JobOperations
+from supervisor.operations.selection import registered_jobs
+from tests.unit.cli.conftest import Ran, Terminal
+
+WEB, OPS = "labels: {team: web}", "labels: {team: ops, tier: 1}"
+
+
+class AtKeyboard(io.StringIO):
+    """A terminal at which somebody types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def fleet(terminal: Terminal) -> Terminal:
+    """Jobs a and b of team web, c of team ops, d without labels."""
+    files = [terminal.spec(name, text) for name, text in (("a", WEB), ("b", WEB), ("c", OPS), ("d", ""))]
+    assert terminal.run("submit", *files).code == 0
+    return terminal
+
+
+def wanted(terminal: Terminal) -> dict[str, Desired]:
+    found = registered_jobs(terminal.bench.sessions().zoo(), terminal.bench.layout).found
+    return {job.name: Desired.SUSPENDED if job.is_suspended else Desired.RUNNING for job in found}
+
+
+def suspended(terminal: Terminal) -> set[str]:
+    return {name for name, desired in wanted(terminal).items() if desired is Desired.SUSPENDED}
+
+
+# -- list, show ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["-l", "team=web"], ["a", "b"]),
+        (["-l", "team"], ["a", "b", "c"]),
+        (["-l", "team!=web"], ["c", "d"]),
+        (["-l", "team=ops", "-l", "tier=1"], ["c"]),
+        (["-l", "team=ops,tier!=1"], []),
+        (["d", "a", "d"], ["a", "d"]),
+    ],
+)
+def test_list_by_names_and_labels(fleet: Terminal, arguments: list[str], names: list[str]) -> None:
+    ran = fleet.run("list", *arguments, "-o", "json")
+    assert ran.code == 0 and [row["name"] for row in ran.json] == names
+
+
+def test_a_list_of_nothing_says_so(fleet: Terminal) -> None:
+    ran = fleet.run("list", "-l", "team=nobody")
+    assert ran.code == 0 and ran.err == "no job has team=nobody\n"
+    ran = fleet.run("list", "a", "nobody")
+    assert ran.code == 3 and "error: no job nobody is listed" in ran.err and "\na " in ran.out
+
+
+def test_labels_are_shown(fleet: Terminal) -> None:
+    assert fleet.run("show", "c", "-o", "json").json["labels"] == {"team": "ops", "tier": "1"}
+    assert "labels:          team=ops, tier=1" in fleet.run("show", "c").out
+    assert "labels:" not in fleet.run("show", "d").out.partition("spec")[0]
+    assert "team=ops,tier=1" in fleet.run("list", "-o", "wide").out
+    assert [row["labels"] for row in fleet.run("list", "-o", "json").json][2:] == [
+        {"team": "ops", "tier": "1"},
+        {},
+    ]
+
+
+@pytest.mark.parametrize("command", ["list", "suspend", "resume", "restart", "cancel"])
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["a", "-l", "team=web"], "give names of jobs, or -l with a label, not both"),
+        (["-l", "team="], "--selector 'team=' is none of key=value, key!=value and key"),
+    ],
+)
+def test_what_does_not_go_together(fleet: Terminal, command: str, arguments: list[str], says: str) -> None:
+    ran = fleet.run(command, *arguments)
+    assert ran.code == 2 and says in ran.err
+
+
+# -- several ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["suspend", "resume", "restart", "cancel"])
+def test_more_than_one_is_asked_for(fleet: Terminal, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = wanted(fleet)
+    for asked in (["a", "c"], ["-l", "team"]):
+        ran = fleet.run(command, *asked)
+        assert ran.code == 2 and f"nobody can be asked here whether to {command}" in ran.err
+        assert "give --yes" in ran.err and ran.out == ""
+    monkeypatch.setattr(sys, "stdin", AtKeyboard("no\n"))
+    ran = fleet.run(command, "-l", "team")
+    assert ran.code == 4 and "not confirmed: nothing was done" in ran.err
+    assert f"{command} 3 jobs: a, b, c\n" in ran.err
+    assert wanted(fleet) == before
+    assert fleet.run(command).code == 2
+    ran = fleet.run(command, "-l", "team=nobody", "--yes")
+    assert ran.code == 3 and "has team=nobody; list -o wide shows the labels of jobs" in ran.err
+
+
+def test_a_yes_at_the_keyboard(fleet: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", AtKeyboard("yes\n"))
+    ran = fleet.run("suspend", "-l", "team=web")
+    assert ran.code == 0 and suspended(fleet) == {"a", "b"}
+    assert [line.partition(" (")[0] for line in ran.out.splitlines()] == ["a: suspended", "b: suspended"]
+
+
+def test_one_failure_does_not_stop_the_rest_and_the_code_is_the_worst(fleet: Terminal) -> None:
+    ran = fleet.run("suspend", "a", "nobody", "No/Name", "b", "a", "--yes", "-o", "json")
+    assert ran.code == 3 and suspended(fleet) == {"a", "b"}
+    found = {one["name"]: (one["did"], one["exit_code"]) for one in ran.json}
+    assert found == {"a": ("suspended", 0), "nobody": (None, 3), "No/Name": (None, 3), "b": ("suspended", 0)}
+    assert ran.json[0]["uid"] and ran.json[0]["error"] is None and "no job is named" in ran.json[1]["error"]
+
+
+def test_one_name_has_the_document_of_one_and_a_label_has_a_list(fleet: Terminal) -> None:
+    one = fleet.run("suspend", "a", "-o", "json").json
+    assert list(one) == ["name", "uid", "did"]
+    (only,) = fleet.run("suspend", "-l", "team=ops", "-o", "json").json
+    assert only["name"] == "c" and only["did"] == "suspended"
+
+
+def test_a_selector_takes_those_that_a_command_is_for(fleet: Terminal) -> None:
+    assert fleet.run("suspend", "a").code == 0
+    ran = fleet.run("restart", "-l", "team=web", "-o", "json")
+    assert [one["name"] for one in ran.json] == ["b"]
+    fleet.run("suspend", "b")
+    ran = fleet.run("restart", "-l", "team=web")
+    assert ran.code == 3 and "no job that shall run has team=web" in ran.err
+    ran = fleet.run("resume", "-l", "team=web", "--yes", "-o", "json")
+    assert [one["did"] for one in ran.json] == ["resumed", "resumed"]
+
+
+def test_a_failed_job_is_found_by_its_labels(fleet: Terminal) -> None:
+    fleet.bench.fail("a")
+    assert [row["state"] for row in fleet.run("list", "-l", "team=web", "-o", "json").json][0] == "failed"
+    ran = fleet.run("suspend", "-l", "team=web", "-o", "json")
+    assert [one["name"] for one in ran.json] == ["b"]
+    ran = fleet.run("resume", "-l", "team=web", "--yes", "-o", "json")
+    assert {one["name"]: one["did"] for one in ran.json} == {"a": "registered again", "b": "resumed"}
+
+
+def test_cancel_by_label(fleet: Terminal) -> None:
+    ran = fleet.run("cancel", "-l", "team", "--yes")
+    assert ran.code == 0 and set(wanted(fleet)) == {"d"}
+    assert fleet.run("cancel", "-l", "team", "--yes").code == 3
+
+
+def test_what_one_job_only_can_be_given(fleet: Terminal) -> None:
+    for arguments, says in (
+        (["resume", "a", "b", "--accept-fresh-start", "--yes"], "--accept-fresh-start is for one job"),
+        (["resume", "-l", "team=ops", "--from-savepoint", "x"], "--from-savepoint is for one job"),
+        (["suspend", "-l", "team=ops", "--savepoint"], "--savepoint is for one job"),
+        (["suspend", "a", "b", "c", "--savepoint"], "--savepoint is for one job"),
+    ):
+        ran = fleet.run(*arguments)
+        assert ran.code == 2 and says in ran.err, ran.err
+    assert suspended(fleet) == set()
+
+
+def test_what_cannot_be_read_is_left_out_and_named(fleet: Terminal) -> None:
+    fleet.bench.zoo.put(fleet.bench.layout.job("a"), b"{")
+    ran = fleet.run("suspend", "-l", "team=web")
+    assert (
+        ran.code == 0 and "a is left out: its labels can't be read" in ran.err and ran.out.startswith("b: ")
+    )
+
+
+def test_when_zookeeper_is_gone_the_rest_is_not_tried(
+    fleet: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def suspend(_: JobOperations, name: str) -> None:
+        tried.append(name)
+        raise Unreachable("nobody answers")
+
+    monkeypatch.setattr(JobOperations, "suspend", suspend)
+    ran = fleet.run("suspend", "a", "b", "c", "--yes")
+    assert ran.code == 5 and tried == ["a"]
+    assert "error: c was not suspended: nobody answers" in ran.err
+
+
+def test_wait_is_for_all_beside_each_other(fleet: Terminal) -> None:
+    ran: Ran = fleet.run("suspend", "-l", "team", "--yes", "--wait", "--timeout", "1s")
+    assert ran.code == 0
+    assert [line for line in ran.err.splitlines() if "gone" in line] == [
+        f"{name}: gone: no driver of it is alive" for name in "abc"
+    ]
+
+
+def test_a_wait_that_runs_out_is_told_of_each(fleet: Terminal) -> None:
+    for name in ("a", "c"):
+        fleet.bench.run(name)
+    ran = fleet.run("suspend", "-l", "team", "--yes", "--wait", "--timeout", "0s", "-o", "json")
+    assert ran.code == 7 and suspended(fleet) == {"a", "b", "c"}
+    late = [line for line in ran.err.splitlines() if line.startswith("error: ")]
+    assert [line.split()[1] for line in late] == ["a", "c"]
+    assert "is suspended, but its driver has not stopped yet" in late[0]
+
+
+# -- what was chosen -------------------------------------------------------------------------------------------------
+
+
+def test_only_what_was_chosen_is_cancelled(fleet: Terminal) -> None:
+    commands = JobOperations(fleet.bench.sessions(), fleet.bench.layout)
+    (chosen,) = [
+        job
+        for job in registered_jobs(fleet.bench.sessions().zoo(), fleet.bench.layout).found
+        if job.name == "a"
+    ]
+    as_chosen = ChosenJob(chosen.uid, chosen.version)
+    fleet.run("suspend", "a")
+    with pytest.raises(Exception, match="a was changed by somebody else meanwhile"):
+        commands.cancel("a", chosen=as_chosen)
+    fleet.run("cancel", "a")
+    assert commands.cancel("a", chosen=as_chosen).did.value == "already cancelled"
+    fleet.submit("a")
+    with pytest.raises(Exception, match="a was changed by somebody else meanwhile"):
+        commands.cancel("a", chosen=as_chosen)
+    with pytest.raises(Exception, match="a was changed by somebody else meanwhile"):
+        commands.cancel("a", chosen=replace(as_chosen, version=0))
+    assert "a" in wanted(fleet)
+
+
+def test_a_job_that_failed_since_it_was_chosen_is_left_as_it_is(fleet: Terminal) -> None:
+    commands = JobOperations(fleet.bench.sessions(), fleet.bench.layout)
+    ref = fleet.bench.ref("a")
+    uid, version = ref.record.uid, ref.version
+    fleet.bench.fail("a")
+    with pytest.raises(Exception, match="a was changed by somebody else meanwhile"):
+        commands.cancel("a", chosen=ChosenJob(uid, version))
+    assert commands.cancel("a", chosen=ChosenJob(uid, None)).did.value == "cancelled"
