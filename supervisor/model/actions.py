@@ -33,6 +33,7 @@ class Assign:
     account: Account
     waited: Waited | None = None
     prepared: bool = False  # a driver waits there that can take the attempt
+    moved_by: str = ""  # the drain of a host by which the job left that host (``Ownership.moved_by``)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,8 @@ Action: TypeAlias = (
 class Note:
     """Says why nothing is done about a job now. ``wait_s`` is the number of seconds until the plan would
     differ by time alone, if that is known. ``prepares`` is not None if the job waits for a prepared driver: it is the
-    host of that, or empty if none was asked yet.
+    host of that, or empty if none was asked yet. ``moves`` says that the job is to leave its host, and goes on there for
+    now.
     """
 
     name: str
@@ -166,6 +168,7 @@ class Note:
     pending: bool = False
     quarantined: bool = False
     prepares: str | None = None
+    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,9 +290,9 @@ def _keep(case: Case) -> Decision:
     own, job = case.own.record, case.ref.record
     if own.revision != job.revision:
         return _update(case)
-    if own.restart_nonce != job.restart_nonce:
+    if own.restart_nonce != job.restart_nonce and job.move_in_force is None:
         return _restart(case)
-    return case.waits("running as wanted", _remaining_s(case))
+    return case.waits("running as wanted", _remaining_s(case))  # ``plan.moves`` may move it all the same
 
 
 def _update(case: Case) -> Decision:

@@ -3,16 +3,24 @@ is pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from supervisor.model.actions import Assign, Note
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.load import Load
 from supervisor.model.phrases import counted
-from supervisor.model.records import HOST_CAUSES, Member, Ownership, OwnState
-from supervisor.model.seen import Found
-from supervisor.model.view import Row
+from supervisor.model.records import (
+    HOST_CAUSES,
+    Cause,
+    Cordon,
+    Member,
+    Ownership,
+    OwnState,
+)
+from supervisor.model.seen import Found, Unreadable
+from supervisor.model.view import Row, cordoned_by
 from supervisor.plan.decide import WaitingAssignment
 from supervisor.plan.prepare import Preparations
 from supervisor.plan.room import why_no_room
@@ -25,10 +33,11 @@ def place(
     members: Mapping[str, Member],
     loads: Mapping[str, Load],
     prepared: Preparations | None = None,
+    cordons: Mapping[str, Found[Cordon] | Unreadable] = MappingProxyType({}),
 ) -> tuple[list[Assign], list[Note]]:
     """Returns hosts for the candidates, highest priority first; a candidate that gets no slot is pending,
     with the reason. A host comes first on which a prepared driver waits for this very attempt. Prepared drivers take
-    no place here: whoever starts a driver discards them.
+    no place here: whoever starts a driver discards them. Nothing is placed on a host that is cordoned by ``cordons``.
 
     Among equals, those that failed last come last: jobs that never start would otherwise take each slot that
     becomes free before the others, by their names, again and again.
@@ -36,6 +45,7 @@ def place(
     actions: list[Assign] = []
     notes: list[Note] = []
     ready: list[tuple[tuple[int, int, str], DriverMemory, frozenset[str], WaitingAssignment]] = []
+    cordoned = cordoned_by(cordons)
     for candidate in candidates:
         try:
             job, own = candidate.ref.record, candidate.own.record
@@ -47,15 +57,21 @@ def place(
     for _, needed, ready_on, candidate in sorted(ready, key=lambda each: each[0]):
         free = freed(loads, candidate.own.record) if candidate.waited else loads
         memory = needed.whole
-        open_hosts = [m for m in members.values() if lacking(m, free.get(m.id, Load()), memory) is None]
+        open_hosts = [
+            m
+            for m in members.values()
+            if m.id not in cordoned and lacking(m, free.get(m.id, Load()), memory) is None
+        ]
         if not open_hosts:
             raised = (
                 f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}" if needed.raised and members else ""
             )
-            notes.append(Note(candidate.name, _why_pending(members, free, memory) + raised, pending=True))
+            notes.append(
+                Note(candidate.name, _why_pending(members, free, memory, cordoned) + raised, pending=True)
+            )
             continue
         last = _did_not_start(candidate)
-        host = min(open_hosts, key=lambda m: (m.id == last, m.id not in ready_on, _use(free, m), m.id))
+        host = min(open_hosts, key=_preference(candidate, last, ready_on, free))
         loads = {**free, host.id: free.get(host.id, Load()).plus(memory, starting=True)}
         actions.append(
             Assign(
@@ -67,9 +83,42 @@ def place(
                 candidate.account,
                 candidate.waited,
                 host.id in ready_on,
+                moved_by(candidate, cordons),
             )
         )
     return actions, notes
+
+
+def _preference(
+    candidate: WaitingAssignment, last: str | None, ready_on: frozenset[str], loads: Mapping[str, Load]
+) -> Callable[[Member], tuple[bool, bool, bool, float, str]]:
+    """Returns the key by which the host for ``candidate`` is chosen, lowest first: where it shall move to, unless only
+    another host has the driver of its update; where a driver is ready; where most is free."""
+    job, own = candidate.ref.record, candidate.own.record
+    move = job.move_in_force if own.restart_nonce != job.restart_nonce else None
+    to, updates = move.to if move is not None else "", own.uid == job.uid and own.revision != job.revision
+
+    def key(m: Member) -> tuple[bool, bool, bool, float, str]:
+        ready = m.id in ready_on
+        return m.id == last, not (m.id == to and (ready or not updates)), not ready, _use(loads, m), m.id
+
+    return key
+
+
+def moved_by(candidate: WaitingAssignment, cordons: Mapping[str, Found[Cordon] | Unreadable]) -> str:
+    """Returns the drain of a host by which the job of ``candidate`` left that host and does not run yet; else empty.
+
+    It left by it if its last attempt there was stopped in order; what fails since then still counts.
+    """
+    job, own = candidate.ref.record, candidate.own.record
+    if own.uid != job.uid:
+        return ""
+    found = cordons.get(own.supervisor)
+    stopped = candidate.waited is not None or (own.state is OwnState.EXITED and own.cause is Cause.STOPPED)
+    if stopped and isinstance(found, Found) and found.record.draining:
+        return found.record.drain
+    has_run = own.state is OwnState.EXITED and own.cause is Cause.STOPPED
+    return "" if has_run else own.moved_by
 
 
 def not_judged(name: str, error: Exception) -> Note:
@@ -141,9 +190,13 @@ def lacking(member: Member, load: Load, memory: int) -> str | None:
     return None
 
 
-def _why_pending(members: Mapping[str, Member], loads: Mapping[str, Load], memory: int) -> str:
+def _why_pending(
+    members: Mapping[str, Member], loads: Mapping[str, Load], memory: int, cordoned: Mapping[str, str]
+) -> str:
     if not members:
         return "no supervisor is up"
-    reasons = [lacking(m, loads.get(m.id, Load()), memory) or "" for m in members.values()]
+    reasons = [
+        cordoned.get(m.id) or lacking(m, loads.get(m.id, Load()), memory) or "" for m in members.values()
+    ]
     more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
     return "no room: " + "; ".join(sorted(reasons)[:3]) + more
