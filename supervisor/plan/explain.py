@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from supervisor.model.acceptance import why_held
 from supervisor.model.actions import (
+    ROOM_ELSEWHERE,
     Action,
     Alarm,
     Assign,
@@ -62,6 +63,7 @@ from supervisor.plan.prepare import Preparations
 from supervisor.plan.remedies import (
     Remedy,
     remedies_of_ended,
+    remedies_of_held,
     remedies_of_quarantined,
     remedies_of_state,
     runbook_of,
@@ -83,6 +85,7 @@ class Await(Enum):
     RENEWAL = "a renewal of its lease, or the full wait"
     FIRST_BATCH = "its first batch"
     PREPARED = "a prepared driver"
+    MOVE = "its move to another host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +336,7 @@ class Explainer:
                     max(0, member.memory - load.memory),
                     load.starting,
                     member.starting,
-                    lacking(member, load, memory),
+                    self._view.cordoned.get(member.id) or lacking(member, load, memory),
                 )
             )
         return tuple(hosts)
@@ -354,6 +357,8 @@ class Explainer:
                 *remedies_of_quarantined(name, own, job),
                 *runbook_of(own.cause if own is not None else None, damaged=damaged),
             )
+        if note is not None and note.moves == ROOM_ELSEWHERE:
+            return remedies_of_held(name)
         failed = own is not None and own.failures > 0 and shown.state is not JobState.RUNNING
         full = note is not None and note.pending and bool(self._view.members) and may_start(self._view)
         half = lease is not None and failed_query(lease) is not None
@@ -476,6 +481,8 @@ def _waits_for(
     if note.prepares is not None:
         where = f" on {note.prepares}" if note.prepares else ""
         return Awaited(Await.PREPARED, f"a prepared driver{where}")
+    if note.moves:
+        return Awaited(Await.MOVE, note.moves)
     if own is None:
         return None
     if own.state is OwnState.EXITED and note.wait_s is not None:

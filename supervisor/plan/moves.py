@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from supervisor.model.actions import Drain, Note
+from supervisor.model.actions import ROOM_ELSEWHERE, Drain, Note
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.load import Load
 from supervisor.model.phrases import counted
@@ -53,10 +53,10 @@ class Moves:
         memory = next_memory(ref.record, own.record).whole
         self.loads[said.host] = self.loads.get(said.host, Load()).plus(memory, starting=True)
 
-    def wait(self, row: Row, why: str, said: NextDriver | None = None) -> None:
-        prepares = said.host if said is not None and not said.impossible else None
-        wait_s = said.wait_s if said is not None else None
-        self.notes[row.name] = Note(row.name, why, wait_s, prepares=prepares, moves=True)
+    def wait(self, row: Row, why: str, said: NextDriver) -> None:
+        """Leaves the present driver alone for now."""
+        prepares, awaited = (None, ROOM_ELSEWHERE) if said.impossible else (said.host, "a prepared driver")
+        self.notes[row.name] = Note(row.name, why, said.wait_s, prepares=prepares, moves=awaited)
 
 
 def moving(view: View, prepared: Preparations, loads: Mapping[str, Load], taken: Collection[str]) -> Moves:
@@ -84,13 +84,14 @@ def _move(row: Row, prepared: Preparations, moves: Moves) -> None:
     closed = prepared.why_not_open(request.to)
     if closed or request.to == own.record.supervisor:
         here = closed or f"it runs on {request.to}"
-        moves.wait(row, f"it goes on, and does not move to {request.to}: {here}")
+        why = f"it goes on, and does not move to {request.to}: {here}"
+        moves.notes[row.name] = Note(row.name, why, moves=ROOM_ELSEWHERE)
         return
     said = prepared.move(ref.record, own.record, why, moves.loads, request.to)
     if said.stop:
         moves.begin(row, said)
     elif said.impossible:
-        moves.wait(row, f"it goes on, and does not move to {request.to}: {said.why}")
+        moves.wait(row, f"it goes on, and does not move to {request.to}: {said.why}", said)
     else:
         moves.wait(row, f"{why}: {said.why}", said)
 
@@ -99,16 +100,19 @@ def _drain(view: View, cordon: Cordon, prepared: Preparations, moves: Moves, tak
     """Decides about the jobs of one host that is drained: the first of those that can leave it, as many as there may be
     under way. First comes for whom most is done already, so that the choice stays the same from pass to pass."""
     under_way = sorted(name for name, row in view.rows.items() if is_under_way(row, cordon))
-    leaving = [
-        row
-        for name, row in view.rows.items()
-        if name not in taken and _may_leave(row) and not _is_asked(row) and _runs_on(row, cordon.supervisor)
-    ]
-    under_way += sorted(action.name for action in moves.actions if _is_of(action, cordon.supervisor))
+    leaving = []
+    for name, row in view.rows.items():
+        if name in taken or not _runs_on(row, cordon.supervisor) or not _may_leave(row):
+            continue
+        if name in moves.stopped or (name in moves.notes and moves.notes[name].moves != ROOM_ELSEWHERE):
+            under_way.append(name)  # somebody moves it
+        else:
+            leaving.append(row)
     for row in sorted(leaving, key=lambda each: _turn(each, prepared)):
         if len(under_way) >= max(1, cordon.max_parallel):
-            turn = f"its turn comes when one of {_named(under_way)} runs elsewhere"
-            moves.wait(row, f"{cordon.supervisor} is drained: {turn}")
+            runs = f"{_named(under_way)} {'runs' if len(under_way) == 1 else 'run'} elsewhere"
+            why = f"{cordon.supervisor} is drained: its turn comes when {runs}"
+            moves.notes[row.name] = Note(row.name, why, moves="its turn")
             continue
         with _apart(row.name, moves):
             if _leave(row, cordon, prepared, moves):
@@ -127,7 +131,7 @@ def _leave(row: Row, cordon: Cordon, prepared: Preparations, moves: Moves) -> bo
         # also for one that can't be prepared: without its request it would be asked for again, and fail again
         moves.wishes[row.name] = move_wish(ref.record, own.record, why) or KEEP
     if said.impossible:
-        moves.wait(row, f"{why}, but it goes on there: {said.why}")
+        moves.wait(row, f"{why}, but it goes on there: {said.why}", said)
         return False
     moves.wait(row, f"{why}: {said.why}", said)
     return True
@@ -184,10 +188,6 @@ def _is_asked(row: Row) -> bool:
 
 def _runs_on(row: Row, host: str) -> bool:
     return isinstance(row.own, Found) and row.own.record.supervisor == host
-
-
-def _is_of(action: Drain, host: str) -> bool:
-    return action.own.record.supervisor == host
 
 
 def _turn(row: Row, prepared: Preparations) -> tuple[bool, bool, str]:

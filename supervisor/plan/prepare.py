@@ -105,10 +105,9 @@ class Preparations:
     def __init__(self, view: View, now_s: float) -> None:
         self.now_s = now_s
         self.cordoned = view.cordoned
-        self.open_hosts = {
-            m.id: m for m in view.members.values() if m.distrust is None and m.id not in self.cordoned
-        }
-        self.hosts = {m.id: m for m in self.open_hosts.values() if m.prepares > 0}
+        open_hosts = [m for m in view.members.values() if m.distrust is None and m.id not in self.cordoned]
+        self.open_hosts = {m.id: m for m in open_hosts}
+        self.hosts = {m.id: m for m in open_hosts if m.prepares > 0}
         self._members = view.members
         self._by_uid: dict[str, list[Request]] = {}
         readable = [_request(each) for each in view.preparations]
