@@ -154,7 +154,8 @@ class Explanation:
     ``later`` are what ``action`` and ``then`` describe. ``error`` is what ended the last attempt that failed,
     as its records have it; it is empty if nothing did. ``after_earlier`` is True if an attempt of an earlier
     submission of the name may be alive still. ``standby`` says what there is of the prepared driver that its spec
-    asks for, or is empty; ``failed_update`` says why its newest update was given up, or is empty.
+    asks for, or is empty; ``failed_update`` says why its newest update was given up, ``move`` why it is to leave its host
+    and what keeps it there for now; both may be empty.
     """
 
     name: str
@@ -184,6 +185,7 @@ class Explanation:
     after_earlier: bool = False
     standby: str = ""
     failed_update: str = ""
+    move: str = ""
 
     @property
     def is_fine(self) -> bool:
@@ -265,6 +267,7 @@ class Explainer:
             after_earlier=own is not None and not mine and own.state not in DEAD,
             standby=self._prepared.standby(row),
             failed_update=_failed_update(row),
+            move=note.why if note is not None and note.moves else "",
         )
 
     def everything(self) -> list[Explanation]:
