@@ -29,7 +29,7 @@ from supervisor.registry.leader_write_context import LeaderWriteContext
 
 BUILDERS: dict[type[Any], Callable[[LeaderWriteContext, Any], Transaction]] = {
     Assign: lambda context, a: write.assign(
-        context, a.ref, a.own, a.host, a.account, a.waited, prepared=a.prepared
+        context, a.ref, a.own, a.host, a.account, a.waited, prepared=a.prepared, moved_by=a.moved_by
     ),
     Unassign: lambda context, a: write.unassign(context, a.name, a.own, a.why),
     Drain: lambda context, a: write.drain(context, a.ref, a.own, a.why),

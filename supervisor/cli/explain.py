@@ -269,6 +269,7 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
         "then": explained.then,
         "standby": explained.standby or None,
         "failed_update": explained.failed_update or None,
+        "move": explained.move or None,
         "hosts": [asdict(host) for host in explained.hosts],
         "alarm": _text(explained.alarm),
         "last_exit": None

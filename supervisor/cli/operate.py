@@ -10,7 +10,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -25,6 +25,7 @@ from supervisor.operations.waiting import wait_switched_over
 
 if TYPE_CHECKING:
     from supervisor.model.records import Pause
+Operations = TypeVar("Operations", bound=ClusterOperations)
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown by status, list and show.")]
 To = Annotated[
     str | None,
@@ -41,7 +42,7 @@ def pause(chosen: Chosen, reason: Reason = "") -> int:
 
     Drivers run on. Submit, cancel and suspend stay possible; a driver that is cancelled or suspended still stops.
     """
-    with _open(chosen) as (_, operator):
+    with opened(chosen, ClusterOperations) as (_, operator):
         done = operator.pause(reason)
     if chosen.document:
         chosen.print_document(_document(done, paused=True))
@@ -57,7 +58,7 @@ def pause(chosen: Chosen, reason: Reason = "") -> int:
 @command
 def unpause(chosen: Chosen) -> int:
     """Let the leader act again. What is due is done at once."""
-    with _open(chosen) as (_, operator):
+    with opened(chosen, ClusterOperations) as (_, operator):
         done = operator.unpause()
     if chosen.document:
         chosen.print_document(_document(done, paused=False))
@@ -75,7 +76,7 @@ def switchover(chosen: Chosen, to: To = None, timeout: Timeout = "60s") -> int:
     With --to the others give way to that one for the session time; if it does not come, any other leads.
     """
     timeout_s = seconds("--timeout", timeout)
-    with _open(chosen) as (context, operator):
+    with opened(chosen, ClusterOperations) as (context, operator):
         begun_at_s = boottime_s()
         asked = operator.switchover(to)
         if asked.wish is None:
@@ -115,8 +116,8 @@ def _handed_over(leader: str, was: str, epoch: int, did: str, took_s: float) -> 
 
 
 @contextmanager
-def _open(chosen: Chosen) -> Iterator[tuple[CommandContext, ClusterOperations]]:
-    """Opens the registry, with a cluster on it."""
+def opened(chosen: Chosen, operations: type[Operations]) -> Iterator[tuple[CommandContext, Operations]]:
+    """Opens the registry, with a cluster on it, for commands of an operator."""
     settings = chosen.settings()
     with open_commands(settings) as context:
         if context.check() is None:
@@ -124,7 +125,7 @@ def _open(chosen: Chosen) -> Iterator[tuple[CommandContext, ClusterOperations]]:
             raise NotFound(
                 f"there is no cluster at {root}: no supervisor ever ran there, and nothing was submitted"
             )
-        yield context, ClusterOperations(context.sessions, context.layout, _who())
+        yield context, operations(context.sessions, context.layout, _who())
 
 
 def _who() -> str:

@@ -58,6 +58,8 @@ def plain_lines(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str
         yield "standby", explained.standby
     if explained.failed_update:
         yield "update", explained.failed_update
+    if explained.move:
+        yield "move", explained.move
     then = _next(explained, wall_now_s)
     if then:
         yield "next", then
@@ -149,20 +151,20 @@ def _next(explained: Explanation, wall_now_s: float) -> str | None:
     if explained.step is not None:
         return _now(explained, explained.step)
     waits = explained.waits_for
-    if waits is None and explained.is_fine:
-        return "nothing to do: it runs as wanted"
     if waits is None:
-        return (
-            "nothing to do now: it has yet to show a batch"
-            if explained.is_unproven and explained.record
-            else None
-        )
+        return _idle(explained)
     if waits.kind is Await.PERSON:
         return "nothing, until you act" if not explained.remedies else None
     if waits.kind in (Await.SLOT, Await.LABELS):
         return _when_placed(explained, waits)
     if waits.kind is Await.PREPARED:
         return f"it waits for {waits}, then its driver is stopped and the prepared one goes on"
+    if waits.kind is Await.MOVE:
+        return (
+            f"it runs on where it is, until there is {waits}"
+            if explained.remedies
+            else "it waits for its turn"
+        )
     by = _by(explained.wait_s, wall_now_s)
     if explained.lease is not None and explained.lease.is_silent and explained.state is not JobState.STOPPING:
         return (
@@ -186,6 +188,15 @@ def _when_placed(explained: Explanation, waits: Awaited) -> str:
         starts = explained.state is JobState.PENDING
         return f"it {'starts' if starts else 'is changed'} as soon as there is {waits}"
     return f"it starts as soon as {'there is room' if explained.hosts else 'a supervisor is up'}"
+
+
+def _idle(explained: Explanation) -> str | None:
+    """Returns what comes next of a job of which nobody waits for anything."""
+    if explained.is_fine:
+        return "nothing to do: it runs as wanted"
+    if explained.is_unproven and explained.record:
+        return "nothing to do now: it has yet to show a batch"
+    return None
 
 
 def _after_exit(explained: Explanation, by: str) -> str:

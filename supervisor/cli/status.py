@@ -61,6 +61,9 @@ def _print(document: dict[str, Any]) -> None:
     ]
     if document["paused"]:
         lines.append(("paused", f"{_paused(document['pause'])}; nothing is started or cleaned"))
+    for member in document["supervisors"]:
+        if member["cordoned"]:
+            lines.append(("cordoned", _cordoned(member)))
     if document["distrust"]:
         lines.append(("distrust", document["distrust"]))
     if document["accepted"] and document["accepted"]["waiting"]:
@@ -81,6 +84,15 @@ def _paused(pause: dict[str, Any] | None) -> str:
     return f"by {pause['by']} since {local_time(pause['since'])}" + (
         f" ({pause['reason']})" if pause["reason"] else ""
     )
+
+
+def _cordoned(member: dict[str, Any]) -> str:
+    cordon = member["cordon"]
+    if cordon is None:
+        return f"{member['id']} (what is wanted of it can't be read: uncordon {member['id']} writes it anew)"
+    why = f" ({cordon['reason']})" if cordon["reason"] else ""
+    what = ", and its jobs are moved away" if cordon["draining"] else ""
+    return f"{member['id']} by {cordon['by']} since {local_time(cordon['since'])}{why}; nothing new is placed there{what}"
 
 
 def _print_versions(supervisors: list[dict[str, Any]]) -> None:

@@ -8,7 +8,7 @@ the very records, with versions, that it was decided on; its guards come from th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from supervisor.model.records import Acceptance, JobRef, Lease, Member, Outcome, Ownership, PrepareLevel
 from supervisor.model.restart import Account
@@ -33,6 +33,7 @@ class Assign:
     account: Account
     waited: Waited | None = None
     prepared: bool = False  # a driver waits there that can take the attempt
+    moved_by: str = ""  # the drain of a host by which the job left that host (``Ownership.moved_by``)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +154,17 @@ Action: TypeAlias = (
 )
 
 
+ROOM_ELSEWHERE: Final = "a host that can take it"
+"""A move waits for this until somebody makes room; everything else that it waits for comes by itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """Says why nothing is done about a job now. ``wait_s`` is the number of seconds until the plan would
     differ by time alone, if that is known. ``prepares`` is not None if the job waits for a prepared driver: it is the
     host of that, or empty if none was asked yet. ``unplaceable`` says that no host has the labels that the job requires.
+    ``moves`` is not empty if the job is to leave its host and goes on there for now: it is what that waits for,
+    ``ROOM_ELSEWHERE`` or another text.
     """
 
     name: str
@@ -167,6 +174,7 @@ class Note:
     quarantined: bool = False
     prepares: str | None = None
     unplaceable: bool = False
+    moves: str = ""
 
 
 @dataclass(frozen=True, slots=True)

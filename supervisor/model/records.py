@@ -367,6 +367,18 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MoveRequest:
+    """Asks that the next attempt of a job is placed on the host ``to``. It is a restart with a place: in force only while
+    the reference has the restart nonce ``nonce``; ``before`` is the one that a withdrawal puts back.
+    """
+
+    to: SupervisorId
+    nonce: str
+    before: str
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRef:
     """Is the record /jobs/<name>: it exists if and only if the job must be recovered by the next leader
     (FLINK-2354).
@@ -377,7 +389,8 @@ class JobRef:
     if it is empty, any content is accepted. ``left_by`` is another job that committed batches in this
     checkpoint before, and gave it up; a first start there is refused unless it is accepted. ``cold_restart`` is the
     restart nonce of a restart that is to use no prepared driver (``restart --cold``). ``last_revision`` is the highest
-    number that a revision of this uid has had, if that is not ``revision``; a number is given once.
+    number that a revision of this uid has had, if that is not ``revision``; a number is given once. ``move`` is the
+    newest request to move the job to another host; ``move_in_force`` says whether it still counts.
     """
 
     name: JobName
@@ -396,12 +409,18 @@ class JobRef:
     cold_restart: str = field(default="", metadata=OMITTED)
     update: Update | None = field(default=None, metadata=OMITTED)
     last_revision: Count = field(default=0, metadata=OMITTED)
+    move: MoveRequest | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
     def next_revision(self) -> int:
         """Returns the number of the next revision of this uid."""
         return max(self.revision, self.last_revision) + 1
+
+    @property
+    def move_in_force(self) -> MoveRequest | None:
+        """Returns the request to move the job, unless a later restart, resume or suspend has replaced it."""
+        return self.move if self.move is not None and self.move.nonce == self.restart_nonce else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -440,6 +459,8 @@ class Ownership:
     history: tuple[HistoryEntry, ...] = ()
     # what was before it (model.history); may still be about the uid before
     earlier: str = ""
+    # the drain of a host (``Cordon.drain``) by which it left that host, until it runs elsewhere
+    moved_by: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -826,6 +847,36 @@ class Pause:
     def sentence(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
         return f"paused by {self.by} since {self.at}{why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cordon:
+    """Is the record /hosts/<supervisor>: what an operator wants of this host, whether it is up or not.
+
+    ``cordoned`` says that nothing new is placed there. ``drain`` is the id of a drain, or empty: the leader moves the
+    jobs of this host to others then, at most ``max_parallel`` at a time. An uncordon sets the record and does not
+    delete it, so that its version never begins again: a write that arrives late can't undo a newer one.
+    """
+
+    supervisor: SupervisorId
+    cordoned: bool
+    by: str  # <user>@<host> of the command
+    at: str
+    why: str
+    op: str
+    drain: str = field(default="", metadata=OMITTED)
+    max_parallel: Count = field(default=0, metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def draining(self) -> bool:
+        return self.cordoned and bool(self.drain)
+
+    @property
+    def sentence(self) -> str:
+        """Returns who cordoned or drains it, and why."""
+        how = "is drained" if self.draining else "is cordoned"
+        return f"{self.supervisor} {how} by {self.by}" + (f": {self.why}" if self.why else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from supervisor.model.records import (
     Acceptance,
     CheckpointClaim,
+    Cordon,
     Handover,
     JobRef,
     Lease,
@@ -122,7 +123,8 @@ class View:
     there is a /pause, whatever is in it; ``pause`` is what is in it. ``wish`` is the latest planned hand-over
     that was asked for, in force or not. ``accepted`` is None if nothing was ever restored and accepted here.
     ``missing`` are parents that somebody removed and the leader creates again. ``preparations`` are the requests
-    for prepared drivers, of all supervisors; ``prepare_hosts`` are those that were ever asked for one.
+    for prepared drivers, of all supervisors; ``prepare_hosts`` are those that were ever asked for one. ``cordons`` has what
+    operators want of hosts, by supervisor id; a host without one is as any other.
     """
 
     rows: Mapping[str, Row]
@@ -137,6 +139,7 @@ class View:
     missing: tuple[str, ...] = ()
     preparations: tuple[SeenPreparation, ...] = ()
     prepare_hosts: frozenset[str] = frozenset()
+    cordons: Mapping[str, Found[Cordon] | Unreadable] = field(default_factory=dict)
     errors: tuple[str, ...] = field(default=())
 
     @property
@@ -145,3 +148,17 @@ class View:
         before it. The result is 0 if there is no acceptance.
         """
         return self.accepted.since_zxid if self.accepted is not None else 0
+
+    @property
+    def cordoned(self) -> dict[str, str]:
+        return cordoned_by(self.cordons)
+
+
+def cordoned_by(cordons: Mapping[str, Found[Cordon] | Unreadable]) -> dict[str, str]:
+    """Returns the hosts on which nothing new is placed, and why. A record that can't be read counts: nothing is placed on
+    doubt, and nothing is moved away on doubt either."""
+    return {
+        host: found.record.sentence if isinstance(found, Found) else f"what is wanted of {host} can't be read"
+        for host, found in cordons.items()
+        if isinstance(found, Unreadable) or found.record.cordoned
+    }

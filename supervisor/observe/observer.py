@@ -23,6 +23,7 @@ from supervisor.model.records import (
     Acceptance,
     CheckpointClaim,
     Cleanliness,
+    Cordon,
     Handover,
     JobRef,
     Lease,
@@ -79,6 +80,7 @@ class Observer:
             self._read_acceptance()
         members = self._members()
         prepare_hosts, preparations = self._preparations()
+        cordons = self._cordons()
         whole = self._check_fixed_znodes()  # last: it vouches for all that was read before
         return View(
             rows=MappingProxyType(dict(self._rows)),
@@ -93,6 +95,7 @@ class Observer:
             missing=whole.missing,
             preparations=preparations,
             prepare_hosts=prepare_hosts,
+            cordons=MappingProxyType(cordons),
             errors=tuple(self._errors.values()),
         )
 
@@ -288,6 +291,15 @@ class Observer:
             elif isinstance(member, Unreadable):
                 self._errors[path] = member.reason
         return members
+
+    def _cordons(self) -> dict[str, Found[Cordon] | Unreadable]:
+        """Reads what operators want of hosts. In a root in which no host was ever cordoned that is one read."""
+        hosts = self._children(self._layout.hosts)
+        if not hosts:
+            return {}
+        paths = [self._layout.host(host) for host in hosts]
+        found: list[Seen[Cordon]] = seen_all(Cordon, paths, self._zoo.read_many(paths).nodes)
+        return {host: record for host, record in zip(hosts, found, strict=True) if record is not None}
 
     def _preparations(self) -> tuple[frozenset[str], tuple[SeenPreparation, ...]]:
         """Reads the requests for prepared drivers, of hosts that are gone, too: first which hosts were ever asked, then

@@ -16,9 +16,9 @@ from supervisor.errors import SupervisorError
 from supervisor.model.acceptance import why_held
 from supervisor.model.labels import unpacked
 from supervisor.model.load import Load, loads_of
-from supervisor.model.records import EpochRecord, LeaderHint, Member, Pause
+from supervisor.model.records import Cordon, EpochRecord, LeaderHint, Member, Pause
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.view import SeenAcceptance
+from supervisor.model.view import SeenAcceptance, cordoned_by
 from supervisor.observe import listing
 from supervisor.observe.observer import Observer
 from supervisor.records.layout import Layout
@@ -54,7 +54,12 @@ def take_status(
         "leader": leads,
         "epoch": epoch.record.epoch if isinstance(epoch, Found) else None,
         "supervisors": [
-            _supervisor(member, member.id == leads, loads.get(member.id, Load()).drivers)
+            _supervisor(
+                member,
+                member.id == leads,
+                loads.get(member.id, Load()).drivers,
+                view.cordons.get(member.id),
+            )
             for member in members
         ],
         "zookeeper": {
@@ -128,7 +133,23 @@ def _accepted(acceptance: SeenAcceptance | None) -> dict[str, Any] | None:
     return {"epoch": record.epoch, "by": record.by, "at": record.at, "waiting": waiting}
 
 
-def _supervisor(member: Member, leads: bool, drivers: int) -> dict[str, Any]:
+def cordon_document(found: Seen[Cordon]) -> dict[str, Any] | None:
+    """Returns what an operator wants of a host, or None if nothing is wanted or it can't be read."""
+    if not isinstance(found, Found) or not found.record.cordoned:
+        return None
+    record = found.record
+    return {
+        "by": record.by,
+        "since": record.at,
+        "reason": record.why,
+        "draining": record.draining,
+        "max_parallel": record.max_parallel if record.draining else None,
+    }
+
+
+def _supervisor(
+    member: Member, leads: bool, drivers: int, cordon: Found[Cordon] | Unreadable | None
+) -> dict[str, Any]:
     return {
         "id": member.id,
         "host": member.host,
@@ -138,6 +159,8 @@ def _supervisor(member: Member, leads: bool, drivers: int) -> dict[str, Any]:
         "drivers": drivers,
         "prepared": sum(driver.ready for driver in member.prepared),
         "labels": unpacked(member.labels),
+        "cordoned": cordon is not None and bool(cordoned_by({member.id: cordon})),
+        "cordon": cordon_document(cordon),
         "since": member.since,
         "software": member.software,
     }

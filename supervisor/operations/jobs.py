@@ -16,22 +16,27 @@ from supervisor.clock import boottime_s, wall_iso
 from supervisor.errors import Conflict, Corrupt, GuardFailed, SupervisorError, TimedOut, Unreachable
 from supervisor.model.checkpoint_expectation import SeenQuery, moved_to, pairs_of, place_of
 from supervisor.model.records import (
+    OCCUPYING,
     BlobRef,
     Cleanliness,
+    Cordon,
     Desired,
     HistoryEntry,
     JobRef,
     Lease,
+    Member,
     Outcome,
     Ownership,
     OwnState,
+    PlacementPolicy,
     Result,
     SchedulingSpec,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import has_finished, is_pending
 from supervisor.model.transaction import SetData, Transaction
-from supervisor.operations.names import no_job
+from supervisor.model.view import cordoned_by
+from supervisor.operations.names import check_host, no_job
 from supervisor.operations.savepoint_resume import (
     Basis,
     Revision,
@@ -40,6 +45,7 @@ from supervisor.operations.savepoint_resume import (
     why_running,
 )
 from supervisor.operations.updating import Change, Judged, Target, is_rolled_back, judge_change, rolled_back
+from supervisor.plan.placement import why_unfit
 from supervisor.records.codec import MAX_RECORD_BYTES
 from supervisor.records.ids import new_op_id, new_uid
 from supervisor.records.layout import Layout
@@ -82,6 +88,10 @@ class Did(StrEnum):
     UPDATE_WITHDRAWN = "update withdrawn"
     ROLLED_BACK = "rolled back"
     ALREADY_ROLLED_BACK = "already rolled back"
+    MOVE_ASKED = "to be moved"
+    MOVE_WITHDRAWN = "move withdrawn"
+    ALREADY_TO_BE_MOVED = "already to be moved"
+    ALREADY_THERE = "already there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +404,53 @@ class JobOperations:
         """Asks for a new attempt now; with ``cold``, without a prepared driver. Raises Conflict for a suspended
         job (resume it)."""
         return self._run_again(name, "restarted", Did.RESTARTED, cold=cold)
+
+    def move(self, name: str, to: str) -> Done:
+        """Asks that the job goes on on the host ``to``. The leader has a driver prepared there, and then stops the present
+        one. If the job is on ``to``, a move that was asked for is withdrawn.
+
+        Raises NotFound (no such host), Conflict (the host is cordoned, the job is suspended or just being stopped).
+        """
+        uid = _live(self.job_records(name), name).record.uid
+
+        def attempt(zoo: ZkSession) -> Done | JobWrite:
+            found = self._read(zoo, name, uid)
+            ref, own = _live(found, name, uid), _owned(found, name)
+            job, of_job = ref.record, own.record
+            if job.desired is Desired.SUSPENDED:
+                raise Conflict(f"{name} is suspended: resume it instead, it is placed where there is room")
+            request = job.move_in_force if of_job.restart_nonce != job.restart_nonce else None
+            is_there = (of_job.uid, of_job.supervisor) == (uid, to) and of_job.state in OCCUPYING
+            if is_there and request is None:
+                return Done(name, uid, Did.ALREADY_THERE)
+            if is_there and of_job.state in (OwnState.DRAINING, OwnState.REVOKED):
+                raise Conflict(f"{name} is just being stopped on {to}", "try again when it runs")
+            if not is_there:
+                self._check_target(zoo, to, job.terms.placement)
+            if request is not None and request.to == to:
+                return Done(name, uid, Did.ALREADY_TO_BE_MOVED)
+            tx = user_writes.move(self._context(), ref, own, None if is_there else to)
+            done = Done(name, uid, Did.MOVE_WITHDRAWN if is_there else Did.MOVE_ASKED)
+            return JobWrite(tx, done, _changed_by(tx, ref))
+
+        return self._carry_out(name, uid, attempt)
+
+    def _check_target(self, zoo: ZkSession, host: str, placement: PlacementPolicy | None) -> None:
+        """Raises NotFound or Conflict if no job of ``placement`` can be moved to ``host``."""
+        check_host(zoo, self._layout, host)
+        path = self._layout.host(host)
+        wanted: Seen[Cordon] = seen(Cordon, zoo.read(path), path)
+        if wanted is not None:
+            closed = cordoned_by({host: wanted})
+            if closed:
+                raise Conflict(closed[host], f"spark-supervisor uncordon {host} lets it take jobs again")
+        path = self._layout.supervisor(host)
+        member: Seen[Member] = seen(Member, zoo.read(path), path)
+        if member is None:
+            raise Conflict(f"{host} is not up", "move it when status shows it, or name another host")
+        unfit = why_unfit(member.record, placement) if isinstance(member, Found) else None
+        if unfit is not None:
+            raise Conflict(f"{unfit}, which the job requires", "status shows the labels of each host")
 
     def _run_again(
         self, name: str, event: str, did: Did, *, fresh_start: bool = False, cold: bool = False

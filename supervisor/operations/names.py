@@ -33,3 +33,16 @@ def known_names(zoo: ZkReader, layout: Layout) -> Iterator[str]:
         for name in zoo.children(layout.owns) or ()
         if name not in registered and name_suffix(name) in ended
     )
+
+
+def check_host(zoo: ZkReader, layout: Layout, host: str) -> None:
+    """Raises NotFound if no supervisor with the id ``host`` was ever up in this cluster. One that is down right now is
+    known: what it is given stays when it ends (/assigned)."""
+    known = {*(zoo.children(layout.supervisors) or ()), *(zoo.children(layout.assigned) or ())}
+    if host not in known:
+        best = nearest(host, sorted(known))
+        listed = ", ".join(sorted(known)) or "none"
+        raise NotFound(
+            f"no supervisor is named {host}" + (f": did you mean {best}?" if best else ""),
+            f"these are known: {listed}",
+        )

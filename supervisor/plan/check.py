@@ -53,6 +53,8 @@ def violations(view: View, plan: Plan) -> tuple[str, ...]:
         flaw = _flaw(action, view.rows.get(action.name, Row(action.name)))
         if flaw is not None:
             found.append(f"{action.name}: {type(action).__name__} although {flaw}")
+        if isinstance(action, Assign | Prepare) and action.host.id in view.cordoned:
+            found.append(f"{action.name}: {type(action).__name__} although {view.cordoned[action.host.id]}")
         if isinstance(action, Prepare) and view.members.get(action.host.id) is not action.host:
             found.append(f"{action.name}: {action.host.id} was asked to prepare its driver and is not there")
     return (*found, *_overbooked(view, plan))

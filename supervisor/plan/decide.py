@@ -289,15 +289,16 @@ def _unassign_alarm(case: Case) -> Decision:
 
 def _keep(case: Case) -> Decision:
     own, job = case.own.record, case.ref.record
-    if own.revision == job.revision and own.restart_nonce == job.restart_nonce:
-        return case.waits("running as wanted", _remaining_s(case))
+    updates = own.revision != job.revision
+    if not updates and (own.restart_nonce == job.restart_nonce or job.move_in_force is not None):
+        return case.waits("running as wanted", _remaining_s(case))  # ``plan.moves`` may move it all the same
     trusting = [member for member in case.members.values() if member.distrust is None]
     nowhere = why_nowhere(trusting, job.terms.placement)
     if nowhere is not None:
-        what = f"revision {job.revision}" if own.revision != job.revision else "a restart"
+        what = f"revision {job.revision}" if updates else "a restart"
         why = f"{what} was asked for, and {nowhere}: attempt {own.attempt} goes on"
         return Decision(note=Note(case.name, why, unplaceable=True))
-    return _update(case) if own.revision != job.revision else _restart(case)
+    return _update(case) if updates else _restart(case)
 
 
 def _update(case: Case) -> Decision:

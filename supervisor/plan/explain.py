@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from supervisor.model.acceptance import why_held
 from supervisor.model.actions import (
+    ROOM_ELSEWHERE,
     Action,
     Alarm,
     Assign,
@@ -63,6 +64,7 @@ from supervisor.plan.prepare import Preparations
 from supervisor.plan.remedies import (
     Remedy,
     remedies_of_ended,
+    remedies_of_held,
     remedies_of_quarantined,
     remedies_of_state,
     runbook_of,
@@ -85,6 +87,7 @@ class Await(Enum):
     FIRST_BATCH = "its first batch"
     PREPARED = "a prepared driver"
     LABELS = "a host with the labels that its spec requires"
+    MOVE = "its move to another host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,8 @@ class Explanation:
     ``later`` are what ``action`` and ``then`` describe. ``error`` is what ended the last attempt that failed,
     as its records have it; it is empty if nothing did. ``after_earlier`` is True if an attempt of an earlier
     submission of the name may be alive still. ``standby`` says what there is of the prepared driver that its spec
-    asks for, or is empty; ``failed_update`` says why its newest update was given up, or is empty.
+    asks for, or is empty; ``failed_update`` says why its newest update was given up, ``move`` why it is to leave its host
+    and what keeps it there for now; both may be empty.
     """
 
     name: str
@@ -183,6 +187,7 @@ class Explanation:
     after_earlier: bool = False
     standby: str = ""
     failed_update: str = ""
+    move: str = ""
 
     @property
     def is_fine(self) -> bool:
@@ -264,6 +269,7 @@ class Explainer:
             after_earlier=own is not None and not mine and own.state not in DEAD,
             standby=self._prepared.standby(row),
             failed_update=_failed_update(row),
+            move=note.why if note is not None and note.moves else "",
         )
 
     def everything(self) -> list[Explanation]:
@@ -335,7 +341,9 @@ class Explainer:
                     max(0, member.memory - load.memory),
                     load.starting,
                     member.starting,
-                    why_unfit(member, row.ref.record.terms.placement) or lacking(member, load, memory),
+                    self._view.cordoned.get(member.id)
+                    or why_unfit(member, row.ref.record.terms.placement)
+                    or lacking(member, load, memory),
                 )
             )
         return tuple(hosts)
@@ -356,6 +364,8 @@ class Explainer:
                 *remedies_of_quarantined(name, own, job),
                 *runbook_of(own.cause if own is not None else None, damaged=damaged),
             )
+        if note is not None and note.moves == ROOM_ELSEWHERE:
+            return remedies_of_held(name)
         failed = own is not None and own.failures > 0 and shown.state is not JobState.RUNNING
         full = note is not None and note.pending and bool(self._view.members) and may_start(self._view)
         half = lease is not None and failed_query(lease) is not None
@@ -474,15 +484,9 @@ def _waits_for(
         return None
     if note.quarantined or shown.state is JobState.SUSPENDED:
         return Awaited(Await.PERSON)
-    if note.unplaceable:
-        return Awaited(Await.LABELS)
-    if note.pending:
-        return Awaited(Await.SLOT)
-    if note.prepares is not None:
-        where = f" on {note.prepares}" if note.prepares else ""
-        return Awaited(Await.PREPARED, f"a prepared driver{where}")
-    if own is None:
-        return None
+    awaited = _waits_for_a_host(note)
+    if awaited is not None or own is None:
+        return awaited
     if own.state is OwnState.EXITED and note.wait_s is not None:
         return Awaited(Await.BACKOFF)
     if own.state is OwnState.ASSIGNED:
@@ -494,6 +498,18 @@ def _waits_for(
     if own.state is OwnState.CLAIMED and shown.state is JobState.STARTING:
         return Awaited(Await.FIRST_BATCH, f"its first batch (start_timeout: {start_timeout_s:g}s)")
     return None
+
+
+def _waits_for_a_host(note: Note) -> Awaited | None:
+    if note.unplaceable:
+        return Awaited(Await.LABELS)
+    if note.pending:
+        return Awaited(Await.SLOT)
+    if note.prepares is not None:
+        return Awaited(
+            Await.PREPARED, "a prepared driver" + (f" on {note.prepares}" if note.prepares else "")
+        )
+    return Awaited(Await.MOVE, note.moves) if note.moves else None
 
 
 def _is_left_alone(row: Row) -> bool:

@@ -8,13 +8,18 @@ for the reasons of what is pending, and so do tests, which compare plans with ``
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from supervisor.model.actions import Action, Alarm, Assign, Drain, Note, Plan, Prepare, Revoke, Withdraw
-from supervisor.model.load import loads_of
+from supervisor.model.load import Load, loads_of
+from supervisor.model.phrases import counted
+from supervisor.model.records import Member
+from supervisor.model.seen import Unreadable
 from supervisor.model.view import View
 from supervisor.plan.after_restore import hold_starts, may_start
 from supervisor.plan.decide import Decision, WaitingAssignment, decide
+from supervisor.plan.moves import Moves, moving
 from supervisor.plan.place import not_judged, place, with_in_flight
 from supervisor.plan.placement import Spread
 from supervisor.plan.prepare import Preparations, preparing
@@ -63,14 +68,15 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     allowed, forbidden = _allowed(candidates, policy.site)
     notes.extend(forbidden)
     loads = with_in_flight(loads_of(view.rows.values(), now_s), in_flight, view.rows)
-    placed, pending = place(allowed, willing, loads, prepared, Spread(view.rows.values(), in_flight))
+    spread = Spread(view.rows.values(), in_flight)
+    placed, pending = place(allowed, willing, loads, prepared, view.cordons, spread)
+    alarms.extend(_cordon_alarms(view, willing, pending))
     alarms.extend(Alarm(note.why, note.name) for note in pending if note.quarantined)
     pending = [_with_unwilling(note, view) if note.pending else note for note in pending]
     waiting = {note.name for note in (*pending, *forbidden)}
     meanwhile = [c.meanwhile for c in candidates if c.meanwhile is not None and c.name in waiting]
-    acted = (*actions, *meanwhile, *placed)
-    wished = preparing(view, prepared, placing | {action.name for action in acted})
-    plan = Plan((*acted, *wished), (*notes, *pending), (*map(Alarm, view.errors), *alarms))
+    plan = Plan((*actions, *meanwhile, *placed), (*notes, *pending), (*map(Alarm, view.errors), *alarms))
+    plan = _with_moves(view, plan, prepared, with_in_flight(loads, placed, view.rows), placing)
     plan = plan if may_start(view) else hold_starts(view, plan, now_s)
     plan = plan if view.recorded else _unrecorded(plan)
     return (
@@ -78,6 +84,35 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
         if view.paused
         else plan
     )
+
+
+def _with_moves(
+    view: View, plan: Plan, prepared: Preparations, loads: Mapping[str, Load], placing: set[str]
+) -> Plan:
+    """Adds what is about running jobs that are to leave their host, and about the prepared drivers of all. ``loads`` is with
+    all that ``plan`` starts; the jobs in ``placing`` have an assignment whose outcome is not known."""
+    taken = placing | {action.name for action in plan.actions}
+    moves = Moves({})
+    if may_start(view) and view.recorded:  # what is stopped for a move is to be started again at once
+        moves = moving(view, prepared, loads, taken)
+    taken |= {action.name for action in moves.actions}
+    wished = preparing(view, prepared, taken, moves.wishes)
+    left = [note for note in plan.notes if note.name not in moves.notes and note.name not in moves.stopped]
+    return replace(
+        plan, actions=(*plan.actions, *moves.actions, *wished), notes=(*left, *moves.notes.values())
+    )
+
+
+def _cordon_alarms(view: View, willing: Mapping[str, Member], pending: list[Note]) -> Iterator[Alarm]:
+    """Yields what a person should know of cordons: one that can't be read, and that nothing can be started."""
+    for host in sorted(view.cordons):
+        if isinstance(view.cordons[host], Unreadable):
+            helps = f"spark-supervisor uncordon {host} (or cordon {host}) writes it anew"
+            yield Alarm(f"{view.cordoned[host]}, so nothing new is placed there: {helps}")
+    waiting = sorted(note.name for note in pending if note.pending)
+    if waiting and willing and all(host in view.cordoned for host in willing):
+        what = f"{counted(len(waiting), 'job')} can't be started: every host is cordoned"
+        yield Alarm(f"{what}; spark-supervisor uncordon HOST lets one take jobs again")
 
 
 def _allowed(

@@ -3,16 +3,25 @@ slots. It is pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from supervisor.model.actions import Assign, Note
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.load import Load
 from supervisor.model.phrases import counted
-from supervisor.model.records import HOST_CAUSES, Member, Ownership, OwnState, PlacementPolicy
-from supervisor.model.seen import Found
-from supervisor.model.view import Row
+from supervisor.model.records import (
+    HOST_CAUSES,
+    Cause,
+    Cordon,
+    Member,
+    Ownership,
+    OwnState,
+    PlacementPolicy,
+)
+from supervisor.model.seen import Found, Unreadable
+from supervisor.model.view import Row, cordoned_by
 from supervisor.plan.decide import WaitingAssignment
 from supervisor.plan.placement import Spread, why_nowhere, why_unfit
 from supervisor.plan.prepare import Preparations
@@ -26,12 +35,14 @@ def place(
     members: Mapping[str, Member],
     loads: Mapping[str, Load],
     prepared: Preparations | None = None,
+    cordons: Mapping[str, Found[Cordon] | Unreadable] = MappingProxyType({}),
     spread: Spread | None = None,
 ) -> tuple[list[Assign], list[Note]]:
     """Returns hosts for the candidates, highest priority first; a candidate that gets no slot is pending,
     with the reason. A host comes first on which a prepared driver waits for this very attempt, then one that spreads the
     group of the job best; ``spread`` has what is there, and counts what is placed. Prepared drivers take
-    no place here: whoever starts a driver discards them.
+    no place here: whoever starts a driver discards them. Nothing is placed on a host that is cordoned by ``cordons``, nor
+    on one that lacks a label that the job requires.
 
     Among equals, those that failed last come last: jobs that never start would otherwise take each slot that
     becomes free before the others, by their names, again and again.
@@ -40,6 +51,7 @@ def place(
     notes: list[Note] = []
     spread = Spread() if spread is None else spread
     ready: list[tuple[tuple[int, int, str], DriverMemory, frozenset[str], WaitingAssignment]] = []
+    cordoned = cordoned_by(cordons)
     for candidate in candidates:
         try:
             job, own = candidate.ref.record, candidate.own.record
@@ -52,20 +64,19 @@ def place(
         free = freed(loads, candidate.own.record) if candidate.waited else loads
         memory, job = needed.whole, candidate.ref.record
         fit = [m for m in members.values() if why_unfit(m, job.terms.placement) is None]
-        open_hosts = [m for m in fit if lacking(m, free.get(m.id, Load()), memory) is None]
+        open_hosts = [
+            m for m in fit if m.id not in cordoned and lacking(m, free.get(m.id, Load()), memory) is None
+        ]
         if not open_hosts:
             raised = (
                 f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}" if needed.raised and fit else ""
             )
             nowhere = why_nowhere(members.values(), job.terms.placement)
-            why = nowhere or _why_no_room(members, fit, free, memory, job.terms.placement)
+            why = nowhere or _why_no_room(members, fit, free, memory, job.terms.placement, cordoned)
             notes.append(Note(candidate.name, why + raised, pending=True, unplaceable=nowhere is not None))
             continue
         last, rank = _did_not_start(candidate), spread.ranks(job, members)
-        host = min(
-            open_hosts,
-            key=lambda m: (m.id == last, m.id not in ready_on, rank.get(m.id, 0), _use(free, m), m.id),
-        )
+        host = min(open_hosts, key=_preference(candidate, last, ready_on, rank, free))
         spread.add(job, host.id)
         loads = {**free, host.id: free.get(host.id, Load()).plus(memory, starting=True)}
         actions.append(
@@ -78,9 +89,48 @@ def place(
                 candidate.account,
                 candidate.waited,
                 host.id in ready_on,
+                moved_by(candidate, cordons),
             )
         )
     return actions, notes
+
+
+def _preference(
+    candidate: WaitingAssignment,
+    last: str | None,
+    ready_on: frozenset[str],
+    rank: Mapping[str, int],
+    loads: Mapping[str, Load],
+) -> Callable[[Member], tuple[bool, bool, bool, int, float, str]]:
+    """Returns the key by which the host for ``candidate`` is chosen, lowest first: where it shall move to, unless only
+    another host has the driver of its update; where a driver is ready; which spreads its group best (``rank``); where
+    most is free."""
+    job, own = candidate.ref.record, candidate.own.record
+    move = job.move_in_force if own.restart_nonce != job.restart_nonce else None
+    to, updates = move.to if move is not None else "", own.uid == job.uid and own.revision != job.revision
+
+    def key(m: Member) -> tuple[bool, bool, bool, int, float, str]:
+        ready = m.id in ready_on
+        moves = m.id == to and (ready or not updates)
+        return m.id == last, not moves, not ready, rank.get(m.id, 0), _use(loads, m), m.id
+
+    return key
+
+
+def moved_by(candidate: WaitingAssignment, cordons: Mapping[str, Found[Cordon] | Unreadable]) -> str:
+    """Returns the drain of a host by which the job of ``candidate`` left that host and does not run yet; else empty.
+
+    It left by it if its last attempt there was stopped in order; what fails since then still counts.
+    """
+    job, own = candidate.ref.record, candidate.own.record
+    if own.uid != job.uid:
+        return ""
+    found = cordons.get(own.supervisor)
+    stopped = candidate.waited is not None or (own.state is OwnState.EXITED and own.cause is Cause.STOPPED)
+    if stopped and isinstance(found, Found) and found.record.draining:
+        return found.record.drain
+    has_run = own.state is OwnState.EXITED and own.cause is Cause.STOPPED
+    return "" if has_run else own.moved_by
 
 
 def not_judged(name: str, error: Exception) -> Note:
@@ -158,10 +208,11 @@ def _why_no_room(
     loads: Mapping[str, Load],
     memory: int,
     placement: PlacementPolicy | None,
+    cordoned: Mapping[str, str],
 ) -> str:
     if not members:
         return "no supervisor is up"
-    reasons = [lacking(m, loads.get(m.id, Load()), memory) or "" for m in fit]
+    reasons = [cordoned.get(m.id) or lacking(m, loads.get(m.id, Load()), memory) or "" for m in fit]
     more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
     which = f" where {', '.join(placement.require)} is" if placement is not None and placement.require else ""
     return f"no room{which}: " + "; ".join(sorted(reasons)[:3]) + more

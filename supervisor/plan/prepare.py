@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 from supervisor.model.actions import Action, Prepare, Withdraw
@@ -40,6 +41,7 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Phase,
+    PlacementPolicy,
     Preparation,
     PreparedDriver,
     PrepareLevel,
@@ -83,12 +85,15 @@ class NextDriver:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Says that one prepared driver is wanted. ``other`` means: only on another host than ``present``."""
+    """Says that one prepared driver is wanted. ``other`` means: only on another host than ``present``; ``to`` names the only
+    host on which it is of use, ``first`` the one that is asked before others; both may be empty."""
 
     level: PrepareLevel
     why: str
     present: str
     other: bool = False
+    to: str = ""
+    first: str = ""
     refresh_s: float | None = None
 
 
@@ -102,7 +107,10 @@ class Preparations:
 
     def __init__(self, view: View, now_s: float) -> None:
         self.now_s = now_s
-        self.hosts = {m.id: m for m in view.members.values() if m.distrust is None and m.prepares > 0}
+        self.cordoned = view.cordoned
+        open_hosts = [m for m in view.members.values() if m.distrust is None and m.id not in self.cordoned]
+        self.open_hosts = {m.id: m for m in open_hosts}
+        self.hosts = {m.id: m for m in open_hosts if m.prepares > 0}
         self._members = view.members
         self._rows = view.rows
         self._by_uid: dict[str, list[Request]] = {}
@@ -112,7 +120,8 @@ class Preparations:
         for request in self.requests:
             self._by_uid.setdefault(request.record.uid, []).append(request)
         self._claimable = frozenset(_given(view.rows.values()))
-        self.loads = loads_of(view.rows.values(), now_s)
+        self.running = loads_of(view.rows.values(), now_s)
+        self.loads = dict(self.running)
         for request in self.requests:
             self.loads[request.supervisor] = self.with_request(
                 self.loads.get(request.supervisor, Load()), request
@@ -187,32 +196,79 @@ class Preparations:
         """Returns the host for one more prepared driver of ``job``: the least used one with room, and the present one only
         if no other has room; of a job that is spread, among the hosts that spread it best. If there is none: why, and
         whether it is only that the hosts with room have enough to bring up for the moment."""
-        hosts = [
+        wanted = [
             host
             for host in self.hosts.values()
-            if why_unfit(host, job.terms.placement) is None and not (wish.other and host.id == wish.present)
+            if wish.to in ("", host.id) and not (wish.other and host.id == wish.present)
         ]
+        hosts = [host for host in wanted if why_unfit(host, job.terms.placement) is None]
+        first = [host for host in hosts if host.id == wish.first]
         reasons: list[str] = []
-        for group in _by_preference(hosts, wish.present, spread.ranks(job, self._members)):
+        for group in (first, *_by_preference(hosts, wish.present, spread.ranks(job, self._members))):
             room = []
             for host in group:
                 load = loads.get(host.id, Load())
                 why = why_no_room(host, load, memory) or self._why_full(host, load)
                 if why is None:
                     room.append((load.starting >= host.starting, load.drivers / host.drivers, host.id, host))
-                else:
+                elif why not in reasons:
                     reasons.append(why)
             if room:
                 is_busy, _, _, host = min(room, key=lambda each: each[:3])
                 return (None, _why_busy(room[0][3], loads), True) if is_busy else (host, "", False)
         if not hosts:
             which = "no other host" if wish.other else "no host"
-            required = job.terms.placement.require if job.terms.placement is not None else ()
-            if required and self.hosts:
-                return None, f"{which} has {', '.join(required)}", False
-            return None, f"no room: {which} that keeps prepared drivers is up", False
+            if wanted and job.terms.placement is not None:
+                return (
+                    None,
+                    f"{which} has {', '.join(job.terms.placement.require)}{self.but_cordoned()}",
+                    False,
+                )
+            return None, f"no room: {which} that keeps prepared drivers is up{self.but_cordoned()}", False
         more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
-        return None, "no room: " + "; ".join(reasons[:3]) + more, False
+        return None, "no room: " + "; ".join(reasons[:3]) + more + self.but_cordoned(), False
+
+    def but_cordoned(self) -> str:
+        """Returns what there is to add to a reason that names hosts: those that are left out."""
+        return (
+            f" ({'; '.join(self.cordoned[host] for host in sorted(self.cordoned))})" if self.cordoned else ""
+        )
+
+    def cold_host(
+        self, job: JobRef, own: Ownership, memory: int, loads: Mapping[str, Load], to: str = ""
+    ) -> tuple[Member | None, str, bool]:
+        """Returns a host other than the present one, on which a cold start of the job of ``own`` would find room: ``to``, if
+        it is given. If there is none: why, and whether the hosts with room only have enough to start at the moment."""
+        others = [m for m in self.open_hosts.values() if m.id != own.supervisor]
+        hosts = [m for m in others if to in ("", m.id) and why_unfit(m, job.terms.placement) is None]
+        if not hosts and to:
+            return None, self.why_not_open(to, job.terms.placement), False
+        if not hosts and others and job.terms.placement is not None:
+            lacks = f"no other host has {', '.join(job.terms.placement.require)}"
+            return None, f"{lacks}{self.but_cordoned()}", False
+        if not hosts:
+            return None, f"no room: no other host is up{self.but_cordoned()}", False
+        reasons, busy = [], ""
+        for host in sorted(hosts, key=lambda m: (loads.get(m.id, Load()).drivers / m.drivers, m.id)):
+            why = why_no_room(host, loads.get(host.id, Load()), memory)
+            if why is None and loads.get(host.id, Load()).starting < host.starting:
+                return host, "", False
+            if why is None:
+                busy = busy or _why_busy(host, loads)
+            else:
+                reasons.append(why)
+        if busy:
+            return None, busy, True
+        more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
+        return None, "no room: " + "; ".join(reasons[:3]) + more + self.but_cordoned(), False
+
+    def why_not_open(self, host: str, placement: PlacementPolicy | None) -> str:
+        """Returns why a job of ``placement`` can't be placed on ``host``; empty if that is open for it."""
+        if host in self.open_hosts:
+            return why_unfit(self.open_hosts[host], placement) or ""
+        if host in self.cordoned:
+            return self.cordoned[host]
+        return f"{host} does not trust the registry" if host in self._members else f"{host} is not up"
 
     def _why_full(self, host: Member, load: Load) -> str | None:
         """Returns a reason if the record of ``host`` has no room for one more. ``load`` has what this plan adds."""
@@ -227,6 +283,9 @@ class Preparations:
     def restart(self, job: JobRef, own: Ownership) -> NextDriver:
         """Says whether a restart that was asked for stops the present driver now: at once if nothing can or shall be
         prepared, else when a driver is ready, or can't be, or ``start_timeout`` is over."""
+        return self._unless_cordoned(job, own, self._restart(job, own))
+
+    def _restart(self, job: JobRef, own: Ownership) -> NextDriver:
         asked = "a restart was asked for"
         if job.cold_restart == job.restart_nonce:
             return NextDriver(True, f"{asked}, without a prepared driver")
@@ -239,6 +298,9 @@ class Preparations:
         """Says whether the present driver, of the revision before, is stopped now: when a driver of the new one is ready,
         or at once where none shall or could ever be prepared. Without room it goes on until there is some, or until a
         restart is asked for."""
+        return self._unless_cordoned(job, own, self._update(job, own))
+
+    def _update(self, job: JobRef, own: Ownership) -> NextDriver:
         asked = f"revision {job.revision} replaces {own.revision}"
         if _is_cold(job, own):
             return NextDriver(True, f"{asked}, without a prepared driver")
@@ -249,20 +311,59 @@ class Preparations:
         said = self._next_driver(job, own, asked)
         if not said.may_pass:
             return said
-        if own.restart_nonce != job.restart_nonce:
+        if own.restart_nonce != job.restart_nonce and job.move_in_force is None:
             return NextDriver(True, f"{asked}, and a restart was asked for; it starts cold: {said.why}")
         why = f"the update waits: {said.why} (restart {job.name} --cold does not wait)"
         return NextDriver(False, why)
 
-    def _next_driver(self, job: JobRef, own: Ownership, asked: str) -> NextDriver:
-        memory = next_memory(job, own)
-        there = [each for each in self.of(job.uid) if self.fits(each, job, memory)]
+    def _unless_cordoned(self, job: JobRef, own: Ownership, said: NextDriver) -> NextDriver:
+        """Returns ``said``, unless it would stop a driver that nobody could start again: its own host is cordoned, and no
+        other has room."""
+        if not said.stop or said.host or own.supervisor not in self.cordoned:
+            return said
+        host, why, _ = self.cold_host(job, own, next_memory(job, own).whole, self.running)
+        return said if host is not None else NextDriver(False, f"{said.why}; the running one goes on: {why}")
+
+    def move(
+        self, job: JobRef, own: Ownership, why: str, loads: Mapping[str, Load], to: str = ""
+    ) -> NextDriver:
+        """Says whether the present driver is stopped now so that the job leaves its host, for ``to`` if that is given: when
+        a driver is ready there; at once where none is ever prepared, or has no room, but a start has. Else it goes on
+        (``impossible``: there is no host for it). ``loads`` is what hosts carry without prepared drivers. ``why`` asks
+        for the move.
+
+        A driver that could not be prepared stops nothing, as for an update: it would hardly start.
+        """
+        wish, memory = move_wish(job, own, why, to), next_memory(job, own)
+        cold = "it starts cold, as its spec says"
+        if wish is not None:
+            said = self._next_driver(job, own, why, wish)
+            lacks = (
+                why_no_room(self.hosts[said.host], loads.get(said.host, Load()), memory.whole)
+                if said.stop
+                else None
+            )
+            if lacks is not None:
+                return NextDriver(
+                    False, f"no room any more: {lacks}", said.host, impossible=True, may_pass=True
+                )
+            if not said.impossible or said.host:
+                return said
+            cold = f"it starts cold: {said.why}"
+        host, lacks, busy = self.cold_host(job, own, memory.whole, loads, to)
+        if host is not None:
+            return NextDriver(True, f"{why}; {cold}", host.id)
+        return NextDriver(False, lacks, impossible=not busy, may_pass=True)
+
+    def _next_driver(self, job: JobRef, own: Ownership, asked: str, wish: Wish | None = None) -> NextDriver:
+        memory, wish = next_memory(job, own), wish or _of_change(job, own)
+        there = [each for each in self.of(job.uid) if self.fits(each, job, memory) and _is_where(each, wish)]
         ready = next(filter(self.is_ready, there), None)
         if ready is not None:
             return NextDriver(True, f"{asked}; a driver is ready on {ready.supervisor}", ready.supervisor)
         for request in there:
             return self._awaited(job, request)
-        host, why, later = self.choice(job, _of_change(job, own), memory.whole, self.loads, self.spread)
+        host, why, later = self.choice(job, wish, memory.whole, self.loads, self.spread)
         if host is not None:
             where = f"a driver is to be prepared on {host.id}"
             return NextDriver(False, f"{where}; the running one goes on until it is ready", host.id)
@@ -332,22 +433,28 @@ def _is_cold(job: JobRef, own: Ownership) -> bool:
     return own.restart_nonce != job.restart_nonce and job.cold_restart == job.restart_nonce
 
 
-def preparing(view: View, ready: Preparations, names: Iterable[str]) -> tuple[Action, ...]:
+def preparing(
+    view: View,
+    ready: Preparations,
+    names: Iterable[str],
+    moves: Mapping[str, Wish | str] = MappingProxyType({}),
+) -> tuple[Action, ...]:
     """Returns the actions that lead to the requests that should be there, at most one for each name, and none for
-    ``names``: those have another action, or one whose outcome is not known."""
+    ``names``: those have another action, or one whose outcome is not known. ``moves`` has the wishes of jobs that leave
+    their host (``plan.moves``)."""
     if not ready.hosts and not view.preparations:
         return ()
     taken = set(names)
     loads, spread = dict(ready.loads), ready.spread.copy()
     actions: list[Action] = []
     standing: set[str] = set()
-    for action in _withdrawals(view, ready, standing):
+    for action in _withdrawals(view, ready, standing, moves):
         if action.name not in taken:
             taken.add(action.name)
             actions.append(action)
     standing_names = {each.record.name for each in ready.requests if each.path in standing}
     for _, name, wish, memory in sorted(
-        _wanted(view, ready, taken | standing_names), key=lambda each: each[:2]
+        _wanted(view, ready, taken | standing_names, moves), key=lambda each: each[:2]
     ):
         row = view.rows[name]
         assert isinstance(row.ref, Found) and isinstance(row.own, Found)
@@ -361,14 +468,16 @@ def preparing(view: View, ready: Preparations, names: Iterable[str]) -> tuple[Ac
     return tuple(actions)
 
 
-def _wanted(view: View, ready: Preparations, but: set[str]) -> Iterable[tuple[int, str, Wish, DriverMemory]]:
+def _wanted(
+    view: View, ready: Preparations, but: set[str], moves: Mapping[str, Wish | str]
+) -> Iterable[tuple[int, str, Wish, DriverMemory]]:
     """Yields what is wished for, with the key by which it takes its turn first; not for the names in ``but``. A job that
     can't be judged has no wish: one name's trouble stays its own (I9)."""
     for name, row in view.rows.items():
         if name in but:
             continue
         try:
-            wish = wish_of(row, ready.now_s)
+            wish = moves.get(name) or wish_of(row, ready.now_s)
             if isinstance(wish, Wish) and isinstance(row.ref, Found) and isinstance(row.own, Found):
                 memory = next_memory(row.ref.record, row.own.record)
                 yield -row.ref.record.terms.priority, name, wish, memory
@@ -376,7 +485,9 @@ def _wanted(view: View, ready: Preparations, but: set[str]) -> Iterable[tuple[in
             continue
 
 
-def _withdrawals(view: View, ready: Preparations, standing: set[str]) -> Iterable[Withdraw]:
+def _withdrawals(
+    view: View, ready: Preparations, standing: set[str], moves: Mapping[str, Wish | str]
+) -> Iterable[Withdraw]:
     """Yields what is to be taken back, and adds the path of each request that stands to ``standing``."""
     for seen in view.preparations:
         if not isinstance(seen.seen, Found):
@@ -388,7 +499,7 @@ def _withdrawals(view: View, ready: Preparations, standing: set[str]) -> Iterabl
     kept: dict[str, list[Request]] = {}
     for request in ready.requests:
         try:
-            why = _why_not(view, ready, request, asked)
+            why = _why_not(view, ready, request, asked, moves)
         except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
             why = f"it could not be judged ({type(error).__name__}: {error})"
         if why is not None:
@@ -403,7 +514,9 @@ def _withdrawals(view: View, ready: Preparations, standing: set[str]) -> Iterabl
             yield Withdraw(request.record.name, why, request.path, request.version)
 
 
-def _why_not(view: View, ready: Preparations, request: Request, asked: set[str]) -> str | None:
+def _why_not(
+    view: View, ready: Preparations, request: Request, asked: set[str], moves: Mapping[str, Wish | str]
+) -> str | None:
     """Returns why a request stands no longer, or None. ``asked`` has the names of which one request stands that is
     wanted: a second one does not."""
     record = request.record
@@ -413,14 +526,17 @@ def _why_not(view: View, ready: Preparations, request: Request, asked: set[str])
     if row.flaws or row.is_torn or not isinstance(row.ref, Found) or not isinstance(row.own, Found):
         return None  # nothing is done on doubt
     job, own = row.ref.record, row.own.record
-    if request.supervisor not in ready.hosts:
+    if request.supervisor in ready.cordoned and not _is_handed(request, own):
+        return ready.cordoned[request.supervisor]
+    if request.supervisor not in ready.hosts and request.supervisor not in ready.cordoned:
         return f"{request.supervisor} is gone, or keeps no prepared drivers"
-    unfit = why_unfit(ready.hosts[request.supervisor], job.terms.placement)
+    host = ready.hosts.get(request.supervisor)
+    unfit = why_unfit(host, job.terms.placement) if host is not None else None
     if unfit is not None and not _is_handed(request, own):
         return unfit
     if not _is_for(record, job, next_memory(job, own)) and not _is_handed(request, own):
         return "it is not what the job would be started with"
-    wish = wish_of(row, ready.now_s)
+    wish = moves.get(record.name) or wish_of(row, ready.now_s)
     if wish is None:
         return "it is not needed"
     if not isinstance(wish, Wish):
@@ -473,7 +589,7 @@ def wish_of(row: Row, now_s: float) -> Wish | str | None:
     if lease is None or lease.phase is not Phase.RUNNING:
         return KEEP
     other = terms.standby.where is not StandbyWhere.ANY
-    return Wish(terms.standby.level, "its standby", own.supervisor, other, terms.standby.refresh_s)
+    return Wish(terms.standby.level, "its standby", own.supervisor, other, refresh_s=terms.standby.refresh_s)
 
 
 def _between(row: Row, job: JobRef, own: Ownership, now_s: float) -> Wish | str | None:
@@ -491,20 +607,32 @@ def _between(row: Row, job: JobRef, own: Ownership, now_s: float) -> Wish | str 
     return Wish(job.terms.prepare, "it waits in back-off", own.supervisor)
 
 
+def move_wish(job: JobRef, own: Ownership, why: str, to: str = "") -> Wish | None:
+    """Returns the wish of a job that is to leave its host, for ``to`` if that is given; None if none of its drivers is
+    prepared."""
+    if job.terms.prepare is None:
+        return None
+    return Wish(job.terms.prepare, why, own.supervisor, other=True, to=to)
+
+
 def _of_change(job: JobRef, own: Ownership) -> Wish:
     """Returns the wish of a job that runs, and waits with its restart or its update."""
     assert job.terms.prepare is not None
+    move = job.move_in_force
+    to = move.to if move is not None else ""
+    if to and own.revision == job.revision:
+        return Wish(job.terms.prepare, f"it moves to {to}", own.supervisor, other=True, to=to)
     changes = own.revision != job.revision
     why = f"revision {job.revision} is to replace {own.revision}" if changes else "a restart was asked for"
-    return Wish(job.terms.prepare, why, own.supervisor)
+    return Wish(job.terms.prepare, why, own.supervisor, first=to)
 
 
 def _is_where(request: Request, wish: Wish) -> bool:
-    """Says whether ``request`` is what is wished for. Only a standby has to be of one level and at one place: for a
-    restart any driver will do."""
-    if wish.refresh_s is None:
-        return True
-    return request.record.level is wish.level and not (wish.other and request.supervisor == wish.present)
+    """Says whether ``request`` is what is wished for. A standby has to be of one level, and it and the driver for a move
+    have their place: for a restart any driver will do."""
+    if wish.to not in ("", request.supervisor) or (wish.other and request.supervisor == wish.present):
+        return False
+    return wish.refresh_s is None or request.record.level is wish.level
 
 
 def _is_for(record: Preparation, job: JobRef, memory: DriverMemory) -> bool:

@@ -150,6 +150,14 @@ def remedies_of_state(
     return ()
 
 
+def remedies_of_held(name: str) -> tuple[Remedy, ...]:
+    """Returns what helps a job that is to leave its host, and for which no other host has room."""
+    return (
+        Remedy(None, "make room on another host (uncordon one, suspend another job), or add a supervisor"),
+        Remedy(f"{PROGRAM} suspend {name}", "stops it, so that its host can go down; resume runs it again"),
+    )
+
+
 def remedies_of_ended(name: str, state: JobState, checkpoint: str | None) -> tuple[Remedy, ...]:
     """Returns what it takes for an ended job to run again."""
     place = f", and goes on from {checkpoint}" if checkpoint else ""

@@ -56,6 +56,10 @@ class Layout:
         return f"{self.root}/switchover"
 
     @property
+    def hosts(self) -> str:
+        return f"{self.root}/hosts"
+
+    @property
     def supervisors(self) -> str:
         return f"{self.root}/supervisors"
 
@@ -93,6 +97,9 @@ class Layout:
 
     def supervisor(self, supervisor_id: str) -> str:
         return f"{self.supervisors}/{supervisor_id}"
+
+    def host(self, supervisor_id: str) -> str:
+        return f"{self.hosts}/{supervisor_id}"
 
     def job(self, name: str) -> str:
         return f"{self.jobs}/{name}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from supervisor.errors import Conflict, Corrupt
-from supervisor.model.records import Assignment, JobRef, Lease, Member, Preparation, Result
+from supervisor.model.records import Assignment, Cordon, JobRef, Lease, Member, Preparation, Result
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Node
 from supervisor.records.codec import decode
@@ -52,6 +52,8 @@ def _placed(record: T, node: Node, path: str) -> Found[T] | Unreadable:
             named = record.id
         case Assignment():
             named = f"{record.uid}.{record.attempt}"
+        case Cordon():
+            named = record.supervisor
         case Preparation():
             named = request_name(record.uid, record.revision)
         case Result():

@@ -86,10 +86,12 @@ def assign(
     waited: Waited | None,
     *,
     prepared: bool = False,
+    moved_by: str = "",
 ) -> Transaction:
     """Returns the multi that gives the next attempt to ``host``. The entry carries the versions that the
     claim must meet. With ``prepared``, the host hands it to a prepared driver, if it still has one that fits; that
-    changes nothing of what the claim must meet."""
+    changes nothing of what the claim must meet. ``moved_by`` is kept beside the attempt, for the leader's own count of
+    what a drain of a host has under way; nothing is guarded by it."""
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = _history_before(context, job, old, attempt, memory, waited)
@@ -115,6 +117,7 @@ def assign(
         earlier=old.earlier if same else "",
         job_version=ref.version,
         remembered=old.remembered,
+        moved_by=moved_by,
         extra=old.extra,
     )
     entry = replace(_entry_of(ref, own.version + 1, attempt, memory), prepared=prepared)

@@ -1,21 +1,22 @@
-"""Builds the multis of an operator's commands about the whole cluster: pause, unpause, switchover. All
-builders are pure.
+"""Builds the multis of an operator's commands about the whole cluster, pause, unpause and switchover, and about a
+host: cordon, drain and uncordon. All builders are pure.
 
-``operations.cluster`` reads, builds with these, commits and resolves the outcome. The writes need no leader.
+``operations.cluster`` and ``operations.hosts`` read, build with these, commit and resolve the outcome. The writes need no
+leader.
 What they ring the doorbell with is no job's name (a name has no colon): a leader that rereads it finds
 nothing, also a leader of an older version.
 """
 
 from __future__ import annotations
 
-from supervisor.model.records import Handover, Pause
+from supervisor.model.records import Cordon, Handover, Pause
 from supervisor.model.seen import Found, Seen
 from supervisor.model.transaction import Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
 from supervisor.registry.attempt_writes import ring_doorbell
 
-PAUSED_DOORBELL, SWITCHOVER_DOORBELL = ":pause", ":switchover"
+PAUSED_DOORBELL, SWITCHOVER_DOORBELL, HOST_DOORBELL = ":pause", ":switchover", ":host"
 
 
 def pause(layout: Layout, record: Pause) -> Transaction:
@@ -68,3 +69,18 @@ def switched_over(layout: Layout, found: Found[Handover], fence_version: int, op
             Delete(layout.switchover, found.version),
         ),
     )
+
+
+def cordon(layout: Layout, record: Cordon, before: Seen[Cordon], *, with_parent: bool = False) -> Transaction:
+    """Returns the multi that says what an operator wants of a host: a cordon, a drain, or neither any more. It is guarded by
+    the record that was read, so of two operators the second one sees what the first one wrote.
+
+    The record is never deleted, so its version never begins again: a multi whose outcome is unknown can't arrive late and
+    undo what was wanted since. ``with_parent`` makes /hosts, too, which a root has from its first cordon on. No write of a
+    leader and no claim is guarded by it: it says where, not whether an attempt may run, and an assignment that was under way
+    when it committed stands.
+    """
+    path, data = layout.host(record.supervisor), encode(record)
+    put: Op = Create(path, data) if before is None else SetData(path, data, before.version)
+    parent = (Create(layout.hosts, b""),) if with_parent else ()
+    return Transaction("cordon", record.op, (*parent, put, ring_doorbell(layout, HOST_DOORBELL)))

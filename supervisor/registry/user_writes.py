@@ -20,6 +20,7 @@ from supervisor.model.records import (
     HistoryEntry,
     JobRef,
     Lease,
+    MoveRequest,
     Outcome,
     Ownership,
     OwnState,
@@ -244,6 +245,7 @@ def suspend(
         desired=Desired.SUSPENDED,
         op=context.op_id,
         changed=HistoryEntry(at=context.at, event="suspended"),
+        move=None,
     )
     return Transaction(
         "suspend",
@@ -285,6 +287,7 @@ def run_again(
         fresh_start=context.op_id if fresh_start else job.fresh_start,
         begins_with=() if fresh_start else job.begins_with,
         cold_restart=nonce if cold else "",
+        move=None,
     )
     return Transaction(
         event,
@@ -293,6 +296,43 @@ def run_again(
             SetData(context.layout.job(job.name), encode(changed), ref.version),
             Check(context.layout.own(job.name), own.version),
             ring_doorbell(context.layout, job.name),
+        ),
+    )
+
+
+def move(context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], to: str | None) -> Transaction:
+    """Returns the multi that asks that the next attempt of a job is placed on the host ``to``; None withdraws that.
+
+    It is a restart with a place: it sets a new restart nonce, which the assignment that follows takes over, so it is obeyed
+    once. Nothing stops because of it: the leader, who finds no room there, leaves the job where it is. A withdrawal puts the
+    nonce of before back; /own is checked at the version that was read, so what runs then is what is wanted.
+    """
+    job, name = ref.record, ref.record.name
+    standing = job.move_in_force
+    if to is None:
+        assert standing is not None
+        nonce, request, event = standing.before, None, "move withdrawn"
+    else:
+        nonce, event = context.op_id, "to be moved"
+        before = (
+            standing.before if standing is not None and own.record.restart_nonce != standing.nonce else None
+        )
+        request = MoveRequest(to=to, nonce=nonce, before=job.restart_nonce if before is None else before)
+    detail = f"to {to}" if to is not None else ""
+    changed = replace(
+        job,
+        restart_nonce=nonce,
+        move=request,
+        op=context.op_id,
+        changed=HistoryEntry(at=context.at, event=event, detail=detail),
+    )
+    return Transaction(
+        "move",
+        context.op_id,
+        (
+            SetData(context.layout.job(name), encode(changed), ref.version),
+            Check(context.layout.own(name), own.version),
+            ring_doorbell(context.layout, name),
         ),
     )
 

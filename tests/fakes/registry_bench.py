@@ -138,7 +138,7 @@ class Bench:
             attempt=attempt,
             claim="c1",
             revision=changes.pop("revision", 1),
-            supervisor="host-a",
+            supervisor=changes.pop("supervisor", "host-a"),
             host="host-a.example",
             memory=1 << 30,
             claims=attempt,
