@@ -16,9 +16,11 @@ from supervisor.model.actions import (
     CleanUp,
     Conclude,
     Drain,
+    FinishUpdate,
     GiveUpdateUp,
     Prepare,
     Revoke,
+    RollBack,
     SuspendExhausted,
     Unassign,
     Withdraw,
@@ -29,11 +31,13 @@ from supervisor.registry.leader_write_context import LeaderWriteContext
 
 BUILDERS: dict[type[Any], Callable[[LeaderWriteContext, Any], Transaction]] = {
     Assign: lambda context, a: write.assign(
-        context, a.ref, a.own, a.host, a.account, a.waited, prepared=a.prepared
+        context, a.ref, a.own, a.host, a.account, a.waited, prepared=a.prepared, queries=a.queries
     ),
     Unassign: lambda context, a: write.unassign(context, a.name, a.own, a.why),
     Drain: lambda context, a: write.drain(context, a.ref, a.own, a.why),
     GiveUpdateUp: lambda context, a: write.give_update_up(context, a.ref, a.own, a.why),
+    RollBack: lambda context, a: write.roll_update_back(context, a.ref, a.own, a.why),
+    FinishUpdate: lambda context, a: write.finish_update(context, a.ref, a.own),
     Revoke: lambda context, a: write.revoke(context, a.name, a.own, a.lease, a.why),
     Bury: lambda context, a: write.bury(context, a.name, a.own, a.waited, a.why),
     Conclude: lambda context, a: write.conclude(context, a.ref, a.own, a.outcome, a.account, a.why),

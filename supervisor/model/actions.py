@@ -33,6 +33,7 @@ class Assign:
     account: Account
     waited: Waited | None = None
     prepared: bool = False  # a driver waits there that can take the attempt
+    queries: tuple[str, ...] = ()  # what is known of the checkpoint, as pairs of ``CheckpointExpectation``
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,26 @@ class GiveUpdateUp:
 
 
 @dataclass(frozen=True, slots=True)
+class RollBack:
+    """Makes the revision before an update the newest one again, since an attempt of the target has ended with a failure."""
+
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishUpdate:
+    """Notes that the target of an update has run for as long as it is observed."""
+
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+
+
+@dataclass(frozen=True, slots=True)
 class Withdraw:
     """Takes back the request for a prepared driver. ``path`` is that of its record."""
 
@@ -145,6 +166,8 @@ Action: TypeAlias = (
     | Unassign
     | Drain
     | GiveUpdateUp
+    | RollBack
+    | FinishUpdate
     | Revoke
     | Bury
     | Conclude

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from supervisor.clients.threads import Pool
 from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
-from supervisor.model.records import Desired, SpecRevision
+from supervisor.model.records import Desired, SpecRevision, UpdateMode, UpdatePolicy
 from supervisor.model.secret import redacted
 from supervisor.operations.context import CommandContext
 from supervisor.operations.submit import (
@@ -186,12 +186,18 @@ def _updates(context: CommandContext, blobs: Blobs, updates: list[Applied], by: 
             try:
                 if gone is not None:
                     raise Unreachable(f"{one.name} was not updated: {gone}")
-                target = Target(one.name, one.uid, one.judged.basis, AskedRevision(future.result(), by))
-                context.commands.update(target)
+                asked = AskedRevision(future.result(), by, policy=_policy_of(one))
+                context.commands.update(Target(one.name, one.uid, one.judged.basis, asked))
             except SupervisorError as error:
                 gone = gone or (error if isinstance(error, Unreachable | OutcomeUnknown) else None)
                 one.refuse(error)
             yield one
+
+
+def _policy_of(one: Applied) -> UpdatePolicy | None:
+    """Returns how the update is judged; to withdraw one is no update."""
+    withdraws = one.judged is None or one.judged.change is Change.WITHDRAW
+    return None if withdraws or one.prepared is None else one.prepared.spec.update.policy()
 
 
 def _revision_of(blobs: Blobs, one: Applied) -> SpecRevision:
@@ -258,7 +264,12 @@ def rollout(one: Applied) -> str:
     before = f"; {one.judged.why}" if one.judged.why else ""
     if not one.judged.runs:
         return f"no driver of it runs; the next one is of the new revision{before}"
+    mode = UpdateMode(one.prepared.spec.update.mode)
+    if mode is UpdateMode.MANUAL:
+        return f"the running driver goes on until restart {one.name} is given (update.mode: manual){before}"
     why = one.prepared.spec.why_not_prepared()
+    if mode is UpdateMode.RESTART:
+        why = "its spec says update.mode: restart"
     if why is not None:
         return f"the running driver is stopped, and the next one starts cold: {why}{before}"
     return (

@@ -67,6 +67,7 @@ def place(
                 candidate.account,
                 candidate.waited,
                 host.id in ready_on,
+                candidate.queries,
             )
         )
     return actions, notes

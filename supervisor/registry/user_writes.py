@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
+    DEAD,
     DETAIL_MAX_BYTES,
     CheckpointClaim,
     Cleanliness,
@@ -26,11 +27,12 @@ from supervisor.model.records import (
     Result,
     SpecRevision,
     Update,
+    UpdatePolicy,
     clip,
     with_entry,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.state import has_begun, revision_of, standing_update
+from supervisor.model.state import has_begun, observed_update, revision_of, standing_update
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
@@ -300,11 +302,12 @@ def run_again(
 @dataclass(frozen=True, slots=True)
 class AskedRevision:
     """Holds the revision that a job shall have, whose spec is stored, who asks for it (for people), and whether it is a
-    roll back."""
+    roll back. ``policy`` says how it is carried out and judged; if it is None, it is not judged after its begin."""
 
     target: SpecRevision
     by: str
     rolls_back: bool = False
+    policy: UpdatePolicy | None = None
 
 
 def update(
@@ -336,10 +339,12 @@ def with_update(
     """Returns ``job`` with ``asked.target`` as its revision.
 
     What runs now is kept, so that the leader can put it back, and a user can roll back to it. An update of which nothing
-    has begun is replaced: what ran before it is kept.
+    has begun is replaced: what ran before it is kept; so is one that has begun, but has no driver and was not observed for
+    long enough.
     """
     standing, target = standing_update(job), asked.target
-    replaced = standing is not None and not has_begun(job, standing, own.record)
+    unproven = own.record.state in DEAD and observed_update(job) is not None
+    replaced = standing is not None and (unproven or not has_begun(job, standing, own.record))
     kept = standing.before if standing is not None and replaced else revision_of(job)
     withdrawn = target.revision == kept.revision
     if withdrawn:
@@ -355,6 +360,7 @@ def with_update(
         by=clip(asked.by, DETAIL_MAX_BYTES),
         at=context.at,
         rolls_back=asked.rolls_back,
+        policy=asked.policy,
     )
     return replace(
         job,
