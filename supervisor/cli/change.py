@@ -37,6 +37,7 @@ _HINTS = {
     "already finished": "it had finished by itself: nothing to cancel",
     "already running": "it is running, or about to: nothing to do",
     "already rolled back": "nothing was done; to go on to another spec, apply it",
+    "unchanged": "it has this spec already: nothing was done",
 }
 
 

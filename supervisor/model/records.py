@@ -489,6 +489,8 @@ class Ownership:
     # what was before it (model.history); may still be about the uid before
     earlier: str = ""
     judged: JudgedUpdate | None = field(default=None, metadata=OMITTED)
+    # of an exit: the newest batches that its shim has heard of, as pairs of CheckpointExpectation
+    committed: tuple[str, ...] = field(default=(), metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -690,6 +692,48 @@ class Result:
         """
         asked = self.terms is not None and self.terms.delete_checkpoint
         return asked and self.outcome in (Outcome.CANCELLED, Outcome.FINISHED)
+
+
+class RevisionFate(StrEnum):
+    """Says what became of a revision that is not the present one."""
+
+    SUPERSEDED = "superseded"  # another one was asked for
+    FAILED = "failed"  # no driver of it could be prepared
+    ROLLED_BACK = "rolled_back"  # its driver failed while it was observed
+
+    @classmethod
+    def _missing_(cls, value: object) -> RevisionFate | None:
+        return _of_a_newer_version(cls, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRevision:
+    """Describes one revision of a uid. ``sha256`` and ``bytes`` are those of its spec; ``bytes`` is 0 if they are not known.
+    ``stored_as`` is the number under which its spec was stored, if that is another one: a roll back stores nothing. ``fate``
+    counts for one that is not the present one. ``by`` and ``why`` are for people.
+    """
+
+    revision: Count
+    sha256: str
+    at: str
+    bytes: Count = field(default=0, metadata=OMITTED)
+    stored_as: Count = field(default=0, metadata=OMITTED)
+    by: str = field(default="", metadata=OMITTED)
+    fate: RevisionFate = field(default=RevisionFate.SUPERSEDED, metadata=OMITTED)
+    why: str = field(default="", metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revisions:
+    """Is the record /revisions/<uid>: the newest revisions of a uid, oldest first, up to the last one that a command has
+    made (``registry.revisions``).
+    """
+
+    name: JobName
+    uid: Uid
+    revisions: tuple[KeptRevision, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

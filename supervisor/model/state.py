@@ -284,7 +284,7 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
         return Shown(JobState.STARTING, f"claimed on {own.host}", HOW_FAR[Phase.CLAIMED])
     phase = lease.record.phase
     if phase is Phase.RUNNING:
-        others = (_strays(lease.record), _unused(job, lease.record))
+        others = (_strays(lease.record), _unused(job, lease.record), _of_update(job))
         unproven, failed = _unproven(own, lease.record), failed_query(lease.record)
         where = f"running on {own.host}" + (f", {unproven}" if unproven else "")
         reason = _joined((where, _of_failed(failed, str), *others))
@@ -293,6 +293,18 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
         return Shown(JobState.STOPPING, "its driver is being stopped")
     how_far = HOW_FAR.get(phase, phase.value)
     return Shown(JobState.STARTING, f"starting on {own.host}: {how_far}", how_far)
+
+
+def _of_update(job: JobRef) -> str:
+    """Returns what there is to say of the newest update beside a driver that runs, with the command that tells more."""
+    update = job.update
+    if update is None:
+        return ""
+    if update.rolled_back:
+        return f"revision {update.target} was rolled back (revisions {job.name})"
+    if update.given_up:
+        return f"revision {update.target} was given up (revisions {job.name})"
+    return f"revision {update.target} is observed" if observed_update(job) is not None else ""
 
 
 def _joined(parts: Iterable[str]) -> str:

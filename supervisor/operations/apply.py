@@ -231,8 +231,8 @@ def differences(context: CommandContext, one: Applied) -> list[Difference]:
         return []
     stored = json.loads(context.blobs().read_spec(one.judged.now.spec))
     wanted = json.loads(canonical_json(one.prepared.spec))
-    before, after = _flat(stored), _flat(wanted)
-    shown_before, shown_after = _flat(redacted(stored)), _flat(redacted(wanted))
+    before, after = flat_keys(stored), flat_keys(wanted)
+    shown_before, shown_after = flat_keys(redacted(stored)), flat_keys(redacted(wanted))
     return [
         Difference(key, shown_before.get(key), shown_after.get(key))
         for key in sorted({*after, *before})
@@ -240,12 +240,13 @@ def differences(context: CommandContext, one: Applied) -> list[Difference]:
     ]
 
 
-def _flat(document: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def flat_keys(document: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Returns the values of a spec by their dotted keys."""
     found: dict[str, Any] = {}
     for key, value in document.items():
         path = f"{above}.{key}" if above else key
         if isinstance(value, Mapping):
-            found.update(_flat(value, path))
+            found.update(flat_keys(value, path))
         else:
             found[path] = value
     return found

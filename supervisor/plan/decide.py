@@ -27,7 +27,12 @@ from supervisor.model.actions import (
     Unassign,
     Waited,
 )
-from supervisor.model.checkpoint_expectation import to_be_expected
+from supervisor.model.checkpoint_expectation import (
+    CheckpointExpectation,
+    queries_of,
+    to_be_expected,
+    with_batches,
+)
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
 from supervisor.model.phrases import counted
@@ -270,8 +275,12 @@ def _known_queries(case: Case) -> tuple[str, ...]:
     if observed_update(job) is None:
         return ()
     newest = lease.seen.record.remembered if lease is not None and isinstance(lease.seen, Found) else None
-    expected = to_be_expected(job.terms.checkpoint, "", newest, case.own.record.remembered)
-    return expected.queries if expected is not None else ()
+    own = case.own.record
+    expected = to_be_expected(job.terms.checkpoint, "", newest, own.remembered)
+    if expected is None:
+        return ()
+    mine = own.committed if own.uid == job.uid else ()
+    return with_batches(expected, queries_of(CheckpointExpectation(place="", queries=mine))).queries
 
 
 def _assign(case: Case) -> Decision:
@@ -479,7 +488,7 @@ def _after_failed_update(case: Case) -> tuple[Decision | None, Alarm | None]:
     rule = update.policy.rollback
     if rule is RollbackRule.CONTINUE or (rule is RollbackRule.CLEAN and job.terms.checkpoint is None):
         return undone, None
-    if rule is not RollbackRule.CLEAN:
+    if not asks_what_was_left(case.row):
         return None, _alarm_of_update(case, "")
     if case.row.left_behind == "":
         return undone, None
@@ -488,6 +497,18 @@ def _after_failed_update(case: Case) -> tuple[Decision | None, Alarm | None]:
         what = f"whether revision {update.target} has left anything in the checkpoint is being looked at"
         return case.waits(f"{what}: if not, {update.before.revision} goes on", left_s), None
     return None, _alarm_of_update(case, case.row.left_behind or "nobody could look at its checkpoint")
+
+
+def asks_what_was_left(row: Row) -> bool:
+    """Says whether it depends on what is in the checkpoint whether the update of a job is rolled back."""
+    if row.flaws or not isinstance(row.ref, Found) or not isinstance(row.own, Found):
+        return False
+    job, own = row.ref.record, row.own.record
+    update = observed_update(job)
+    if update is None or update.policy is None or update.policy.rollback is not RollbackRule.CLEAN:
+        return False
+    wanted = job.desired is Desired.RUNNING and job.terms.checkpoint is not None
+    return wanted and own.state is OwnState.EXITED and bool(why_update_failed(job, own))
 
 
 def _alarm_of_update(case: Case, left: str) -> Alarm:

@@ -38,6 +38,7 @@ from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
 from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.older_history import encode_result
+from supervisor.registry.revisions import NO_RECORD, NewRevision, SeenRevisions, keep_revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +118,17 @@ def register_again(
     result: Found[Result],
     claimed: ClaimedLocation | None,
     move: Move | None = None,
+    revisions: SeenRevisions = NO_RECORD,
+    by: str = "",
 ) -> Transaction:
     """Returns the multi for a resume or restart of a failed uid: the same uid, the next attempt number, no
     failures, a fresh budget.
 
-    With ``move`` its checkpoint is at ``claimed`` from now on, as in ``resume_from``.
+    With ``move`` its checkpoint is at ``claimed`` from now on, as in ``resume_from``. If ``job`` is another revision than
+    has failed, that is written down in ``revisions``, with who asked for it.
     """
     layout, name = context.layout, job.name
+    made, is_new = NewRevision(by, job.changed.detail), job.revision != result.record.revision
     kept = replace(
         own.record,
         op=context.op_id,
@@ -143,6 +148,7 @@ def register_again(
             SetData(layout.own(name), encode(kept), own.version),
             *_claim_location(context, job, claimed),
             *_leave(context, name, move),
+            *(keep_revision(layout, result.record, job, made, revisions) if is_new else ()),
             ring_doorbell(layout, name),
         ),
     )
@@ -311,7 +317,11 @@ class AskedRevision:
 
 
 def update(
-    context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], asked: AskedRevision
+    context: UserWriteContext,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    asked: AskedRevision,
+    revisions: SeenRevisions = NO_RECORD,
 ) -> Transaction:
     """Returns the multi that makes ``asked.target`` the spec of a job (protocol §9.2), whose files are stored already.
 
@@ -319,16 +329,17 @@ def update(
     one prepared first. If that is what runs, the update that is under way is withdrawn: the caller has seen that it
     can be, and /own is checked at the version that it has read.
     """
-    name = ref.record.name
+    layout, name = context.layout, ref.record.name
+    changed = with_update(context, ref.record, own, asked)
+    made = NewRevision(asked.by, changed.changed.detail if asked.rolls_back else "")
     return Transaction(
         "update",
         context.op_id,
         (
-            SetData(
-                context.layout.job(name), encode(with_update(context, ref.record, own, asked)), ref.version
-            ),
-            Check(context.layout.own(name), own.version),
-            ring_doorbell(context.layout, name),
+            SetData(layout.job(name), encode(changed), ref.version),
+            Check(layout.own(name), own.version),
+            *keep_revision(layout, ref.record, changed, made, revisions),
+            ring_doorbell(layout, name),
         ),
     )
 
@@ -381,6 +392,7 @@ def resume_from(
     job: JobRef,
     claimed: ClaimedLocation,
     move: Move,
+    revisions: SeenRevisions = NO_RECORD,
 ) -> Transaction:
     """Returns the multi that makes ``job`` the new revision, whose checkpoint is a copy of a savepoint; it
     runs again from there. Its spec and the copy are stored already.
@@ -402,6 +414,7 @@ def resume_from(
             ),
             *_claim_location(context, job, claimed),
             *_leave(context, name, move),
+            *keep_revision(layout, ref.record, job, NewRevision(why=job.changed.detail), revisions),
             ring_doorbell(layout, name),
         ),
     )
