@@ -10,6 +10,8 @@ Spark replays that batch.
 The newest offset is searched near the remembered batch. Names are numbers without padding, so ``offsets/10``
 sorts before ``offsets/9``: one page after the remembered name has all newer ones of as many digits, and a
 second one is for those with one digit more.
+
+``left_behind`` asks the opposite question with the same requests: has an attempt left anything that was not there before?
 """
 
 from __future__ import annotations
@@ -86,6 +88,29 @@ def preflight_of_first(tree: Tree, previous_user: str) -> CheckpointFinding | No
         "choose another location or remove it, or resume with --accept-fresh-start to go on from it, with --from-savepoint "
         "from a copy of a savepoint",
     )
+
+
+def left_behind(tree: Tree, known: Sequence[SeenQuery]) -> str:
+    """Returns what is in the checkpoint beyond the batches of ``known``, as a phrase; it is empty if there is nothing.
+
+    A batch is begun by its offset, so the newest offset of each query says it. A query that is not known, or one that is known
+    and not there, is something else than before. Raises Unreachable and AccessDenied.
+    """
+    query_folders, _others = query_folders_of(tree)
+    batches, there = {query.id: query.batch_id for query in known}, set()
+    for query_folder in query_folders:
+        found = _id_at(tree, query_folder)
+        if isinstance(found, CheckpointFinding):
+            return found.sentence
+        if found not in batches:
+            return f"query {found} is there, of which no batch was known"
+        there.add(found)
+        folder = f"{query_folder}/{OFFSETS}" if query_folder else OFFSETS
+        newest = max(_near(tree, folder, batches[found]), default=None)
+        if newest is not None:
+            return f"batch {newest} of query {found} was begun, and the last one before was {batches[found]}"
+    missing = next((query for query in batches if query not in there), None)
+    return f"query {missing} is not there" if missing is not None else ""
 
 
 def _nothing(tree: Tree, others: tuple[str, ...], expected: Sequence[SeenQuery]) -> CheckpointFinding:

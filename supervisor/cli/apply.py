@@ -1,14 +1,12 @@
-"""Implements ``apply``, ``diff`` and ``rollback``: what is in files becomes what runs, and back again.
+"""Implements ``apply`` and ``diff``: what is in files becomes what runs.
 
 ``operations.apply`` judges and carries out. An update stops nothing by itself (protocol §9.2).
 """
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
-import socket
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from supervisor.cli.change import RunWait, change_job, until_running
 from supervisor.cli.completion import files
 from supervisor.cli.confirm import Yes, confirm_jobs
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, Name, Timeout, command, seconds
+from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice, print_line
+from supervisor.cli.rollback import user_of_command
 from supervisor.cli.several import SELECTOR
 from supervisor.cli.submit import complaints
 from supervisor.errors import InvalidInput, SupervisorError
@@ -36,7 +34,6 @@ from supervisor.operations.apply import (
     spec_files,
 )
 from supervisor.operations.context import CommandContext, open_commands
-from supervisor.operations.jobs import Did
 from supervisor.operations.pruning import (
     Pruned,
     PruneWish,
@@ -47,11 +44,16 @@ from supervisor.operations.pruning import (
 from supervisor.operations.pruning import prune as prune_jobs
 from supervisor.operations.selection import selector_of
 from supervisor.operations.submit import Submitted, prepare_all
-from supervisor.operations.waiting import is_suspended, wait_running, why_given_up
+from supervisor.operations.waiting import (
+    is_suspended,
+    wait_running,
+    why_given_up,
+    why_observed,
+    why_waits_for_restart,
+)
 from supervisor.spec.files import read_located
 
 if TYPE_CHECKING:
-    from supervisor.operations.jobs import Done
     from supervisor.settings.file import Settings
 
 Paths = Annotated[
@@ -63,7 +65,7 @@ SetKey = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Over what the specs say; may be given several times."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and how; do nothing.")]
-Again = Annotated[bool, typer.Option("--again", help="Also a spec of which no driver could be prepared.")]
+Again = Annotated[bool, typer.Option("--again", help="Also a spec that was given up or rolled back before.")]
 UpdatedWait = Annotated[
     bool, typer.Option("--wait", help="Return when each job runs what its spec says (exit code 1: it can't).")
 ]
@@ -102,8 +104,11 @@ def apply(
     """Make jobs what their specs say: submit the new ones, update those that differ, leave the others.
 
     The driver of a job that is updated goes on until one of the new revision is prepared; a spec of which none can be
-    prepared stops nothing. If anything is wrong with any file, nothing is done at all. Of a folder, files that begin with
-    _ are left out: others extend them (extends: _base.yaml).
+    prepared stops nothing. Then the new revision is observed (update.observe), and rolled back if it fails
+    (update.rollback); --wait returns at its first batch, and fails if it was rolled back by then.
+
+    If anything is wrong with any file, nothing is done at all. Of a folder, files that begin with _ are left out: others
+    extend them (extends: _base.yaml).
 
     With --prune, registered jobs that have the labels of --selector and are in no file are cancelled, after a yes. All
     files must have these labels, and a job that is registered without them is refused.
@@ -128,7 +133,7 @@ def apply(
             return _exit_code(applied)
         if pruned and wish is not None and not dry_run:
             _confirm_prune(pruned, wish, yes=yes)
-        done = applied if dry_run else carry_out(context, applied, _by())
+        done = applied if dry_run else carry_out(context, applied, user_of_command())
         for one in done:
             if dry_run:
                 one.why = rollout(one)
@@ -226,45 +231,11 @@ def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
     return 0 if all(one.action is AppliedAction.UNCHANGED for one in applied) else 1
 
 
-@command
-def rollback(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout = "10m") -> int:
-    """Make a job what it was before its newest update, as a new revision and in the same way.
-
-    The checkpoint stays as it is: what was committed since stays committed. An update that still waits for its driver is
-    withdrawn; then nothing is stopped.
-
-    \b
-    Examples:
-      spark-supervisor rollback clicks --wait
-    """
-    timeout_s = seconds("--timeout", timeout)
-
-    def act(context: CommandContext) -> Done:
-        return context.commands.roll_back(name, _by())
-
-    def afterwards(context: CommandContext, done: Done) -> None:
-        until_running(wait, timeout_s)(context, done)
-        given_up = why_given_up(context, name) if wait and done.did is Did.ROLLED_BACK else ""
-        if given_up:
-            raise SupervisorError(f"{name} runs on as it was: {given_up}")
-
-    return change_job(chosen, name, act, afterwards)
-
-
 def _read(
     settings: Settings, paths: Iterable[Path], changes: list[str] | None, *, may_be_empty: bool = False
 ) -> list[Submitted]:
     files = spec_files(paths, may_be_empty=may_be_empty)
     return prepare_all(files, settings, notice, partial(read_located, changes=changes or ()))
-
-
-def _by() -> str:
-    """Returns who gives this command, for people: nothing proves it."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):
-        user = "?"
-    return f"{user}@{socket.gethostname()}".encode(errors="replace").decode()
 
 
 def _is_refused(chosen: Chosen, applied: list[Applied]) -> bool:
@@ -332,6 +303,9 @@ def _wait(context: CommandContext, applied: list[Applied], wait_s: float) -> Non
         elif one.name in of_name and is_suspended(context, one.name):
             del of_name[one.name]
             notice(f"{one.name} is suspended, and stays so")
+        elif one.name in of_name and (waits := why_waits_for_restart(context, one.name)):
+            del of_name[one.name]
+            notice(waits)
     with Narrator(len(of_name), "running") as narrator:
         uids = {name: one.uid for name, one in of_name.items() if name}
         outcomes: dict[str, SupervisorError | None] = dict(
@@ -344,6 +318,8 @@ def _wait(context: CommandContext, applied: list[Applied], wait_s: float) -> Non
             of_name[name].fail(SupervisorError(f"{name} runs on as it was: {given_up}"))
         elif outcome is not None:
             of_name[name].fail(outcome)
+        elif updated and (observed := why_observed(context, name)):
+            notice(observed)
     for one in applied:
         if one.error is not None and one.action is not AppliedAction.REFUSED:
             notice(f"error: {one.error}")

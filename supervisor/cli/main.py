@@ -58,7 +58,12 @@ COMMANDS = tuple(
         ("logs", "supervisor.cli.logs:logs", "Print what the driver of a job wrote."),
         ("apply", "supervisor.cli.apply:apply", "Make jobs what their specs say: submit, update, leave."),
         ("diff", "supervisor.cli.apply:diff", "Say what apply would change, key by key."),
-        ("rollback", "supervisor.cli.apply:rollback", "Undo the newest update of a job."),
+        ("rollback", "supervisor.cli.rollback:rollback", "Make a job what an earlier revision of it was."),
+        (
+            "revisions",
+            "supervisor.cli.revisions:revisions",
+            "List the revisions of a job, and how each went.",
+        ),
         (
             "cancel",
             "supervisor.cli.change:cancel",

@@ -18,9 +18,11 @@ from supervisor.model.actions import (
     CleanUp,
     Conclude,
     Drain,
+    FinishUpdate,
     GiveUpdateUp,
     Prepare,
     Revoke,
+    RollBack,
     SuspendExhausted,
     Unassign,
     Withdraw,
@@ -63,7 +65,8 @@ def plain_lines(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str
     then = _next(explained, wall_now_s)
     if then:
         yield "next", then
-    if explained.alarm and explained.cell and explained.state is not JobState.QUARANTINED:
+    contradicts = explained.alarm and not explained.failed_update
+    if contradicts and explained.cell and explained.state is not JobState.QUARANTINED:
         yield (
             "note",
             "its records contradict each other: please report that, with the output of explain --verbose",
@@ -234,6 +237,8 @@ DOES: Final[Mapping[type[Any], Callable[[Any], str]]] = {
     Unassign: lambda step: f"takes attempt {step.own.record.attempt} back from {step.own.record.supervisor}",
     Prepare: lambda step: f"has a driver prepared on {step.host.id}",
     Withdraw: lambda _: "takes back the request for a prepared driver",
+    RollBack: lambda step: f"rolls revision {step.ref.record.revision} back",
+    FinishUpdate: lambda step: f"notes the update to revision {step.ref.record.revision} as done",
     GiveUpdateUp: lambda step: f"gives the update to revision {step.ref.record.revision} up",
     Drain: lambda step: f"stops attempt {step.own.record.attempt} after its batch",
     Revoke: lambda step: f"gives up attempt {step.own.record.attempt}",

@@ -10,7 +10,10 @@ from supervisor.cli.progress import progress
 from supervisor.savepoints import resume, suspend
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from supervisor.cli.options import Chosen
+    from supervisor.model.records import BlobRef
     from supervisor.operations.context import CommandContext
     from supervisor.operations.jobs import Done
     from supervisor.savepoints.manifest import Begun
@@ -18,9 +21,14 @@ if TYPE_CHECKING:
 
 
 def resume_from(
-    chosen: Chosen, context: CommandContext, name: str, which: str | None, to: str | None
+    chosen: Chosen,
+    context: CommandContext,
+    name: str,
+    which: str | None,
+    to: str | None,
+    spec_of: Callable[[], BlobRef] | None = None,
 ) -> Done:
-    """Resumes the job and says what it did.
+    """Resumes the job and says what it did. ``spec_of`` is as in ``savepoints.resume``.
 
     Interrupted, or refused after the copy was begun, it names the copy.
     """
@@ -28,7 +36,7 @@ def resume_from(
     try:
         with progress("restoring") as report_progress:
             resumed = resume.resume_from(
-                context, name, which, to, lambda planned: _begins(begun, planned), report_progress
+                context, name, which, to, lambda planned: _begins(begun, planned), report_progress, spec_of
             )
     except BaseException:
         if begun:

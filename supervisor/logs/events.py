@@ -132,6 +132,11 @@ EVENTS: Final[dict[str, Event]] = {
     "savepoint_created": Event(
         "A savepoint of the schedule is complete.", f"{_ATTEMPT} savepoint batches objects bytes s"
     ),
+    "left_behind": Event(
+        "The leader has looked at what the target of a failed update has left in the checkpoint.",
+        f"{_ATTEMPT} what",
+    ),
+    "left_behind_unknown": Event("A defect while it looked: the update is not rolled back.", _ATTEMPT),
     "savepoint_not_yet": Event(
         "A savepoint is due, but there is nothing to save: no checkpoint, or no committed batch.",
         "job uid why next",

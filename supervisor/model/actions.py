@@ -34,6 +34,7 @@ class Assign:
     waited: Waited | None = None
     prepared: bool = False  # a driver waits there that can take the attempt
     moved_by: str = ""  # the drain of a host by which the job left that host (``Ownership.moved_by``)
+    queries: tuple[str, ...] = ()  # what is known of the checkpoint, as pairs of ``CheckpointExpectation``
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,26 @@ class GiveUpdateUp:
 
 
 @dataclass(frozen=True, slots=True)
+class RollBack:
+    """Makes the revision before an update the newest one again, since an attempt of the target has ended with a failure."""
+
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishUpdate:
+    """Notes that the target of an update has run for as long as it is observed."""
+
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+
+
+@dataclass(frozen=True, slots=True)
 class Withdraw:
     """Takes back the request for a prepared driver. ``path`` is that of its record."""
 
@@ -146,6 +167,8 @@ Action: TypeAlias = (
     | Unassign
     | Drain
     | GiveUpdateUp
+    | RollBack
+    | FinishUpdate
     | Revoke
     | Bury
     | Conclude

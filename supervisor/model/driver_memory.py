@@ -5,7 +5,7 @@ It is pure. It is called by ``plan.place`` and ``plan.check`` (does it fit?), by
 it, and by ``show``. The rule: an attempt that ended with ``out_of_memory`` is followed by one with
 ``memory_step`` times its driver memory, at most ``memory_max``. The raised memory stays over restarts, moves
 and failovers, and over ``suspend``, ``resume`` and ``restart`` (it is what the job turned out to need). A new
-revision, or a new submit, begins again with what its spec says.
+revision, or a new submit, begins again with what its spec says; a revision to which the leader goes back has what it had.
 """
 
 from __future__ import annotations
@@ -45,6 +45,12 @@ def next_memory(job: JobRef, own: Ownership) -> DriverMemory:
     if policy.memory_step is None or policy.memory_max is None or base <= 0:
         return DriverMemory(0, 0, declared)
     driver, raised = base, 0
+    update, judged = job.update, own.judged
+    undone = (
+        update is not None and update.rolled_back and own.uid == job.uid and own.revision == update.target
+    )
+    if undone and judged is not None and judged.target == own.revision and judged.raised > 0:
+        driver, raised = max(base, judged.driver_memory), judged.raised
     if own.uid == job.uid and own.revision == job.revision and own.raised > 0:
         driver, raised = max(base, own.driver_memory), own.raised
     ended = own.uid == job.uid and own.state in DEAD

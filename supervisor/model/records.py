@@ -184,6 +184,30 @@ class StandbyWhere(StrEnum):
         return _of_a_newer_version(cls, value)
 
 
+class UpdateMode(StrEnum):
+    """Says how the driver of an updated job is replaced."""
+
+    HANDOVER = "handover"  # one of the new revision is prepared first, where one can be
+    RESTART = "restart"  # it is stopped at once, and the next one starts cold
+    MANUAL = "manual"  # it goes on until somebody gives restart, or it ends
+
+    @classmethod
+    def _missing_(cls, value: object) -> UpdateMode | None:
+        return _of_a_newer_version(cls, value)
+
+
+class RollbackRule(StrEnum):
+    """Says whether a revision that has failed is rolled back by the leader."""
+
+    CLEAN = "clean"  # only if it has left nothing in the checkpoint
+    CONTINUE = "continue"  # whatever it has left: the revision before goes on from there
+    NEVER = "never"
+
+    @classmethod
+    def _missing_(cls, value: object) -> RollbackRule | None:
+        return _of_a_newer_version(cls, value)
+
+
 class Outcome(StrEnum):
     """Says with which terminal outcome a uid ended."""
 
@@ -346,6 +370,19 @@ class SpecRevision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UpdatePolicy:
+    """Says how an update is carried out and judged (protocol §9.2). The new revision is observed for ``observe_s`` seconds
+    after its first batch; the failure number ``failures`` until then makes the leader act by ``rollback``.
+    """
+
+    mode: UpdateMode = field(default=UpdateMode.HANDOVER, metadata=OMITTED)
+    observe_s: Seconds = field(default=600.0, metadata=OMITTED)
+    failures: Count = field(default=1, metadata=OMITTED)
+    rollback: RollbackRule = field(default=RollbackRule.CLEAN, metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
     """Describes the newest update of a job: the change from ``before``, which ran when it was asked for, to the
     revision ``target``, whose stored spec has ``sha256`` (protocol §9.2).
@@ -354,6 +391,10 @@ class Update:
     while ``target`` is what the job shall run. ``rolls_back`` says that it is a roll back, which given again changes
     nothing. ``by`` is who asked for it, for people. An update keeps the checkpoint, so
     the terms of ``before`` do not repeat it: ``model.state.revision_before`` puts it back.
+
+    ``policy`` says how it is carried out and judged; it is None for one that is not judged after its begin: a roll back, or
+    an update by the version before. ``done`` says that the target was observed for long enough; ``rolled_back`` is why the
+    leader has made ``before`` the newest revision again after the target had begun.
     """
 
     target: Count
@@ -363,6 +404,9 @@ class Update:
     at: str
     given_up: str = ""
     rolls_back: bool = field(default=False, metadata=OMITTED)
+    policy: UpdatePolicy | None = field(default=None, metadata=OMITTED)
+    done: bool = field(default=False, metadata=OMITTED)
+    rolled_back: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -424,6 +468,24 @@ class JobRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedUpdate:
+    """Holds what is kept beside the attempts of an update's target while it is observed; it is void beside an attempt of
+    another revision than ``target``.
+
+    ``failures`` are those of attempts before this one that count against the update. ``driver_memory`` (bytes) and
+    ``raised`` are those of the last attempt of the revision before, as in ``Ownership``. ``queries`` are the pairs of
+    ``CheckpointExpectation`` that were known when the first attempt of the target was assigned.
+    """
+
+    target: Count
+    failures: Count = field(default=0, metadata=OMITTED)
+    driver_memory: Bytes = field(default=0, metadata=OMITTED)
+    raised: Count = field(default=0, metadata=OMITTED)
+    queries: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
     """Is the record /own/<name>: it says which attempt may run. Its znode version is the fence of the name;
     it is never deleted.
@@ -461,6 +523,9 @@ class Ownership:
     earlier: str = ""
     # the drain of a host (``Cordon.drain``) by which it left that host, until it runs elsewhere
     moved_by: str = field(default="", metadata=OMITTED)
+    judged: JudgedUpdate | None = field(default=None, metadata=OMITTED)
+    # of an exit: the newest batches that its shim has heard of, as pairs of CheckpointExpectation
+    committed: tuple[str, ...] = field(default=(), metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -662,6 +727,48 @@ class Result:
         """
         asked = self.terms is not None and self.terms.delete_checkpoint
         return asked and self.outcome in (Outcome.CANCELLED, Outcome.FINISHED)
+
+
+class RevisionFate(StrEnum):
+    """Says what became of a revision that is not the present one."""
+
+    SUPERSEDED = "superseded"  # another one was asked for
+    FAILED = "failed"  # no driver of it could be prepared
+    ROLLED_BACK = "rolled_back"  # its driver failed while it was observed
+
+    @classmethod
+    def _missing_(cls, value: object) -> RevisionFate | None:
+        return _of_a_newer_version(cls, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRevision:
+    """Describes one revision of a uid. ``sha256`` and ``bytes`` are those of its spec; ``bytes`` is 0 if they are not known.
+    ``stored_as`` is the number under which its spec was stored, if that is another one: a roll back stores nothing. ``fate``
+    counts for one that is not the present one. ``by`` and ``why`` are for people.
+    """
+
+    revision: Count
+    sha256: str
+    at: str
+    bytes: Count = field(default=0, metadata=OMITTED)
+    stored_as: Count = field(default=0, metadata=OMITTED)
+    by: str = field(default="", metadata=OMITTED)
+    fate: RevisionFate = field(default=RevisionFate.SUPERSEDED, metadata=OMITTED)
+    why: str = field(default="", metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revisions:
+    """Is the record /revisions/<uid>: the newest revisions of a uid, oldest first, up to the last one that a command has
+    made (``registry.revisions``).
+    """
+
+    name: JobName
+    uid: Uid
+    revisions: tuple[KeptRevision, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from supervisor.model.driver_memory import next_memory
 from supervisor.model.headline import headline
 from supervisor.model.history import Series, opened
 from supervisor.model.records import (
@@ -24,6 +25,7 @@ from supervisor.model.records import (
     Desired,
     HistoryEntry,
     JobRef,
+    JudgedUpdate,
     Lease,
     Member,
     Outcome,
@@ -282,7 +284,7 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
         return Shown(JobState.STARTING, f"claimed on {own.host}", HOW_FAR[Phase.CLAIMED])
     phase = lease.record.phase
     if phase is Phase.RUNNING:
-        others = (_strays(lease.record), _unused(job, lease.record))
+        others = (_strays(lease.record), _unused(job, lease.record), _of_update(job))
         unproven, failed = _unproven(own, lease.record), failed_query(lease.record)
         where = f"running on {own.host}" + (f", {unproven}" if unproven else "")
         reason = _joined((where, _of_failed(failed, str), *others))
@@ -291,6 +293,18 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
         return Shown(JobState.STOPPING, "its driver is being stopped")
     how_far = HOW_FAR.get(phase, phase.value)
     return Shown(JobState.STARTING, f"starting on {own.host}: {how_far}", how_far)
+
+
+def _of_update(job: JobRef) -> str:
+    """Returns what there is to say of the newest update beside a driver that runs, with the command that tells more."""
+    update = job.update
+    if update is None:
+        return ""
+    if update.rolled_back:
+        return f"revision {update.target} was rolled back (revisions {job.name})"
+    if update.given_up:
+        return f"revision {update.target} was given up (revisions {job.name})"
+    return f"revision {update.target} is observed" if observed_update(job) is not None else ""
 
 
 def _joined(parts: Iterable[str]) -> str:
@@ -377,10 +391,12 @@ def revision_before(job: JobRef, update: Update) -> SpecRevision:
 
 
 def standing_update(job: JobRef) -> Update | None:
-    """Returns the update to the revision that ``job`` has now, or None: there was none, or it was given up, or the revision
-    came about otherwise."""
+    """Returns the update to the revision that ``job`` has now, or None: there was none, or it was given up or rolled back,
+    or the revision came about otherwise."""
     update = job.update
-    return update if update and not update.given_up and job.revision == update.target else None
+    if update is None or update.given_up or update.rolled_back:
+        return None
+    return update if job.revision == update.target else None
 
 
 def has_begun(job: JobRef, update: Update, own: Ownership) -> bool:
@@ -393,8 +409,10 @@ class UpdateState(StrEnum):
 
     PREPARING = "preparing"
     ADOPTED = "adopted"
+    OBSERVING = "observing"
     DONE = "done"
     FAILED = "failed"
+    ROLLED_BACK = "rolled_back"
 
 
 def update_state(job: JobRef, own: Ownership | None) -> UpdateState | None:
@@ -404,12 +422,77 @@ def update_state(job: JobRef, own: Ownership | None) -> UpdateState | None:
         return None
     if update.given_up:
         return UpdateState.FAILED
+    if update.rolled_back:
+        return UpdateState.ROLLED_BACK
+    if update.done:
+        return UpdateState.DONE
     if own is None or own.uid != job.uid:
         return UpdateState.ADOPTED
     if is_pending(job, own):
         return UpdateState.PREPARING
-    runs = own.state is OwnState.CLAIMED and own.revision == update.target
-    return UpdateState.DONE if runs else UpdateState.ADOPTED
+    if own.revision != update.target or own.state is OwnState.ASSIGNED:
+        return UpdateState.ADOPTED
+    if observed_update(job) is not None:
+        return UpdateState.OBSERVING
+    return UpdateState.DONE if own.state is OwnState.CLAIMED else UpdateState.ADOPTED
+
+
+def observed_update(job: JobRef) -> Update | None:
+    """Returns the update whose target the leader still judges, or None: its target stands, and was not observed for long
+    enough."""
+    update = standing_update(job)
+    return update if update is not None and update.policy is not None and not update.done else None
+
+
+def judged_update(job: JobRef, own: Ownership) -> JudgedUpdate | None:
+    """Returns what is kept beside ``own`` of the update of ``job``, if that is of its very target."""
+    update, judged = job.update, own.judged
+    if update is None or judged is None or own.uid != job.uid or own.revision != update.target:
+        return None
+    return judged if judged.target == update.target else None
+
+
+def failures_of_update(job: JobRef, own: Ownership) -> int:
+    """Returns how many failures of attempts of the target count against the update of ``job``, with the exit in ``own``.
+
+    What a host, a lost connection or a stop has ended does not count, nor an ``out_of_memory`` after which the memory
+    is raised.
+    """
+    if job.update is None or own.uid != job.uid or own.revision != job.update.target:
+        return 0
+    judged = judged_update(job, own)
+    before = judged.failures if judged is not None else 0
+    return before + (own.state is OwnState.EXITED and _counts(job, own))
+
+
+def why_update_failed(job: JobRef, own: Ownership) -> str:
+    """Returns, with the command that helps, that as many attempts of the target of an update have failed as its policy
+    allows, while it is observed and is not rolled back; else it is empty."""
+    update = observed_update(job)
+    if update is None or update.policy is None or own.restart_nonce != job.restart_nonce:
+        return ""
+    if failures_of_update(job, own) < max(1, update.policy.failures):
+        return ""
+    what = f"revision {update.target} has failed while it was observed, and is not rolled back by itself"
+    return (
+        f"{what}: rollback {job.name} makes revision {update.before.revision} go on from the same checkpoint"
+    )
+
+
+def _counts(job: JobRef, own: Ownership) -> bool:
+    if own.permanent:
+        return True
+    if own.cause is None or own.cause in PLANNED_CAUSES | UNCHARGED_CAUSES:
+        return False
+    return own.cause is not Cause.OUT_OF_MEMORY or next_memory(job, own).raised <= own.raised
+
+
+def follows_roll_back(job: JobRef, own: Ownership) -> bool:
+    """Says whether the next attempt is the first after the leader has rolled an update back, of which ``own`` still is."""
+    update = job.update
+    if update is None or not update.rolled_back or own.uid != job.uid:
+        return False
+    return own.revision == update.target and own.restart_nonce == job.restart_nonce
 
 
 def is_pending(job: JobRef, own: Ownership) -> bool:

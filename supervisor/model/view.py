@@ -31,12 +31,14 @@ class SeenLease:
 
     ``first_seen_at_s`` is a time after the response arrived that first showed this mzxid. ``read_sent_at_s``
     is when the latest read that still showed it was *sent*; that read was sent after the ownership beside it
-    had been received.
+    had been received. ``running_at_s`` is a time after the first response that showed the attempt of this lease in the phase
+    ``running``; it is None if the lease does not say so.
     """
 
     seen: Seen[Lease]
     first_seen_at_s: float
     read_sent_at_s: float
+    running_at_s: float | None = None
 
     @property
     def silent_s(self) -> float:
@@ -55,7 +57,8 @@ class Leftover:
 @dataclass(frozen=True, slots=True)
 class Row:
     """Holds all that is known of one name. ``own_seen_at_s`` is when the present state of /own/<name> was
-    first seen.
+    first seen. ``left_behind`` is what a look at the checkpoint found that the target of an update has left there: empty if
+    it is nothing, None if nobody has looked.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Row:
     lease: SeenLease | None = None
     leftovers: tuple[Leftover, ...] = ()
     flaws: tuple[str, ...] = ()
+    left_behind: str | None = None
 
     @property
     def is_torn(self) -> bool:

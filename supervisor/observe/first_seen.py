@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from supervisor.model.records import Lease
-from supervisor.model.seen import Seen
+from supervisor.model.records import Lease, Phase
+from supervisor.model.seen import Found, Seen
 from supervisor.model.view import SeenLease
 
 ABSENT_MZXID = -1
@@ -23,6 +23,7 @@ class FirstSeen:
         self._owns: dict[str, tuple[int, float]] = {}
         self._leases: dict[str, tuple[int, float]] = {}
         self._preparations: dict[str, tuple[int, float]] = {}
+        self._running: dict[str, tuple[str, float]] = {}
 
     def own_seen_at_s(self, name: str, mzxid: int, received_at_s: float) -> float:
         """Returns when this state of /own/<name> was first seen."""
@@ -39,7 +40,17 @@ class FirstSeen:
         known = self._leases.get(name)
         if known is None or known[0] != mzxid:
             known = self._leases[name] = (mzxid, received_at_s)
-        return SeenLease(lease, known[1], sent_at_s)
+        return SeenLease(lease, known[1], sent_at_s, self._running_at_s(name, lease, received_at_s))
+
+    def _running_at_s(self, name: str, lease: Seen[Lease], received_at_s: float) -> float | None:
+        """Returns when the attempt of ``lease`` was first seen to run, or None if it does not."""
+        if not isinstance(lease, Found) or lease.record.phase is not Phase.RUNNING:
+            self._running.pop(name, None)
+            return None
+        known = self._running.get(name)
+        if known is None or known[0] != lease.record.claim:
+            known = self._running[name] = (lease.record.claim, received_at_s)
+        return known[1]
 
     def preparation_seen_at_s(self, path: str, mzxid: int, received_at_s: float) -> float:
         """Returns when this request for a prepared driver was first seen."""
@@ -54,7 +65,8 @@ class FirstSeen:
 
     def forget(self, name: str) -> None:
         self._owns.pop(name, None)
-        self._leases.pop(name, None)
+        self.forget_lease(name)
 
     def forget_lease(self, name: str) -> None:
         self._leases.pop(name, None)
+        self._running.pop(name, None)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from supervisor.clients.threads import Pool
 from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
-from supervisor.model.records import Desired, SpecRevision
+from supervisor.model.records import Desired, SpecRevision, UpdateMode, UpdatePolicy
 from supervisor.model.secret import redacted
 from supervisor.operations.context import CommandContext
 from supervisor.operations.submit import (
@@ -188,12 +188,18 @@ def _updates(context: CommandContext, blobs: Blobs, updates: list[Applied], by: 
             try:
                 if gone is not None:
                     raise Unreachable(f"{one.name} was not updated: {gone}")
-                target = Target(one.name, one.uid, one.judged.basis, AskedRevision(future.result(), by))
-                context.commands.update(target)
+                asked = AskedRevision(future.result(), by, policy=_policy_of(one))
+                context.commands.update(Target(one.name, one.uid, one.judged.basis, asked))
             except SupervisorError as error:
                 gone = gone or (error if isinstance(error, Unreachable | OutcomeUnknown) else None)
                 one.refuse(error)
             yield one
+
+
+def _policy_of(one: Applied) -> UpdatePolicy | None:
+    """Returns how the update is judged; to withdraw one is no update."""
+    withdraws = one.judged is None or one.judged.change is Change.WITHDRAW
+    return None if withdraws or one.prepared is None else one.prepared.spec.update.policy()
 
 
 def _revision_of(blobs: Blobs, one: Applied) -> SpecRevision:
@@ -227,8 +233,8 @@ def differences(context: CommandContext, one: Applied) -> list[Difference]:
         return []
     stored = json.loads(context.blobs().read_spec(one.judged.now.spec))
     wanted = json.loads(canonical_json(one.prepared.spec))
-    before, after = _flat(stored), _flat(wanted)
-    shown_before, shown_after = _flat(redacted(stored)), _flat(redacted(wanted))
+    before, after = flat_keys(stored), flat_keys(wanted)
+    shown_before, shown_after = flat_keys(redacted(stored)), flat_keys(redacted(wanted))
     return [
         Difference(key, shown_before.get(key), shown_after.get(key))
         for key in sorted({*after, *before})
@@ -236,12 +242,13 @@ def differences(context: CommandContext, one: Applied) -> list[Difference]:
     ]
 
 
-def _flat(document: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def flat_keys(document: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Returns the values of a spec by their dotted keys."""
     found: dict[str, Any] = {}
     for key, value in document.items():
         path = f"{above}.{key}" if above else key
         if isinstance(value, Mapping):
-            found.update(_flat(value, path))
+            found.update(flat_keys(value, path))
         else:
             found[path] = value
     return found
@@ -260,7 +267,12 @@ def rollout(one: Applied) -> str:
     before = f"; {one.judged.why}" if one.judged.why else ""
     if not one.judged.runs:
         return f"no driver of it runs; the next one is of the new revision{before}"
+    mode = UpdateMode(one.prepared.spec.update.mode)
+    if mode is UpdateMode.MANUAL:
+        return f"the running driver goes on until restart {one.name} is given (update.mode: manual){before}"
     why = one.prepared.spec.why_not_prepared()
+    if mode is UpdateMode.RESTART:
+        why = "its spec says update.mode: restart"
     if why is not None:
         return f"the running driver is stopped, and the next one starts cold: {why}{before}"
     return (

@@ -119,7 +119,7 @@ def _update(ref: JobRef | None, own: Ownership | None) -> dict[str, Any] | None:
         "state": state.value,
         "target": update.target,
         "stable": update.before.revision,
-        "why": update.given_up or None,
+        "why": update.rolled_back or update.given_up or None,
         "at": update.at,
         "by": update.by,
     }

@@ -23,6 +23,7 @@ from supervisor.model.records import (
     Desired,
     HistoryEntry,
     JobRef,
+    KeptRevision,
     Lease,
     Member,
     Outcome,
@@ -30,11 +31,12 @@ from supervisor.model.records import (
     OwnState,
     PlacementPolicy,
     Result,
+    Revisions,
     SchedulingSpec,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import has_finished, is_pending
-from supervisor.model.transaction import SetData, Transaction
+from supervisor.model.transaction import Node, SetData, Transaction
 from supervisor.model.view import cordoned_by
 from supervisor.operations.names import check_host, no_job
 from supervisor.operations.savepoint_resume import (
@@ -61,6 +63,7 @@ from supervisor.registry.checkpoint_claims import (
 )
 from supervisor.registry.fixed_znodes import ANY_AGE, fixed_paths, judge_fixed_znodes
 from supervisor.registry.resolve_outcome import commit_resolved
+from supervisor.registry.revisions import NO_RECORD, SeenRevisions, known, read_revisions
 from supervisor.registry.user_writes import AskedRevision, ClaimedLocation, Move, UserWriteContext
 
 JOBS_MAX = 10_000
@@ -254,6 +257,7 @@ class JobOperations:
         paths = [path for name, _, _ in wanted for path in (layout.job(name), layout.own(name))]
         nodes = zoo.read_many(paths).nodes
         judged: list[Judged | SupervisorError] = []
+        kept = self._kept_revisions(zoo, nodes[::2], paths[::2])
         for number, (name, sha256, checkpoint) in enumerate(wanted):
             ref: Seen[JobRef] = seen(JobRef, nodes[2 * number], paths[2 * number])
             own: Seen[Ownership] = seen(Ownership, nodes[2 * number + 1], paths[2 * number + 1])
@@ -265,12 +269,39 @@ class JobOperations:
                     continue
                 found = JobRecords(ref, own, None)
                 job, of_job = _live(found, name).record, _owned(found, name).record
-                judged.append(judge_change(job, of_job, sha256, checkpoint, again=again))
+                entries = known(job, kept.get(job.uid, ()))
+                judged.append(judge_change(job, of_job, sha256, checkpoint, entries, again=again))
             except Unreachable:
                 raise
             except SupervisorError as error:
                 judged.append(error)
         return judged
+
+    def _kept_revisions(
+        self, zoo: ZkSession, nodes: Sequence[Node | None], paths: Sequence[str]
+    ) -> dict[str, tuple[KeptRevision, ...]]:
+        """Returns by uid what is kept of the revisions of the jobs in ``nodes``."""
+        refs = [seen(JobRef, node, path) for node, path in zip(nodes, paths, strict=True)]
+        uids = [ref.record.uid for ref in refs if isinstance(ref, Found)]
+        kept = [self._layout.revisions_of(uid) for uid in uids]
+        read = zoo.read_many(kept).nodes if kept else ()
+        found = [seen(Revisions, node, path) for node, path in zip(read, kept, strict=True)]
+        return {
+            uid: each.record.revisions
+            for uid, each in zip(uids, found, strict=True)
+            if isinstance(each, Found)
+        }
+
+    def revisions(self, name: str) -> tuple[JobRef | Result, Ownership | None, tuple[KeptRevision, ...]]:
+        """Returns the newest submission of ``name`` and all that is known of its revisions, oldest first.
+        Raises NotFound and Corrupt."""
+        found = self.job_records(name)
+        record = found.ref if found.ref is not None else found.result
+        if not isinstance(record, Found):
+            raise Corrupt(f"the records of {name} are missing or unreadable")
+        kept = read_revisions(self._sessions.zoo(), self._layout, record.record.uid).kept
+        own = found.own.record if isinstance(found.own, Found) else None
+        return record.record, own, known(record.record, kept)
 
     def update(self, target: Target) -> Done:
         """Makes ``target`` the spec of a job, whose spec and files are stored (protocol §9.2). The driver that runs goes
@@ -294,11 +325,23 @@ class JobOperations:
                 raise Conflict(
                     f"{name} has begun with revision {job.revision} meanwhile: nothing was done", "try again"
                 )
-            tx = _updated(self._context(), ref, own, target.asked)
-            done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.UPDATED)
+            tx = _updated(self._context(), ref, own, target.asked, read_revisions(zoo, self._layout, uid))
+            did = Did.ROLLED_BACK if target.asked.rolls_back else Did.UPDATED
+            done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else did)
             return JobWrite(tx, done, _changed_by(tx, ref))
 
         return self._carry_out(name, uid, attempt)
+
+    def roll_back_failed(self, name: str, basis: Basis, asked: AskedRevision) -> Done:
+        """Registers a job that has failed again, with the revision that is asked for. Raises Conflict if it was changed
+        since ``basis``."""
+
+        def attempt(zoo: ZkSession) -> Done | JobWrite:
+            found = self._read(zoo, name, basis.uid)
+            require_basis(basis, _failed(found, name).record)
+            return self._register_again(zoo, found, name, fresh_start=False, asked=asked)
+
+        return self._carry_out(name, basis.uid, attempt)
 
     def roll_back(self, name: str, by: str) -> Done:
         """Makes the spec that ran before the newest update that of the job, as a new revision; an update that waits for
@@ -315,7 +358,8 @@ class JobOperations:
             if is_rolled_back(ref.record):
                 return Done(name, uid, Did.ALREADY_ROLLED_BACK)
             before, withdrawn = rolled_back(ref.record, own.record)
-            tx = _updated(self._context(), ref, own, AskedRevision(before, by, rolls_back=True))
+            asked = AskedRevision(before, by, rolls_back=True)
+            tx = _updated(self._context(), ref, own, asked, read_revisions(zoo, self._layout, uid))
             done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.ROLLED_BACK)
             return JobWrite(tx, done, _changed_by(tx, ref))
 
@@ -483,6 +527,7 @@ class JobOperations:
         *,
         fresh_start: bool,
         roll_back_by: str | None = None,
+        asked: AskedRevision | None = None,
     ) -> JobWrite:
         result = _failed(found, name)
         own, record = _owned(found, name), result.record
@@ -496,9 +541,16 @@ class JobOperations:
         if roll_back_by is not None:
             before, _ = rolled_back(job, own.record)
             asked = AskedRevision(before, roll_back_by, rolls_back=True)
+        if asked is not None:
             job = user_writes.with_update(context, job, own, asked)
         tx = user_writes.register_again(
-            context, replace(job, fresh_start=context.op_id if fresh_start else ""), own, result, claimed
+            context,
+            replace(job, fresh_start=context.op_id if fresh_start else ""),
+            own,
+            result,
+            claimed,
+            revisions=NO_RECORD if asked is None else read_revisions(zoo, self._layout, record.uid),
+            by="" if asked is None else asked.by,
         )
         return JobWrite(tx, Done(name, record.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), claimed)
 
@@ -514,7 +566,14 @@ class JobOperations:
         running = why_running(record, _owned(found, name)) if isinstance(record, JobRef) else ""
         last_known = record.changed.detail if isinstance(record, JobRef) else ""
         return Basis(
-            name, record.uid, record.revision, record.spec, record.terms.checkpoint, running, last_known
+            name,
+            record.uid,
+            record.revision,
+            record.spec,
+            record.terms.checkpoint,
+            running,
+            last_known,
+            max(record.revision, record.last_revision) + 1,
         )
 
     def resume_from(self, revision: Revision) -> Done:
@@ -550,7 +609,8 @@ class JobOperations:
                 raise Conflict(running)
             require_basis(revision.basis, ref.record)
             job = moved_reference(ref.record, revision, "resumed", context.op_id, context.at)
-            tx = user_writes.resume_from(context, ref, own, job, claimed, move)
+            revisions = read_revisions(zoo, self._layout, uid)
+            tx = user_writes.resume_from(context, ref, own, job, claimed, move, revisions)
             return JobWrite(tx, Done(name, uid, Did.RESUMED), _changed_by(tx, ref), claimed)
 
         return self._carry_out(name, uid, attempt)
@@ -572,7 +632,8 @@ class JobOperations:
         job = moved_reference(
             _again(result.record, context), revision, "registered again", context.op_id, context.at
         )
-        tx = user_writes.register_again(context, job, own, result, claimed, move)
+        revisions = read_revisions(zoo, self._layout, job.uid)
+        tx = user_writes.register_again(context, job, own, result, claimed, move, revisions)
         return JobWrite(tx, Done(name, job.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), claimed)
 
     # -- the loop -------------------------------------------------------------------------------------------------
@@ -734,13 +795,17 @@ def _same_or_conflict(found: JobRecords, name: str, spec_sha256: str) -> Done | 
 
 
 def _updated(
-    context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], asked: AskedRevision
+    context: UserWriteContext,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    asked: AskedRevision,
+    revisions: SeenRevisions,
 ) -> Transaction:
     """Returns the multi of an update. Raises Conflict if its record would leave no room for what is written into it
     later."""
     name = ref.record.name
     try:
-        tx = user_writes.update(context, ref, own, asked)
+        tx = user_writes.update(context, ref, own, asked, revisions)
         size = next(len(op.data) for op in tx.ops if isinstance(op, SetData))
     except ValueError:
         size = MAX_RECORD_BYTES

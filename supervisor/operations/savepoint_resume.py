@@ -33,7 +33,7 @@ class Basis:
     """Describes the newest revision of a job.
 
     ``running`` is why it may run, so that its checkpoint must be left alone, or else ``""``. ``recorded_detail`` is the
-    detail text of its user's last change.
+    detail text of its user's last change. ``next_revision`` is the number of the next one.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Basis:
     checkpoint: str | None
     running: str
     recorded_detail: str = ""
+    next_revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: st
     detail = savepoint_detail(revision.savepoint, revision.scheduling.checkpoint)
     return replace(
         job,
-        revision=max(revision.basis.revision + 1, job.next_revision),
+        revision=max(revision.basis.revision + 1, revision.basis.next_revision, job.next_revision),
         last_revision=0,
         update=None,
         spec=revision.spec,

@@ -6,14 +6,24 @@ files in between.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from supervisor.errors import Conflict
 from supervisor.model.location import normalise
-from supervisor.model.records import Desired, JobRef, Ownership, OwnState, SpecRevision
+from supervisor.model.records import (
+    Desired,
+    JobRef,
+    KeptRevision,
+    Ownership,
+    OwnState,
+    RevisionFate,
+    SpecRevision,
+)
 from supervisor.model.state import is_pending, revision_before, revision_of, standing_update
+from supervisor.registry.revisions import known
 from supervisor.registry.user_writes import AskedRevision
 
 
@@ -67,10 +77,17 @@ class Target:
 
 
 def judge_change(
-    job: JobRef, own: Ownership, spec_sha256: str, checkpoint: str | None, *, again: bool
+    job: JobRef,
+    own: Ownership,
+    spec_sha256: str,
+    checkpoint: str | None,
+    revisions: Sequence[KeptRevision] | None = None,
+    *,
+    again: bool,
 ) -> Judged:
-    """Returns what it takes to make a spec that of ``job``. With ``again``, a spec of which no driver could be prepared
-    is tried once more. Raises Conflict if the checkpoint is another one."""
+    """Returns what it takes to make a spec that of ``job``. ``revisions`` are those that are known, oldest first (None: what
+    the reference says). With ``again``, a spec that has failed is tried once more. Raises Conflict if the checkpoint is
+    another one."""
     update, pending = job.update, is_pending(job, own)
     before = revision_before(job, update) if update is not None and pending else None
     now, basis = revision_of(job), (job.revision, job.spec.sha256, job.next_revision)
@@ -87,27 +104,34 @@ def judge_change(
     if before is not None and before.spec.sha256 == spec_sha256:
         why = f"revision {before.revision} runs already, and the update to {job.revision} is withdrawn"
         return Judged(Change.WITHDRAW, job.uid, basis, now, before, why)
-    why = ""
-    if update is not None and update.given_up and update.sha256 == spec_sha256:
-        why = f"revision {update.target} had this spec and was given up: {update.given_up}"
-        if not again:
-            return Judged(
-                Change.NONE,
-                job.uid,
-                basis,
-                now,
-                now,
-                f"{why}; apply --again tries it once more",
-                given_up=True,
-            )
+    why = _why_failed(job, spec_sha256, known(job, ()) if revisions is None else revisions)
+    if why and not again:
+        said = f"{why}; apply --again tries it once more"
+        return Judged(Change.NONE, job.uid, basis, now, now, said, given_up=True)
     runs = own.uid == job.uid and own.state is OwnState.CLAIMED and job.desired is Desired.RUNNING
     return Judged(Change.UPDATE, job.uid, basis, now, now, why, runs=runs)
 
 
+def _why_failed(job: JobRef, spec_sha256: str, revisions: Sequence[KeptRevision]) -> str:
+    """Returns what became of the newest revision with this spec, if it has failed; else it is empty."""
+    entry = next((each for each in reversed(revisions) if each.sha256 == spec_sha256), None)
+    if entry is None or entry.fate not in FAILED:
+        return ""
+    update, why = job.update, entry.why
+    if update is not None and update.target == entry.revision:
+        why = update.rolled_back or update.given_up or why  # the whole of it
+    return f"revision {entry.revision} had this spec and {FAILED[entry.fate]}: {why}"
+
+
+FAILED: Final = {RevisionFate.FAILED: "was given up", RevisionFate.ROLLED_BACK: "was rolled back"}
+
+
 def is_rolled_back(job: JobRef) -> bool:
-    """Says whether the newest update of ``job`` is a roll back already."""
+    """Says whether the newest update of ``job`` is a roll back already, or was rolled back by the leader."""
     update = standing_update(job)
-    return update is not None and update.rolls_back
+    if update is not None:
+        return update.rolls_back
+    return job.update is not None and bool(job.update.rolled_back)
 
 
 def rolled_back(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
@@ -120,7 +144,7 @@ def rolled_back(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
         )
         raise Conflict(
             f"{job.name} runs revision {job.revision}, and none is known to go back to{failed}",
-            "apply the spec that it shall run",
+            f"revisions {job.name} lists those that rollback {job.name} --to can name",
         )
     before = revision_before(job, update)
     if is_pending(job, own):

@@ -29,13 +29,22 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.state import JobState, Shown, shown_state, state_of_ended
+from supervisor.model.state import (
+    JobState,
+    Shown,
+    is_pending,
+    observed_update,
+    shown_state,
+    state_of_ended,
+)
 from supervisor.model.view import Row, SeenLease
 from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.listing import seconds_of
 from supervisor.operations.context import CommandContext
 from supervisor.operations.scene import take_scene, why_not_yet
+from supervisor.plan.prepare import waits_for_restart
 from supervisor.records.reading import seen, seen_all
+from supervisor.settings.units import format_duration
 
 if TYPE_CHECKING:
     from supervisor.operations.cluster import Asked
@@ -179,11 +188,40 @@ def wait_running(
 
 
 def why_given_up(context: CommandContext, name: str) -> str:
-    """Returns why the newest update of ``name`` was given up; empty if it was not. Raises Unreachable."""
+    """Returns why the newest update of ``name`` was given up or rolled back; empty if it was not. Raises Unreachable."""
     job = _job(context, name)
-    if job is None or job.update is None or not job.update.given_up:
+    if job is None or job.update is None:
         return ""
-    return f"revision {job.update.target} was given up: {job.update.given_up}"
+    if job.update.rolled_back:
+        return f"revision {job.update.target} was rolled back: {job.update.rolled_back}"
+    return f"revision {job.update.target} was given up: {job.update.given_up}" if job.update.given_up else ""
+
+
+def why_observed(context: CommandContext, name: str) -> str:
+    """Returns for how long the newest update of ``name`` is observed yet; empty if it is not. Raises Unreachable."""
+    job = _job(context, name)
+    update = observed_update(job) if job is not None else None
+    if update is None or update.policy is None:
+        return ""
+    span = format_duration(update.policy.observe_s)
+    return f"{name}: revision {update.target} is observed for {span} from its first batch on; show {name} tells how it goes"
+
+
+def why_waits_for_restart(context: CommandContext, name: str) -> str:
+    """Returns a sentence if the newest revision of ``name`` waits until the job is restarted; else it is empty. Raises
+    Unreachable."""
+    paths = [context.layout.job(name), context.layout.own(name)]
+    nodes = context.zoo().read_many(paths).nodes
+    ref: Seen[JobRef] = seen(JobRef, nodes[0], paths[0])
+    own: Seen[Ownership] = seen(Ownership, nodes[1], paths[1])
+    if not isinstance(ref, Found) or not isinstance(own, Found):
+        return ""
+    job, owner = ref.record, own.record
+    if not is_pending(job, owner) or not waits_for_restart(job, owner):
+        return ""
+    return (
+        f"{name} goes on with revision {owner.revision} until restart {name} is given (update.mode: manual)"
+    )
 
 
 def is_suspended(context: CommandContext, name: str) -> bool:

@@ -18,10 +18,12 @@ from supervisor.model.actions import (
     CleanUp,
     Conclude,
     Drain,
+    FinishUpdate,
     GiveUpdateUp,
     Plan,
     Prepare,
     Revoke,
+    RollBack,
     Waited,
     Withdraw,
 )
@@ -29,7 +31,7 @@ from supervisor.model.driver_memory import next_memory
 from supervisor.model.load import Load, loads_of
 from supervisor.model.records import DEAD, Cleanliness, Desired, JobRef, Member, OwnState
 from supervisor.model.seen import Found
-from supervisor.model.state import is_pending
+from supervisor.model.state import is_pending, observed_update
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
 from supervisor.plan.decide import wait_of_s
@@ -73,6 +75,14 @@ def _flaw(action: Action, row: Row) -> str | None:
         return _flaw_of_prepare(action, row)
     if isinstance(action, GiveUpdateUp):
         return None if _is_pending(row) else "what runs is not the revision before its update"
+    if isinstance(action, RollBack):
+        return (
+            None
+            if _is_observed(row, OwnState.EXITED)
+            else "no observed update of it has an attempt that ended"
+        )
+    if isinstance(action, FinishUpdate):
+        return None if _is_observed(row, OwnState.CLAIMED) else "no observed update of it runs"
     if isinstance(action, Conclude) and action.own.record.state is not OwnState.EXITED:
         return "no attempt has exited"
     if isinstance(action, Bury) and not _has_waited(action.waited, row):
@@ -110,6 +120,15 @@ def _is_pending(row: Row) -> bool:
     if not isinstance(row.ref, Found) or not isinstance(row.own, Found):
         return False
     return is_pending(row.ref.record, row.own.record)
+
+
+def _is_observed(row: Row, state: OwnState) -> bool:
+    """Says whether /own is in ``state``, with an attempt of the target of an update that is observed."""
+    if not isinstance(row.ref, Found) or not isinstance(row.own, Found):
+        return False
+    job, own = row.ref.record, row.own.record
+    is_mine = own.uid == job.uid and own.revision == job.revision and own.state is state
+    return is_mine and observed_update(job) is not None
 
 
 def _flaw_of_clean_up(action: CleanUp, row: Row) -> str | None:

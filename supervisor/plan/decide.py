@@ -18,12 +18,20 @@ from supervisor.model.actions import (
     CleanUp,
     Conclude,
     Drain,
+    FinishUpdate,
     GiveUpdateUp,
     Note,
     Revoke,
+    RollBack,
     SuspendExhausted,
     Unassign,
     Waited,
+)
+from supervisor.model.checkpoint_expectation import (
+    CheckpointExpectation,
+    queries_of,
+    to_be_expected,
+    with_batches,
 )
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
@@ -36,14 +44,27 @@ from supervisor.model.records import (
     Outcome,
     Ownership,
     OwnState,
+    RollbackRule,
 )
 from supervisor.model.restart import Account, OnExhausted, spent
 from supervisor.model.seen import Found, Unreadable
-from supervisor.model.state import account_of, delay_of, has_finished, is_pending
+from supervisor.model.state import (
+    account_of,
+    delay_of,
+    failed_query,
+    follows_roll_back,
+    has_finished,
+    is_pending,
+    observed_update,
+    why_update_failed,
+)
 from supervisor.model.view import Leftover, Row
 from supervisor.plan.placement import why_nowhere
-from supervisor.plan.prepare import Preparations
+from supervisor.plan.prepare import Preparations, waits_for_restart
 from supervisor.plan.table import ROWS, TABLE, Do, Owned, Wanted
+
+LEFT_BEHIND_MAX_S: Final = 60.0
+"""For so long the leader waits to hear whether the target of an update has left anything in the checkpoint."""
 
 FRESH = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False)
 
@@ -51,7 +72,7 @@ FRESH = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False
 @dataclass(frozen=True, slots=True)
 class WaitingAssignment:
     """Is an assignment that is due and waits for a slot. ``waited`` means that it rests on a full wait, to be
-    guarded by the lease.
+    guarded by the lease. ``queries`` is what is known of the checkpoint, as pairs of ``CheckpointExpectation``.
 
     ``meanwhile`` cleans what an older uid left behind, in case there is no slot now.
     """
@@ -63,6 +84,7 @@ class WaitingAssignment:
     account: Account
     waited: Waited | None = None
     meanwhile: CleanUp | None = None
+    queries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +264,24 @@ def _quarantine(case: Case) -> Decision:
 
 
 def _candidate(case: Case, why: str, acc: Account, waited: Waited | None = None) -> Decision:
-    return Decision(candidate=WaitingAssignment(case.name, why, case.ref, case.own, acc, waited))
+    queries = _known_queries(case)
+    return Decision(
+        candidate=WaitingAssignment(case.name, why, case.ref, case.own, acc, waited, queries=queries)
+    )
+
+
+def _known_queries(case: Case) -> tuple[str, ...]:
+    """Returns what is known of the checkpoint of an update that is judged; else nothing, which no assignment needs."""
+    job, lease = case.ref.record, case.row.lease
+    if observed_update(job) is None:
+        return ()
+    newest = lease.seen.record.remembered if lease is not None and isinstance(lease.seen, Found) else None
+    own = case.own.record
+    expected = to_be_expected(job.terms.checkpoint, "", newest, own.remembered)
+    if expected is None:
+        return ()
+    mine = own.committed if own.uid == job.uid else ()
+    return with_batches(expected, queries_of(CheckpointExpectation(place="", queries=mine))).queries
 
 
 def _assign(case: Case) -> Decision:
@@ -291,6 +330,8 @@ def _keep(case: Case) -> Decision:
     own, job = case.own.record, case.ref.record
     updates = own.revision != job.revision
     if not updates and (own.restart_nonce == job.restart_nonce or job.move_in_force is not None):
+        if observed_update(job) is not None:
+            return _observe(case)
         return case.waits("running as wanted", _remaining_s(case))  # ``plan.moves`` may move it all the same
     trusting = [member for member in case.members.values() if member.distrust is None]
     nowhere = why_nowhere(trusting, job.terms.placement)
@@ -299,6 +340,26 @@ def _keep(case: Case) -> Decision:
         why = f"{what} was asked for, and {nowhere}: attempt {own.attempt} goes on"
         return Decision(note=Note(case.name, why, unplaceable=True))
     return _update(case) if updates else _restart(case)
+
+
+def _observe(case: Case) -> Decision:
+    """Decides about an attempt of an update's target that runs: it is observed from when this leader first saw it run."""
+    job, own = case.ref.record, case.own.record
+    update = observed_update(job)
+    assert update is not None and update.policy is not None
+    needed_s, lease = update.policy.observe_s, case.row.lease_of_owner
+    since_s = case.row.lease.running_at_s if lease is not None and case.row.lease is not None else None
+    alarm = _alarm_of_update(case, "") if why_update_failed(job, own) else None
+    if since_s is None:
+        why = f"revision {job.revision} is to be observed for {needed_s:g} s from its first batch on"
+        return Decision(note=Note(case.name, why, _remaining_s(case)), alarm=alarm)
+    left_s = since_s + needed_s - case.now_s
+    if left_s <= 0 and (lease is None or failed_query(lease) is None):
+        why = f"revision {job.revision} has run for {needed_s:g} s"
+        return Decision(action=FinishUpdate(case.name, why, case.ref, case.own))
+    why = f"running as wanted; revision {job.revision} is observed for {needed_s:g} s"
+    waits_s = [each for each in (_remaining_s(case), left_s) if each is not None and each > 0]
+    return Decision(note=Note(case.name, why, min(waits_s, default=None)), alarm=alarm)
 
 
 def _update(case: Case) -> Decision:
@@ -312,7 +373,8 @@ def _update(case: Case) -> Decision:
         return _drain(case, said.why)
     if said.impossible:
         return Decision(action=GiveUpdateUp(case.name, said.why, case.ref, case.own))
-    return Decision(note=Note(case.name, said.why, said.wait_s, prepares=said.host))
+    prepares = None if waits_for_restart(job, own) else said.host
+    return Decision(note=Note(case.name, said.why, said.wait_s, prepares=prepares))
 
 
 def _restart(case: Case) -> Decision:
@@ -397,8 +459,18 @@ def _after_exit(case: Case) -> Decision:
     if finished.action is not None:
         return finished
     own, job = case.own.record, case.ref.record
+    if follows_roll_back(job, own):
+        return _candidate(
+            case, f"revision {job.update.target if job.update else 0} was rolled back", account_of(job, own)
+        )
     if _begins_afresh(job, own):
         return _candidate(case, "to be started again", FRESH)
+    undone, alarm = _after_failed_update(case)
+    return undone if undone is not None else replace(_after_failure(case), alarm=alarm)
+
+
+def _after_failure(case: Case) -> Decision:
+    own, job = case.own.record, case.ref.record
     if own.permanent:
         return Decision(note=Note(case.name, own.reason, quarantined=True))
     acc = account_of(job, own)
@@ -408,6 +480,48 @@ def _after_exit(case: Case) -> Decision:
     if wait_s > 0 and not _standby_takes_over(case, acc):
         return case.waits(f"back-off after {counted(acc.failures, 'failure')}: {own.reason}", wait_s)
     return _candidate(case, f"to be restarted after {own.cause.value if own.cause else 'its exit'}", acc)
+
+
+def _after_failed_update(case: Case) -> tuple[Decision | None, Alarm | None]:
+    """Decides an exit of an update's target while that is observed (protocol §9.2): None for what follows any exit, and an
+    alarm where somebody should decide. The reference is written while no attempt is assigned or claimed only."""
+    own, job = case.own.record, case.ref.record
+    update = observed_update(job)
+    if update is None or update.policy is None or not why_update_failed(job, own):
+        return None, None
+    why = f"revision {update.target} failed: {own.reason or (own.cause.value if own.cause else 'it ended')}"
+    undone = Decision(action=RollBack(case.name, why, case.ref, case.own))
+    rule = update.policy.rollback
+    if rule is RollbackRule.CONTINUE or (rule is RollbackRule.CLEAN and job.terms.checkpoint is None):
+        return undone, None
+    if not asks_what_was_left(case.row):
+        return None, _alarm_of_update(case, "")
+    if case.row.left_behind == "":
+        return undone, None
+    left_s = case.row.own_seen_at_s + LEFT_BEHIND_MAX_S - case.now_s
+    if case.row.left_behind is None and left_s > 0:
+        what = f"whether revision {update.target} has left anything in the checkpoint is being looked at"
+        return case.waits(f"{what}: if not, {update.before.revision} goes on", left_s), None
+    return None, _alarm_of_update(case, case.row.left_behind or "nobody could look at its checkpoint")
+
+
+def asks_what_was_left(row: Row) -> bool:
+    """Says whether it depends on what is in the checkpoint whether the update of a job is rolled back."""
+    if row.flaws or not isinstance(row.ref, Found) or not isinstance(row.own, Found):
+        return False
+    job, own = row.ref.record, row.own.record
+    update = observed_update(job)
+    if update is None or update.policy is None or update.policy.rollback is not RollbackRule.CLEAN:
+        return False
+    wanted = job.desired is Desired.RUNNING and job.terms.checkpoint is not None
+    return wanted and own.state is OwnState.EXITED and bool(why_update_failed(job, own))
+
+
+def _alarm_of_update(case: Case, left: str) -> Alarm:
+    """Returns what somebody should know of a target that has failed and is not rolled back. ``left`` is what it has left in
+    the checkpoint, or is empty."""
+    because = f" ({left})" if left else ""
+    return Alarm(f"{why_update_failed(case.ref.record, case.own.record)}{because}", case.name)
 
 
 def _standby_takes_over(case: Case, acc: Account) -> bool:

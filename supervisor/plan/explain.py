@@ -22,10 +22,12 @@ from supervisor.model.actions import (
     CleanUp,
     Conclude,
     Drain,
+    FinishUpdate,
     GiveUpdateUp,
     Note,
     Prepare,
     Revoke,
+    RollBack,
     SuspendExhausted,
     Unassign,
     Withdraw,
@@ -53,6 +55,7 @@ from supervisor.model.state import (
     last_exit_of,
     next_attempt,
     state_of_ended,
+    why_update_failed,
 )
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
@@ -446,6 +449,8 @@ SENTENCES: Final[Mapping[type[Any], Callable[[Any], str]]] = {
     Unassign: lambda step: f"take attempt {step.own.record.attempt} back from {step.own.record.supervisor}",
     Prepare: lambda step: f"have a driver prepared on {step.host.id}",
     Withdraw: lambda _: "take back the request for a prepared driver",
+    RollBack: lambda step: f"roll revision {step.ref.record.revision} back",
+    FinishUpdate: lambda step: f"note the update to revision {step.ref.record.revision} as done",
     GiveUpdateUp: lambda step: f"give the update to revision {step.ref.record.revision} up",
     Drain: lambda step: f"stop attempt {step.own.record.attempt} in order",
     Revoke: lambda step: f"revoke attempt {step.own.record.attempt}",
@@ -466,11 +471,18 @@ def sentence_of(step: Action | WaitingAssignment) -> str:
 
 
 def _failed_update(row: Row) -> str:
-    """Returns why the newest update of a job was given up; empty if it was not."""
-    update = row.ref.record.update if isinstance(row.ref, Found) else None
-    if update is None or not update.given_up:
+    """Returns what became of the newest update of a job, if it has failed; else it is empty."""
+    if not isinstance(row.ref, Found) or row.ref.record.update is None:
         return ""
-    return f"revision {update.target} was given up, and {update.before.revision} goes on: {update.given_up}"
+    job, update = row.ref.record, row.ref.record.update
+    if update.given_up:
+        return (
+            f"revision {update.target} was given up, and {update.before.revision} goes on: {update.given_up}"
+        )
+    if update.rolled_back:
+        return f"revision {job.revision} is {update.before.revision} again: {update.rolled_back}"
+    own = row.own.record if isinstance(row.own, Found) else None
+    return why_update_failed(job, own) if own is not None else ""
 
 
 def _waits_for(

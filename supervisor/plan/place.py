@@ -89,7 +89,8 @@ def place(
                 candidate.account,
                 candidate.waited,
                 host.id in ready_on,
-                moved_by(candidate, cordons),
+                moved_by=moved_by(candidate, cordons),
+                queries=candidate.queries,
             )
         )
     return actions, notes

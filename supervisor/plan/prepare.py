@@ -46,9 +46,10 @@ from supervisor.model.records import (
     PreparedDriver,
     PrepareLevel,
     StandbyWhere,
+    UpdateMode,
 )
 from supervisor.model.seen import Found
-from supervisor.model.state import account_of, is_pending
+from supervisor.model.state import account_of, is_pending, standing_update
 from supervisor.model.view import Row, SeenPreparation, View
 from supervisor.plan.placement import Spread, why_unfit
 from supervisor.plan.room import why_no_room
@@ -302,6 +303,11 @@ class Preparations:
 
     def _update(self, job: JobRef, own: Ownership) -> NextDriver:
         asked = f"revision {job.revision} replaces {own.revision}"
+        if waits_for_restart(job, own):
+            why = f"revision {job.revision} waits until the job is restarted, as its spec says (update.mode: manual)"
+            return NextDriver(False, f"{why}: restart {job.name}")
+        if mode_of(job) is UpdateMode.RESTART:
+            return NextDriver(True, f"{asked}; it starts cold, as its spec says (update.mode: restart)")
         if _is_cold(job, own):
             return NextDriver(True, f"{asked}, without a prepared driver")
         if job.terms.prepare is None:
@@ -578,7 +584,7 @@ def wish_of(row: Row, now_s: float) -> Wish | str | None:
     if own.uid != job.uid or own.state is not OwnState.CLAIMED:
         return _between(row, job, own, now_s)
     if own.revision != job.revision:
-        starts_cold = terms.prepare is None or _is_cold(job, own) or not is_pending(job, own)
+        starts_cold = terms.prepare is None or not _prepares_update(job, own) or not is_pending(job, own)
         return KEEP if starts_cold else _of_change(job, own)
     if own.restart_nonce != job.restart_nonce:
         cold = job.cold_restart == job.restart_nonce or terms.prepare is None
@@ -590,6 +596,24 @@ def wish_of(row: Row, now_s: float) -> Wish | str | None:
         return KEEP
     other = terms.standby.where is not StandbyWhere.ANY
     return Wish(terms.standby.level, "its standby", own.supervisor, other, refresh_s=terms.standby.refresh_s)
+
+
+def mode_of(job: JobRef) -> UpdateMode:
+    """Returns how the update to the revision that ``job`` has now is carried out."""
+    update = standing_update(job)
+    return update.policy.mode if update is not None and update.policy is not None else UpdateMode.HANDOVER
+
+
+def waits_for_restart(job: JobRef, own: Ownership) -> bool:
+    """Says whether the driver of the revision before goes on until somebody gives ``restart``."""
+    return mode_of(job) is UpdateMode.MANUAL and own.restart_nonce == job.restart_nonce
+
+
+def _prepares_update(job: JobRef, own: Ownership) -> bool:
+    """Says whether a driver of the new revision is brought up beside the one that runs."""
+    if mode_of(job) is UpdateMode.RESTART or waits_for_restart(job, own):
+        return False
+    return not _is_cold(job, own)
 
 
 def _between(row: Row, job: JobRef, own: Ownership, now_s: float) -> Wish | str | None:

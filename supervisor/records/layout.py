@@ -92,6 +92,10 @@ class Layout:
         return f"{self.root}/results"
 
     @property
+    def revisions(self) -> str:
+        return f"{self.root}/revisions"
+
+    @property
     def checkpoints(self) -> str:
         return f"{self.root}/checkpoints"
 
@@ -128,6 +132,9 @@ class Layout:
     def result(self, uid: str) -> str:
         return f"{self.results}/{uid}"
 
+    def revisions_of(self, uid: str) -> str:
+        return f"{self.revisions}/{uid}"
+
     def checkpoint(self, digest: str) -> str:
         return f"{self.checkpoints}/{digest}"
 
@@ -142,6 +149,7 @@ class Layout:
             self.leases,
             self.lives,
             self.results,
+            self.revisions,
             self.checkpoints,
         )
 

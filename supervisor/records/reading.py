@@ -9,7 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from supervisor.errors import Conflict, Corrupt
-from supervisor.model.records import Assignment, Cordon, JobRef, Lease, Member, Preparation, Result
+from supervisor.model.records import (
+    Assignment,
+    Cordon,
+    JobRef,
+    Lease,
+    Member,
+    Preparation,
+    Result,
+    Revisions,
+)
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Node
 from supervisor.records.codec import decode
@@ -56,7 +65,7 @@ def _placed(record: T, node: Node, path: str) -> Found[T] | Unreadable:
             named = record.supervisor
         case Preparation():
             named = request_name(record.uid, record.revision)
-        case Result():
+        case Result() | Revisions():
             named = record.uid
             if not may_be_of(record.uid, record.name):
                 return Unreadable(f"{path} is not of {record.name!r}", node.stat.version, node.stat.mzxid)

@@ -45,7 +45,8 @@ class AttemptIdentity:
 @dataclass(frozen=True, slots=True)
 class Exit:
     """Says how an attempt ended. ``ran_s`` is the time in seconds (BOOTTIME) from exec to the empty tree, or
-    0 if nothing was executed."""
+    0 if nothing was executed. ``committed`` has the newest batch of each query that was heard of, as pairs of
+    ``CheckpointExpectation``."""
 
     cause: Cause
     reason: str
@@ -53,6 +54,7 @@ class Exit:
     ran_s: float = 0.0
     permanent: bool = False
     stop_mode: StopMode | None = None
+    committed: tuple[str, ...] = ()
 
 
 def ring_doorbell(layout: Layout, name: str, version: int = ANY_VERSION) -> SetData:
@@ -216,5 +218,6 @@ def _exited(record: Ownership, ended: Exit, op_id: str, at: str) -> Ownership:
         stop_mode=ended.stop_mode,
         ran_s=ended.ran_s,
         permanent=ended.permanent,
+        committed=ended.committed,
         history=with_entry(record.history, at, ended.cause.value, record.attempt, detail),
     )

@@ -25,6 +25,7 @@ from supervisor.model.records import (
     Desired,
     HistoryEntry,
     JobRef,
+    JudgedUpdate,
     Lease,
     Member,
     Outcome,
@@ -38,7 +39,13 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
-from supervisor.model.state import next_attempt, revision_before
+from supervisor.model.state import (
+    failures_of_update,
+    judged_update,
+    next_attempt,
+    observed_update,
+    revision_before,
+)
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
@@ -87,11 +94,13 @@ def assign(
     *,
     prepared: bool = False,
     moved_by: str = "",
+    queries: tuple[str, ...] = (),
 ) -> Transaction:
     """Returns the multi that gives the next attempt to ``host``. The entry carries the versions that the
     claim must meet. With ``prepared``, the host hands it to a prepared driver, if it still has one that fits; that
     changes nothing of what the claim must meet. ``moved_by`` is kept beside the attempt, for the leader's own count of
-    what a drain of a host has under way; nothing is guarded by it."""
+    what a drain of a host has under way; nothing is guarded by it. ``queries`` is what is known of the checkpoint; it is
+    kept beside the attempts of an update that is judged."""
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = _history_before(context, job, old, attempt, memory, waited)
@@ -118,6 +127,7 @@ def assign(
         job_version=ref.version,
         remembered=old.remembered,
         moved_by=moved_by,
+        judged=_judged_after(job, old, queries),
         extra=old.extra,
     )
     entry = replace(_entry_of(ref, own.version + 1, attempt, memory), prepared=prepared)
@@ -129,6 +139,24 @@ def assign(
         Create(context.layout.assignment(host.id, job.uid, attempt), encode(entry)),
         ring_doorbell(context.layout, name),
     )
+
+
+def _judged_after(job: JobRef, old: Ownership, queries: tuple[str, ...]) -> JudgedUpdate | None:
+    """Returns what is kept beside the next attempt, if that is of an update which is judged. A restart that somebody has
+    asked for forgets the failures."""
+    update, judged = observed_update(job), judged_update(job, old)
+    if update is None:
+        return None
+    if (
+        judged is None and old.uid == job.uid and old.revision == update.target
+    ):  # by a leader of the version before
+        judged = JudgedUpdate(target=update.target)
+    if judged is None:
+        mine = old.uid == job.uid and old.revision == update.before.revision and old.raised > 0
+        memory, raised = (old.driver_memory, old.raised) if mine else (0, 0)
+        return JudgedUpdate(target=update.target, driver_memory=memory, raised=raised, queries=queries)
+    failures = failures_of_update(job, old) if old.restart_nonce == job.restart_nonce else 0
+    return replace(judged, failures=failures)
 
 
 def _entry_of(ref: Found[JobRef], own_version: int, attempt: int, memory: DriverMemory) -> Assignment:
@@ -279,6 +307,53 @@ def give_update_up(
     )
     return context.transaction(
         "give_update_up",
+        SetData(layout.job(job.name), encode(changed), ref.version),
+        Check(layout.own(job.name), own.version),
+        ring_doorbell(layout, job.name),
+    )
+
+
+def roll_update_back(
+    context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], why: str
+) -> Transaction:
+    """Returns the multi that makes the revision before an update the newest one again, under a new number (protocol §9.2).
+
+    It is for a job whose attempt of the target has ended, at the versions read: so no assignment rests on the reference,
+    and nothing is stopped by it. It is judged no more: an update is rolled back once.
+    """
+    job, layout = ref.record, context.layout
+    assert job.update is not None
+    before, number = revision_before(job, job.update), job.next_revision
+    changed = replace(
+        job,
+        revision=number,
+        spec=before.spec,
+        terms=before.terms,
+        op=context.op_id,
+        changed=HistoryEntry(
+            at=context.at,
+            event="rolled back",
+            detail=clip(f"revision {number} is {before.revision} again: {why}", DETAIL_MAX_BYTES),
+        ),
+        last_revision=number,
+        update=replace(job.update, rolled_back=clip(why, PREPARED_WHY_MAX_BYTES * 2)),
+    )
+    return context.transaction(
+        "roll_update_back",
+        SetData(layout.job(job.name), encode(changed), ref.version),
+        Check(layout.own(job.name), own.version),
+        ring_doorbell(layout, job.name),
+    )
+
+
+def finish_update(context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership]) -> Transaction:
+    """Returns the multi that notes that the target of an update was observed for long enough: from then on its failures are
+    those of any job. It is for an attempt that is claimed; nothing stops or starts by it."""
+    job, layout = ref.record, context.layout
+    assert job.update is not None
+    changed = replace(job, op=context.op_id, update=replace(job.update, done=True))
+    return context.transaction(
+        "finish_update",
         SetData(layout.job(job.name), encode(changed), ref.version),
         Check(layout.own(job.name), own.version),
         ring_doorbell(layout, job.name),

@@ -11,10 +11,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from supervisor.model.records import Assignment, CheckpointClaim, Cleanliness, Lease, OwnState, Result
+from supervisor.model.records import (
+    Assignment,
+    CheckpointClaim,
+    Cleanliness,
+    Lease,
+    OwnState,
+    Result,
+    Revisions,
+)
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Check, Delete, Transaction
 from supervisor.model.view import Row
@@ -35,6 +43,7 @@ class RecordListing:
     leases: Mapping[str, Seen[Lease]]
     claims: Mapping[str, Seen[CheckpointClaim]]
     results: Mapping[str, Seen[Result]]
+    revisions: Mapping[str, Seen[Revisions]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +74,14 @@ def take_listing(zoo: ZkSession, layout: Layout) -> RecordListing:
         return [f"{parent}/{child}" for child in children_of(zoo, parent)]
 
     leases, claims, results = below(layout.leases), below(layout.checkpoints), below(layout.results)
+    # a root of the version before has no such parent yet
+    revisions = [layout.revisions_of(uid) for uid in zoo.children(layout.revisions) or ()]
     return RecordListing(
         dict(zip(entries, seen_all(Assignment, entries, zoo.read_many(entries).nodes), strict=True)),
         dict(zip(leases, seen_all(Lease, leases, zoo.read_many(leases).nodes), strict=True)),
         dict(zip(claims, seen_all(CheckpointClaim, claims, zoo.read_many(claims).nodes), strict=True)),
         dict(zip(results, seen_all(Result, results, zoo.read_many(results).nodes), strict=True)),
+        dict(zip(revisions, seen_all(Revisions, revisions, zoo.read_many(revisions).nodes), strict=True)),
     )
 
 
@@ -80,6 +92,7 @@ def to_sweep(listing: RecordListing, rows: Mapping[str, Row]) -> tuple[Deletion,
         *_leases(listing.leases, rows),
         *_claims(listing, rows),
         *_results(listing.results, rows),
+        *_revisions(listing, rows),
     )
 
 
@@ -128,6 +141,21 @@ def _claims(listing: RecordListing, rows: Mapping[str, Row]) -> Iterable[Deletio
         dirty = any(left.result.record.uid == uid for left in row.leftovers)
         if not registered and not dirty and uid not in doubtful and not _may_run(row, uid):
             yield from _deletion("claim", path, claim, row)
+
+
+def _revisions(listing: RecordListing, rows: Mapping[str, Row]) -> Iterable[Deletion]:
+    """Yields the revisions of uids that neither are registered, nor own their name, nor have a result: nobody can go back
+    to them any more."""
+    for path, revisions in listing.revisions.items():
+        row = rows.get(revisions.record.name) if isinstance(revisions, Found) else None
+        if row is None or not isinstance(revisions, Found) or not isinstance(row.own, Found):
+            continue
+        uid, own = revisions.record.uid, row.own.record
+        registered = row.ref is not None and not (isinstance(row.ref, Found) and row.ref.record.uid != uid)
+        ended = any(path.rpartition("/")[2] == uid for path in listing.results)
+        dirty = any(left.result.record.uid == uid for left in row.leftovers)
+        if not registered and not ended and not dirty and uid not in (own.uid, own.newest_uid):
+            yield from _deletion("revisions", path, revisions, row)
 
 
 def _may_run(row: Row, uid: str) -> bool:

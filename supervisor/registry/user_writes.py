@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
+    DEAD,
     DETAIL_MAX_BYTES,
     CheckpointClaim,
     Cleanliness,
@@ -27,16 +28,18 @@ from supervisor.model.records import (
     Result,
     SpecRevision,
     Update,
+    UpdatePolicy,
     clip,
     with_entry,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.state import has_begun, revision_of, standing_update
+from supervisor.model.state import has_begun, observed_update, revision_of, standing_update
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
 from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.older_history import encode_result
+from supervisor.registry.revisions import NO_RECORD, NewRevision, SeenRevisions, keep_revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +119,17 @@ def register_again(
     result: Found[Result],
     claimed: ClaimedLocation | None,
     move: Move | None = None,
+    revisions: SeenRevisions = NO_RECORD,
+    by: str = "",
 ) -> Transaction:
     """Returns the multi for a resume or restart of a failed uid: the same uid, the next attempt number, no
     failures, a fresh budget.
 
-    With ``move`` its checkpoint is at ``claimed`` from now on, as in ``resume_from``.
+    With ``move`` its checkpoint is at ``claimed`` from now on, as in ``resume_from``. If ``job`` is another revision than
+    has failed, that is written down in ``revisions``, with who asked for it.
     """
     layout, name = context.layout, job.name
+    made, is_new = NewRevision(by, job.changed.detail), job.revision != result.record.revision
     kept = replace(
         own.record,
         op=context.op_id,
@@ -142,6 +149,7 @@ def register_again(
             SetData(layout.own(name), encode(kept), own.version),
             *_claim_location(context, job, claimed),
             *_leave(context, name, move),
+            *(keep_revision(layout, result.record, job, made, revisions) if is_new else ()),
             ring_doorbell(layout, name),
         ),
     )
@@ -340,15 +348,20 @@ def move(context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], t
 @dataclass(frozen=True, slots=True)
 class AskedRevision:
     """Holds the revision that a job shall have, whose spec is stored, who asks for it (for people), and whether it is a
-    roll back."""
+    roll back. ``policy`` says how it is carried out and judged; if it is None, it is not judged after its begin."""
 
     target: SpecRevision
     by: str
     rolls_back: bool = False
+    policy: UpdatePolicy | None = None
 
 
 def update(
-    context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], asked: AskedRevision
+    context: UserWriteContext,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    asked: AskedRevision,
+    revisions: SeenRevisions = NO_RECORD,
 ) -> Transaction:
     """Returns the multi that makes ``asked.target`` the spec of a job (protocol §9.2), whose files are stored already.
 
@@ -356,16 +369,17 @@ def update(
     one prepared first. If that is what runs, the update that is under way is withdrawn: the caller has seen that it
     can be, and /own is checked at the version that it has read.
     """
-    name = ref.record.name
+    layout, name = context.layout, ref.record.name
+    changed = with_update(context, ref.record, own, asked)
+    made = NewRevision(asked.by, changed.changed.detail if asked.rolls_back else "")
     return Transaction(
         "update",
         context.op_id,
         (
-            SetData(
-                context.layout.job(name), encode(with_update(context, ref.record, own, asked)), ref.version
-            ),
-            Check(context.layout.own(name), own.version),
-            ring_doorbell(context.layout, name),
+            SetData(layout.job(name), encode(changed), ref.version),
+            Check(layout.own(name), own.version),
+            *keep_revision(layout, ref.record, changed, made, revisions),
+            ring_doorbell(layout, name),
         ),
     )
 
@@ -376,10 +390,12 @@ def with_update(
     """Returns ``job`` with ``asked.target`` as its revision.
 
     What runs now is kept, so that the leader can put it back, and a user can roll back to it. An update of which nothing
-    has begun is replaced: what ran before it is kept.
+    has begun is replaced: what ran before it is kept; so is one that has begun, but has no driver and was not observed for
+    long enough.
     """
     standing, target = standing_update(job), asked.target
-    replaced = standing is not None and not has_begun(job, standing, own.record)
+    unproven = own.record.state in DEAD and observed_update(job) is not None
+    replaced = standing is not None and (unproven or not has_begun(job, standing, own.record))
     kept = standing.before if standing is not None and replaced else revision_of(job)
     withdrawn = target.revision == kept.revision
     if withdrawn:
@@ -395,6 +411,7 @@ def with_update(
         by=clip(asked.by, DETAIL_MAX_BYTES),
         at=context.at,
         rolls_back=asked.rolls_back,
+        policy=asked.policy,
     )
     return replace(
         job,
@@ -415,6 +432,7 @@ def resume_from(
     job: JobRef,
     claimed: ClaimedLocation,
     move: Move,
+    revisions: SeenRevisions = NO_RECORD,
 ) -> Transaction:
     """Returns the multi that makes ``job`` the new revision, whose checkpoint is a copy of a savepoint; it
     runs again from there. Its spec and the copy are stored already.
@@ -436,6 +454,7 @@ def resume_from(
             ),
             *_claim_location(context, job, claimed),
             *_leave(context, name, move),
+            *keep_revision(layout, ref.record, job, NewRevision(why=job.changed.detail), revisions),
             ring_doorbell(layout, name),
         ),
     )

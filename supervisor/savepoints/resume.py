@@ -14,6 +14,7 @@ from typing import NamedTuple
 from supervisor.errors import Conflict, InvalidInput, NotFound
 from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.location import normalise, overlaps
+from supervisor.model.records import BlobRef
 from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Did, Done
 from supervisor.operations.savepoint_resume import Basis, Revision, savepoint_detail
@@ -47,9 +48,11 @@ def resume_from(
     to: str | None,
     begun: Callable[[Planned], None],
     report_progress: ReportProgress,
+    spec_of: Callable[[], BlobRef] | None = None,
 ) -> Resumed:
     """Resumes a job from a savepoint. ``which`` is the id or location of the savepoint, or None for the
     newest. ``to`` is the location of the checkpoint from now on; if it is None, ``fresh_location`` chooses
+    one. ``spec_of`` returns the spec of the new revision (``rollback --from-savepoint``); if it is None, it is the present
     one.
 
     ``begun`` is called before the first object is copied. Raises NotFound (no savepoint), Conflict (the job
@@ -59,29 +62,29 @@ def resume_from(
     blobs = context.blobs()
     context.bootstrap_or_check(blobs)
     basis = context.commands.basis(name)
-    spec = from_canonical(blobs.read_spec(basis.spec), basis.spec.key)
-    if spec.checkpoint is None:
+    wanted = basis.spec if spec_of is None else spec_of()
+    spec = from_canonical(blobs.read_spec(wanted), wanted.key)
+    here = basis.checkpoint or spec.checkpoint
+    if spec.checkpoint is None or here is None:
         raise InvalidInput(f"the spec of {name} names no checkpoint: a savepoint can't take the place of any")
     saved = find_savepoint(context.settings, name, which, spec.conf)
     manifest = manifest_at(saved)
     if manifest is None:
         raise NotFound(f"there is no complete savepoint at {saved.location}: it has no manifest")
     if basis.running:
-        planned = Planned(name, manifest, spec.checkpoint, spec.checkpoint)
-        if _is_done(basis, spec.checkpoint, manifest.id, to):
+        planned = Planned(name, manifest, here, here)
+        if _is_done(basis, here, manifest.id, to):
             return Resumed(Done(name, basis.uid, Did.ALREADY_RUNNING), planned)
         raise Conflict(basis.running)
-    target = to if to is not None else fresh_location(spec.checkpoint, manifest.id, basis.uid, basis.revision)
-    if overlaps(target, spec.checkpoint):
-        raise Conflict(
-            f"{target} overlaps {spec.checkpoint}, the checkpoint that {name} has: choose another location"
-        )
+    target = to if to is not None else fresh_location(here, manifest.id, basis.uid, basis.revision)
+    if overlaps(target, here):
+        raise Conflict(f"{target} overlaps {here}, the checkpoint that {name} has: choose another location")
     moved = _moved(spec, target)
     context.commands.check_location(name, target)
-    planned = Planned(name, manifest, spec.checkpoint, target)
+    planned = Planned(name, manifest, here, target)
     begun(planned)
     restored = restore_to(context.settings, saved, target, spec.conf, report_progress)
-    ref = blobs.put_spec(name, basis.uid, basis.revision + 1, canonical_json(moved))
+    ref = blobs.put_spec(name, basis.uid, basis.next_revision, canonical_json(moved))
     queries = tuple(SeenQuery(query.id, query.batch) for query in restored.manifest.queries)
     done = context.commands.resume_from(Revision(basis, ref, moved.scheduling(), manifest.id, queries))
     return Resumed(done, planned)

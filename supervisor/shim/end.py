@@ -12,7 +12,7 @@ from supervisor.model.records import UNCHARGED_CAUSES, Cause
 from supervisor.model.seen import Found
 from supervisor.registry import attempt_writes
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
-from supervisor.shim import connection, stopping
+from supervisor.shim import connection, queries, stopping
 from supervisor.shim.state import Event, Finish, OwnRead, ShimState, Stage
 from supervisor.shim.turn import RETRY_S, Turn
 
@@ -109,6 +109,7 @@ def describe(state: ShimState) -> Exit:
     ran = state.executed and not waits_only(state)
     ran_s = state.empty_at_s - state.exec_at_s if ran and state.exec_at_s and state.empty_at_s else 0.0
     permanent = verdict.permanent or (state.permanent and not state.stop_asked)
+    remembered = queries.remembered(state.launch, state.life)
     return Exit(
         verdict.cause,
         verdict.reason,
@@ -116,4 +117,5 @@ def describe(state: ShimState) -> Exit:
         round(max(0.0, ran_s), 3),
         permanent,
         stop_mode=stopping.mode(state.ladder, killed=state.cause is not None),
+        committed=remembered.queries if remembered is not None else (),
     )

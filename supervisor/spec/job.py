@@ -75,7 +75,7 @@ _ADDED_LATER: Final = (("restart", "memory_step"), ("restart", "memory_max"))
 agents can read the other specs, and a spec that was submitted with it is still the same spec.
 """
 
-_ADDED_LATER_AT_THE_TOP: Final[Mapping[str, object]] = {
+_ADDED_LATER_AT_THE_TOP: Final[Mapping[str, Any]] = {
     "checkpoint_fence": "auto",
     "checkpoint_on_cancel": "keep",
     "savepoints": SavepointSettings().model_dump(mode="json", by_alias=True),
@@ -87,6 +87,9 @@ _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, object]] = {
 """The same holds for these keys outside of any section; each stands with its default, which is not
 written.
 """
+
+_ADDED_TO_UPDATE: Final = ("mode", "observe", "failures", "rollback")
+"""So it is of these keys of ``update``."""
 
 _SECRET_WORDS: Final = (
     "password",
@@ -384,6 +387,10 @@ def canonical_json(spec: JobSpec) -> bytes:
     for key, silent in _ADDED_LATER_AT_THE_TOP.items():
         if body[key] == silent:
             del body[key]
+    update, default = body.get("update", {}), _ADDED_LATER_AT_THE_TOP["update"]
+    for key in _ADDED_TO_UPDATE:
+        if key in update and update[key] == default[key]:
+            del update[key]
     return json.dumps(
         body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     ).encode()

@@ -8,18 +8,43 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
+from supervisor.model.records import RollbackRule, UpdateMode, UpdatePolicy
 from supervisor.settings.restart import DAY_S
 from supervisor.settings.sections import Section, between
 from supervisor.settings.units import DurationS
 
 REFRESH_S: Final = 3600.0
+OBSERVE_S: Final = 600.0
 
 
 class UpdateSettings(Section):
     """Says how a running job is changed. ``prepare`` is how far a driver is prepared before the present one is
-    stopped."""
+    stopped, and ``mode`` when it is stopped. After its first batch the new revision is observed for ``observe``; when
+    ``failures`` of its attempts have failed by then, the leader goes back as ``rollback`` says (protocol §9.2)."""
 
     prepare: Literal["session", "application", "off"] = "session"
+    mode: Literal["handover", "restart", "manual"] = "handover"
+    observe_s: Annotated[DurationS, between(1.0, DAY_S)] = Field(default=OBSERVE_S, alias="observe")
+    failures: int = Field(default=1, ge=1, le=100)
+    rollback: Literal["clean", "continue", "savepoint", "never"] = "clean"
+
+    @model_validator(mode="after")
+    def _possible(self) -> UpdateSettings:
+        if self.rollback == "savepoint":
+            raise ValueError(
+                "rollback: savepoint is not possible yet: no savepoint is made before a hand-over; use clean, and roll back "
+                "with rollback NAME --from-savepoint ID where the new revision has left something"
+            )
+        return self
+
+    def policy(self) -> UpdatePolicy:
+        """Returns what the leader must know of it beside the update."""
+        return UpdatePolicy(
+            mode=UpdateMode(self.mode),
+            observe_s=self.observe_s,
+            failures=self.failures,
+            rollback=RollbackRule(self.rollback),
+        )
 
 
 class StandbySettings(Section):

@@ -16,6 +16,7 @@ from supervisor.act.carry_out import ActionExecutor, ActionOutcome, ActionResult
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
+from supervisor.daemon.leader.checkpoint_looks import CheckpointLooks, Look
 from supervisor.daemon.leader.record import Pass, Recorder
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.daemon.loops.watchdog import Loop
@@ -49,7 +50,7 @@ and a process that ends at once keeps nobody's jobs."""
 
 class Controller:
     """Acts for the leader as long as ``term`` lasts. ``loop`` is its entry in the watchdog, and is beaten
-    once per pass."""
+    once per pass. ``look`` tells what the target of an update has left in the checkpoint; without it nobody knows."""
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class Controller:
         policy: Policy,
         recorder: Recorder,
         loop: Loop,
+        look: Look | None = None,
     ) -> None:
         self.wake = threading.Event()
         self.deletions_wanted = threading.Event()  # a checkpoint is to be deleted, or may be: for ``remover``
@@ -77,6 +79,7 @@ class Controller:
         self._full_at_s = float("-inf")
         self._boundary = ErrorBoundary("controller")
         self._defects = 0
+        self._looks = CheckpointLooks(look, self.wake.set) if look is not None else None
 
     @property
     def executor(self) -> ActionExecutor:
@@ -148,6 +151,7 @@ class Controller:
         changed = self._changed()
         term = self._term
         view = self._observer.take_view(changed, recorded=term.recorded, distrust=term.distrust)
+        view = view if self._looks is None else self._looks.answered(view)
         if changed is None:
             self._full_at_s = boottime_s()
             self._missed = False
@@ -220,11 +224,11 @@ class Controller:
                 self._log_parents(view.missing)
 
     def _log_parents(self, paths: tuple[str, ...]) -> None:
-        """Logs which parents were made. A root that was founded by an older version has no /prepare: that is no news to
-        worry about."""
+        """Logs which parents were made. A root that was founded by an older version lacks those that came later: that is no
+        news to worry about."""
         epoch = self._term.epoch
-        if paths == (self._layout.preparations,):
-            why = "this root is from before there were prepared drivers"
+        if set(paths) <= {self._layout.preparations, self._layout.revisions}:
+            why = "this root is from before there were prepared drivers, or revisions"
             log.info("parents_made_anew", epoch=epoch, paths=paths, why=why)
         else:
             log.error("parents_made_anew", epoch=epoch, paths=paths, why="they were removed by hand")

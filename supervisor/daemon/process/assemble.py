@@ -16,6 +16,8 @@ import structlog
 
 import supervisor
 from supervisor.checkpoint.commit_log import CommitLog, open_commit_log
+from supervisor.checkpoint.opening import open_checkpoint
+from supervisor.checkpoint.preflight import left_behind
 from supervisor.clients import processes
 from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
 from supervisor.clients.store.base import Store
@@ -52,10 +54,11 @@ from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.daemon.process.supervisor import LOOP_LIMIT_S, Supervisor, SupervisorParts, wait_for
 from supervisor.errors import AccessDenied, Corrupt, InvalidInput, NotSent, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
+from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.labels import packed
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
-from supervisor.model.records import Cluster, Member, PendingDeletion
+from supervisor.model.records import Cluster, JobRef, Member, PendingDeletion
 from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
 from supervisor.operations.context import store_of
 from supervisor.plan.make import Policy
@@ -266,7 +269,15 @@ class Assembly:
     def _controller(self, term: Term[ZooClient]) -> Controller:
         loop = self._watchdog.register(f"controller-{term.epoch}", LOOP_LIMIT_S)
         policy = Policy(self._settings.spark.submit_timeout_s, site_policy(self._settings.policy))
-        return Controller(term, self._layout, policy, Recorder(self._metrics, term.vacant_at_s), loop)
+        recorder = Recorder(self._metrics, term.vacant_at_s)
+        return Controller(term, self._layout, policy, recorder, loop, self._left_behind)
+
+    def _left_behind(self, job: JobRef, known: Sequence[SeenQuery]) -> str:
+        """Returns what the target of an update has left in the checkpoint of ``job``. Raises SupervisorError."""
+        conf = from_canonical(self._blobs.read_spec(job.spec), job.spec.key).conf
+        store = access_of_store(self._settings.store, self._settings.policy.endpoints)
+        tree = open_checkpoint(job.terms.checkpoint or "", conf, store)
+        return "only Spark can read its checkpoint" if tree is None else left_behind(tree, known)
 
     def _sweeper(self, term: Term[ZooClient], controller: Controller) -> Sweeper:
         def paused() -> bool:

@@ -44,6 +44,8 @@ ALL: dict[type, Any] = {
     actions.Unassign: actions.Unassign("j", "w", own(S.ASSIGNED)),
     actions.Drain: actions.Drain("j", "w", job(), own(S.CLAIMED)),
     actions.GiveUpdateUp: actions.GiveUpdateUp("j", "w", updated(), own(S.CLAIMED)),
+    actions.RollBack: actions.RollBack("j", "w", updated(), own(S.EXITED, revision=2)),
+    actions.FinishUpdate: actions.FinishUpdate("j", "w", updated(), own(S.CLAIMED, revision=2)),
     actions.Revoke: actions.Revoke("j", "w", own(S.CLAIMED), SEEN),
     actions.Bury: actions.Bury("j", "w", own(S.REVOKED), Waited(SEEN)),
     actions.Conclude: actions.Conclude("j", "w", job(), exited(), Outcome.FAILED, FRESH),

@@ -28,6 +28,7 @@ from supervisor.records.codec import decode, encode
 from supervisor.records.layout import Layout
 from supervisor.registry import user_writes
 from supervisor.registry.leader_writes import next_attempt
+from supervisor.registry.revisions import NO_RECORD, NewRevision, keep_revision
 from supervisor.registry.user_writes import ClaimedLocation, Move, UserWriteContext
 from tests.fakes.registry_bench import AT, SHA, terms
 
@@ -294,8 +295,10 @@ def test_going_on_from_a_savepoint_moves_reference_claims_and_memory_in_one_step
         SetData("/r/checkpoints", b"op1", 4),
         Delete("/r/checkpoints/old", 3),
         Delete("/r/lease/j", 9),
+        *keep_revision(CONTEXT.layout, JOB, job, NewRevision(why=job.changed.detail), NO_RECORD),
         DOORBELL,
     )
+    assert Create in map(type, tx.ops[-2:-1])
 
 
 def test_what_is_not_there_needs_not_go_when_it_goes_on_from_a_savepoint() -> None:

@@ -1,0 +1,89 @@
+"""Implements ``rollback``: a job becomes what an earlier revision of it was.
+
+``operations`` decides and writes. A roll back is an update to a spec that is stored already (protocol §9.2).
+"""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from supervisor.cli.change import RunWait, change_job, until_running
+from supervisor.cli.options import Chosen, Name, Timeout, command, seconds
+from supervisor.cli.with_savepoint import resume_from
+from supervisor.errors import SupervisorError
+from supervisor.operations.context import CommandContext
+from supervisor.operations.jobs import Did
+from supervisor.operations.revisions import roll_back_to, spec_to_go_back_to
+from supervisor.operations.waiting import why_given_up
+
+if TYPE_CHECKING:
+    from supervisor.operations.jobs import Done
+
+To = Annotated[
+    int | None,
+    typer.Option("--to", metavar="REVISION", min=1, help="To this one; else to the last stable one."),
+]
+FromSavepoint = Annotated[
+    str | None,
+    typer.Option(
+        "--from-savepoint",
+        metavar="ID|LOCATION",
+        help="Go on from a copy of it, in a fresh location; only for a job without a driver.",
+    ),
+]
+
+
+@command
+def rollback(
+    chosen: Chosen,
+    name: Name,
+    to: To = None,
+    from_savepoint: FromSavepoint = None,
+    wait: RunWait = False,
+    timeout: Timeout = "10m",
+) -> int:
+    """Make a job what it was before its newest update, or at any revision that is kept, as a new revision.
+
+    The checkpoint stays as it is: what was committed since stays committed. An update that still waits for its driver is
+    withdrawn; then nothing is stopped. revisions lists what --to can name.
+
+    With --from-savepoint it goes on from a copy of the savepoint, which becomes its checkpoint; what came after the
+    savepoint is handed to the sink again. For that its driver must be gone: suspend it first.
+
+    \b
+    Examples:
+      spark-supervisor rollback clicks --wait
+      spark-supervisor rollback clicks --to 3
+      spark-supervisor rollback clicks --from-savepoint before-upgrade
+    """
+    timeout_s = seconds("--timeout", timeout)
+
+    def act(context: CommandContext) -> Done:
+        if from_savepoint is not None:
+            return resume_from(
+                chosen, context, name, from_savepoint, None, lambda: spec_to_go_back_to(context, name, to)
+            )
+        if to is not None:
+            return roll_back_to(context, name, to, user_of_command())
+        return context.commands.roll_back(name, user_of_command())
+
+    def afterwards(context: CommandContext, done: Done) -> None:
+        until_running(wait, timeout_s)(context, done)
+        given_up = why_given_up(context, name) if wait and done.did is Did.ROLLED_BACK else ""
+        if given_up:
+            raise SupervisorError(f"{name} runs on as it was: {given_up}")
+
+    return change_job(chosen, name, act, afterwards, announced=from_savepoint is not None)
+
+
+def user_of_command() -> str:
+    """Returns who gives this command, for people: nothing proves it."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "?"
+    return f"{user}@{socket.gethostname()}".encode(errors="replace").decode()

@@ -1,0 +1,92 @@
+"""Looks at the checkpoints of updates that have failed: has the target left anything there (``update.rollback: clean``)?
+
+The controller asks for it in each pass, and the answer becomes a part of its View (``Row.left_behind``). A look runs in a
+thread for which nobody waits; the plan waits for its answer for a limited time (``plan.decide``). Nothing of it is kept: a new
+leader looks again. It is no guard of anything: a wrong answer is a roll back that goes on from the same checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeAlias
+
+import structlog
+
+from supervisor.clients.threads import run_in_thread
+from supervisor.errors import SupervisorError
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, SeenQuery, queries_of
+from supervisor.model.records import JobRef, Ownership
+from supervisor.model.seen import Found
+from supervisor.model.state import judged_update
+from supervisor.model.view import Row, View
+from supervisor.plan.decide import asks_what_was_left
+
+log = structlog.get_logger(__name__)
+
+Look: TypeAlias = "Callable[[JobRef, Sequence[SeenQuery]], str]"
+"""Returns what is in the checkpoint of a job beyond some batches; empty if nothing is. It may raise anything."""
+
+LOOKS_MAX: Final = 4
+"""So many looks are under way at a time. One that hangs keeps its place, and the plan does not wait for it for ever."""
+
+
+class CheckpointLooks:
+    """Keeps the looks of one term by job and exit. ``wake`` is called when there is an answer."""
+
+    def __init__(self, look: Look, wake: Callable[[], None]) -> None:
+        self._look = look
+        self._wake = wake
+        self._asked: dict[tuple[str, int], Future[str]] = {}
+
+    def answered(self, view: View) -> View:
+        """Returns ``view`` with the answers that there are, and begins the looks that it asks for."""
+        asking = {name: row for name, row in view.rows.items() if asks_what_was_left(row)}
+        keys = {(name, _exit_of(row)): row for name, row in asking.items()}
+        self._asked = {key: each for key, each in self._asked.items() if key in keys or not each.done()}
+        if not keys:
+            return view
+        rows = dict(view.rows)
+        for key, row in keys.items():
+            if key not in self._asked and self._is_free():
+                self._begin(key, row)
+            future = self._asked.get(key)
+            if future is not None and future.done():
+                rows[row.name] = replace(row, left_behind=future.result())
+        return replace(view, rows=rows)
+
+    def _is_free(self) -> bool:
+        return sum(not each.done() for each in self._asked.values()) < LOOKS_MAX
+
+    def _begin(self, key: tuple[str, int], row: Row) -> None:
+        assert isinstance(row.ref, Found) and isinstance(row.own, Found)
+        job, own = row.ref.record, row.own.record
+        try:
+            future = run_in_thread("left-behind", partial(self._answer, job, own))
+        except RuntimeError as error:
+            future = Future()
+            future.set_result(f"its checkpoint could not be looked at ({error})")
+        self._asked[key] = future
+        future.add_done_callback(lambda _: self._wake())
+
+    def _answer(self, job: JobRef, own: Ownership) -> str:
+        """Returns what was left. No answer is not clean."""
+        judged = judged_update(job, own)
+        if judged is None:
+            return "what was in its checkpoint before is not known"
+        known = queries_of(CheckpointExpectation(place="", queries=judged.queries))
+        try:
+            left = self._look(job, known)
+        except SupervisorError as error:
+            left = f"its checkpoint could not be looked at: {error}"
+        except Exception as error:
+            log.exception("left_behind_unknown", job=job.name, uid=job.uid, attempt=own.attempt)
+            left = f"its checkpoint could not be looked at ({type(error).__name__}: {error})"
+        log.info("left_behind", job=job.name, uid=job.uid, attempt=own.attempt, what=left or "nothing")
+        return left
+
+
+def _exit_of(row: Row) -> int:
+    return row.own.version if isinstance(row.own, Found) else -1
