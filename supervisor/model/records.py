@@ -353,6 +353,35 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """Says of which job a job is a fork: of ``of`` with the uid ``uid``, from the savepoint ``savepoint`` of it. While
+    ``copying`` is set, its checkpoint is being copied, and the job must not start.
+    """
+
+    of: JobName
+    uid: Uid
+    savepoint: str
+    copying: bool = field(default=False, metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """Says that a job is to take the place of ``over`` with the uid ``uid`` (protocol §9.3), or if ``done``, that it has.
+    ``offsets`` is the key of the stored offsets that ``over`` had committed when this was asked for; it is empty if they do
+    not matter. ``by`` is who asked for it, and ``at`` since when it is so, for people.
+    """
+
+    over: JobName
+    uid: Uid
+    by: str
+    at: str
+    offsets: str = field(default="", metadata=OMITTED)
+    done: bool = field(default=False, metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRef:
     """Is the record /jobs/<name>: it exists if and only if the job must be recovered by the next leader
     (FLINK-2354).
@@ -382,6 +411,8 @@ class JobRef:
     cold_restart: str = field(default="", metadata=OMITTED)
     update: Update | None = field(default=None, metadata=OMITTED)
     last_revision: Count = field(default=0, metadata=OMITTED)
+    fork: Fork | None = field(default=None, metadata=OMITTED)
+    promotion: Promotion | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
