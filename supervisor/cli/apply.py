@@ -89,7 +89,7 @@ def apply(
         applied = judge_all(context, read, again=again)
         if _is_refused(chosen, applied):
             return _exit_code(applied)
-        done = applied if dry_run else carry_out(context, applied, _by())
+        done = applied if dry_run else carry_out(context, applied, given_by())
         for one in done:
             if dry_run:
                 one.why = rollout(one)
@@ -158,7 +158,7 @@ def rollback(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout
     timeout_s = seconds("--timeout", timeout)
 
     def act(context: CommandContext) -> Done:
-        return context.commands.roll_back(name, _by())
+        return context.commands.roll_back(name, given_by())
 
     def afterwards(context: CommandContext, done: Done) -> None:
         until_running(wait, timeout_s)(context, done)
@@ -173,7 +173,7 @@ def _read(settings: Settings, paths: Iterable[Path], changes: list[str] | None) 
     return prepare_all(spec_files(paths), settings, notice, partial(read_located, changes=changes or ()))
 
 
-def _by() -> str:
+def given_by() -> str:
     """Returns who gives this command, for people: nothing proves it."""
     try:
         user = getpass.getuser()

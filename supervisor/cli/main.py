@@ -59,6 +59,9 @@ COMMANDS = tuple(
         ("apply", "supervisor.cli.apply:apply", "Make jobs what their specs say: submit, update, leave."),
         ("diff", "supervisor.cli.apply:diff", "Say what apply would change, key by key."),
         ("rollback", "supervisor.cli.apply:rollback", "Undo the newest update of a job."),
+        ("fork", "supervisor.cli.bluegreen:fork", "Run a second job from a copy of a job's checkpoint."),
+        ("compare", "supervisor.cli.bluegreen:compare", "Say how far a fork is, beside the job it is of."),
+        ("promote", "supervisor.cli.bluegreen:promote", "Let a fork take the place of a job; --undo."),
         (
             "cancel",
             "supervisor.cli.change:cancel",

@@ -474,7 +474,7 @@ class Driver:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """Holds the latest StreamingQueryProgress, condensed. ``batch_ms`` is in milliseconds; ``lag`` is a
-    number of records or null.
+    number of records or null. ``state_rows`` is how many rows the state has, or null if it has none.
     """
 
     query: str | None = None
@@ -484,6 +484,7 @@ class Progress:
     batch_ms: float | None = None
     at: str | None = None
     lag: float | None = None
+    state_rows: float | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -523,6 +524,7 @@ class QueryProgress:
     at: str | None = None
     error: str | None = None
     elsewhere: str | None = None
+    state_rows: float | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 

@@ -41,6 +41,30 @@ class PromotionOperations(JobOperations):
             jobs.append(self._registered(self._sessions.zoo(), name, uid)[1].record)
         return Pair(new, jobs[0].uid, over, jobs[1].uid), jobs[0], jobs[1]
 
+    def require_pair(self, pair: Pair) -> None:
+        """Raises Conflict if the two jobs are not those of ``pair`` any more, or one of them shall not run."""
+        now, new, over = self.pair(pair.new, pair.over)
+        if now != pair:
+            raise Conflict(
+                f"{pair.new} or {pair.over} was cancelled and submitted anew meanwhile: nothing was done"
+            )
+        for job in (new, over):
+            if job.desired is Desired.SUSPENDED:
+                raise Conflict(f"{job.name} was suspended meanwhile: nothing was done")
+
+    def require_running(self, pair: Pair) -> None:
+        """Raises Conflict unless a driver of ``pair.new`` runs."""
+        _, ref, own = self._registered(self._sessions.zoo(), pair.new, pair.new_uid)
+        require_running(ref.record, own)
+
+    def runs(self, pair: Pair) -> bool:
+        """Returns whether a driver of ``pair.new`` runs."""
+        try:
+            self.require_running(pair)
+        except Conflict:
+            return False
+        return True
+
     def pair_to_undo(self, new: str, over: str) -> Pair:
         """Returns the two jobs of the promotion of ``new`` over ``over``, which may have ended meanwhile. Raises
         NotFound, or Conflict if there is no such promotion."""
@@ -75,8 +99,8 @@ class PromotionOperations(JobOperations):
 
         def attempt(zoo: ZkSession) -> Done | JobWrite:
             _, ref, _ = self._registered(zoo, pair.new, pair.new_uid)
-            done = settled(ref.record, pair)
-            if done is not None:
+            done, there = settled(ref.record, pair), ref.record.promotion
+            if done is not None and (there is None or there.offsets or not offsets):
                 return done
             context = self._context()
             intent = Promotion(over=pair.over, uid=pair.over_uid, by=by, at=context.at, offsets=offsets)

@@ -90,7 +90,7 @@ def wait_gone(
         listener.report(name, phase or "gone: no driver of it is alive", done=phase is None)
         return phase is None
 
-    if _poll(is_gone, timeout_s, listener):
+    if poll(is_gone, timeout_s, listener):
         return
     why = _whys(context, [name])[name]
     raise TimedOut(f"{name} is {did}, but its driver has not stopped yet after {timeout_s:g} s ({why})")
@@ -147,7 +147,7 @@ def wait_running(
                 )
         return len(outcomes) == len(uids)
 
-    _poll(all_done, timeout_s, listener)
+    poll(all_done, timeout_s, listener)
     late = [name for name in uids if name not in outcomes]
     for name, why in _whys(context, late).items():
         outcomes[name] = TimedOut(f"{name} is {did} but does not run after {timeout_s:g} s ({why})")
@@ -295,12 +295,12 @@ def wait_switched_over(
         listener.report("switchover", f"{found[0].supervisor} leads" if found else why[0], done=bool(found))
         return bool(found)
 
-    if _poll(has_acted, timeout_s, listener, QUICK_PERIOD_S):
+    if poll(has_acted, timeout_s, listener, QUICK_PERIOD_S):
         return found[0]
     raise TimedOut(f"{why[0]} after {timeout_s:g} s: see spark-supervisor status")
 
 
-def _poll(
+def poll(
     is_over: Callable[[], bool], timeout_s: float, listener: WaitListener, period_s: float = PERIOD_S
 ) -> bool:
     """Returns whether it was over in time. It is checked at least once."""
