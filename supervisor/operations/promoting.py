@@ -136,10 +136,11 @@ class PromotionOperations(JobOperations):
         def attempt(zoo: ZkSession) -> Done | JobWrite:
             found, ref, own = self._registered(zoo, pair.new, pair.new_uid)
             intent = ref.record.promotion
+            if is_undone(ref.record, pair.over):
+                return Done(pair.new, pair.new_uid, Did.ALREADY_UNDONE)
             if intent is None or not is_over(intent, pair):
-                other = f": it was promoted over {intent.over}" if intent is not None else ""
                 raise Conflict(
-                    f"{pair.new} was not promoted over {pair.over}, or that is undone already{other}"
+                    f"{pair.new} was changed by somebody else meanwhile: nothing was done", "try again"
                 )
             if not intent.done:
                 tx = promotion_writes.set_promotion(self._context(), ref, None)
