@@ -64,6 +64,9 @@ COMMANDS = tuple(
             "supervisor.cli.revisions:revisions",
             "List the revisions of a job, and how each went.",
         ),
+        ("fork", "supervisor.cli.bluegreen:fork", "Run a second job from a copy of a job's checkpoint."),
+        ("compare", "supervisor.cli.bluegreen:compare", "Say how far a fork is, beside the job it is of."),
+        ("promote", "supervisor.cli.bluegreen:promote", "Let a fork take the place of a job; --undo."),
         (
             "cancel",
             "supervisor.cli.change:cancel",

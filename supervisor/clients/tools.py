@@ -71,6 +71,26 @@ def run_tool(argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> R
     return Ran(process.returncode, _text(out), _text(err))
 
 
+def run_shown(argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> Ran:
+    """Runs ``argv`` like ``run_tool``, in the present directory; what it prints goes to this process's stderr as it
+    comes, and is not kept. If this process is interrupted, it is killed first."""
+    try:
+        process = subprocess.Popen(
+            list(argv), env=dict(env), stdin=subprocess.DEVNULL, stdout=2, stderr=2, start_new_session=True
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return Ran(
+            None, "", "", f"{argv[0]} cannot be executed ({getattr(error, 'strerror', None) or error})"
+        )
+    try:
+        return Ran(process.wait(timeout_s), "", "")
+    except subprocess.TimeoutExpired:
+        return Ran(None, "", "", f"did not end within {timeout_s:g} s", late=True)
+    finally:
+        if process.returncode is None:  # not reaped: the number is still its own
+            _kill_group(process)
+
+
 def run_unhurried(
     argv: Sequence[str], env: Mapping[str, str], timeout_s: float, go_on: Callable[[], bool], cwd: str
 ) -> Ran | None:

@@ -423,6 +423,35 @@ class MoveRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """Says of which job a job is a fork: of ``of`` with the uid ``uid``, from the savepoint ``savepoint`` of it. While
+    ``copying`` is set, its checkpoint is being copied, and the job must not start.
+    """
+
+    of: JobName
+    uid: Uid
+    savepoint: str
+    copying: bool = field(default=False, metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """Says that a job is to take the place of ``over`` with the uid ``uid`` (protocol §9.3), or if ``done``, that it has.
+    ``offsets`` is the key of the stored offsets that ``over`` had committed when this was asked for; it is empty if they do
+    not matter. ``by`` is who asked for it, and ``at`` since when it is so, for people.
+    """
+
+    over: JobName
+    uid: Uid
+    by: str
+    at: str
+    offsets: str = field(default="", metadata=OMITTED)
+    done: bool = field(default=False, metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRef:
     """Is the record /jobs/<name>: it exists if and only if the job must be recovered by the next leader
     (FLINK-2354).
@@ -454,6 +483,8 @@ class JobRef:
     update: Update | None = field(default=None, metadata=OMITTED)
     last_revision: Count = field(default=0, metadata=OMITTED)
     move: MoveRequest | None = field(default=None, metadata=OMITTED)
+    fork: Fork | None = field(default=None, metadata=OMITTED)
+    promotion: Promotion | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -543,7 +574,7 @@ class Driver:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """Holds the latest StreamingQueryProgress, condensed. ``batch_ms`` is in milliseconds; ``lag`` is a
-    number of records or null.
+    number of records or null. ``state_rows`` is how many rows the state has, or null if it has none.
     """
 
     query: str | None = None
@@ -553,6 +584,7 @@ class Progress:
     batch_ms: float | None = None
     at: str | None = None
     lag: float | None = None
+    state_rows: float | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -592,6 +624,7 @@ class QueryProgress:
     at: str | None = None
     error: str | None = None
     elsewhere: str | None = None
+    state_rows: float | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 

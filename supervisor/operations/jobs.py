@@ -21,6 +21,7 @@ from supervisor.model.records import (
     Cleanliness,
     Cordon,
     Desired,
+    Fork,
     HistoryEntry,
     JobRef,
     KeptRevision,
@@ -95,6 +96,13 @@ class Did(StrEnum):
     MOVE_WITHDRAWN = "move withdrawn"
     ALREADY_TO_BE_MOVED = "already to be moved"
     ALREADY_THERE = "already there"
+    FORKED = "forked"
+    INTENDED = "to be promoted"
+    PROMOTED = "promoted"
+    ALREADY_PROMOTED = "already promoted"
+    UNDONE = "promotion undone"
+    ALREADY_UNDONE = "promotion already undone"
+    WITHDRAWN = "promotion withdrawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,7 @@ class Submission:
     ``stored_from_at_s`` is the BOOTTIME before the first of them was stored; ``registry.blob_sweep`` relies
     on a bound from that time on. With ``fresh_start``, the first start may find another checkpoint than an
     earlier submission of the name left, or none. ``queries`` is what it has to find then, if a savepoint was
-    restored there.
+    restored there. ``fork`` is set for a fork, whose checkpoint is yet to be copied.
     """
 
     name: str
@@ -132,6 +140,7 @@ class Submission:
     stored_from_at_s: float = field(default_factory=boottime_s)
     fresh_start: bool = False
     queries: tuple[SeenQuery, ...] = ()
+    fork: Fork | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,6 +517,7 @@ class JobOperations:
                 return self._register_again(zoo, found, name, fresh_start=fresh_start)
             ref = _live(found, name, uid)
             own = _owned(found, name)
+            _require_copied(ref.record)
             if did is Did.RESUMED and ref.record.desired is Desired.RUNNING and not _is_parked(own.record):
                 return Done(name, uid, Did.ALREADY_RUNNING)
             if did is Did.RESTARTED and ref.record.desired is Desired.SUSPENDED:
@@ -690,6 +700,18 @@ class JobOperations:
             nodes = (*nodes, zoo.read(paths[2]))
         return JobRecords(ref, own, seen(Result, nodes[2], paths[2]) if len(nodes) > 2 else None)
 
+    def _registered(
+        self, zoo: ZkSession, name: str, uid: str
+    ) -> tuple[JobRecords, Found[JobRef], Found[Ownership]]:
+        """Returns the records of a job that may be changed. Raises Conflict if it is not that uid, or over."""
+        found = self._read(zoo, name, uid)
+        return found, _live(found, name, uid), _owned(found, name)
+
+    @staticmethod
+    def _change(tx: Transaction, ref: Found[JobRef], did: Did) -> JobWrite:
+        """Returns the write of a multi that sets the reference ``ref``."""
+        return JobWrite(tx, Done(ref.record.name, ref.record.uid, did), _changed_by(tx, ref))
+
     def _last_claim(self, zoo: ZkSession, found: JobRecords, name: str) -> Seen[Lease]:
         """Reads the lease if the ownership cannot say which attempt is the last one; else returns None."""
         path = self._layout.lease(name)
@@ -758,6 +780,7 @@ def _reference(submission: Submission, context: UserWriteContext) -> JobRef:
         op=context.op_id,
         fresh_start=context.op_id if submission.fresh_start else "",
         begins_with=pairs_of(submission.queries),
+        fork=submission.fork,
     )
 
 
@@ -866,6 +889,15 @@ def _owned(found: JobRecords, name: str) -> Found[Ownership]:
     if isinstance(found.own, Found):
         return found.own
     raise Corrupt(f"the ownership of {name} is missing or unreadable: cancel {name} and submit it again")
+
+
+def _require_copied(job: JobRef) -> None:
+    """Raises Conflict if the checkpoint of ``job`` is being copied: it would begin with half of it."""
+    if job.fork is not None and job.fork.copying:
+        raise Conflict(
+            f"the checkpoint of {job.name} is a copy that is not complete yet",
+            f"fork {job.fork.of} {job.name}, as it was given, goes on with it; cancel {job.name} gives it up",
+        )
 
 
 def _must_be_newest(found: JobRecords, name: str, uid: str) -> None:

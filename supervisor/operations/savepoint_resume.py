@@ -107,4 +107,5 @@ def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: st
         fresh_start="",
         begins_with=(),
         left_by="",
+        fork=None,
     )

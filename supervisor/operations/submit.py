@@ -138,7 +138,7 @@ def prepare_all(
         try:
             one.prepared = prepare(source, settings.defaults, read)
             one.name = one.prepared.name
-            _require_allowed(one.prepared, settings)
+            require_allowed(one.prepared, settings)
         except SupervisorError as error:
             one.error = error
             continue
@@ -184,7 +184,7 @@ def submit_all(
             one.uid, one.did = answer.uid, answer.did.value
 
 
-def _require_allowed(prepared: Prepared, settings: Settings) -> None:
+def require_allowed(prepared: Prepared, settings: Settings) -> None:
     """Checks what the site allows, as this host's configuration says. Raises InvalidInput."""
     spec, store = prepared.spec, access_of_store(settings.store, settings.policy.endpoints)
     forbidden = site_policy(settings.policy).why_no_checkpoint(spec.checkpoint)
@@ -236,7 +236,12 @@ def _begin_all(submitted: list[Submitted], begin: Callable[[JobSpec], BeginsWith
 
 def prepare(path: Path, defaults: Defaults, read: SpecReader = read_spec_file) -> Prepared:
     """Reads and checks the spec in ``path`` and the local files that it names. Raises ``InvalidInput``."""
-    spec = read(path, defaults)
+    return prepare_spec(read(path, defaults), path)
+
+
+def prepare_spec(spec: JobSpec, path: Path) -> Prepared:
+    """Returns ``spec`` as it will be stored. ``path`` is where it comes from, for messages; local files are relative to its
+    directory. Raises ``InvalidInput``."""
     files = tuple(
         LocalFile(file, digest_of(source_chunks(file)).sha256) for file in local_files(spec, path.parent)
     )

@@ -244,15 +244,16 @@ def suspend(
     last: Seen[Lease] = None,
     *,
     entry_exists: bool = True,
+    why: str = "",
 ) -> Transaction:
-    """Returns the multi that stops a job but keeps it. The fence moves as for a cancel, so that the shim
-    obeys without any supervisor. The rest is as for ``cancel``."""
+    """Returns the multi that stops a job but keeps it, ``why`` for people. The fence moves as for a cancel, so that the
+    shim obeys without any supervisor. The rest is as for ``cancel``."""
     job = ref.record
     changed = replace(
         job,
         desired=Desired.SUSPENDED,
         op=context.op_id,
-        changed=HistoryEntry(at=context.at, event="suspended"),
+        changed=HistoryEntry(at=context.at, event="suspended", detail=why),
         move=None,
     )
     return Transaction(

@@ -187,6 +187,7 @@ def _record(query: QueryLife, state: QueryState) -> QueryProgress:
         processed_rows_per_s=progress.processed_rows_per_s,
         batch_ms=progress.batch_ms,
         lag=progress.lag,
+        state_rows=progress.state_rows,
         at=query.at or None,
         error=clip(covered(query.error), _ERROR_MAX_BYTES) or None,
     )

@@ -158,6 +158,7 @@ def _progress(body: dict[str, Any]) -> Progress:
         batch_ms=_number(body.get("batch_ms")),
         at=wall_iso(),
         lag=_number(body.get("lag")),
+        state_rows=_number(body.get("state_rows")),
     )
 
 

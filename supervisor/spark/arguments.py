@@ -86,10 +86,10 @@ def session_arguments(spec: JobSpec, properties_file: Path) -> str:
 
 
 def application_args(spec: JobSpec) -> tuple[str, ...]:
-    """Returns ``args`` with ``{checkpoint}`` replaced by the location as Spark reads it; nothing else is
-    changed."""
+    """Returns ``args`` with ``{checkpoint}`` replaced by the location as Spark reads it, and ``{job}`` by the name; nothing
+    else is changed."""
     location = for_spark(spec.checkpoint or "")
-    return tuple(arg.replace(CHECKPOINT_PLACEHOLDER, location) for arg in spec.args)
+    return tuple(arg.replace(CHECKPOINT_PLACEHOLDER, location) for arg in spec.args_of_job())
 
 
 def _bootstrapped(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -336,7 +336,14 @@ def progress_of(progress: Any) -> dict[str, Any]:
         "processed_rows_per_s": finite(progress.processedRowsPerSecond),
         "batch_ms": progress.durationMs.get("triggerExecution"),
         "lag": lag_of(progress.sources),
+        "state_rows": state_rows_of(getattr(progress, "stateOperators", ())),
     }
+
+
+def state_rows_of(operators: Iterable[Any]) -> int | None:
+    """Returns how many rows the state of a query has, or None if it keeps none."""
+    rows = [operator.numRowsTotal for operator in operators or ()]
+    return sum(rows) if rows else None
 
 
 def finite(number: float | None) -> float | None:

@@ -36,6 +36,14 @@ def composed(
     ``FILE:LINE``. ``read`` returns the text of a file. ``changes`` are ``KEY=VALUE``, over all of it. Raises
     ``InvalidInput``."""
     body, origins = _whole(path, read, ())
+    body, of_changes = changed(body, changes)
+    return body, {**origins, **of_changes}
+
+
+def changed(body: dict[str, Any], changes: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns ``body`` with ``changes`` (``KEY=VALUE``) over it, and by key path which of them says so. Raises
+    ``InvalidInput``."""
+    origins: dict[str, str] = {}
     for change in changes:
         key, value = _change(change)
         body = _merged(body, _nested(key, value))

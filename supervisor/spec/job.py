@@ -58,6 +58,7 @@ from supervisor.spec.savepoints import SavepointSettings
 SPEC_VERSION: Final = 1
 SPEC_MAX_BYTES: Final = 64 * 1024
 CHECKPOINT_PLACEHOLDER: Final = "{checkpoint}"
+JOB_PLACEHOLDER: Final = "{job}"
 PREPARED_MIN_BYTES: Final = 512 * 1024**2
 """A driver with less memory has no room for a SparkSession and the throwaway query of a prepared one."""
 
@@ -327,10 +328,14 @@ class JobSpec(Section):
         )
 
     def application_args(self) -> tuple[str, ...]:
-        """Returns ``args`` with ``{checkpoint}`` replaced. Other braces stay as they are: applications take
-        JSON and templates.
+        """Returns ``args`` with ``{checkpoint}`` and ``{job}`` replaced. Other braces stay as they are: applications
+        take JSON and templates.
         """
-        return tuple(arg.replace(CHECKPOINT_PLACEHOLDER, self.checkpoint or "") for arg in self.args)
+        return tuple(arg.replace(CHECKPOINT_PLACEHOLDER, self.checkpoint or "") for arg in self.args_of_job())
+
+    def args_of_job(self) -> tuple[str, ...]:
+        """Returns ``args`` with ``{job}`` replaced by the name, and ``{checkpoint}`` as it is."""
+        return tuple(arg.replace(JOB_PLACEHOLDER, self.name) for arg in self.args)
 
 
 def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobSpec:

@@ -301,7 +301,16 @@ def answered(
     return world
 
 
-OF_ITS_OWN = (Did.SUSPENDED, Did.RESUMED, Did.RESTARTED, Did.REGISTERED_AGAIN)
+OF_ITS_OWN = (
+    Did.SUSPENDED,
+    Did.RESUMED,
+    Did.RESTARTED,
+    Did.REGISTERED_AGAIN,
+    Did.FORKED,
+    Did.PROMOTED,
+    Did.UNDONE,
+    Did.WITHDRAWN,
+)
 """What nobody else can have done instead: it was this command's own write. A submission may be an earlier try of the same
 uid, and I3 says whether it is there; a cancel may be anybody's."""
 

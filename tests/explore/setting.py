@@ -47,7 +47,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.second_killer import SecondKiller
-from supervisor.operations import accept_registry, jobs, submit
+from supervisor.operations import accept_registry, jobs, promoting, submit
 from supervisor.operations import cluster as cluster_operations
 from supervisor.operations.submit import Prepared
 from supervisor.plan import decide
@@ -60,6 +60,7 @@ from supervisor.registry import (
     leader_write_context,
     leader_writes,
     operator_writes,
+    promotion_writes,
     record_sweep,
     user_writes,
 )
@@ -274,7 +275,14 @@ class Hour:
     read: Callable[[], float] = staticmethod(lambda: 0.0)
 
 
-ENCODING = (attempt_writes, leader_write_context, leader_writes, operator_writes, user_writes)
+ENCODING = (
+    attempt_writes,
+    leader_write_context,
+    leader_writes,
+    operator_writes,
+    promotion_writes,
+    user_writes,
+)
 """Modules whose records are written without what is for display only, or the same state would be explored again and again."""
 
 
@@ -294,6 +302,7 @@ def abstracted() -> Iterator[None]:
         put(reading, decode=decode)
         for module in (accept_registry, jobs, cluster_operations):
             put(module, new_op_id=Ids.new, wall_iso=lambda: "")
+        put(promoting, new_op_id=Ids.new)
         for module in (jobs, submit):
             put(module, boottime_s=lambda: Hour.read())
         put(submit, canonical_json=lambda plain: spec_bytes(plain.name, 1))

@@ -21,7 +21,7 @@ from supervisor.operations.updating import Target, judge_change
 from supervisor.records.reading import seen
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.user_writes import AskedRevision
-from tests.explore import judge, operators, sweeping
+from tests.explore import judge, operators, promoting, sweeping
 from tests.explore.operators import OPERATOR_RESULTS, OperatorResult
 from tests.explore.replay import Pending, Replay, Stored
 from tests.explore.setting import LAYOUT, Hour, Ids, desired_of, prepared, spec, spec_bytes, terms_of
@@ -37,6 +37,8 @@ def run(user: User, wish: UserWish, replay: Replay) -> Done | OperatorResult | E
     try:
         if wish.what in operators.OPERATED:
             return operators.run(replay, wish)
+        if wish.what in promoting.PROMOTING:
+            return promoting.run(replay, wish)
         match wish.what:
             case "submit":
                 return commands.submit(stored(replay, wish))
@@ -125,10 +127,12 @@ def committed(before: ExploredWorld, after: ExploredWorld, tx: Transaction, wish
     """A user's multi has committed: whatever it stops from now on was asked for."""
     after = judge.stands(before, judge.registry_holds(before, after), wish)
     after = operators.committed(after, tx.what) if wish.what in operators.OPERATED else after
+    after = promoting.committed(before, after, tx, wish)
+    names = promoting.names_of(wish)
     shims = tuple(
-        s._replace(disturbed=True) if s.name == wish.name and not s.disturbed else s for s in after.shims
+        s._replace(disturbed=True) if s.name in names and not s.disturbed else s for s in after.shims
     )
-    return after._replace(shims=shims) if tx.what != "submit" else after
+    return after._replace(shims=shims) if tx.what not in ("submit", "set_promotion") else after
 
 
 def go_on(world: ExploredWorld, index: int, answer: Any) -> ExploredWorld:
@@ -170,7 +174,15 @@ def go_on(world: ExploredWorld, index: int, answer: Any) -> ExploredWorld:
             )
 
 
-KEPT: dict[str, int | None] = {"submit": 0, "pause": 0, "unpause": 0, "switchover": 0, "accept": None}
+KEPT: dict[str, int | None] = {
+    "submit": 0,
+    "begin_fork": 0,
+    "finish_fork": 0,
+    "pause": 0,
+    "unpause": 0,
+    "switchover": 0,
+    "accept": None,
+}
 """Replies that stand when a command begins again; of an acceptance all: each try has an id of its own."""
 
 

@@ -1,0 +1,283 @@
+"""Makes a second job from a registered one, which goes on from a copy of its checkpoint, for ``fork``. It is called
+by ``cli`` and defines the order of the steps.
+
+The fork is registered first, suspended: that claims the place of its checkpoint before anything is copied there, and
+says which savepoint it begins with. Then come the savepoint, the copy, and one write that lets it start
+(``registry.promotion_writes.finish_fork``). Interrupted at any point, the command goes on where it was when it is
+given again; until the copy is complete the fork cannot be started, and a cancel of it gives it up.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
+
+from supervisor.clients.store.area import open_area
+from supervisor.clock import wall_iso
+from supervisor.errors import Conflict, InvalidInput, NotFound
+from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.records import Desired, Fork, JobRef
+from supervisor.model.seen import Found
+from supervisor.operations.checkpoints import Located, located
+from supervisor.operations.context import CommandContext
+from supervisor.operations.jobs import Did, Done
+from supervisor.operations.promoting import PromotionOperations
+from supervisor.operations.submit import Prepared, prepare_spec, require_allowed, store_prepared
+from supervisor.records.ids import new_uid
+from supervisor.registry.blobs import Blobs, artifact_key
+from supervisor.savepoints.create import ReportProgress, boundaries, manifest_at
+from supervisor.savepoints.manifest import Manifest, checked_id, new_id
+from supervisor.savepoints.operations import access_for, create_savepoint, find_savepoint, restore_to
+from supervisor.savepoints.target import fork_location, would_not_follow
+from supervisor.spec.compose import changed
+from supervisor.spec.job import JobSpec, from_canonical, spec_of, store_key
+
+FILES: Final = ("application", "py_files", "jars")
+TAG_BYTES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ForkWish:
+    """Holds what the user asks for: ``changes`` are ``KEY=VALUE``. ``savepoint`` is the id of one of ``name``, or
+    None for a new one. With ``shared_sink`` the fork may write to where ``name`` writes; if ``suspended``, it is not
+    started."""
+
+    name: str
+    new: str
+    changes: tuple[str, ...] = ()
+    savepoint: str | None = None
+    shared_sink: bool = False
+    suspended: bool = False
+
+
+class Planned(NamedTuple):
+    """Describes a fork that is registered. ``location`` is that of its checkpoint."""
+
+    new: str
+    savepoint: str
+    location: str
+
+
+class Forked(NamedTuple):
+    """Holds the outcome. ``manifest`` is None if the fork was there already."""
+
+    done: Done
+    planned: Planned
+    manifest: Manifest | None
+
+
+def fork(
+    context: CommandContext,
+    wish: ForkWish,
+    begun: Callable[[Planned], None],
+    report_progress: ReportProgress,
+) -> Forked:
+    """Forks a job. ``begun`` is called when the fork is registered, before anything is copied.
+
+    Raises NotFound (no job, no savepoint), Conflict (the fork's name or place is taken, or it would write where the
+    other job writes), InvalidInput, Corrupt (the savepoint is damaged), and what ZooKeeper and the store raise.
+    """
+    if wish.new == wish.name:
+        raise InvalidInput(f"a fork needs a name of its own, which is not {wish.name}")
+    operations = PromotionOperations(context.sessions, context.layout)
+    source = located(context, wish.name)
+    job = _registered(operations, wish.name)
+    there = _there(operations, wish, job)
+    if there is None:
+        location = None
+        savepoint = wish.savepoint if wish.savepoint is not None else new_id(wall_iso(), secrets.token_hex(2))
+        _require_savable(context, source, wish)
+    else:
+        assert there.fork is not None
+        location, savepoint = there.terms.checkpoint, there.fork.savepoint
+    blobs = context.blobs()
+    context.bootstrap_or_check(blobs)
+    with TemporaryDirectory(prefix="spark-supervisor-fork-") as folder:
+        prepared = _prepared(blobs, job, wish, location, Path(folder))
+        require_allowed(prepared, context.settings)
+        if there is None:
+            there = _register(
+                context,
+                operations,
+                blobs,
+                prepared,
+                wish,
+                Fork(of=wish.name, uid=job.uid, savepoint=savepoint, copying=True),
+            )
+        elif there.spec.sha256 != prepared.sha256:
+            raise Conflict(
+                f"{wish.new} is a fork of {wish.name} with another spec than this command gives it",
+                f"give the command that began it, or cancel {wish.new} and fork again",
+            )
+    planned = Planned(wish.new, savepoint, prepared.spec.checkpoint or "")
+    if there.fork is not None and not there.fork.copying:
+        return Forked(Done(wish.new, there.uid, Did.UNCHANGED), planned, None)
+    begun(planned)
+    manifest = _copy(context, operations, source, wish, planned, prepared.spec, report_progress)
+    queries = tuple(SeenQuery(query.id, query.batch) for query in manifest.queries)
+    done = operations.finish_fork(wish.new, there.uid, queries, suspended=wish.suspended)
+    return Forked(done, planned, manifest)
+
+
+def _registered(operations: PromotionOperations, name: str) -> JobRef:
+    ref = operations.job_records(name).ref
+    if not isinstance(ref, Found):
+        raise Conflict(f"{name} is not registered any more: only a registered job can be forked")
+    if ref.record.fork is not None and ref.record.fork.copying:
+        raise Conflict(f"{name} is a fork whose own checkpoint is still being copied")
+    return ref.record
+
+
+def _there(operations: PromotionOperations, wish: ForkWish, job: JobRef) -> JobRef | None:
+    """Returns the fork if an earlier command registered it. Raises Conflict if the name is another job's."""
+    try:
+        ref = operations.job_records(wish.new).ref
+    except NotFound:
+        return None
+    if ref is None:
+        return None
+    if not isinstance(ref, Found) or ref.record.fork is None:
+        raise Conflict(f"{wish.new} is registered already: choose another name, or cancel it")
+    fork = ref.record.fork
+    if (fork.of, fork.uid) != (job.name, job.uid):
+        raise Conflict(
+            f"{wish.new} is registered already, as a fork of "
+            + (f"an earlier submission of {fork.of}" if fork.of == job.name else fork.of),
+            f"choose another name, or cancel {wish.new}",
+        )
+    if wish.savepoint is not None and wish.savepoint != fork.savepoint:
+        raise Conflict(
+            f"{wish.new} is a fork from savepoint {fork.savepoint} of {job.name}, not from {wish.savepoint}",
+            f"choose another name, or cancel {wish.new}",
+        )
+    return ref.record
+
+
+def _require_savable(context: CommandContext, source: Located, wish: ForkWish) -> None:
+    """Checks that there is something to begin with, before anything is registered."""
+    if wish.savepoint is not None:
+        _manifest(context, source, wish.name, checked_id(wish.savepoint))
+        return
+    boundaries(open_area(source.location, access_for(context.settings, source.location, source.conf)))
+
+
+def _manifest(context: CommandContext, source: Located, name: str, savepoint: str) -> Manifest:
+    manifest = manifest_at(find_savepoint(context.settings, name, savepoint, source.conf))
+    if manifest is None:
+        raise NotFound(f"savepoint {savepoint} of {name} is not complete: see savepoint list {name}")
+    return manifest
+
+
+# -- the spec -------------------------------------------------------------------------------------------------------
+
+
+def _prepared(blobs: Blobs, job: JobRef, wish: ForkWish, location: str | None, folder: Path) -> Prepared:
+    """Returns the spec of the fork, with the files of the other job fetched into ``folder``. ``location`` is where
+    its checkpoint is already, or None."""
+    data = blobs.read_spec(job.spec)
+    old = from_canonical(data, job.spec.key)
+    body: dict[str, Any] = json.loads(data)
+    del body["v"]
+    body, origins = changed(body, wish.changes)
+    if body["name"] != job.name:
+        raise InvalidInput(f"the name of a fork is the second argument of the command, {wish.new}")
+    source = f"the spec of {wish.new}"
+    still = spec_of(
+        {**_fetched(blobs, job, body, folder), "checkpoint": old.checkpoint}, source, origins=origins
+    )
+    stays = would_not_follow(still)
+    if stays is not None:
+        raise Conflict(
+            f"{stays} names {old.checkpoint} itself, and {wish.new} would write to the checkpoint of {job.name}",
+            "write {checkpoint} there, or give it another value with --set",
+        )
+    if location is None:
+        given = body["checkpoint"]
+        moved = given if given != old.checkpoint else None
+        location = moved or fork_location(old.checkpoint or "", wish.new, secrets.token_hex(TAG_BYTES))
+    whole = {**_fetched(blobs, job, body, folder), "name": wish.new, "checkpoint": location}
+    spec = spec_of(whole, source, origins=origins)
+    if not wish.shared_sink and writes_to(spec) == writes_to(old):
+        raise Conflict(
+            f"{wish.new} would have the very arguments of {job.name}, and so write to the same sink",
+            "name the sink's place by {job} in args (apply), or give another one (--set 'args=[…]', --set env.NAME=…); "
+            "--shared-sink is for a sink that takes both",
+        )
+    return prepare_spec(spec, Path.cwd() / wish.new)
+
+
+def writes_to(spec: JobSpec) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Returns what of a spec may name the place of its sink: arguments and environment. ``{checkpoint}`` is no sink."""
+    return spec.args_of_job(), dict(spec.env)
+
+
+def _fetched(blobs: Blobs, job: JobRef, body: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns ``body`` with the stored files of ``job`` as local ones, which are the fork's own when it is stored."""
+
+    def local(given: Any) -> Any:
+        if isinstance(given, list):
+            return [local(each) for each in given]
+        key = store_key(given) if isinstance(given, str) else None
+        if key is None:
+            return given
+        sha256, _, filename = key.partition("/")
+        return str(blobs.fetch_artifact(artifact_key(job.name, job.uid, sha256, filename), folder))
+
+    return {**body, **{key: local(body[key]) for key in FILES if key in body}}
+
+
+# -- the steps ------------------------------------------------------------------------------------------------------
+
+
+def _register(
+    context: CommandContext,
+    operations: PromotionOperations,
+    blobs: Blobs,
+    prepared: Prepared,
+    wish: ForkWish,
+    mark: Fork,
+) -> JobRef:
+    location = prepared.spec.checkpoint or ""
+    operations.check_submit(wish.new, prepared.sha256, location)
+    target = open_area(location, access_for(context.settings, location, prepared.spec.conf))
+    if next(iter(target.items()), None) is not None:
+        raise Conflict(f"{target.location} is not empty: choose a location where nothing is")
+    stored = store_prepared(blobs, prepared, new_uid(wish.new), Desired.SUSPENDED)
+    done = operations.submit(replace(stored, fresh_start=True, fork=mark))
+    ref = operations.job_records(wish.new).ref
+    if done.did is not Did.SUBMITTED or not isinstance(ref, Found) or ref.record.fork != mark:
+        raise Conflict(f"{wish.new} was registered by somebody else meanwhile", "choose another name")
+    return ref.record
+
+
+def _copy(
+    context: CommandContext,
+    operations: PromotionOperations,
+    source: Located,
+    wish: ForkWish,
+    planned: Planned,
+    spec: JobSpec,
+    report_progress: ReportProgress,
+) -> Manifest:
+    """Makes the savepoint, if there is none yet, and restores it to the place of the fork."""
+    if wish.savepoint is None:
+        own = operations.job_records(wish.name).own
+        attempt = own.record.attempt if isinstance(own, Found) else 0
+        uid = own.record.newest_uid if isinstance(own, Found) else ""
+        create_savepoint(
+            context.settings,
+            source,
+            wish.name,
+            uid,
+            attempt,
+            planned.savepoint,
+            lambda _begun: None,
+            report_progress,
+        )
+    saved = find_savepoint(context.settings, wish.name, planned.savepoint, source.conf)
+    return restore_to(context.settings, saved, planned.location, spec.conf, report_progress).manifest

@@ -1,0 +1,141 @@
+"""Builds the multis by which one job takes the place of another (blue/green, protocol §9.3), and the one that lets a
+fork start.
+
+All builders are pure (protocol §5); ``operations.promoting`` reads, builds with these, commits and resolves the
+outcome. A promotion writes two jobs in one multi, so that there is no moment at which neither is to run: the one that
+goes is suspended as by ``user_writes.suspend``, and of the one that stays both records are guarded at the versions
+that were read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.model.records import Desired, HistoryEntry, JobRef, Ownership, OwnState, Promotion
+from supervisor.model.seen import Found
+from supervisor.model.transaction import Check, SetData, Transaction
+from supervisor.records.codec import encode
+from supervisor.registry.attempt_writes import ring_doorbell
+from supervisor.registry.user_writes import UserWriteContext, run_again, suspend
+
+
+def finish_fork(
+    context: UserWriteContext, ref: Found[JobRef], begins_with: tuple[str, ...], *, suspended: bool
+) -> Transaction:
+    """Returns the multi after which a fork may start, as its checkpoint is copied; ``begins_with`` is what its first
+    start has to find there. If ``suspended``, it is left to ``resume`` to start it.
+
+    The reference is set at the version read, which is one that says that the copy is under way: a cancel of the fork, or
+    another submission of its name, makes this fail. /own is not looked at: nothing of this uid was ever assigned.
+    """
+    job = ref.record
+    assert job.fork is not None
+    changed = replace(
+        job,
+        desired=Desired.SUSPENDED if suspended else Desired.RUNNING,
+        op=context.op_id,
+        changed=HistoryEntry(
+            at=context.at, event="forked", detail=f"from {job.fork.of}, savepoint {job.fork.savepoint}"
+        ),
+        fresh_start=context.op_id,
+        begins_with=begins_with,
+        fork=replace(job.fork, copying=False),
+    )
+    return Transaction(
+        "finish_fork",
+        context.op_id,
+        (
+            SetData(context.layout.job(job.name), encode(changed), ref.version),
+            ring_doorbell(context.layout, job.name),
+        ),
+    )
+
+
+def set_promotion(context: UserWriteContext, ref: Found[JobRef], promotion: Promotion | None) -> Transaction:
+    """Returns the multi that stores the intent of a promotion in the job that is to be promoted, or if it is None,
+    withdraws it. Nothing is started or stopped by it, and no write is guarded by it but by the version of the
+    reference."""
+    job = ref.record
+    changed = replace(job, op=context.op_id, promotion=promotion)
+    return Transaction(
+        "set_promotion",
+        context.op_id,
+        (
+            SetData(context.layout.job(job.name), encode(changed), ref.version),
+            ring_doorbell(context.layout, job.name),
+        ),
+    )
+
+
+def promote(
+    context: UserWriteContext,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    over: Found[JobRef],
+    over_own: Found[Ownership],
+    *,
+    entry_exists: bool = True,
+) -> Transaction:
+    """Returns the multi that suspends the job ``over``, because the job ``ref`` has taken its place.
+
+    ``ref`` wants to run, and its /own is claimed: the caller has seen it, and both are guarded at the versions read.
+    So a suspend or a cancel of it, or an exit of its driver, that came first makes this fail, and ``over`` runs on.
+    ``over`` is suspended like by any user: its fence moves, and its shim obeys without a supervisor. ``entry_exists``
+    is as for ``user_writes.cancel``.
+    """
+    job, layout = ref.record, context.layout
+    if own.record.state is not OwnState.CLAIMED or own.record.uid != job.uid or job.promotion is None:
+        raise ValueError("only a job that runs is promoted, and with an intent")
+    stopped = suspend(
+        context, over, over_own, entry_exists=entry_exists, why=f"{job.name} was promoted over it"
+    )
+    changed = replace(job, op=context.op_id, promotion=replace(job.promotion, done=True, at=context.at))
+    return Transaction(
+        "promote",
+        context.op_id,
+        (
+            *stopped.ops,
+            SetData(layout.job(job.name), encode(changed), ref.version),
+            Check(layout.own(job.name), own.version),
+            ring_doorbell(layout, job.name),
+        ),
+    )
+
+
+def undo_promotion(
+    context: UserWriteContext,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    over: Found[JobRef],
+    over_own: Found[Ownership],
+    nonce: str,
+    *,
+    entry_exists: bool = True,
+) -> Transaction:
+    """Returns the multi that undoes a promotion: ``over`` runs again, as by a resume, and ``ref`` is suspended. If
+    ``over`` runs already, it is only checked to.
+
+    All four records are guarded at the versions read: whatever a user has asked of either of them meanwhile makes
+    this fail.
+    """
+    job, layout = ref.record, context.layout
+    stopped = suspend(
+        context,
+        Found(replace(job, promotion=None), ref.version),
+        own,
+        entry_exists=entry_exists,
+        why=undone_detail(over.record.name),
+    )
+    if over.record.desired is Desired.RUNNING:
+        again = (
+            Check(layout.job(over.record.name), over.version),
+            Check(layout.own(over.record.name), over_own.version),
+        )
+        return Transaction("undo_promotion", context.op_id, (*stopped.ops, *again))
+    resumed = run_again(context, over, over_own, nonce, "resumed")
+    return Transaction("undo_promotion", context.op_id, (*stopped.ops, *resumed.ops))
+
+
+def undone_detail(over: str) -> str:
+    """Returns what is written beside the change of a job whose promotion over ``over`` is undone."""
+    return f"its promotion over {over} was undone"
