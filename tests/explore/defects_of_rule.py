@@ -266,7 +266,7 @@ DECISIONS = (
     text(
         "a-change-that-no-host-can-carry-out-stops-what-runs",
         "§8: while no host has the labels that a job requires, what runs goes on",
-        (decide._keep, "if nowhere is not None:", "if False:"),
+        (decide._held, "if nowhere is None:", "if True:"),
     ),
     text(
         "a-driver-is-prepared-without-the-labels-that-its-job-requires",
