@@ -63,7 +63,8 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     allowed, forbidden = _allowed(candidates, policy.site)
     notes.extend(forbidden)
     loads = with_in_flight(loads_of(view.rows.values(), now_s), in_flight, view.rows)
-    placed, pending = place(allowed, willing, loads, prepared, Spread(view.rows.values(), in_flight))
+    spread = Spread(view.rows.values(), in_flight) if allowed else None
+    placed, pending = place(allowed, willing, loads, prepared, spread)
     alarms.extend(Alarm(note.why, note.name) for note in pending if note.quarantined)
     pending = [_with_unwilling(note, view) if note.pending else note for note in pending]
     waiting = {note.name for note in (*pending, *forbidden)}
