@@ -87,7 +87,7 @@ class SeveralChange:
 
 
 @dataclass
-class Changed:
+class ChangedJob:
     """Holds what came of one job."""
 
     name: str
@@ -110,7 +110,7 @@ def change_jobs(chosen: Chosen, context: CommandContext, asked: AskedJobs, chang
     if len(jobs) > 1:
         names = [job.name for job in jobs]
         confirm_jobs(f"{change.verb} {counted(len(names), 'job')}", names, yes=asked.yes)
-    changed: list[Changed] = []
+    changed: list[ChangedJob] = []
     for one in _carry_out(context, jobs, change):
         changed.append(one)
         if one.error is not None:
@@ -143,10 +143,12 @@ def _jobs(context: CommandContext, asked: AskedJobs, change: SeveralChange) -> S
     return found
 
 
-def _carry_out(context: CommandContext, jobs: Sequence[Selected], change: SeveralChange) -> Iterator[Changed]:
+def _carry_out(
+    context: CommandContext, jobs: Sequence[Selected], change: SeveralChange
+) -> Iterator[ChangedJob]:
     gone: SupervisorError | None = None
     for job in jobs:
-        one = Changed(job.name)
+        one = ChangedJob(job.name)
         try:
             if gone is not None:
                 raise Unreachable(f"{job.name} was not {change.participle}: {gone}")
@@ -158,7 +160,7 @@ def _carry_out(context: CommandContext, jobs: Sequence[Selected], change: Severa
         yield one
 
 
-def _wait(context: CommandContext, changed: list[Changed], change: SeveralChange, until_s: float) -> None:
+def _wait(context: CommandContext, changed: list[ChangedJob], change: SeveralChange, until_s: float) -> None:
     """Waits for all that was changed, beside each other."""
     uids = {one.name: one.done.uid for one in changed if one.done is not None}
     if not uids:

@@ -38,7 +38,7 @@ def unpacked(labels: Iterable[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class LabelRequirement:
     """Is one condition on labels. If ``value`` is None, any value of ``key`` will do; with ``differs``, ``key`` must not
     have this value, and may be missing."""
 
@@ -60,7 +60,7 @@ class Requirement:
 class Selector:
     """Chooses by labels: all of ``requirements`` must hold."""
 
-    requirements: tuple[Requirement, ...]
+    requirements: tuple[LabelRequirement, ...]
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))
@@ -77,10 +77,10 @@ def parsed_selector(texts: Sequence[str]) -> Selector:
     return Selector(tuple(_requirement(part) for part in parts))
 
 
-def _requirement(text: str) -> Requirement:
+def _requirement(text: str) -> LabelRequirement:
     key, equals, value = text.partition("=")
     differs = bool(equals) and key.endswith("!")
     key = key.removesuffix("!") if differs else key
     if not KEY.fullmatch(key) or (equals and not VALUE.fullmatch(value)):
         raise ValueError(f"{text[:80]!r} is none of key=value, key!=value and key, like team=web")
-    return Requirement(key, value if equals else None, differs)
+    return LabelRequirement(key, value if equals else None, differs)

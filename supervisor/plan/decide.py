@@ -328,18 +328,24 @@ def _unassign_alarm(case: Case) -> Decision:
 
 def _keep(case: Case) -> Decision:
     own, job = case.own.record, case.ref.record
-    updates = own.revision != job.revision
-    if not updates and (own.restart_nonce == job.restart_nonce or job.move_in_force is not None):
-        if observed_update(job) is not None:
-            return _observe(case)
-        return case.waits("running as wanted", _remaining_s(case))  # ``plan.moves`` may move it all the same
+    if own.revision != job.revision:
+        return _held(case, f"revision {job.revision}") or _update(case)
+    if own.restart_nonce != job.restart_nonce and job.move_in_force is None:
+        return _held(case, "a restart") or _restart(case)
+    if observed_update(job) is not None:
+        return _observe(case)
+    return case.waits("running as wanted", _remaining_s(case))  # ``plan.moves`` may move it all the same
+
+
+def _held(case: Case, asked: str) -> Decision | None:
+    """Returns that an attempt that runs goes on, if no host has the labels that its job requires: nothing is stopped that
+    nobody could start again."""
     trusting = [member for member in case.members.values() if member.distrust is None]
-    nowhere = why_nowhere(trusting, job.terms.placement)
-    if nowhere is not None:
-        what = f"revision {job.revision}" if updates else "a restart"
-        why = f"{what} was asked for, and {nowhere}: attempt {own.attempt} goes on"
-        return Decision(note=Note(case.name, why, unplaceable=True))
-    return _update(case) if updates else _restart(case)
+    nowhere = why_nowhere(trusting, case.ref.record.terms.placement)
+    if nowhere is None:
+        return None
+    why = f"{asked} was asked for, and {nowhere}: attempt {case.own.record.attempt} goes on"
+    return Decision(note=Note(case.name, why, unplaceable=True))
 
 
 def _observe(case: Case) -> Decision:

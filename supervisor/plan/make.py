@@ -68,7 +68,7 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     allowed, forbidden = _allowed(candidates, policy.site)
     notes.extend(forbidden)
     loads = with_in_flight(loads_of(view.rows.values(), now_s), in_flight, view.rows)
-    spread = Spread(view.rows.values(), in_flight)
+    spread = Spread(view.rows.values(), in_flight) if allowed else None
     placed, pending = place(allowed, willing, loads, prepared, view.cordons, spread)
     alarms.extend(_cordon_alarms(view, willing, pending))
     alarms.extend(Alarm(note.why, note.name) for note in pending if note.quarantined)

@@ -48,19 +48,10 @@ def place(
     becomes free before the others, by their names, again and again.
     """
     actions: list[Assign] = []
-    notes: list[Note] = []
     spread = Spread() if spread is None else spread
-    ready: list[tuple[tuple[int, int, str], DriverMemory, frozenset[str], WaitingAssignment]] = []
     cordoned = cordoned_by(cordons)
-    for candidate in candidates:
-        try:
-            job, own = candidate.ref.record, candidate.own.record
-            memory_needed = next_memory(job, own)
-            hosts = prepared.ready_hosts(job, own, memory_needed) if prepared is not None else frozenset()
-            ready.append((_turn(candidate), memory_needed, hosts, candidate))
-        except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
-            notes.append(not_judged(candidate.name, error))
-    for _, needed, ready_on, candidate in sorted(ready, key=lambda each: each[0]):
+    ready, notes = _in_turn(candidates, prepared)
+    for needed, ready_on, candidate in ready:
         free = freed(loads, candidate.own.record) if candidate.waited else loads
         memory, job = needed.whole, candidate.ref.record
         fit = [m for m in members.values() if why_unfit(m, job.terms.placement) is None]
@@ -68,12 +59,7 @@ def place(
             m for m in fit if m.id not in cordoned and lacking(m, free.get(m.id, Load()), memory) is None
         ]
         if not open_hosts:
-            raised = (
-                f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}" if needed.raised and fit else ""
-            )
-            nowhere = why_nowhere(members.values(), job.terms.placement)
-            why = nowhere or _why_no_room(members, fit, free, memory, job.terms.placement, cordoned)
-            notes.append(Note(candidate.name, why + raised, pending=True, unplaceable=nowhere is not None))
+            notes.append(_pending(candidate, needed, members, fit, free, cordoned))
             continue
         last, rank = _did_not_start(candidate), spread.ranks(job, members)
         host = min(open_hosts, key=_preference(candidate, last, ready_on, rank, free))
@@ -132,6 +118,24 @@ def moved_by(candidate: WaitingAssignment, cordons: Mapping[str, Found[Cordon] |
         return found.record.drain
     has_run = own.state is OwnState.EXITED and own.cause is Cause.STOPPED
     return "" if has_run else own.moved_by
+
+
+def _in_turn(
+    candidates: Iterable[WaitingAssignment], prepared: Preparations | None
+) -> tuple[list[tuple[DriverMemory, frozenset[str], WaitingAssignment]], list[Note]]:
+    """Returns the candidates in their turns, each with what it needs and where a driver is ready for it, and notes of
+    those that can't be judged."""
+    notes: list[Note] = []
+    ready: list[tuple[tuple[int, int, str], DriverMemory, frozenset[str], WaitingAssignment]] = []
+    for candidate in candidates:
+        try:
+            job, own = candidate.ref.record, candidate.own.record
+            memory_needed = next_memory(job, own)
+            hosts = prepared.ready_hosts(job, own, memory_needed) if prepared is not None else frozenset()
+            ready.append((_turn(candidate), memory_needed, hosts, candidate))
+        except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
+            notes.append(not_judged(candidate.name, error))
+    return [each[1:] for each in sorted(ready, key=lambda each: each[0])], notes
 
 
 def not_judged(name: str, error: Exception) -> Note:
@@ -203,16 +207,32 @@ def lacking(member: Member, load: Load, memory: int) -> str | None:
     return None
 
 
-def _why_no_room(
+def _pending(
+    candidate: WaitingAssignment,
+    needed: DriverMemory,
     members: Mapping[str, Member],
+    fit: list[Member],
+    loads: Mapping[str, Load],
+    cordoned: Mapping[str, str],
+) -> Note:
+    """Returns the note of a candidate that gets no slot. ``fit`` are the hosts that have the labels that it requires."""
+    placement = candidate.ref.record.terms.placement
+    nowhere = why_nowhere(members.values(), placement)
+    why = nowhere or (
+        "no supervisor is up" if not members else _why_no_room(fit, loads, needed.whole, placement, cordoned)
+    )
+    if needed.raised and fit:
+        why += f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}"
+    return Note(candidate.name, why, pending=True, unplaceable=nowhere is not None)
+
+
+def _why_no_room(
     fit: list[Member],
     loads: Mapping[str, Load],
     memory: int,
     placement: PlacementPolicy | None,
     cordoned: Mapping[str, str],
 ) -> str:
-    if not members:
-        return "no supervisor is up"
     reasons = [cordoned.get(m.id) or lacking(m, loads.get(m.id, Load()), memory) or "" for m in fit]
     more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
     which = f" where {', '.join(placement.require)} is" if placement is not None and placement.require else ""

@@ -46,7 +46,7 @@ class Spread:
 
     def __init__(self, rows: Iterable[Row] = (), in_flight: Iterable[Assign] = ()) -> None:
         self._of_group: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._of_job: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._of_job: dict[str, tuple[str, ...]] = {}
         for row in rows:
             if (
                 isinstance(row.ref, Found)
@@ -61,8 +61,8 @@ class Spread:
     def copy(self) -> Spread:
         """Returns a counter of its own with the same counts."""
         other = Spread()
-        for kept, copied in ((self._of_group, other._of_group), (self._of_job, other._of_job)):
-            copied.update({key: Counter(counts) for key, counts in kept.items()})
+        other._of_group.update({group: Counter(counts) for group, counts in self._of_group.items()})
+        other._of_job.update(self._of_job)
         return other
 
     def add(self, job: JobRef, host: str) -> None:
@@ -70,7 +70,7 @@ class Spread:
         placement = job.terms.placement
         if placement is not None and placement.spread:
             self._of_group[placement.group][host] += 1
-            self._of_job[job.name][host] += 1
+            self._of_job[job.name] = (*self._of_job.get(job.name, ()), host)
 
     def ranks(self, job: JobRef, members: Mapping[str, Member]) -> Mapping[str, int]:
         """Returns by host how many other jobs of the group are where it is: the lowest is the best. It is empty for a job

@@ -29,6 +29,7 @@ MACHINE, GUARDED_ATTEMPT, KILLER = (
 )
 PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.operations.test_jobs"
 PREPARED = "unit.shim.test_prepared"
+PLACEMENT = "unit.plan.test_placement"
 ENDS, WHOLE = "unit.shim.test_machine_properties", "unit.registry.test_fixed_znodes"
 KEPT = "unit.daemon.leader.test_sweeper_references"
 DEADLINE_FILE = "unit.shim.test_deadline_file"
@@ -40,6 +41,27 @@ FIRST_SEEN, TRUST, USERS = (
 )
 
 CAUGHT_BY: dict[str, tuple[str, str]] = {
+    "a-change-that-no-host-can-carry-out-stops-what-runs": (
+        PLACEMENT,
+        "test_a_restart_that_no_host_could_carry_out_stops_nothing",
+    ),
+    "a-driver-is-prepared-without-the-labels-that-its-job-requires": (
+        PLACEMENT,
+        "test_a_driver_is_prepared_only_where_the_labels_are",
+    ),
+    "a-prepared-driver-stays-without-the-labels-that-its-job-requires": (
+        PLACEMENT,
+        "test_a_request_at_a_host_that_lost_the_label_is_taken_back_and_not_used",
+    ),
+    "what-is-placed-does-not-count-for-the-spread": (
+        PLACEMENT,
+        "test_jobs_of_a_group_are_spread_over_zones_and_then_over_the_least_used_host",
+    ),
+    "a-job-counts-for-its-own-spread": (PLACEMENT, "test_a_restart_keeps_the_group_spread"),
+    "the-check-of-plans-does-not-look-at-labels": (
+        PLACEMENT,
+        "test_the_check_of_plans_refuses_an_assignment_without_the_labels",
+    ),
     "opened-without-a-deadline-for-the-second-killers": (
         PREPARED,
         "test_its_opening_comes_after_the_deadline_and_ends_with_it",

@@ -11,7 +11,7 @@ from supervisor.daemon.host import prepared_drivers
 from supervisor.model import load
 from supervisor.model.transaction import Check
 from supervisor.operations import jobs, updating
-from supervisor.plan import decide, make, prepare
+from supervisor.plan import check, decide, make, place, placement, prepare
 from supervisor.registry import fixed_znodes, record_sweep, resolve_outcome, user_writes
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from tests.explore.defect import Defect
@@ -246,6 +246,62 @@ DECISIONS = (
         "a-killed-preparation-is-the-fault-of-its-job",
         "§9.2: where there is no room, or what the host says may pass, the update waits",
         (prepared_drivers.PreparedDrivers._read_kept, "passing=key not in said", "passing=False"),
+    ),
+    text(
+        "a-job-is-placed-without-the-labels-that-it-requires",
+        "§8: a job is assigned only to a host with the labels that it requires",
+        (place.place, "if why_unfit(m, job.terms.placement) is None", ""),
+        (check._lacking_label, "if lacks else None", "if False else None"),
+    ),
+    text(
+        "the-placement-does-not-look-at-labels",
+        "§8: a job is assigned only to a host with the labels that it requires",
+        (place.place, "if why_unfit(m, job.terms.placement) is None", ""),
+    ),
+    text(
+        "the-check-of-plans-does-not-look-at-labels",
+        "§8: a job is assigned only to a host with the labels that it requires",
+        (check._lacking_label, "if lacks else None", "if False else None"),
+    ),
+    text(
+        "a-change-that-no-host-can-carry-out-stops-what-runs",
+        "§8: while no host has the labels that a job requires, what runs goes on",
+        (decide._held, "if nowhere is None:", "if True:"),
+    ),
+    text(
+        "a-driver-is-prepared-without-the-labels-that-its-job-requires",
+        "§9.1: a driver is prepared only on a host with the labels that its job requires",
+        (prepare.Preparations.choice, "why_unfit(host, job.terms.placement) is None and ", ""),
+    ),
+    text(
+        "a-prepared-driver-stays-without-the-labels-that-its-job-requires",
+        "§9.1: a driver is prepared only on a host with the labels that its job requires",
+        (prepare._why_not, "unfit is not None and", "False and"),
+    ),
+    text(
+        "what-is-placed-does-not-count-for-the-spread",
+        "§8: placement.spread prefers where the fewest others of the group are",
+        (place.place, "        spread.add(job, host.id)\n", ""),
+    ),
+    text(
+        "a-job-counts-for-its-own-spread",
+        "§8: placement.spread prefers where the fewest others of the group are",
+        (placement.Spread.ranks, "if job.name in self._of_job:", "if False:"),
+    ),
+    text(
+        "a-prune-cancels-what-was-changed-since",
+        "§5 cancel: a prune cancels the uid that was judged, at the version that was judged",
+        (jobs._must_be_as_chosen, "found.ref.version == chosen.version", "True"),
+    ),
+    text(
+        "a-prune-cancels-another-submission",
+        "§5 cancel: a prune cancels the uid that was judged, at the version that was judged",
+        (jobs._must_be_as_chosen, "uid == chosen.uid and", ""),
+    ),
+    text(
+        "a-prune-does-not-look-again",
+        "§5 cancel: a prune cancels the uid that was judged, at the version that was judged",
+        (jobs.JobOperations.cancel, "if chosen is not None:", "if False:"),
     ),
     text(
         "a-late-withdrawal-is-written",

@@ -29,7 +29,7 @@ from supervisor.records.reading import seen
 from tests import judges
 from tests.explore import operators
 from tests.explore.setting import JOBS as JOB_KINDS
-from tests.explore.setting import LAYOUT, LEASE_S, RESULTS_KEPT, TICK_S, location_of, terms_of
+from tests.explore.setting import LAYOUT, LEASE_S, RESULTS_KEPT, TICK_S, location_of, member, terms_of
 
 if TYPE_CHECKING:
     from tests.explore.world import Answer, ExploredWorld, Sent, Shim, User, UserWish, Wipe
@@ -72,6 +72,12 @@ def execute(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     ) or judges.executed_again(new, world.judge.executed)
     if wrong is not None:
         return world.breaks(wrong)
+    placement = terms_of(shim.name).placement
+    host = member(world.supervisors[shim.host].id)
+    if placement is not None and not set(placement.require) <= set(host.labels):
+        return world.breaks(
+            f"driver {new.title} is executed on {host.id}, which lacks a label that it requires"
+        )
     executed = world.judge.executed | {(shim.uid, shim.attempt)}
     started = sum(1 for uid, _ in executed if uid == shim.uid)
     if started > 1 + world.judge.reasons:

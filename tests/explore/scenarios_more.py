@@ -5,6 +5,42 @@ from __future__ import annotations
 from tests.explore.scenario import Scenario
 
 MORE: tuple[Scenario, ...] = (
+    # -- labels: where a job may run, and what a prune cancels
+    Scenario(
+        "placed",
+        "A job may run on one of two hosts only; its driver fails, and the host is lost.",
+        ((("submit", "second", "u1-second"),),),
+        running=(),
+        kinds=("fail driver", "kill supervisor"),
+    ),
+    Scenario(
+        "placed, changed",
+        "A job that may run on one of two hosts only is restarted, and its spec is changed.",
+        ((("restart", "second"),), (("revise", "second"),)),
+        running=("second",),
+        kinds=("kill supervisor",),
+        prepares=1,
+    ),
+    Scenario(
+        "pruned",
+        "A prune has judged a job, which is cancelled and submitted anew before it is cancelled by the prune.",
+        ((("prune", "a"),), (("cancel", "a"), ("submit", "a", "u1-a"))),
+        faults=0,
+        slow_reads=True,
+    ),
+    Scenario(
+        "pruned, changed",
+        "A prune has judged a job, which another user suspends; answers and requests are lost.",
+        ((("prune", "a"),), (("suspend", "a"),)),
+        kinds=("lose reply", "lose request"),
+        slow_reads=True,
+    ),
+    Scenario(
+        "pruned, unknown",
+        "The outcome of a prune stays unknown, and it is given again; its request may arrive late.",
+        ((("prune", "a"), ("prune", "a")), (("submit", "a", "u1-a"),)),
+        kinds=("cut user",),
+    ),
     Scenario(
         "two shims, one killed",
         "A restarted agent starts a second shim for one entry; one of them is killed.",

@@ -42,6 +42,7 @@ from supervisor.model.records import (
     Lease,
     Member,
     Ownership,
+    PlacementPolicy,
     Result,
     SchedulingSpec,
 )
@@ -107,9 +108,10 @@ JOBS: dict[str, SchedulingSpec] = {
     "weary": replace(TERMS, restart=replace(TERMS.restart, attempts=0, on_exhausted=OnExhausted.SUSPEND)),
     "slow": replace(TERMS, stop_grace_s=10.0),
     "wipe": replace(TERMS, delete_checkpoint=True),
+    "second": replace(TERMS, placement=PlacementPolicy(require=("host=s2",))),
 }
 """By how its name begins: ``once`` is bounded, ``brittle`` may fail once only, ``weary`` is suspended when it fails, ``slow``
-may take longer to stop than the full wait, of ``wipe`` the checkpoint is deleted when it is cancelled. All others run for ever. (``idle`` is suspended from its submit on: ``desired_of``.)"""
+may take longer to stop than the full wait, of ``wipe`` the checkpoint is deleted when it is cancelled, ``second`` may run on s2 only. All others run for ever. (``idle`` is suspended from its submit on: ``desired_of``.)"""
 
 
 PLACES = {
@@ -181,6 +183,7 @@ def member(name: str) -> Member:
         starting=10,
         software="",
         since="",
+        labels=(f"host={name}",),
     )
 
 

@@ -43,6 +43,7 @@ COVERED: dict[str, str] = {
     "lease-read-before-the-fence-was-seen": f"a lease under a moved fence is read at every pass anyway, and {_LEASE_FAILS}",
     "absence-of-a-lease-outlives-its-attempt": "a claim creates the lease, and what rests on its absence fails if it is there",
     "plans-are-not-checked": "the plan makes no action that the check would stop",
+    "the-check-of-plans-does-not-look-at-labels": "the plan makes no action that the check would stop",
     "draining-is-never-overdue": "a shim renews for its stop grace at most, and then the full wait ends it",
     "second-killers-do-not-act-on-the-death-of-the-shim": "they act at the deadline: later, but before the lease is over",
     "tree-killed-before-the-shim": _STARTER,
@@ -127,6 +128,11 @@ UNSEEN: dict[str, str] = {
     "an-update-that-cannot-be-prepared-stops-what-runs": "what can be prepared is not explored: it may be so or not at any time",
     "an-update-is-given-up-for-what-may-pass": "what can be prepared is not explored: it may be so or not at any time",
     "a-killed-preparation-is-the-fault-of-its-job": "what can be prepared is not explored: it may be so or not at any time",
+    "a-change-that-no-host-can-carry-out-stops-what-runs": "hosts keep their labels",
+    "a-driver-is-prepared-without-the-labels-that-its-job-requires": "what is prepared where is not explored",
+    "a-prepared-driver-stays-without-the-labels-that-its-job-requires": "what is prepared where is not explored",
+    "what-is-placed-does-not-count-for-the-spread": "whichever of the hosts that may have it breaks no invariant",
+    "a-job-counts-for-its-own-spread": "whichever of the hosts that may have it breaks no invariant",
     "a-late-withdrawal-is-written": "a revision that runs and is replaced breaks no invariant",
     "a-roll-back-given-again-goes-forward": "whichever revision is wanted breaks no invariant",
     "opened-without-a-deadline-for-the-second-killers": "a shim that lives kills before they would, and one that is dead is reason enough",
@@ -189,6 +195,11 @@ UNEXPLORED = {
 savepoint that a job goes back to, the deletion of a checkpoint, and the requests for prepared drivers, which guard nothing."""
 
 SCENARIOS: dict[str, tuple[str, ...]] = {
+    "a-job-is-placed-without-the-labels-that-it-requires": ("placed",),
+    "the-placement-does-not-look-at-labels": ("placed",),
+    "a-prune-cancels-what-was-changed-since": ("pruned, changed",),
+    "a-prune-cancels-another-submission": ("pruned",),
+    "a-prune-does-not-look-again": ("pruned", "pruned, changed"),
     "opened-at-the-hand-over": ("prepared, first start",),
     "second-killers-let-a-prepared-tree-be": ("prepared, shim killed",),
     "discarded-although-handed-over": ("prepared, first start",),

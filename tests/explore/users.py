@@ -15,7 +15,8 @@ from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeU
 from supervisor.model.records import JobRef, Ownership, SpecRevision
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Node, Stat, Transaction
-from supervisor.operations.jobs import Did, Done, JobOperations, Submission
+from supervisor.operations.jobs import ChosenJob, Did, Done, JobOperations, Submission
+from supervisor.operations.selection import registered_jobs
 from supervisor.operations.submit import store_prepared
 from supervisor.operations.updating import Target, judge_change
 from supervisor.records.reading import seen
@@ -26,7 +27,7 @@ from tests.explore.operators import OPERATOR_RESULTS, OperatorResult
 from tests.explore.replay import Pending, Replay, Stored
 from tests.explore.setting import LAYOUT, Hour, Ids, desired_of, prepared, spec, spec_bytes, terms_of
 from tests.explore.shims import ExploredMove
-from tests.explore.world import ExploredWorld, Late, User, UserWish, apply, described
+from tests.explore.world import ExploredWorld, Late, Snapshot, User, UserWish, apply, described
 
 
 def run(user: User, wish: UserWish, replay: Replay) -> Done | OperatorResult | Exception | tuple[Any, ...]:
@@ -46,6 +47,8 @@ def run(user: User, wish: UserWish, replay: Replay) -> Done | OperatorResult | E
                 return revise(replay, commands, wish.name)
             case "roll_back":
                 return commands.roll_back(wish.name, "user")
+            case "prune":
+                return prune(replay, commands, wish.name)
         return getattr(commands, wish.what)(wish.name)  # type: ignore[no-any-return]
     except (Conflict, NotFound, Corrupt, OutcomeUnknown, TimedOut) as error:
         return error
@@ -91,6 +94,27 @@ def revise(zoo: Replay, commands: JobOperations, name: str) -> Done:
     return commands.update(Target(name, job.uid, judged.basis, AskedRevision(target, "user")))
 
 
+def prune(zoo: Any, commands: JobOperations, name: str) -> Done:
+    """``apply --prune``, for which this name is in no file: it judges all jobs, and cancels what it has judged."""
+    chosen = next((job for job in registered_jobs(zoo, LAYOUT).found if job.name == name), None)
+    if chosen is None:
+        raise NotFound(name)
+    return commands.cancel(name, chosen=ChosenJob(chosen.uid, chosen.version))
+
+
+def only_what_was_judged(world: ExploredWorld, user: User, tree: Snapshot) -> ExploredWorld:
+    """A prune has committed, over what was in ``tree``: it cancels the job as it was judged, and nothing that came since."""
+    wish, path = user.wishes[user.done], LAYOUT.job(user.wishes[user.done].name)
+    if wish.what != "prune":
+        return world
+    names, nodes = user.replies[:2]
+    judged, there = dict(zip(sorted(names), nodes, strict=True)).get(wish.name), tree.read(path)
+    same = judged is not None and there is not None and judged.stat.version == there.stat.version
+    if same and judged.data == there.data:
+        return world
+    return world.breaks(f"a prune cancels {wish.name}, which is not what was judged")
+
+
 def moves(world: ExploredWorld, index: int) -> Iterator[ExploredMove]:
     """A user may begin at any time, and stop at any time between two requests."""
     user = world.users[index]
@@ -105,6 +129,7 @@ def moves(world: ExploredWorld, index: int) -> Iterator[ExploredMove]:
         label = f"{who}: {user.sent.what} {described(outcome)}"
         if isinstance(outcome, tuple):
             after = committed(world, after, user.sent, wish)
+            after = only_what_was_judged(after, user, world.tree)
             after = after.with_user(index, user._replace(took=True))
         yield ExploredMove(label, go_on(after, index, outcome), urgent=not world.slow_users)
         return
@@ -182,8 +207,10 @@ KEPT: dict[str, int | None] = {
     "unpause": 0,
     "switchover": 0,
     "accept": None,
+    "prune": 2,
 }
-"""Replies that stand when a command begins again; of an acceptance all: each try has an id of its own."""
+"""Replies that stand when a command begins again; of an acceptance all: each try has an id of its own; of a prune those by
+which it has judged."""
 
 
 def over(user: User) -> User:
@@ -243,6 +270,7 @@ def lose(world: ExploredWorld, index: int, *, after_commit: bool) -> ExploredWor
         world, outcome = apply(world, user.sent, 0)
         if isinstance(outcome, tuple):
             world = committed(before, world, user.sent, user.wishes[user.done])
+            world = only_what_was_judged(world, user, before.tree)
             world = world.with_user(index, user._replace(took=True))
     return go_on(world, index, OutcomeUnknown("the connection was lost"))
 

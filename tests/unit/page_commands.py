@@ -34,6 +34,7 @@ WRAPPERS = (("sudo", "-u", "spark"), ("REGENERATE_GOLDEN=1",))
 PLACEHOLDERS = {"NAME": "rate-counts", "ID": "before-upgrade", "SPEC": "rate-counts.yaml"}
 GIVEN = {
     "name": "rate-counts",
+    "names": "rate-counts",
     "where": "rate-counts",
     "spec": "rate-counts.yaml",
     "paths": "rate-counts.yaml",
@@ -114,10 +115,18 @@ def completed(typed: Typed) -> tuple[str, ...]:
     if left and left[-1] in options and not options[left[-1]].is_flag:
         words = (*words, GIVEN[left[-1]])
     if not any(not word.startswith("-") for word in left):
-        required = [each for each in command.params if each.param_type_name == "argument" and each.required]
+        arguments = [each for each in command.params if each.param_type_name == "argument"]
+        required = [
+            each for each in arguments if each.required or (each.name == "names" and needs_names(left))
+        ]
         at = len(typed.words) - len(left)
         words = (*words[:at], *(GIVEN[each.name] for each in required), *words[at:])
     return words
+
+
+def needs_names(left: list[str]) -> bool:
+    """Says whether a command of jobs is given their names: it has no selector, and is no list, which does without both."""
+    return not {"-l", "--selector", "--watch", "--all", "-o"} & {*left}
 
 
 def _of_program(typed: Typed) -> Typed | None:

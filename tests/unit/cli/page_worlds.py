@@ -68,7 +68,7 @@ class Site:
         for path in (home / "conf").rglob("*.yaml"):
             path.write_text(path.read_text().replace(OF_EXAMPLES, f"file://{home}/examples"))
         shutil.copytree(home / "conf" / "applications", home / "applications")
-        example = (home / "conf" / "jobs" / "rate-counts.yaml").read_text()
+        example = (home / "conf" / "jobs" / "rate-counts.yaml").read_text() + "labels: {team: web}\n"
         (home / "rate-counts.yaml").write_text(example.replace("../applications", "applications"))
         (home / "jobs").mkdir()
         for name in SPECS:

@@ -98,6 +98,7 @@ PRINTS = {
     "accept-registry": "epoch",
     "accept-registry --dry-run": "a dry run: nothing was changed",
     "apply": "updated to revision 2",
+    "apply jobs/ --prune": "would be",
     "cancel": "cancelled",
     "checkpoint show": "12",
     "checkpoint verify": "1 query",

@@ -278,7 +278,7 @@ def test_what_cannot_come_to_a_savepoint_stops_no_job(terminal: Terminal, checkp
     for name, arguments, code, why in [
         ("clicks", ["--savepoint", "old"], 4, "choose another id"),
         ("clicks", ["--savepoint", "No_Id"], 2, "no id"),
-        ("clicks", ["old"], 2, "give --savepoint"),
+        ("clicks", ["old"], 2, "whether to suspend 2 jobs"),
         ("far", ["--savepoint"], 2, "hdfs"),
         ("bare", ["--savepoint"], 3, "no checkpoint"),
         ("nobody", ["--savepoint"], 3, "no job"),
