@@ -18,11 +18,22 @@ Prepared = partial(Scenario, prepares=1, script=BROUGHT_UP, kinds=("fail driver"
 Updated = partial(Scenario, prepares=1, max_states=1_000)
 
 OBSERVED, CLEANLY = ("revise", "a", "continue"), ("revise", "a", "clean")
-FAILED = ("user revise a", "user revise a: update", "driver u0-a.2 fails")
-"""The first attempt of the new revision has failed, while it was observed."""
+BEGUN = ("user revise a", "user revise a: update", "assign a: to be started again", "executes its driver")
+"""The first attempt of the new revision has begun."""
+
+FAILED = (*BEGUN[:-1], "driver u0-a.2 fails")
+"""It has failed, while it was observed."""
+
+Observed = partial(Scenario, prepares=1, past=(OBSERVED,), script=BEGUN, reasons=1, max_states=500)
 
 Failed = partial(
-    Scenario, prepares=1, past=(OBSERVED,), script=FAILED, kinds=("fail driver",), max_states=500
+    Scenario,
+    prepares=1,
+    past=(OBSERVED,),
+    script=FAILED,
+    reasons=2,
+    kinds=("fail driver",),
+    max_states=500,
 )
 
 PREPARED: tuple[Scenario, ...] = (
@@ -193,12 +204,16 @@ PREPARED: tuple[Scenario, ...] = (
         kinds=("end driver",),
     ),
     # -- updates that are judged: what fails while it is observed is rolled back, once
-    Updated(
-        "observed", "It runs for long enough, or fails, at any step.", ((OBSERVED,),), kinds=("fail driver",)
+    Observed("observed", "It runs for long enough, or fails, at any step.", kinds=("fail driver",)),
+    Observed("observed, updated again", "The next spec is applied at any step.", ((OBSERVED,),), faults=0),
+    Observed("observed, paused", "A pause at any step of it.", ((PAUSE, UNPAUSE),), faults=0),
+    Observed(
+        "observed, leader stopped",
+        "The leader is stopped, and another one observes anew.",
+        kinds=("pause supervisor",),
+        max_states=1_000,
     ),
-    Updated(
-        "observed, a write lost", "Writes of the leader are lost.", ((OBSERVED,),), kinds=("lose action",)
-    ),
+    Observed("observed, a write lost", "Writes of the leader are lost.", kinds=("lose action",)),
     Failed("failed", "It is rolled back; what it goes back to may fail, too.", faults=2),
     Failed("failed, cancelled", "A cancel at any step of it.", ((CANCEL,),)),
     Failed("failed, suspended", "Suspended and resumed at any step.", ((SUSPEND, RESUME),)),
