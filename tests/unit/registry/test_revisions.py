@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.clock import boottime_s
-from supervisor.model.records import Cleanliness, KeptRevision, RevisionFate, Revisions
+from supervisor.model.records import Cleanliness, KeptRevision, OwnState, RevisionFate, Revisions
 from supervisor.model.seen import Found
 from supervisor.observe.observer import Observer
 from supervisor.records.codec import encode
@@ -49,6 +49,7 @@ def test_revisions_go_with_the_last_record_of_their_uid() -> None:
     assert result is not None
     bench.put(bench.layout.result(failed), replace(result, state=Cleanliness.CLEAN))
     bench.submit("a")
+    bench.set_own("a", OwnState.VACANT)
     assert not any(one.what == "revisions" for one in swept(bench)), "its result is kept"
     bench.zoo.remove(bench.layout.result(failed))
     (gone,) = swept(bench)
