@@ -6,6 +6,8 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
+from structlog.testing import capture_logs
+
 from supervisor.daemon.leader.left_behind import EXAMINED_MAX, LeftBehind
 from supervisor.errors import Unreachable
 from supervisor.model.checkpoint_expectation import SeenQuery
@@ -15,7 +17,7 @@ from supervisor.model.view import Row, View
 from tests.unit.plan.rows import row, view
 from tests.unit.plan.test_observed_update import PLACE, ended, judged
 
-MAX_S = 10.0
+MAX_S = 60.0
 
 
 def failed(name: str = "j", version: int = 7) -> Row:
@@ -61,8 +63,10 @@ def test_the_next_exit_is_examined_anew() -> None:
     left = LeftBehind(examined, examined.woken.set)
     left.answered(seen(failed()))
     assert examined.woken.wait(MAX_S)
-    assert left.answered(seen(failed(version=9))).rows["j"].left_behind is None
-    assert len(examined.asked) == 2 or examined.woken.wait(MAX_S)
+    examined.woken.clear()
+    left.answered(seen(failed(version=9)))
+    assert examined.woken.wait(MAX_S)
+    assert len(examined.asked) == 2
 
 
 def test_no_answer_is_not_clean() -> None:
@@ -70,8 +74,9 @@ def test_no_answer_is_not_clean() -> None:
         examined = Examined(error)
         examined.go.set()
         left = LeftBehind(examined, examined.woken.set)
-        left.answered(seen(failed()))
-        assert examined.woken.wait(MAX_S)
+        with capture_logs():
+            left.answered(seen(failed()))
+            assert examined.woken.wait(MAX_S)
         said = left.answered(seen(failed())).rows["j"].left_behind
         assert said is not None and "could not be looked at" in said
 
