@@ -93,8 +93,8 @@ def preflight_of_first(tree: Tree, previous_user: str) -> CheckpointFinding | No
 def left_behind(tree: Tree, known: Sequence[SeenQuery]) -> str:
     """Returns what is in the checkpoint beyond the batches of ``known``, as a phrase; it is empty if there is nothing.
 
-    A batch is begun by its offset, so the newest offset of each query says it. A query that is not known, or one that is known
-    and not there, is something else than before. Raises Unreachable and AccessDenied.
+    A batch is begun by its offset, so the newest offset of each query says it. A query that is not known, or one that is
+    known and not there, is something else than before. Raises Unreachable and AccessDenied.
     """
     query_folders, _others = query_folders_of(tree)
     batches, there = {query.id: query.batch_id for query in known}, set()

@@ -103,15 +103,18 @@ def _specs(
     context: CommandContext, record: JobRef | Result, entries: Sequence[KeptRevision]
 ) -> list[dict[str, Any] | None]:
     found: dict[str, dict[str, Any] | None] = {}
+    answers = True
     for entry in entries:
-        if entry.sha256 in found or not entry.bytes:
+        if entry.sha256 in found or not entry.bytes or not answers:
             found.setdefault(entry.sha256, None)
             continue
         try:
             document = json.loads(context.blobs().read_spec(spec_of(record.name, record.uid, entry)))
             found[entry.sha256] = document if isinstance(document, dict) else None
-        except (SupervisorError, ValueError):
+        except (NotFound, Corrupt, ValueError):
             found[entry.sha256] = None
+        except SupervisorError:
+            found[entry.sha256], answers = None, False  # the next one would be waited for as long
     return [found[entry.sha256] for entry in entries]
 
 

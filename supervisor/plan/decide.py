@@ -466,9 +466,7 @@ def _after_exit(case: Case) -> Decision:
         return finished
     own, job = case.own.record, case.ref.record
     if follows_roll_back(job, own):
-        return _candidate(
-            case, f"revision {job.update.target if job.update else 0} was rolled back", account_of(job, own)
-        )
+        return _candidate(case, f"revision {own.revision} was rolled back", account_of(job, own))
     if _begins_afresh(job, own):
         return _candidate(case, "to be started again", FRESH)
     undone, alarm = _after_failed_update(case)

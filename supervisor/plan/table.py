@@ -71,7 +71,7 @@ class Do(StrEnum):
     CHECK_ASSIGNMENT = "leave; un-assign if the job changed, the host is gone, or it timed out"
     UNASSIGN = "un-assign"
     UNASSIGN_ALARM = "impossible: un-assign, alarm"
-    KEEP = "leave (adopt); drain for a restart or an update, or give that up"
+    KEEP = "leave (adopt); drain for a restart or an update, or give that up, or note it as done"
     DRAIN = "drain"
     REVOKE = "after the full wait: revoke"
     REVOKE_ALARM = "impossible: revoke, alarm"
@@ -80,7 +80,7 @@ class Do(StrEnum):
     BURY_ALARM = "impossible: alarm; after the full wait bury"
     CLEAN = "clean"
     CLEAN_WHEN_DEAD = "after the full wait: clean"
-    AFTER_EXIT = "conclude, assign after back-off, or quarantine"
+    AFTER_EXIT = "conclude, assign after back-off, or quarantine; roll an update back"
     CONCLUDE_IF_FINISHED = "conclude if finished"
 
 

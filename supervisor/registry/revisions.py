@@ -6,7 +6,8 @@ went back. So the leader neither reads nor writes the record, and a job that was
 together; the next command writes that down. A root or a job of the version before has no record: then what the reference
 says is all that is known.
 
-The record changes only with the reference, in one multi that sets that at the version read, and it is read after it.
+The record changes only with the reference, in a multi that sets or creates that at what was read, and it is read after the
+reference: so it needs no version of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from supervisor.model.records import (
     clip,
 )
 from supervisor.model.seen import Found, Seen
-from supervisor.model.transaction import Create, Op, SetData
+from supervisor.model.transaction import ANY_VERSION, Create, Op, SetData
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkReader
@@ -133,7 +134,7 @@ def keep_revision(
     parent = () if read.has_parent else (Create(layout.revisions, b""),)
     if read.record is None:
         return (*parent, Create(path, data))
-    return (SetData(path, data, read.record.version),)
+    return (SetData(path, data, ANY_VERSION),)
 
 
 def _withdrawn(entry: KeptRevision) -> KeptRevision:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from supervisor.model.records import Cause, PrepareLevel
+from supervisor.model.records import Cause, PrepareLevel, RollbackRule, UpdatePolicy
 from supervisor.model.restart import OnExhausted
 from tests.crash_points.memory_world import HOSTS, MemoryWorld
 
@@ -159,6 +159,28 @@ def given_up(world: MemoryWorld) -> None:
     _gone(world)
 
 
+def rolled_back(world: MemoryWorld) -> None:
+    """Another spec, whose driver fails while it is observed: what was before is what is wanted again."""
+    world.user("submit")
+    world.resolve_outcome()
+    world.user("update", policy=UpdatePolicy(rollback=RollbackRule.CONTINUE, observe_s=3600.0))
+    world.resolve_outcome()
+    _exit(world, Cause.USER_ERROR, 1)
+    world.resolve_outcome()
+    _gone(world)
+
+
+def observed(world: MemoryWorld) -> None:
+    """Another spec, whose driver runs for as long as it is observed."""
+    world.user("submit")
+    world.resolve_outcome()
+    world.user("update", policy=UpdatePolicy(observe_s=1.0))
+    for _ in range(4):
+        world.round()
+    world.resolve_outcome()
+    _gone(world)
+
+
 def operated(world: MemoryWorld) -> None:
     world.user("submit")
     world.resolve_outcome()
@@ -184,6 +206,8 @@ STORIES: dict[str, Callable[[MemoryWorld], None]] = {
     "prepared": prepared,
     "updated": updated,
     "given_up": given_up,
+    "rolled_back": rolled_back,
+    "observed": observed,
 }
 
 

@@ -814,8 +814,10 @@ class MemoryWorld:
             return Done(NAME, judged.uid, Did.UNCHANGED)
         store: Any = PointStore(self.store, process)
         ref = Blobs(store).put_spec(NAME, judged.uid, judged.revision, data)
+        policy = changes.pop("policy", None)
         target = SpecRevision(revision=judged.revision, spec=ref, terms=_terms(**changes))
-        return commands.update(Target(NAME, judged.uid, judged.basis, AskedRevision(target, "user")))
+        asked = AskedRevision(target, "user", policy=policy)
+        return commands.update(Target(NAME, judged.uid, judged.basis, asked))
 
     def _populate(self) -> None:
         """The hosts register, once the cluster is founded."""

@@ -266,6 +266,7 @@ def first_seen_key(
         None
         if first_seen.accepted is None
         else _seen(trees, LAYOUT.accepted, first_seen.accepted, world.now_s),
+        tuple([(name, claim, _age(at_s, world.now_s)) for name, (claim, at_s) in first_seen.running]),
     )
 
 

@@ -30,6 +30,7 @@ MACHINE, GUARDED_ATTEMPT, KILLER = (
 PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.operations.test_jobs"
 PREPARED = "unit.shim.test_prepared"
 PLACEMENT = "unit.plan.test_placement"
+OBSERVED = "unit.plan.test_observed_update"
 ENDS, WHOLE = "unit.shim.test_machine_properties", "unit.registry.test_fixed_znodes"
 KEPT = "unit.daemon.leader.test_sweeper_references"
 DEADLINE_FILE = "unit.shim.test_deadline_file"
@@ -67,6 +68,23 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         "test_its_opening_comes_after_the_deadline_and_ends_with_it",
     ),
     "opening-is-valid-for-ever": (PREPARED, "test_its_opening_comes_after_the_deadline_and_ends_with_it"),
+    "what-a-host-has-ended-counts-against-an-update": (
+        OBSERVED,
+        "test_what_is_no_fault_of_the_revision_does_not_count",
+    ),
+    "no-answer-about-the-checkpoint-is-clean": (OBSERVED, "test_clean_waits_until_somebody_has_looked"),
+    "a-roll-back-forgets-the-account": (
+        OBSERVED,
+        "test_the_revision_of_before_starts_at_once_and_keeps_the_account_of_failures",
+    ),
+    "an-update-is-done-before-its-first-batch": (
+        OBSERVED,
+        "test_without_a_first_batch_it_is_not_done_however_long_it_lasts",
+    ),
+    "revisions-of-a-kept-result-are-swept": (
+        "unit.registry.test_revisions",
+        "test_revisions_go_with_the_last_record_of_their_uid",
+    ),
     "patience-counts-from-the-preparation": (
         PREPARED,
         "test_its_first_connection_and_its_patience_count_from_the_hand_over",

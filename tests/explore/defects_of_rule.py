@@ -8,11 +8,11 @@ from typing import Any
 
 from supervisor.coord import election, leadership
 from supervisor.daemon.host import prepared_drivers
-from supervisor.model import load
+from supervisor.model import load, state
 from supervisor.model.transaction import Check
 from supervisor.operations import jobs, updating
 from supervisor.plan import check, decide, make, place, placement, prepare
-from supervisor.registry import fixed_znodes, record_sweep, resolve_outcome, user_writes
+from supervisor.registry import fixed_znodes, leader_writes, record_sweep, resolve_outcome, user_writes
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from tests.explore.defect import Defect
 from tests.explore.planting import around, text
@@ -312,6 +312,36 @@ DECISIONS = (
         "a-roll-back-given-again-goes-forward",
         "§9.2: a roll back given again changes nothing",
         (updating.is_rolled_back, "update is not None and update.rolls_back", "False"),
+    ),
+    text(
+        "rolled-back-to-what-has-failed",
+        "§9.2: the spec of before becomes a new revision",
+        (leader_writes.roll_update_back, "spec=before.spec,", "spec=job.spec,"),
+    ),
+    text(
+        "what-a-host-has-ended-counts-against-an-update",
+        "§9.2: what a host, a lost connection or a stop has ended does not count",
+        (state._counts, "PLANNED_CAUSES | UNCHARGED_CAUSES", "PLANNED_CAUSES"),
+    ),
+    text(
+        "no-answer-about-the-checkpoint-is-clean",
+        "§9.2: no answer within a minute, or one that is not clear, is not clean",
+        (decide._after_failed_update, 'if case.row.left_behind == "":', "if not case.row.left_behind:"),
+    ),
+    text(
+        "a-roll-back-forgets-the-account",
+        "§9.2: the account of failures goes on from what it was",
+        (decide._after_exit, "if follows_roll_back(job, own):", "if False:"),
+    ),
+    text(
+        "an-update-is-done-before-its-first-batch",
+        "§9.2: until an attempt of the target has run for `observe` after its first batch",
+        (decide._observe, "if since_s is None:", "since_s = case.row.own_seen_at_s\n    if since_s is None:"),
+    ),
+    text(
+        "revisions-of-a-kept-result-are-swept",
+        "§4: /revisions lives as the reference or the result of its uid",
+        (record_sweep._revisions, "not registered and not ended and not dirty", "not registered"),
     ),
     text(
         "a-standby-skips-every-back-off",

@@ -147,6 +147,8 @@ def leader_commit(before: ExploredWorld, after: ExploredWorld, sent: Sent, reply
         after = operators.concluded(after, sent.number)
     if sent.tx.what == "give_update_up":
         after = runs_as_wanted(before, after, sent.name)
+    if sent.tx.what in ("roll_update_back", "finish_update"):
+        after = judged_rightly(before, after, sent)
     if sent.tx.what in ("assign", "bury") or (sent.tx.what == "clean_up" and frees_name(sent)):
         for shim in after.shims:
             if shim.name == sent.name and shim.tree in LIVING:
@@ -174,6 +176,30 @@ def runs_as_wanted(before: ExploredWorld, after: ExploredWorld, name: str) -> Ex
         if record.state is OwnState.CLAIMED and (record.uid, record.revision) == (job.uid, job.revision):
             return after
     return after.breaks(f"§9.2: an update of {name} is given up, and what it replaced does not run")
+
+
+def judged_rightly(before: ExploredWorld, after: ExploredWorld, sent: Sent) -> ExploredWorld:
+    """§9.2: an update is rolled back once, over an attempt of its target that has ended, and to what was before; it is done while
+    its target runs. No attempt is assigned meanwhile, which the new version of the reference would take back."""
+    wanted = seen(JobRef, before.tree.read(LAYOUT.job(sent.name)), "")
+    ref = seen(JobRef, after.tree.read(LAYOUT.job(sent.name)), "")
+    own = seen(Ownership, before.tree.read(LAYOUT.own(sent.name)), "")
+    if not isinstance(wanted, Found) or not isinstance(ref, Found) or not isinstance(own, Found):
+        return after.breaks(f"§9.2: {sent.tx.what} of {sent.name} commits, and it is not registered")
+    was, job, update = wanted.record, ref.record, wanted.record.update
+    if update is None or update.target != was.revision or update.rolled_back or update.done:
+        return after.breaks(f"§9.2: {sent.tx.what} of {sent.name} commits, and no update of it is observed")
+    if job.update is None or job.update.target != update.target:
+        return after.breaks(f"§9.2: {sent.tx.what} of {sent.name} is about another update than the newest")
+    back = sent.tx.what == "roll_update_back"
+    state = OwnState.EXITED if back else OwnState.CLAIMED
+    if (own.record.uid, own.record.revision, own.record.state) != (was.uid, was.revision, state):
+        return after.breaks(
+            f"§9.2: {sent.tx.what} of {sent.name} commits, and its target is not {state.value}"
+        )
+    if back and (job.spec != update.before.spec or job.revision != was.next_revision):
+        return after.breaks(f"§9.2: {sent.name} is rolled back to something else than what was before")
+    return after
 
 
 def forgotten(before: ExploredWorld, after: ExploredWorld, sent: Sent) -> ExploredWorld:

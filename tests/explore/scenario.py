@@ -29,7 +29,7 @@ class Scenario:
     after the submits. ``split``: a leader reads leases and names at different moments.
     ``slow_users``: a user's multi may be under way for any time; else it arrives within the tick.
     ``script``: moves that are made first, each by a part of its label, with all that
-    is ordinary in between and nobody coming back: a way into what lies deep. ``replaceable``: the registry may be
+    is ordinary in between and nobody coming back: a way into what lies deep; ``reasons``: for so many more starts of a driver there is one in it. ``replaceable``: the registry may be
     restored, lost or spoilt as a whole; ``hasty``: and a leader acts before it has looked again. ``sweeps``: blobs are put, and leaders
     sweep; ``past``: commands given before it begins, where there is a script within that; ``orphans``: uids of submits that stopped after their put.
     ``removes``: leaders delete the checkpoints of jobs that ask for it. ``slow_reads``: each reading of a command is of another moment.
@@ -49,6 +49,7 @@ class Scenario:
     split: bool = False
     slow_users: bool = False
     script: tuple[str, ...] = ()
+    reasons: int = 0
     replaceable: bool = False
     hasty: bool = False
     sweeps: bool = False
@@ -76,6 +77,7 @@ class Scenario:
             self.orphans,
             self.removes,
             self.prepares if self.script else 0,
+            self.reasons,
         )
         if key not in begun:
             begun[key] = self.beginning(trace)
@@ -85,7 +87,7 @@ class Scenario:
             for number, wishes in enumerate(self.wishes)
         )
         faults = self.wide if wide else self.faults
-        known = world.judge._replace(reasons=faults + sum(len(user.wishes) for user in users))
+        known = world.judge._replace(reasons=self.reasons + faults + sum(len(user.wishes) for user in users))
         return world._replace(
             users=users,
             faults=faults,
@@ -108,7 +110,9 @@ class Scenario:
         past = tuple(UserWish(*one) for one in self.past)
         world = world._replace(users=(User(9, submits if self.script else (*submits, *past)),))
         world = settled(world, trace) if self.settled else submitted(world)
-        world = world._replace(users=(User(9, past),), prepares=self.prepares) if self.script else world
+        if self.script:
+            known = world.judge._replace(reasons=self.reasons)
+            world = world._replace(users=(User(9, past),), prepares=self.prepares, judge=known)
         for uid in self.orphans:
             world = sweeping.put(world, spec(uid.partition("-")[2], uid).key)
         for part in self.script:

@@ -17,6 +17,25 @@ Prepared = partial(Scenario, prepares=1, script=BROUGHT_UP, kinds=("fail driver"
 
 Updated = partial(Scenario, prepares=1, max_states=1_000)
 
+OBSERVED, CLEANLY = ("revise", "a", "continue"), ("revise", "a", "clean")
+BEGUN = ("user revise a", "user revise a: update", "assign a: to be started again", "executes its driver")
+"""The first attempt of the new revision has begun."""
+
+FAILED = (*BEGUN[:-1], "driver u0-a.2 fails")
+"""It has failed, while it was observed."""
+
+Observed = partial(Scenario, prepares=1, past=(OBSERVED,), script=BEGUN, reasons=1, max_states=500)
+
+Failed = partial(
+    Scenario,
+    prepares=1,
+    past=(OBSERVED,),
+    script=FAILED,
+    reasons=2,
+    kinds=("fail driver",),
+    max_states=500,
+)
+
 PREPARED: tuple[Scenario, ...] = (
     Prepared(
         "prepared, first start",
@@ -183,6 +202,42 @@ PREPARED: tuple[Scenario, ...] = (
         running=("once",),
         supervisors=1,
         kinds=("end driver",),
+    ),
+    # -- updates that are judged: what fails while it is observed is rolled back, once
+    Observed("observed", "It runs for long enough, or fails, at any step.", kinds=("fail driver",)),
+    Observed("observed, updated again", "The next spec is applied at any step.", ((OBSERVED,),), faults=0),
+    Observed("observed, paused", "A pause at any step of it.", ((PAUSE, UNPAUSE),), faults=0),
+    Observed(
+        "observed, leader stopped",
+        "The leader is stopped, and another one observes anew.",
+        kinds=("pause supervisor",),
+        max_states=1_000,
+    ),
+    Observed("observed, a write lost", "Writes of the leader are lost.", kinds=("lose action",)),
+    Failed("failed", "It is rolled back; what it goes back to may fail, too.", faults=2),
+    Failed("failed, cancelled", "A cancel at any step of it.", ((CANCEL,),)),
+    Failed("failed, suspended", "Suspended and resumed at any step.", ((SUSPEND, RESUME),)),
+    Failed("failed, restarted", "A restart at any step: it is tried once more.", ((RESTART,),)),
+    Failed(
+        "failed, updated again", "The next spec is applied at any step.", ((OBSERVED,),), max_states=1_000
+    ),
+    Failed("failed, rolled back by hand", "By the leader or by hand, but once.", ((ROLL_BACK,),)),
+    Failed("failed, paused", "A pause at any step of it.", ((PAUSE, UNPAUSE),)),
+    Failed(
+        "failed, leader stopped",
+        "The leader is stopped, and another one goes on.",
+        kinds=("fail driver", "pause supervisor"),
+        max_states=1_500,
+    ),
+    Failed("failed, supervisor killed", "Supervisors are killed.", kinds=("fail driver", "kill supervisor")),
+    Failed("failed, host lost", "Either host is lost.", kinds=("fail driver", "lose host")),
+    Failed("failed, a write lost", "Writes of the leader are lost.", kinds=("fail driver", "lose action")),
+    Failed("failed, a follower lags", "The leader reads an older state.", kinds=("fail driver", "lag")),
+    Failed(
+        "failed, clean or not",
+        "It is rolled back only where it has left nothing; else it is tried again.",
+        past=(CLEANLY,),
+        faults=2,
     ),
     # -- deep: an attempt was handed over; what follows, to its end
     Prepared(

@@ -318,7 +318,7 @@ def abstracted() -> Iterator[None]:
         for module in (controller, remover, sweeper):
             put(module, log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent]))
         # the longest lease there can be: no job of this world has a longer one
-        put(decide, LEASE_MAX_S=LEASE_S)
+        put(decide, LEASE_MAX_S=LEASE_S, LEFT_BEHIND_MAX_S=2 * TICK_S)
         put(turn, wall_iso=lambda _: "")
         put(claim, CLAIM_PATIENCE_S=6 * TICK_S)
         put(election, _next_term=_next_term)

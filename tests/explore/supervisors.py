@@ -23,12 +23,13 @@ from supervisor.coord.election import (
 from supervisor.coord.leadership import State
 from supervisor.errors import GuardFailed
 from supervisor.model.actions import Action, Drain, GiveUpdateUp, Unassign
-from supervisor.model.seen import Unreadable
-from supervisor.model.state import is_pending
+from supervisor.model.seen import Found, Unreadable
+from supervisor.model.state import is_pending, observed_update
 from supervisor.model.transaction import Node, Reads, Transaction
-from supervisor.model.view import SeenAcceptance
+from supervisor.model.view import Row, SeenAcceptance
 from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
+from supervisor.plan.decide import asks_what_was_left
 from supervisor.plan.make import make_plan
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.leader_writes import unassign
@@ -410,15 +411,19 @@ def lead_on(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterato
 def gives_up(
     world: ExploredWorld, index: int, me: ExploredSupervisor, tree: Snapshot, outcome: Outcome
 ) -> Iterator[ExploredMove]:
-    """No driver of the new revision can be prepared: whether that is so is not modelled, it may be so at any time."""
-    first_seen, sents, broken, nudged = take_pass(me, Still(tree, world.now_s), world.now_s, gives_up=True)
-    if sents != outcome[1]:
-        other = (first_seen, sents, broken, nudged)
-        yield ExploredMove(
-            f"{me.id} (epoch {me.term[0] if me.term else 0}) reads and plans{decided(other)}",
-            after_pass(world, index, me, other),
-            urgent=False,
-        )
+    """No driver of the new revision can be prepared, or a failed one has left nothing: whether that is so is not modelled, it may
+    be so at any time."""
+    still = Still(tree, world.now_s)
+    for other in (
+        take_pass(me, still, world.now_s, gives_up=True),
+        take_pass(me, still, world.now_s, clean=True),
+    ):
+        if other[1] != outcome[1]:
+            yield ExploredMove(
+                f"{me.id} (epoch {me.term[0] if me.term else 0}) reads and plans{decided(other)}",
+                after_pass(world, index, me, other),
+                urgent=False,
+            )
 
 
 def passed(world: ExploredWorld, me: ExploredSupervisor, tree: Snapshot) -> Outcome:
@@ -449,18 +454,26 @@ Outcome = tuple[ExploredFirstSeen, tuple[Sent, ...], tuple[str, ...], bool]
 """``bool``: it has seen that a hand-over of its term is wanted."""
 
 
-def take_pass(me: ExploredSupervisor, zoo: Still, now_s: float, *, gives_up: bool = False) -> Outcome:
+def take_pass(
+    me: ExploredSupervisor, zoo: Still, now_s: float, *, gives_up: bool = False, clean: bool = False
+) -> Outcome:
     """Observe, plan, check. What a leader remembers between passes is FirstSeen; it reads all the rest anew.
 
-    With ``gives_up``, no driver of a new revision could be prepared."""
+    With ``gives_up``, no driver of a new revision could be prepared. With ``clean``, a failed one has left nothing; else nobody
+    can tell."""
     assert me.term is not None
     epoch, fence = me.term
     observer = Observer(zoo, LAYOUT, lambda: zoo.now_s, epoch)
     observer._first_seen._owns.update(me.first_seen.owns)
     observer._first_seen._leases.update(me.first_seen.leases)
+    observer._first_seen._running.update(me.first_seen.running)
     if me.first_seen.accepted is not None:
         observer._accepted = SeenAcceptance(Unreadable("", 0), *me.first_seen.accepted)
     view = observer.take_view(None, recorded=me.recorded, distrust=me.distrust)
+    rows = view.rows.values()
+    judges = any(isinstance(row.ref, Found) and observed_update(row.ref.record) for row in rows)
+    if clean:
+        view = replace(view, rows={row.name: with_answer(row) for row in rows})
     plan = make_plan(view, POLICY, now_s)
     if gives_up:
         plan = replace(plan, actions=tuple(map(given_up, plan.actions)))
@@ -470,6 +483,7 @@ def take_pass(me: ExploredSupervisor, zoo: Still, now_s: float, *, gives_up: boo
         tuple(sorted(observer._first_seen._owns.items())),
         tuple(sorted(observer._first_seen._leases.items())),
         accepted,
+        tuple(sorted(observer._first_seen._running.items())) if judges else (),
     )
     context = LeaderWriteContext(LAYOUT, epoch, fence, f"e{epoch}", "")
     sents = tuple(
@@ -479,6 +493,10 @@ def take_pass(me: ExploredSupervisor, zoo: Still, now_s: float, *, gives_up: boo
     hand = StubController(context, me.distrust).conclude_pass(view, plan, broken)
     sents += tuple(Sent(f"/{tx.what}", tx, me.sid, fence, "", number=epoch) for tx in hand.made)
     return first_seen, sents if not broken else (), broken, hand.nudged
+
+
+def with_answer(row: Row) -> Row:
+    return replace(row, left_behind="") if asks_what_was_left(row) else row
 
 
 def given_up(action: Action) -> Action:

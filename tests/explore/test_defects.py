@@ -123,6 +123,12 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     leader_writes.unassign: (lambda: act(actions.Unassign("j", "w", own(S.ASSIGNED))),),
     leader_writes.drain: (lambda: act(actions.Drain("j", "w", job(), own(S.CLAIMED))),),
     leader_writes.give_update_up: (lambda: act(actions.GiveUpdateUp("j", "w", updated(), own(S.CLAIMED))),),
+    leader_writes.roll_update_back: (
+        lambda: act(actions.RollBack("j", "w", updated(), own(S.EXITED, revision=2))),
+    ),
+    leader_writes.finish_update: (
+        lambda: act(actions.FinishUpdate("j", "w", updated(), own(S.CLAIMED, revision=2))),
+    ),
     leader_writes.prepare: (
         lambda: act(actions.Prepare("j", "w", job(), own(S.CLAIMED), HOST, PrepareLevel.SESSION)),
         lambda: act(
@@ -169,6 +175,7 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
             LAYOUT.lease("j"),
             LAYOUT.checkpoint("h"),
             LAYOUT.result("u1"),
+            LAYOUT.revisions_of("u1"),
         )
     ),
     pending_deletions.begin_deletion: (

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeUnknown, TimedOut, Unreachable
-from supervisor.model.records import JobRef, Ownership, SpecRevision
+from supervisor.model.records import JobRef, Ownership, RollbackRule, SpecRevision, UpdatePolicy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Node, Stat, Transaction
 from supervisor.operations.jobs import ChosenJob, Did, Done, JobOperations, Submission
@@ -25,7 +25,7 @@ from supervisor.registry.user_writes import AskedRevision
 from tests.explore import judge, operators, promoting, sweeping
 from tests.explore.operators import OPERATOR_RESULTS, OperatorResult
 from tests.explore.replay import Pending, Replay, Stored
-from tests.explore.setting import LAYOUT, Hour, Ids, desired_of, prepared, spec, spec_bytes, terms_of
+from tests.explore.setting import LAYOUT, TICK_S, Hour, Ids, desired_of, prepared, spec, spec_bytes, terms_of
 from tests.explore.shims import ExploredMove
 from tests.explore.world import ExploredWorld, Late, Snapshot, User, UserWish, apply, described
 
@@ -44,7 +44,7 @@ def run(user: User, wish: UserWish, replay: Replay) -> Done | OperatorResult | E
             case "submit":
                 return commands.submit(stored(replay, wish))
             case "revise":
-                return revise(replay, commands, wish.name)
+                return revise(replay, commands, wish.name, POLICIES.get(wish.uid))
             case "roll_back":
                 return commands.roll_back(wish.name, "user")
             case "prune":
@@ -75,7 +75,13 @@ def as_store(replay: Any) -> Any:
     return replay
 
 
-def revise(zoo: Replay, commands: JobOperations, name: str) -> Done:
+POLICIES = {
+    rule.value: UpdatePolicy(rollback=rule, observe_s=2 * TICK_S)
+    for rule in (RollbackRule.CLEAN, RollbackRule.CONTINUE)
+}
+
+
+def revise(zoo: Replay, commands: JobOperations, name: str, policy: UpdatePolicy | None) -> Done:
     """``apply`` of another spec: it judges the job, stores the spec, and registers the revision."""
     nodes = zoo.read_many((LAYOUT.job(name), LAYOUT.own(name))).nodes
     ref, own = seen(JobRef, nodes[0], LAYOUT.job(name)), seen(Ownership, nodes[1], LAYOUT.own(name))
@@ -91,7 +97,8 @@ def revise(zoo: Replay, commands: JobOperations, name: str) -> Done:
         else spec(name, job.uid, revision)
     )
     target = SpecRevision(revision=revision, spec=blob, terms=job.terms)
-    return commands.update(Target(name, job.uid, judged.basis, AskedRevision(target, "user")))
+    asked = AskedRevision(target, "user", policy=policy)
+    return commands.update(Target(name, job.uid, judged.basis, asked))
 
 
 def prune(zoo: Any, commands: JobOperations, name: str) -> Done:

@@ -88,11 +88,13 @@ class Shim(NamedTuple):
 
 
 class ExploredFirstSeen(NamedTuple):
-    """What a leader remembers from pass to pass: per name (mzxid, first seen); of the acceptance (czxid, first seen)."""
+    """What a leader remembers from pass to pass: per name (mzxid, first seen), and of one that runs (claim, first seen); of the
+    acceptance (czxid, first seen)."""
 
     owns: tuple[tuple[str, tuple[int, float]], ...] = ()
     leases: tuple[tuple[str, tuple[int, float]], ...] = ()
     accepted: tuple[int, float] | None = None
+    running: tuple[tuple[str, tuple[str, float]], ...] = ()
 
 
 class Sent(NamedTuple):
@@ -181,7 +183,8 @@ class ExploredSupervisor(NamedTuple):
 
 
 class UserWish(NamedTuple):
-    """A command of a user: ``submit``, ``cancel`` … ``uid``: of a submission; of a ``switchover`` the next leader."""
+    """A command of a user: ``submit``, ``cancel`` … ``uid``: of a submission; of a ``switchover`` the next leader; of a ``revise``
+    how an update is judged (``users.POLICIES``)."""
 
     what: str
     name: str

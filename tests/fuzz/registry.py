@@ -31,9 +31,16 @@ from supervisor.model.records import (
     Cause,
     CheckpointClaim,
     Cleanliness,
+    JudgedUpdate,
+    KeptRevision,
     Member,
     OwnState,
     PendingDeletion,
+    Revisions,
+    RollbackRule,
+    SpecRevision,
+    Update,
+    UpdatePolicy,
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
@@ -60,6 +67,7 @@ STATES = (
     "cancelled",
     "cancelled, dead",
     "vacant",
+    "an update failed",
 )
 CALM = "s3://bkt/calm"
 
@@ -174,6 +182,8 @@ class Odd:
             bench.exit("odd")
         elif state == "out of memory":
             bench.exit("odd", Cause.OUT_OF_MEMORY)
+        elif state == "an update failed":
+            self._update_failed()
         elif state == "draining":
             bench.run("odd", remembered=known)
             bench.set_own("odd", OwnState.DRAINING)
@@ -183,6 +193,16 @@ class Odd:
             if state.endswith("dead"):
                 bench.set_own("odd", OwnState.EXITED, uid=self.uid)
 
+    def _update_failed(self) -> None:
+        bench, job = self.bench, self.bench.ref("odd").record
+        rule = self.rng.choice(tuple(RollbackRule))
+        before = SpecRevision(revision=1, spec=job.spec, terms=job.terms)
+        update = Update(target=2, sha256="1", before=before, by="", at="", policy=UpdatePolicy(rollback=rule))
+        bench.put(self.layout.job("odd"), replace(job, revision=2, update=update))
+        kept = (KeptRevision(revision=1, sha256="0", at=""), KeptRevision(revision=2, sha256="1", at=""))
+        bench.put(self.layout.revisions_of(self.uid), Revisions(name="odd", uid=self.uid, revisions=kept))
+        bench.exit("odd", revision=2, judged=JudgedUpdate(target=2, queries=("q 5",)), committed=("q 5",))
+
     def _targets(self) -> list[str]:
         layout = self.layout
         paths = [
@@ -190,6 +210,7 @@ class Odd:
             layout.own("odd"),
             layout.lease("odd"),
             layout.result(self.uid),
+            layout.revisions_of(self.uid),
             layout.supervisor("s-odd"),
             layout.checkpoint(digest("s3://bkt/odd")),
             layout.assignment("host-a", self.uid, 1),

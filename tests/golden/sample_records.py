@@ -21,6 +21,8 @@ from supervisor.model.records import (
     Handover,
     HistoryEntry,
     JobRef,
+    JudgedUpdate,
+    KeptRevision,
     LeaderHint,
     Lease,
     LedTerm,
@@ -39,6 +41,9 @@ from supervisor.model.records import (
     QueryProgress,
     QueryState,
     Result,
+    RevisionFate,
+    Revisions,
+    RollbackRule,
     SchedulingSpec,
     SpecRevision,
     StandbyPolicy,
@@ -46,6 +51,8 @@ from supervisor.model.records import (
     StartTimes,
     StopMode,
     Update,
+    UpdateMode,
+    UpdatePolicy,
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
@@ -107,6 +114,9 @@ UPDATE = Update(
     at=AT,
     given_up="host-a could prepare no driver: no Python",
     rolls_back=True,
+    policy=UpdatePolicy(mode=UpdateMode.MANUAL, observe_s=60.0, failures=2, rollback=RollbackRule.CONTINUE),
+    done=True,
+    rolled_back="revision 2 failed: it stalled",
 )
 SAMPLES: tuple[Any, ...] = (
     JobRef(
@@ -155,6 +165,10 @@ SAMPLES: tuple[Any, ...] = (
         restart_nonce="r1",
         history=HISTORY,
         earlier=EARLIER,
+        judged=JudgedUpdate(
+            target=2, failures=1, driver_memory=1536 << 20, raised=1, queries=REMEMBERED.queries
+        ),
+        committed=REMEMBERED.queries,
     ),
     Lease(
         name="clicks",
@@ -222,6 +236,23 @@ SAMPLES: tuple[Any, ...] = (
         priority=5,
         why="a restart was asked for",
         at=AT,
+    ),
+    Revisions(
+        name="clicks",
+        uid=UID,
+        revisions=(
+            KeptRevision(revision=1, sha256=SPEC.sha256, at=AT, bytes=SPEC.bytes),
+            KeptRevision(
+                revision=2,
+                sha256=SPEC.sha256,
+                at=AT,
+                bytes=SPEC.bytes,
+                stored_as=1,
+                by="somebody@host",
+                fate=RevisionFate.ROLLED_BACK,
+                why="revision 2 failed: it stalled",
+            ),
+        ),
     ),
     Result(
         name="clicks",

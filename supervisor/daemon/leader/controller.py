@@ -16,7 +16,7 @@ from supervisor.act.carry_out import ActionExecutor, ActionOutcome, ActionResult
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
-from supervisor.daemon.leader.checkpoint_looks import CheckpointLooks, Look
+from supervisor.daemon.leader.left_behind import Examine, LeftBehind
 from supervisor.daemon.leader.record import Pass, Recorder
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.daemon.loops.watchdog import Loop
@@ -50,7 +50,7 @@ and a process that ends at once keeps nobody's jobs."""
 
 class Controller:
     """Acts for the leader as long as ``term`` lasts. ``loop`` is its entry in the watchdog, and is beaten
-    once per pass. ``look`` tells what the target of an update has left in the checkpoint; without it nobody knows."""
+    once per pass. ``examine`` tells what the target of an update has left in the checkpoint; without it nobody knows."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Controller:
         policy: Policy,
         recorder: Recorder,
         loop: Loop,
-        look: Look | None = None,
+        examine: Examine | None = None,
     ) -> None:
         self.wake = threading.Event()
         self.deletions_wanted = threading.Event()  # a checkpoint is to be deleted, or may be: for ``remover``
@@ -79,7 +79,7 @@ class Controller:
         self._full_at_s = float("-inf")
         self._boundary = ErrorBoundary("controller")
         self._defects = 0
-        self._looks = CheckpointLooks(look, self.wake.set) if look is not None else None
+        self._left_behind = LeftBehind(examine, self.wake.set) if examine is not None else None
 
     @property
     def executor(self) -> ActionExecutor:
@@ -151,7 +151,7 @@ class Controller:
         changed = self._changed()
         term = self._term
         view = self._observer.take_view(changed, recorded=term.recorded, distrust=term.distrust)
-        view = view if self._looks is None else self._looks.answered(view)
+        view = view if self._left_behind is None else self._left_behind.answered(view)
         if changed is None:
             self._full_at_s = boottime_s()
             self._missed = False

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.checkpoint.findings import Code
-from supervisor.checkpoint.preflight import preflight
+from supervisor.checkpoint.preflight import left_behind, preflight
 from supervisor.clients.store.tree import open_tree
 from supervisor.errors import Unreachable
 from supervisor.model.checkpoint_expectation import (
@@ -208,3 +208,45 @@ def test_an_acceptance_is_taken_once() -> None:
     later = with_batches(first, [SeenQuery("new", 1)])
     assert to_be_expected("/data/ck", "nonce", later, before) == later
     assert to_be_expected("/data/ck", "", later, before) == later
+
+
+# -- what a failed update has left --------------------------------------------------------------------------------
+
+
+def left(location: Path, *known: SeenQuery) -> str:
+    tree = open_tree(str(location), S3Access())
+    assert tree is not None
+    return left_behind(tree, known)
+
+
+def test_nothing_beyond_what_was_known_is_clean(tmp_path: Path) -> None:
+    checkpoint = unpack("hdfs-v1", tmp_path)
+    without_offsets(checkpoint, 12)
+    assert left(checkpoint, SeenQuery(ID, 12)) == ""
+
+
+def test_a_batch_that_was_begun_is_left(tmp_path: Path) -> None:
+    checkpoint = unpack("hdfs-v1", tmp_path)
+    without_offsets(checkpoint, 12)
+    assert left(checkpoint, SeenQuery(ID, 11)) == (
+        f"batch 12 of query {ID} was begun, and the last one before was 11"
+    )
+
+
+def test_another_query_is_left_and_one_that_is_gone_is_not_clean(tmp_path: Path) -> None:
+    checkpoint = unpack("hdfs-v1", tmp_path)
+    assert left(checkpoint) == f"query {ID} is there, of which no batch was known"
+    without_offsets(checkpoint, 12)
+    other = SeenQuery("00000000-0000-0000-0000-000000000000", 3)
+    assert left(checkpoint, SeenQuery(ID, 12), other) == f"query {other.id} is not there"
+
+
+def test_an_empty_place_is_clean_where_nothing_was_known(tmp_path: Path) -> None:
+    assert left(tmp_path) == ""
+    assert left(tmp_path, SeenQuery(ID, 12)) == f"query {ID} is not there"
+
+
+def test_a_query_whose_id_cannot_be_read_is_not_clean(tmp_path: Path) -> None:
+    checkpoint = unpack("hdfs-v1", tmp_path)
+    (checkpoint / "metadata").write_text("rubbish")
+    assert "unreadable" in left(checkpoint, SeenQuery(ID, 12))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.model.records import OwnState
+from supervisor.model.records import OwnState, Phase
 from supervisor.model.seen import Found
 from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.observer import Observer
@@ -56,3 +56,16 @@ def test_the_absence_of_a_lease_is_not_waited_out_on_behalf_of_a_later_attempt()
         silent.append(None if seen_lease is None else seen_lease.first_seen_at_s)
     first, between, again = silent
     assert first is not None and between is None and again is not None and again > first
+
+
+def test_an_attempt_runs_since_it_was_first_seen_to_and_the_next_one_anew() -> None:
+    """An update is observed from then on (protocol §9.2): a new leader counts anew, and renewals change nothing."""
+    first_seen = FirstSeen()
+    begun = replace(FIRST, record=replace(FIRST.record, phase=Phase.BEGUN))
+    assert first_seen.lease("j", begun, 10.0, 10.0).running_at_s is None
+    assert first_seen.lease("j", FIRST, 20.0, 21.0).running_at_s == 21.0
+    assert first_seen.lease("j", RENEWED, 30.0, 31.0).running_at_s == 21.0
+    other = replace(RENEWED, record=replace(FIRST.record, claim="another"))
+    assert first_seen.lease("j", other, 40.0, 41.0).running_at_s == 41.0
+    first_seen.forget("j")
+    assert first_seen.lease("j", other, 50.0, 51.0).running_at_s == 51.0

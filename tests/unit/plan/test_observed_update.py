@@ -311,6 +311,30 @@ def test_what_is_known_of_the_checkpoint_is_kept_from_the_first_assignment_on() 
     assert written(only(plan_of(again)), Ownership, "/c/own/j").judged == first.judged
 
 
+def test_the_tombstone_of_the_attempt_before_may_know_more_than_its_lease() -> None:
+    known = CheckpointExpectation(place=place_of(PLACE), queries=("q 6",))
+    stopped = own(S.EXITED, cause=Cause.STOPPED, revision=1, committed=("q 8", "other 1"))
+    seen = SeenLease(lease(remembered=known).seen, NOW_S, NOW_S)
+    ref = judged(RollbackRule.CLEAN, checkpoint=PLACE)
+    first = written(only(plan_of(after(ref, stopped, lease=seen))), Ownership, "/c/own/j")
+    assert first.judged == JudgedUpdate(target=2, queries=("q 8", "other 1"))
+
+
+def test_what_a_leader_of_the_version_before_has_assigned_is_judged_from_there() -> None:
+    """It keeps nothing beside the attempt, so nobody knows what was in the checkpoint."""
+    unknown = ended(judged=None)
+    assert isinstance(only(plan_of(after(judged(), unknown))), RollBack)
+    late = replace(after(judged(failures=2), unknown), own_seen_at_s=NOW_S - 600)
+    again = written(only(plan_of(late)), Ownership, "/c/own/j")
+    assert again.judged == JudgedUpdate(target=2, failures=1)
+
+
+def test_what_is_kept_of_another_target_is_void() -> None:
+    """A leader of the version before carries it on unread."""
+    stale = ended(judged=JudgedUpdate(target=9, failures=5, queries=("q 1",)))
+    assert not any(isinstance(a, RollBack) for a in plan_of(after(judged(failures=2), stale)).actions)
+
+
 # -- mode -----------------------------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,9 @@
 """Looks at the checkpoints of updates that have failed: has the target left anything there (``update.rollback: clean``)?
 
-The controller asks for it in each pass, and the answer becomes a part of its View (``Row.left_behind``). A look runs in a
-thread for which nobody waits; the plan waits for its answer for a limited time (``plan.decide``). Nothing of it is kept: a new
-leader looks again. It is no guard of anything: a wrong answer is a roll back that goes on from the same checkpoint.
+The controller asks for it in each pass, and the answer becomes a part of its View (``Row.left_behind``). A checkpoint is
+examined in a thread for which nobody waits; the plan waits for the answer for a limited time (``plan.decide``). Nothing of
+it is kept: a new leader examines it again. It is no guard of anything: a wrong answer is a roll back that goes on from the
+same checkpoint.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from supervisor.plan.decide import asks_what_was_left
 
 log = structlog.get_logger(__name__)
 
-Look: TypeAlias = "Callable[[JobRef, Sequence[SeenQuery]], str]"
+Examine: TypeAlias = "Callable[[JobRef, Sequence[SeenQuery]], str]"
 """Returns what is in the checkpoint of a job beyond some batches; empty if nothing is. It may raise anything."""
 
-LOOKS_MAX: Final = 4
-"""So many looks are under way at a time. One that hangs keeps its place, and the plan does not wait for it for ever."""
+EXAMINED_MAX: Final = 4
+"""So many checkpoints are examined at a time. One that hangs keeps its place; the plan does not wait for it for ever."""
 
 
-class CheckpointLooks:
-    """Keeps the looks of one term by job and exit. ``wake`` is called when there is an answer."""
+class LeftBehind:
+    """Keeps the answers of one term by job and exit. ``wake`` is called when there is an answer."""
 
-    def __init__(self, look: Look, wake: Callable[[], None]) -> None:
-        self._look = look
+    def __init__(self, examine: Examine, wake: Callable[[], None]) -> None:
+        self._examine = examine
         self._wake = wake
         self._asked: dict[tuple[str, int], Future[str]] = {}
 
     def answered(self, view: View) -> View:
-        """Returns ``view`` with the answers that there are, and begins the looks that it asks for."""
+        """Returns ``view`` with the answers that there are, and begins to examine what it asks for."""
         asking = {name: row for name, row in view.rows.items() if asks_what_was_left(row)}
         keys = {(name, _exit_of(row)): row for name, row in asking.items()}
         self._asked = {key: each for key, each in self._asked.items() if key in keys or not each.done()}
@@ -58,7 +59,7 @@ class CheckpointLooks:
         return replace(view, rows=rows)
 
     def _is_free(self) -> bool:
-        return sum(not each.done() for each in self._asked.values()) < LOOKS_MAX
+        return sum(not each.done() for each in self._asked.values()) < EXAMINED_MAX
 
     def _begin(self, key: tuple[str, int], row: Row) -> None:
         assert isinstance(row.ref, Found) and isinstance(row.own, Found)
@@ -78,7 +79,7 @@ class CheckpointLooks:
             return "what was in its checkpoint before is not known"
         known = queries_of(CheckpointExpectation(place="", queries=judged.queries))
         try:
-            left = self._look(job, known)
+            left = self._examine(job, known)
         except SupervisorError as error:
             left = f"its checkpoint could not be looked at: {error}"
         except Exception as error:
