@@ -24,9 +24,10 @@ KINDS = {
     "checkpoints": "claim",
     "supervisors": "supervisor",
     "prepare": "request",
+    "hosts": "host",
 }
 _PATH = re.compile(
-    r"(?P<root>/.*?)/(?P<top>jobs|own|assigned|lease|live|results|checkpoints|supervisors|prepare)/.+"
+    r"(?P<root>/.*?)/(?P<top>jobs|own|assigned|lease|live|results|checkpoints|supervisors|prepare|hosts)/.+"
 )
 
 

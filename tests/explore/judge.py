@@ -88,7 +88,7 @@ def execute(world: ExploredWorld, shim: Shim) -> ExploredWorld:
 
 def kill(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     """Somebody kills a driver that lives. Only faults of its own, a user, or its own end are a reason."""
-    if shim.disturbed or shim.status is not None:
+    if shim.disturbed or shim.status is not None or shim.host in world.judge.drained:
         return world
     return world.breaks(
         f"I6: driver {shim.title} is killed, and neither a user nor a fault of its own was the reason"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.explore.scenario import Scenario
+from tests.explore.scenarios_hosted import HOSTED
 from tests.explore.scenarios_more import MORE
 from tests.explore.scenarios_operated import OPERATED
 from tests.explore.scenarios_prepared import PREPARED
@@ -367,6 +368,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *SWEPT,
     *REMOVED,
     *PREPARED,
+    *HOSTED,
 )
 
 BY_NAME = {one.name: one for one in SCENARIOS}

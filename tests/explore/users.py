@@ -21,7 +21,7 @@ from supervisor.operations.updating import Target, judge_change
 from supervisor.records.reading import seen
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.user_writes import AskedRevision
-from tests.explore import judge, operators, sweeping
+from tests.explore import judge, operators, placing, sweeping
 from tests.explore.operators import OPERATOR_RESULTS, OperatorResult
 from tests.explore.replay import Pending, Replay, Stored
 from tests.explore.setting import LAYOUT, Hour, Ids, desired_of, prepared, spec, spec_bytes, terms_of
@@ -44,6 +44,8 @@ def run(user: User, wish: UserWish, replay: Replay) -> Done | OperatorResult | E
                 return revise(replay, commands, wish.name)
             case "roll_back":
                 return commands.roll_back(wish.name, "user")
+            case "move":
+                return commands.move(wish.name, wish.uid)
         return getattr(commands, wish.what)(wish.name)  # type: ignore[no-any-return]
     except (Conflict, NotFound, Corrupt, OutcomeUnknown, TimedOut) as error:
         return error
@@ -125,6 +127,7 @@ def committed(before: ExploredWorld, after: ExploredWorld, tx: Transaction, wish
     """A user's multi has committed: whatever it stops from now on was asked for."""
     after = judge.stands(before, judge.registry_holds(before, after), wish)
     after = operators.committed(after, tx.what) if wish.what in operators.OPERATED else after
+    after = placing.committed(after, wish)
     shims = tuple(
         s._replace(disturbed=True) if s.name == wish.name and not s.disturbed else s for s in after.shims
     )
@@ -171,6 +174,7 @@ def go_on(world: ExploredWorld, index: int, answer: Any) -> ExploredWorld:
 
 
 KEPT: dict[str, int | None] = {"submit": 0, "pause": 0, "unpause": 0, "switchover": 0, "accept": None}
+KEPT |= dict.fromkeys(placing.HOSTED, 0)
 """Replies that stand when a command begins again; of an acceptance all: each try has an id of its own."""
 
 

@@ -267,7 +267,13 @@ def test_drain_wait_waits_for_what_left_and_does_not_run_yet(cluster: Terminal) 
     own = cluster.bench.own("a")
     cluster.bench.put(
         cluster.bench.layout.own("a"),
-        replace(own, state=OwnState.ASSIGNED, supervisor="s2", moved_by=drain.drain, job_version=cluster.bench.ref("a").version),
+        replace(
+            own,
+            state=OwnState.ASSIGNED,
+            supervisor="s2",
+            moved_by=drain.drain,
+            job_version=cluster.bench.ref("a").version,
+        ),
     )
     ran = cluster.run("drain", "s1", "--wait", "--timeout", "100ms")
     assert ran.code == 7 and "1 left (a: assigned to s2, not yet claimed" in ran.err
