@@ -46,6 +46,7 @@ def place(
     notes: list[Note] = []
     ready: list[tuple[tuple[int, int, str], DriverMemory, frozenset[str], WaitingAssignment]] = []
     cordoned = cordoned_by(cordons)
+    uncordoned = [m for m in members.values() if m.id not in cordoned]
     for candidate in candidates:
         try:
             job, own = candidate.ref.record, candidate.own.record
@@ -57,18 +58,13 @@ def place(
     for _, needed, ready_on, candidate in sorted(ready, key=lambda each: each[0]):
         free = freed(loads, candidate.own.record) if candidate.waited else loads
         memory = needed.whole
-        open_hosts = [
-            m
-            for m in members.values()
-            if m.id not in cordoned and lacking(m, free.get(m.id, Load()), memory) is None
-        ]
+        open_hosts = [m for m in uncordoned if lacking(m, free.get(m.id, Load()), memory) is None]
         if not open_hosts:
             raised = (
                 f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}" if needed.raised and members else ""
             )
-            notes.append(
-                Note(candidate.name, _why_pending(members, free, memory, cordoned) + raised, pending=True)
-            )
+            why = _why_pending(members, free, memory, cordoned) + raised
+            notes.append(Note(candidate.name, why, pending=True))
             continue
         last = _did_not_start(candidate)
         host = min(open_hosts, key=_preference(candidate, last, ready_on, free))

@@ -14,6 +14,7 @@ from supervisor.model.records import (
     CheckpointState,
     Cleanliness,
     Cluster,
+    Cordon,
     Delay,
     Desired,
     Driver,
@@ -25,6 +26,7 @@ from supervisor.model.records import (
     Lease,
     LedTerm,
     Member,
+    MoveRequest,
     Outcome,
     Ownership,
     OwnState,
@@ -123,6 +125,7 @@ SAMPLES: tuple[Any, ...] = (
         cold_restart="r1",
         update=UPDATE,
         last_revision=3,
+        move=MoveRequest(to="host-b", nonce="r1", before="r0"),
     ),
     Ownership(
         state=OwnState.EXITED,
@@ -152,6 +155,7 @@ SAMPLES: tuple[Any, ...] = (
         restart_nonce="r1",
         history=HISTORY,
         earlier=EARLIER,
+        moved_by="op7",
     ),
     Lease(
         name="clicks",
@@ -295,6 +299,16 @@ SAMPLES: tuple[Any, ...] = (
     ),
     Acceptance(id="a1", epoch=9, by="root@host-a", at=AT, wait_s=32.06, waited=True),
     Pause(by="ops@host-a", at=AT, reason="moving the brokers", op="op5"),
+    Cordon(
+        supervisor="host-a",
+        cordoned=True,
+        by="ops@host-a",
+        at=AT,
+        why="new disks",
+        op="op7",
+        drain="op7",
+        max_parallel=2,
+    ),
     Handover(epoch=7, leader="host-a", to="host-b", by="ops@host-a", at=AT, op="op6"),
     Cluster(id="c1", name="prod", store="s3://bucket/prefix"),
 )
