@@ -362,7 +362,7 @@ def places_apart(world: ExploredWorld) -> ExploredWorld:
 
 def stands(before: ExploredWorld, after: ExploredWorld, wish: UserWish) -> ExploredWorld:
     """What commits as a suspend or a resume is in effect: no leader may undo it, as it would by an exit that was there before."""
-    if wish.what not in ("suspend", "resume", "restart", "revise", "roll_back"):
+    if wish.what not in ("suspend", "resume", "restart", "revise", "roll_back", "move"):
         return after
     ref = seen(JobRef, before.tree.read(LAYOUT.job(wish.name)), "")
     own = seen(Ownership, before.tree.read(LAYOUT.own(wish.name)), "")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from supervisor.model.actions import Assign, Drain, Plan, Prepare
-from supervisor.model.records import Cause, Cordon, Desired, JobRef, Ownership, OwnState, Phase
+from supervisor.model.records import Cordon, Desired, JobRef, Ownership, OwnState, Phase
 from supervisor.model.seen import Found
 from supervisor.model.view import Row, View
 from supervisor.operations.hosts import HostDid, HostDone, HostOperations
@@ -115,23 +115,19 @@ def _too_many(view: View, plan: Plan, host: str, drain: Cordon) -> list[str]:
         for action in plan.actions
         if isinstance(action, Drain) and _is_moved(action) and action.own.record.supervisor == host
     ]
-    away = [name for name, row in view.rows.items() if _is_away(row, host, drain)]
+    away = [name for name, row in view.rows.items() if name not in stopped and _is_away(row)]
     if stopped and len(stopped) + len(away) > drain.max_parallel:
         return [f"hosts: {stopped} are stopped for the drain of {host}, and {away} do not run yet"]
     return []
 
 
-def _is_away(row: Row, host: str, drain: Cordon) -> bool:
+def _is_away(row: Row) -> bool:
+    """It is wanted, and does not run. Where more than one job may be drained nothing else ever stops one."""
     if not isinstance(row.ref, Found) or not isinstance(row.own, Found):
         return False
-    own = row.own.record
-    if row.ref.record.desired is not Desired.RUNNING or own.uid != row.ref.record.uid:
-        return False
-    if own.supervisor == host:
-        return own.state is OwnState.DRAINING or own.cause is Cause.STOPPED
     lease = row.lease_of_owner
-    runs = own.state is OwnState.DRAINING or (lease is not None and lease.phase is Phase.RUNNING)
-    return own.moved_by == drain.drain and not (runs and own.state in (OwnState.CLAIMED, OwnState.DRAINING))
+    runs = row.own.record.state is OwnState.CLAIMED and lease is not None and lease.phase is Phase.RUNNING
+    return row.ref.record.desired is Desired.RUNNING and not runs
 
 
 # -- at rest ------------------------------------------------------------------------------------------------------------

@@ -113,6 +113,13 @@ HOSTED: tuple[Scenario, ...] = (
         faults=0,
     ),
     Hosted("moved, its own host is drained", "It leaves once.", ((MOVE,), (DRAIN,)), faults=0),
+    Hosted(
+        "moved, finished",
+        "The driver of a bounded job ends while it is moved.",
+        ((("move", "once", "s2"),),),
+        running=("once",),
+        kinds=("end driver",),
+    ),
     Hosted("moved, host lost", "Either host is lost.", ((MOVE,),), kinds=("lose host",)),
     Hosted("moved, leader stopped", "The leader is stopped.", ((MOVE,),), kinds=("pause supervisor",)),
     Hosted("moved, a write lost", "Writes of the leader are lost.", ((MOVE,),), kinds=("lose action",)),
