@@ -56,12 +56,12 @@ HOSTED: tuple[Scenario, ...] = (
     # -- drain
     Hosted("drained", "The job goes on elsewhere, and the leader hands over.", ((DRAIN,),), faults=0),
     Hosted(
-        "drained, two jobs",
-        "One after the other.",
+        "drained, three jobs",
+        "Two of them run on the host: one goes after the other.",
         ((DRAIN,),),
-        running=("a", "b"),
+        running=("a", "b", "c"),
         faults=0,
-        max_states=2_000,
+        max_states=1_000,
     ),
     Hosted("drained at the start", "While an assignment is under way.", ((DRAIN,),), settled=False),
     Hosted("drained and uncordoned", "At any moment of it.", ((DRAIN, UNCORDON),), faults=0),
