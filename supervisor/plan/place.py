@@ -50,16 +50,15 @@ def place(
     actions: list[Assign] = []
     spread = Spread() if spread is None else spread
     cordoned = cordoned_by(cordons)
+    uncordoned = [m for m in members.values() if m.id not in cordoned]
     ready, notes = _in_turn(candidates, prepared)
     for needed, ready_on, candidate in ready:
         free = freed(loads, candidate.own.record) if candidate.waited else loads
         memory, job = needed.whole, candidate.ref.record
-        fit = [m for m in members.values() if why_unfit(m, job.terms.placement) is None]
-        open_hosts = [
-            m for m in fit if m.id not in cordoned and lacking(m, free.get(m.id, Load()), memory) is None
-        ]
+        fit = [m for m in uncordoned if why_unfit(m, job.terms.placement) is None]
+        open_hosts = [m for m in fit if lacking(m, free.get(m.id, Load()), memory) is None]
         if not open_hosts:
-            notes.append(_pending(candidate, needed, members, fit, free, cordoned))
+            notes.append(_pending(candidate, needed, members, free, cordoned))
             continue
         last, rank = _did_not_start(candidate), spread.ranks(job, members)
         host = min(open_hosts, key=_preference(candidate, last, ready_on, rank, free))
@@ -211,12 +210,12 @@ def _pending(
     candidate: WaitingAssignment,
     needed: DriverMemory,
     members: Mapping[str, Member],
-    fit: list[Member],
     loads: Mapping[str, Load],
     cordoned: Mapping[str, str],
 ) -> Note:
-    """Returns the note of a candidate that gets no slot. ``fit`` are the hosts that have the labels that it requires."""
+    """Returns the note of a candidate that gets no slot."""
     placement = candidate.ref.record.terms.placement
+    fit = [m for m in members.values() if why_unfit(m, placement) is None]
     nowhere = why_nowhere(members.values(), placement)
     why = nowhere or (
         "no supervisor is up" if not members else _why_no_room(fit, loads, needed.whole, placement, cordoned)

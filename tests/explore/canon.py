@@ -70,6 +70,7 @@ def key_of(world: ExploredWorld) -> tuple[Any, ...]:
         world.judge.spoilt,
         world.judge.paused,
         world.judge.handed_over,
+        world.judge.drained,
         world.broken,
         tuple(
             [

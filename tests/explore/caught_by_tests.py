@@ -186,6 +186,30 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         "unit.daemon.host.test_prepared_drivers",
         "test_one_that_was_killed_is_no_fault_of_its_job_and_one_that_said_why_is",
     ),
+    "cordon-unguarded-by-host": (
+        "unit.operations.test_hosts",
+        "test_a_cordon_that_arrives_late_undoes_nothing",
+    ),
+    "a-cordon-that-cannot-be-read-is-none": (
+        "unit.plan.test_moves",
+        "TestCordon.test_a_record_that_cannot_be_read_counts_and_moves_nothing",
+    ),
+    "a-driver-is-prepared-on-a-cordoned-host": (
+        "unit.plan.test_moves",
+        "TestCordon.test_no_driver_is_prepared_there",
+    ),
+    "room-is-given-to-two-moves": (
+        "unit.plan.test_moves",
+        "TestDrain.test_cold_drivers_are_stopped_only_for_as_much_room_as_there_is",
+    ),
+    "a-move-stops-while-nothing-may-start": (
+        "unit.plan.test_moves",
+        "TestDrain.test_waits_while_starts_are_held_and_while_the_epoch_is_not_recorded",
+    ),
+    "a-move-is-obeyed-again-and-again": (
+        "unit.plan.test_moves",
+        "TestMove.test_places_it_there_and_only_once",
+    ),
     "a-late-withdrawal-is-written": (
         "unit.operations.test_updating",
         "test_a_withdrawal_that_comes_too_late_changes_nothing",

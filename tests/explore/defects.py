@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.explore import (
     defects_of_adapters,
     defects_of_guards,
+    defects_of_hosts,
     defects_of_lease,
     defects_of_operation,
     defects_of_preparation,
@@ -22,5 +23,6 @@ DEFECTS: tuple[Defect, ...] = (
     *defects_of_sweep.DEFECTS,
     *defects_of_removal.DEFECTS,
     *defects_of_preparation.DEFECTS,
+    *defects_of_hosts.DEFECTS,
     *defects_of_adapters.DEFECTS,
 )

@@ -22,6 +22,7 @@ GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (user_writes.cancel_failed, ("result", "own")),
     (user_writes.suspend, ("job", "own")),
     (user_writes.run_again, ("job", "own")),
+    (user_writes.move, ("job", "own")),
     (user_writes.update, ("job", "own")),
     (user_writes.resume_from, ("job", "own", "claim", "checkpoints", "lease")),
     (leader_writes.assign, ("epoch", "pause", "job", "own", "lease")),
@@ -48,6 +49,7 @@ GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (pending_deletions.publish_waiting, ("epoch", "pause", "claim", "result")),
     (pending_deletions.give_up_claim, ("epoch", "pause", "own", "claim", "result")),
     (operator_writes.unpause, ("pause", "doorbell")),
+    (operator_writes.cordon, ("host",)),
     (operator_writes.switchover, ("epoch", "switchover")),
     (operator_writes.switched_over, ("epoch", "switchover")),
 )

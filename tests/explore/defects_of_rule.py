@@ -240,7 +240,7 @@ DECISIONS = (
     text(
         "an-update-is-given-up-for-what-may-pass",
         "§9.2: where there is no room, or what the host says may pass, the update waits",
-        (prepare.Preparations.update, "if not said.may_pass:", "if True:"),
+        (prepare.Preparations._update, "if not said.may_pass:", "if True:"),
     ),
     text(
         "a-killed-preparation-is-the-fault-of-its-job",

@@ -25,9 +25,10 @@ KINDS = {
     "supervisors": "supervisor",
     "prepare": "request",
     "revisions": "revisions",
+    "hosts": "host",
 }
 _PATH = re.compile(
-    r"(?P<root>/.*?)/(?P<top>jobs|own|assigned|lease|live|results|checkpoints|supervisors|prepare|revisions)/.+"
+    r"(?P<root>/.*?)/(?P<top>jobs|own|assigned|lease|live|results|checkpoints|supervisors|prepare|revisions|hosts)/.+"
 )
 
 

@@ -94,7 +94,7 @@ def execute(world: ExploredWorld, shim: Shim) -> ExploredWorld:
 
 def kill(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     """Somebody kills a driver that lives. Only faults of its own, a user, or its own end are a reason."""
-    if shim.disturbed or shim.status is not None:
+    if shim.disturbed or shim.status is not None or shim.host in world.judge.drained:
         return world
     return world.breaks(
         f"I6: driver {shim.title} is killed, and neither a user nor a fault of its own was the reason"
@@ -403,7 +403,7 @@ def places_apart(world: ExploredWorld) -> ExploredWorld:
 
 def stands(before: ExploredWorld, after: ExploredWorld, wish: UserWish) -> ExploredWorld:
     """What commits as a suspend or a resume is in effect: no leader may undo it, as it would by an exit that was there before."""
-    if wish.what not in ("suspend", "resume", "restart", "revise", "roll_back"):
+    if wish.what not in ("suspend", "resume", "restart", "revise", "roll_back", "move"):
         return after
     ref = seen(JobRef, before.tree.read(LAYOUT.job(wish.name)), "")
     own = seen(Ownership, before.tree.read(LAYOUT.own(wish.name)), "")

@@ -16,16 +16,18 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import Node
 from supervisor.operations.accept_registry import accept_registry
 from supervisor.operations.cluster import Asked, ClusterOperations, Paused
+from supervisor.operations.hosts import HostDone
 from supervisor.records.reading import seen
+from tests.explore import placing
 from tests.explore.setting import LAYOUT, LEASE_S
 
 if TYPE_CHECKING:
     from tests.explore.replay import Replay
     from tests.explore.world import ExploredWorld, Late, User, UserWish
 
-OPERATED = ("pause", "unpause", "switchover", "accept")
-OPERATOR_RESULTS = (Paused, Asked, Acceptance)
-OperatorResult = Paused | Asked | Acceptance
+OPERATED = ("pause", "unpause", "switchover", "accept", *placing.HOSTED)
+OPERATOR_RESULTS = (Paused, Asked, Acceptance, HostDone)
+OperatorResult = Paused | Asked | Acceptance | HostDone
 READ_BACK = (LAYOUT.pause, LAYOUT.switchover)
 """Where a command asks whether a znode is still the very one that it read before, by its mzxid."""
 
@@ -63,7 +65,9 @@ class ExploredContext:
 
 
 def run(replay: Replay, wish: UserWish) -> OperatorResult:
-    """``wish.uid`` of a switchover: to whom, "" for anybody."""
+    """``wish.uid`` of a switchover: to whom, "" for anybody; of a cordon or drain: which host."""
+    if wish.what in placing.HOSTED:
+        return placing.run(replay, wish)
     operator = ClusterOperations(replay, LAYOUT, "operator")
     match wish.what:
         case "pause":
@@ -110,6 +114,8 @@ def pause_read(user: User) -> bytes:
 def finish(world: ExploredWorld, user: User, outcome: OperatorResult | SupervisorError) -> ExploredWorld:
     """I8: a command of an operator is over, and says what came of it."""
     wish = user.wishes[user.done]
+    if isinstance(outcome, HostDone):
+        return placing.finish(world, user, outcome)
     if (
         isinstance(outcome, Acceptance | Asked)
         and not user.took

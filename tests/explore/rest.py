@@ -21,7 +21,7 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found
 from supervisor.records.reading import seen
 from supervisor.registry.operator_writes import unpause
-from tests.explore import operators, removing, sweeping, trust
+from tests.explore import operators, placing, removing, sweeping, trust
 from tests.explore.canon import key_of
 from tests.explore.setting import LAYOUT
 from tests.explore.world import ExploredWorld, apply
@@ -92,6 +92,9 @@ def next_move(world: ExploredWorld) -> tuple[str, ExploredWorld]:
         return move.label, supervisors.notice(move.world)
     if LAYOUT.pause in world.tree.nodes and not any(user.begun for user in world.users):
         return "an operator ends the pause", supervisors.notice(unpaused(world))
+    way_out = placing.way_out(world)
+    if way_out is not None and not any(user.begun for user in world.users):
+        return "an operator uncordons a host", supervisors.notice(apply(world, way_out, 0)[0])
     other = None
     for move in search.ordinary(world):
         if move.urgent:
@@ -138,10 +141,13 @@ def not_at_rest(world: ExploredWorld) -> str | None:
             and (
                 state is not OwnState.CLAIMED
                 or record.revision != job.revision
-                or record.restart_nonce != job.restart_nonce
+                or (record.restart_nonce != job.restart_nonce and not placing.waits_for_its_host(world, job))
             )
         ):
             return f"/own/{name} is {state.value}, revision {record.revision}, not as the job wants it"
+        unmoved = placing.unmoved(world, name, record)
+        if unmoved is not None:
+            return unmoved
         if not wanted and hosts and state not in (OwnState.VACANT, OwnState.EXITED):
             return f"/own/{name} is {state.value}"
         if job is None and hosts and LAYOUT.lease(name) in tree.nodes:

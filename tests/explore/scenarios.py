@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.explore.scenario import Scenario
+from tests.explore.scenarios_hosted import HOSTED
 from tests.explore.scenarios_more import MORE
 from tests.explore.scenarios_operated import OPERATED
 from tests.explore.scenarios_prepared import PREPARED
@@ -369,6 +370,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *REMOVED,
     *PREPARED,
     *PROMOTED,
+    *HOSTED,
 )
 
 BY_NAME = {one.name: one for one in SCENARIOS}

@@ -50,6 +50,7 @@ from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.second_killer import SecondKiller
 from supervisor.operations import accept_registry, jobs, promoting, submit
 from supervisor.operations import cluster as cluster_operations
+from supervisor.operations import hosts as host_operations
 from supervisor.operations.submit import Prepared
 from supervisor.plan import decide
 from supervisor.plan.make import Policy
@@ -303,7 +304,7 @@ def abstracted() -> Iterator[None]:
         for module in (attempt_writes, leader_writes, user_writes):
             put(module, with_entry=lambda history, *_: ())
         put(reading, decode=decode)
-        for module in (accept_registry, jobs, cluster_operations):
+        for module in (accept_registry, jobs, cluster_operations, host_operations):
             put(module, new_op_id=Ids.new, wall_iso=lambda: "")
         put(promoting, new_op_id=Ids.new)
         for module in (jobs, submit):

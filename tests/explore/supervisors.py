@@ -33,7 +33,7 @@ from supervisor.plan.decide import asks_what_was_left
 from supervisor.plan.make import make_plan
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.leader_writes import unassign
-from tests.explore import judge, operators, removing, sweeping, trust
+from tests.explore import judge, operators, placing, removing, sweeping, trust
 from tests.explore.controlling import StubController
 from tests.explore.hosts import host
 from tests.explore.setting import LAYOUT, PATHS, POLICY, SESSION_S, TICK_S
@@ -477,7 +477,7 @@ def take_pass(
     plan = make_plan(view, POLICY, now_s)
     if gives_up:
         plan = replace(plan, actions=tuple(map(given_up, plan.actions)))
-    broken = violations(view, plan)
+    broken = (*violations(view, plan), *placing.flaws(view, plan))
     accepted = view.accepted and (view.accepted.since_zxid, view.accepted.first_seen_at_s)
     first_seen = ExploredFirstSeen(
         tuple(sorted(observer._first_seen._owns.items())),

@@ -22,8 +22,10 @@ from supervisor.model.records import (
     Cause,
     CheckpointClaim,
     CheckpointState,
+    Cordon,
     EpochRecord,
     Handover,
+    MoveRequest,
     Outcome,
     OwnState,
     Pause,
@@ -76,6 +78,8 @@ ACCEPTED, WISH = (
     Found(Acceptance(id="a", epoch=9, by="me", at="now", wait_s=1.0), 6),
     Found(Handover(epoch=4, leader="s1", to="s2", by="me", at="now", op="op"), 6),
 )
+CORDON = Found(Cordon(supervisor="s1", cordoned=True, by="me", at="now", why="", op="op"), 2)
+MOVED = job(restart_nonce="n2", move=MoveRequest(to="s2", nonce="n2", before="n1"))
 NODE = Node(b"", Stat(5, 1))
 
 
@@ -108,6 +112,10 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     user_writes.cancel_failed: (lambda: user_writes.cancel_failed(USER, FAILED, own(S.EXITED)),),
     user_writes.suspend: (lambda: user_writes.suspend(USER, job(), own(S.CLAIMED)),),
     user_writes.run_again: (lambda: user_writes.run_again(USER, job(), own(S.CLAIMED), "n2", "restarted"),),
+    user_writes.move: (
+        lambda: user_writes.move(USER, job(), own(S.CLAIMED), "s2"),
+        lambda: user_writes.move(USER, MOVED, own(S.CLAIMED), None),
+    ),
     user_writes.update: (
         lambda: user_writes.update(
             USER, job(), own(S.CLAIMED), AskedRevision(revision_of(updated().record), "me")
@@ -206,6 +214,10 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
         lambda: operator_writes.unpause(
             LAYOUT, Found(Pause(by="me", at="now", reason="why", op="op"), 0), 4, "op"
         ),
+    ),
+    operator_writes.cordon: (
+        lambda: operator_writes.cordon(LAYOUT, CORDON.record, CORDON),
+        lambda: operator_writes.cordon(LAYOUT, CORDON.record, None, with_parent=True),
     ),
     operator_writes.switchover: (lambda: operator_writes.switchover(LAYOUT, WISH.record, 4, WISH),),
     operator_writes.switched_over: (lambda: operator_writes.switched_over(LAYOUT, WISH, 4, "op"),),

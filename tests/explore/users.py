@@ -22,7 +22,7 @@ from supervisor.operations.updating import Target, judge_change
 from supervisor.records.reading import seen
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.user_writes import AskedRevision
-from tests.explore import judge, operators, promoting, sweeping
+from tests.explore import judge, operators, placing, promoting, sweeping
 from tests.explore.operators import OPERATOR_RESULTS, OperatorResult
 from tests.explore.replay import Pending, Replay, Stored
 from tests.explore.setting import LAYOUT, TICK_S, Hour, Ids, desired_of, prepared, spec, spec_bytes, terms_of
@@ -49,6 +49,8 @@ def run(user: User, wish: UserWish, replay: Replay) -> Done | OperatorResult | E
                 return commands.roll_back(wish.name, "user")
             case "prune":
                 return prune(replay, commands, wish.name)
+            case "move":
+                return commands.move(wish.name, wish.uid)
         return getattr(commands, wish.what)(wish.name)  # type: ignore[no-any-return]
     except (Conflict, NotFound, Corrupt, OutcomeUnknown, TimedOut) as error:
         return error
@@ -160,6 +162,7 @@ def committed(before: ExploredWorld, after: ExploredWorld, tx: Transaction, wish
     after = judge.stands(before, judge.registry_holds(before, after), wish)
     after = operators.committed(after, tx.what) if wish.what in operators.OPERATED else after
     after = promoting.committed(before, after, tx, wish)
+    after = placing.committed(after, wish)
     names = promoting.names_of(wish)
     shims = tuple(
         s._replace(disturbed=True) if s.name in names and not s.disturbed else s for s in after.shims
@@ -216,6 +219,7 @@ KEPT: dict[str, int | None] = {
     "accept": None,
     "prune": 2,
 }
+KEPT |= dict.fromkeys(placing.HOSTED, 0)
 """Replies that stand when a command begins again; of an acceptance all: each try has an id of its own; of a prune those by
 which it has judged."""
 

@@ -228,7 +228,7 @@ class Judge(NamedTuple):
     ``knows``: supervisors that saw what was lost, and have looked again since. ``accepted``: an operator has accepted it.
 
     ``paused``: a pause has committed, and no end of it since. ``handed_over``: the latest epoch of which somebody was told that
-    its leader will hand over. ``dangling``: blobs that the restored registry names, and that were deleted when nobody knew of it.
+    its leader will hand over. ``drained``: hosts that somebody drained, at any time. ``dangling``: blobs that the restored registry names, and that were deleted when nobody knew of it.
     """
 
     cancelled: tuple[tuple[str, int], ...] = ()
@@ -244,6 +244,7 @@ class Judge(NamedTuple):
     paused: bool = False
     handed_over: int = 0
     dangling: frozenset[str] = frozenset()
+    drained: frozenset[int] = frozenset()
 
 
 class Saved(NamedTuple):

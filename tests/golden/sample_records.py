@@ -14,6 +14,7 @@ from supervisor.model.records import (
     CheckpointState,
     Cleanliness,
     Cluster,
+    Cordon,
     Delay,
     Desired,
     Driver,
@@ -27,6 +28,7 @@ from supervisor.model.records import (
     Lease,
     LedTerm,
     Member,
+    MoveRequest,
     Outcome,
     Ownership,
     OwnState,
@@ -136,6 +138,7 @@ SAMPLES: tuple[Any, ...] = (
         cold_restart="r1",
         update=UPDATE,
         last_revision=3,
+        move=MoveRequest(to="host-b", nonce="r1", before="r0"),
     ),
     Ownership(
         state=OwnState.EXITED,
@@ -169,6 +172,7 @@ SAMPLES: tuple[Any, ...] = (
             target=2, failures=1, driver_memory=1536 << 20, raised=1, queries=REMEMBERED.queries
         ),
         committed=REMEMBERED.queries,
+        moved_by="op7",
     ),
     Lease(
         name="clicks",
@@ -330,6 +334,16 @@ SAMPLES: tuple[Any, ...] = (
     ),
     Acceptance(id="a1", epoch=9, by="root@host-a", at=AT, wait_s=32.06, waited=True),
     Pause(by="ops@host-a", at=AT, reason="moving the brokers", op="op5"),
+    Cordon(
+        supervisor="host-a",
+        cordoned=True,
+        by="ops@host-a",
+        at=AT,
+        why="new disks",
+        op="op7",
+        drain="op7",
+        max_parallel=2,
+    ),
     Handover(epoch=7, leader="host-a", to="host-b", by="ops@host-a", at=AT, op="op6"),
     Cluster(id="c1", name="prod", store="s3://bucket/prefix"),
 )

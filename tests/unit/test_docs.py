@@ -235,6 +235,7 @@ def test_every_znode_has_a_row() -> None:
         paths.revisions_of("<uid>"),
         paths.checkpoint("<hash>"),
         paths.assignment("<id>", "<uid>", 1).removesuffix("1") + "<attempt>",
+        paths.host("<id>"),
         paths.preparation("<id>", "<uid>", 1).removesuffix("1") + "<revision>",
         paths.live("<uid>", 1).removesuffix("1") + "<attempt>",
     }

@@ -211,6 +211,11 @@ def paused(site: Site) -> None:
     site.run("pause")
 
 
+def cordoned(site: Site) -> None:
+    running(site)
+    site.run("cordon", "host-b")
+
+
 def quarantined(site: Site) -> None:
     """Its checkpoint was not the one that it left. It was put back since, and there is a savepoint."""
     saved(site)

@@ -1,0 +1,82 @@
+"""Rules of protocol §9.3, hosts that are cordoned and drained and jobs that are moved, undone one at a time."""
+
+from __future__ import annotations
+
+from supervisor.model import view
+from supervisor.plan import make, moves, place, prepare
+from tests.explore.planting import text
+
+WHERE = "§9.3: nothing new is placed on a host that is cordoned"
+STOPPED = "§9.3: nothing is stopped that nobody could start"
+PARALLEL = "§9.3: at most max_parallel jobs of a drain are under way"
+
+DEFECTS = (
+    text("a-cordoned-host-gets-jobs", WHERE, (place.place, "if m.id not in cordoned]", "if True]")),
+    text(
+        "a-cordon-that-cannot-be-read-is-none",
+        WHERE,
+        (
+            view.cordoned_by,
+            "if isinstance(found, Unreadable) or found.record.cordoned",
+            "if isinstance(found, Found) and found.record.cordoned",
+        ),
+    ),
+    text(
+        "a-driver-is-prepared-on-a-cordoned-host",
+        WHERE,
+        (prepare.Preparations.__init__, "and m.id not in self.cordoned", ""),
+    ),
+    text(
+        "a-drain-stops-all-at-once",
+        PARALLEL,
+        (moves._drain, "if len(under_way) >= max(1, cordon.max_parallel):", "if False:"),
+    ),
+    text(
+        "a-drain-does-not-wait-for-what-left",
+        PARALLEL,
+        (
+            moves.is_under_way,
+            "return not (own.state is OwnState.CLAIMED and _is_running(row))",
+            "return False",
+        ),
+    ),
+    text(
+        "a-drain-forgets-what-left-by-it",
+        PARALLEL,
+        (place.moved_by, "return found.record.drain", 'return ""'),
+    ),
+    text(
+        "a-drain-stops-what-no-host-can-take",
+        STOPPED,
+        (moves._leave, "if said.stop:", "if said.stop or said.impossible:"),
+    ),
+    text(
+        "a-restart-stops-what-no-host-can-take",
+        STOPPED,
+        (
+            prepare.Preparations._unless_cordoned,
+            "return said if host is not None else",
+            "return said if True else",
+        ),
+    ),
+    text(
+        "room-is-given-to-two-moves",
+        STOPPED,
+        (moves.Moves.begin, "self.loads[said.host] =", "_ ="),
+    ),
+    text(
+        "a-move-stops-while-nothing-may-start",
+        STOPPED,
+        (make._with_moves, "if may_start(view) and view.recorded:", "if True:"),
+    ),
+    text(
+        "a-move-is-obeyed-again-and-again",
+        "§9.3: the assignment that obeys a move ends it",
+        (moves._is_asked, "and own.record.restart_nonce != ref.record.restart_nonce", ""),
+    ),
+    text(
+        "a-move-goes-to-a-host-that-cannot-take-it",
+        STOPPED,
+        (moves._move, "if closed or request.to == own.record.supervisor:", "if False:"),
+    ),
+)
