@@ -271,7 +271,7 @@ DECISIONS = (
     text(
         "a-driver-is-prepared-without-the-labels-that-its-job-requires",
         "§9.1: a driver is prepared only on a host with the labels that its job requires",
-        (prepare.Preparations.choice, "why_unfit(host, job.terms.placement) is None and ", ""),
+        (prepare.Preparations.choice, " if why_unfit(host, job.terms.placement) is None", ""),
     ),
     text(
         "a-prepared-driver-stays-without-the-labels-that-its-job-requires",
