@@ -40,6 +40,7 @@ from supervisor.model.records import (
     Lease,
     Ownership,
     OwnState,
+    PlacementPolicy,
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
@@ -230,6 +231,8 @@ class Explainer:
         lease = _lease_reading(row)
         timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
         waits_for = _waits_for(own, shown, note, lease, timeout_s)
+        if note is not None and note.unplaceable and isinstance(row.ref, Found):
+            waits_for = Awaited(Await.LABELS, _required_host(row.ref.record.terms.placement))
         if note is not None and note.pending and waits_for is not None and not may_start(self._view):
             waits_for = Awaited(Await.RESTORE)
         wait_s = note.wait_s if note is not None and waits_for is not None else None
@@ -474,8 +477,6 @@ def _waits_for(
         return None
     if note.quarantined or shown.state is JobState.SUSPENDED:
         return Awaited(Await.PERSON)
-    if note.unplaceable:
-        return Awaited(Await.LABELS)
     if note.pending:
         return Awaited(Await.SLOT)
     if note.prepares is not None:
@@ -494,6 +495,10 @@ def _waits_for(
     if own.state is OwnState.CLAIMED and shown.state is JobState.STARTING:
         return Awaited(Await.FIRST_BATCH, f"its first batch (start_timeout: {start_timeout_s:g}s)")
     return None
+
+
+def _required_host(placement: PlacementPolicy | None) -> str:
+    return f"a host with {', '.join(placement.require)}" if placement is not None else ""
 
 
 def _is_left_alone(row: Row) -> bool:

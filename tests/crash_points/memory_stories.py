@@ -159,6 +159,17 @@ def given_up(world: MemoryWorld) -> None:
     _gone(world)
 
 
+def pruned(world: MemoryWorld) -> None:
+    """The job is in no file any more, and later in one again."""
+    world.user("submit")
+    world.resolve_outcome()
+    world.user("prune")
+    world.resolve_outcome()
+    world.user("submit")
+    world.resolve_outcome()
+    _gone(world)
+
+
 def operated(world: MemoryWorld) -> None:
     world.user("submit")
     world.resolve_outcome()
@@ -184,6 +195,7 @@ STORIES: dict[str, Callable[[MemoryWorld], None]] = {
     "prepared": prepared,
     "updated": updated,
     "given_up": given_up,
+    "pruned": pruned,
 }
 
 
