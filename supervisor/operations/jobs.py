@@ -835,7 +835,7 @@ def _updated(
     if size > MAX_RECORD_BYTES - RECORD_RESERVE_BYTES:
         raise Conflict(
             f"the record of {name} would have no room for the spec before the update: nothing was done",
-            f"shorten its checkpoint or the keys of its store, or cancel {name} and submit it",
+            f"shorten its checkpoint, its labels or the keys of its store, or cancel {name} and submit it",
         )
     return tx
 

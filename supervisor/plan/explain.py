@@ -43,6 +43,7 @@ from supervisor.model.records import (
     Lease,
     Ownership,
     OwnState,
+    PlacementPolicy,
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
@@ -238,6 +239,8 @@ class Explainer:
         lease = _lease_reading(row)
         timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
         waits_for = _waits_for(own, shown, note, lease, timeout_s)
+        if note is not None and note.unplaceable and isinstance(row.ref, Found):
+            waits_for = Awaited(Await.LABELS, _required_host(row.ref.record.terms.placement))
         if note is not None and note.pending and waits_for is not None and not may_start(self._view):
             waits_for = Awaited(Await.RESTORE)
         wait_s = note.wait_s if note is not None and waits_for is not None else None
@@ -513,8 +516,6 @@ def _waits_for(
 
 
 def _waits_for_a_host(note: Note) -> Awaited | None:
-    if note.unplaceable:
-        return Awaited(Await.LABELS)
     if note.pending:
         return Awaited(Await.SLOT)
     if note.prepares is not None:
@@ -522,6 +523,10 @@ def _waits_for_a_host(note: Note) -> Awaited | None:
             Await.PREPARED, "a prepared driver" + (f" on {note.prepares}" if note.prepares else "")
         )
     return Awaited(Await.MOVE, note.moves) if note.moves else None
+
+
+def _required_host(placement: PlacementPolicy | None) -> str:
+    return f"a host with {', '.join(placement.require)}" if placement is not None else ""
 
 
 def _is_left_alone(row: Row) -> bool:

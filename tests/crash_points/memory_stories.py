@@ -181,6 +181,17 @@ def observed(world: MemoryWorld) -> None:
     _gone(world)
 
 
+def pruned(world: MemoryWorld) -> None:
+    """The job is in no file any more, and later in one again."""
+    world.user("submit")
+    world.resolve_outcome()
+    world.user("prune")
+    world.resolve_outcome()
+    world.user("submit")
+    world.resolve_outcome()
+    _gone(world)
+
+
 def operated(world: MemoryWorld) -> None:
     world.user("submit")
     world.resolve_outcome()
@@ -208,6 +219,7 @@ STORIES: dict[str, Callable[[MemoryWorld], None]] = {
     "given_up": given_up,
     "rolled_back": rolled_back,
     "observed": observed,
+    "pruned": pruned,
 }
 
 

@@ -67,8 +67,9 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
 from supervisor.operations import jobs as jobs_module
 from supervisor.operations.cluster import ClusterOperations
-from supervisor.operations.jobs import Did, Done, JobOperations, Submission
+from supervisor.operations.jobs import ChosenJob, Did, Done, JobOperations, Submission
 from supervisor.operations.savepoint_resume import Revision, savepoint_detail
+from supervisor.operations.selection import registered_jobs
 from supervisor.operations.updating import Change, Target
 from supervisor.plan.make import Policy
 from supervisor.records.codec import encode
@@ -769,6 +770,8 @@ class MemoryWorld:
                 return commands.roll_back(NAME, "user")
             if what == "resume_from":
                 return self._go_back(process, commands, terms)
+            if what == "prune":
+                return self._prune(kept, commands)
             if what != "submit":
                 done: Done = getattr(commands, what)(NAME)
                 return done
@@ -803,6 +806,14 @@ class MemoryWorld:
         ref = Blobs(store).put_spec(NAME, basis.uid, basis.revision + 1, b'{"spec": 2}')
         terms = replace(_terms(**changes), checkpoint=f"{PLACE}.{basis.revision + 1}")
         return commands.resume_from(Revision(basis, ref, terms, "one", (SeenQuery("q", 12),)))
+
+    def _prune(self, kept: KeptSession[Any], commands: JobOperations) -> Done | None:
+        """As ``operations.pruning`` does it, for which the job is in no file."""
+        chosen = registered_jobs(kept.zoo(), self.layout).found
+        if not chosen:
+            self.wanted = "gone"  # it was pruned before, whatever was told of that
+            return None
+        return commands.cancel(NAME, chosen=ChosenJob(chosen[0].uid, chosen[0].version))
 
     def _update(self, process: Process, commands: JobOperations, changes: dict[str, Any]) -> Done:
         """As ``operations.apply`` does it."""

@@ -72,6 +72,7 @@ def test_names_are_those_that_are_registered_else_those_that_were(terminal: Term
     assert completion.job_names(ctx, "") == ["clicks", "clocks", "other"]
     assert completion.job_names(ctx, "ol") == ["old"]
     assert completion.job_names(SimpleNamespace(params={}, parent=ctx), "oth") == ["other"]
+    assert completion.job_names(SimpleNamespace(params={"names": ["clicks"]}, parent=ctx), "cl") == ["clocks"]
 
 
 def test_nobody_waits_for_a_slow_answer(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

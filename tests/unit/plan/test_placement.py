@@ -100,6 +100,7 @@ def test_without_such_a_host_it_waits_and_says_for_which() -> None:
     found = explained(seen)
     assert found.state is JobState.PENDING and found.why == "no host has zone=a"
     assert found.waits_for is not None and found.waits_for.kind is Await.LABELS
+    assert str(found.waits_for) == "a host with zone=a"
     assert [each.lacking for each in found.hosts] == ["s1 does not have zone=a", "s2 does not have zone=a"]
     assert [each.note.partition(" in ")[0] for each in found.remedies] == ["supervisor.labels"]
 
