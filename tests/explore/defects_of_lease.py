@@ -314,8 +314,8 @@ WAITS = (
         "§5: the wait counts only up to a read sent at or after t0 + W",
         (
             FirstSeen.lease,
-            "SeenLease(lease, known[1], sent_at_s)",
-            "SeenLease(lease, known[1], received_at_s)",
+            "SeenLease(lease, known[1], sent_at_s,",
+            "SeenLease(lease, known[1], received_at_s,",
         ),
     ),
     text(

@@ -230,7 +230,7 @@ DECISIONS = (
     text(
         "back-off-is-skipped",
         "§8: back-off after the leader's own first observation of the exit",
-        (decide._after_exit, "if wait_s > 0 and", "if False and"),
+        (decide._after_failure, "if wait_s > 0 and", "if False and"),
     ),
     text(
         "an-update-that-cannot-be-prepared-stops-what-runs",
@@ -311,7 +311,7 @@ DECISIONS = (
     text(
         "a-roll-back-given-again-goes-forward",
         "§9.2: a roll back given again changes nothing",
-        (updating.is_rolled_back, "update is not None and update.rolls_back", "False"),
+        (updating.is_rolled_back, "return update.rolls_back", "return False"),
     ),
     text(
         "rolled-back-to-what-has-failed",

@@ -257,7 +257,7 @@ def test_a_wait_ends_at_once_where_the_update_waits_for_a_restart(terminal: Term
 def test_rollback_savepoint_is_refused_when_it_is_read(terminal: Terminal) -> None:
     ran = terminal.run("apply", terminal.spec("a", "update: {rollback: savepoint}"))
     assert ran.code != 0
-    assert "rollback: savepoint is not possible yet" in ran.err
+    assert "update.rollback" in ran.err and "is not possible yet: no savepoint is made before" in ran.err
 
 
 @pytest.mark.parametrize("known_job", [False, True])
