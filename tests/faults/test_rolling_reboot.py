@@ -10,6 +10,7 @@ from typing import Any
 
 from supervisor.clients import processes, run_dir
 from supervisor.demo.ensemble import EmbeddedEnsemble
+from supervisor.model.records import Cause
 from tests.faults.conftest import MakeFleet
 from tests.testbed.fleet import DRIVER, SHIM, TWIN, Fleet, FleetMember
 from tests.waiting import wait_until
@@ -78,5 +79,6 @@ def test_three_hosts_are_rebooted_in_turn_and_no_job_notices_more_than_a_hand_ov
         starts = fleet.starts(name)
         assert [note.attempt for note in starts] == list(range(1, moves[name] + 2)), starts
         assert all(note.tree for note in starts[1:]), f"{name} was started cold: {starts}"
-        causes = [entry["event"] for entry in fleet.ok("history", name, "-o", "json").document["history"]]
-        assert not {"lost", "killed", "lease_expired", "shim_died"} & set(causes), causes
+        (story,) = fleet.ok("history", name, "-o", "json").document["uids"]
+        ends = {entry["event"] for entry in story["history"]} & {cause.value for cause in Cause}
+        assert ends == {Cause.STOPPED.value}, story["history"]
