@@ -174,7 +174,15 @@ def go_on(world: ExploredWorld, index: int, answer: Any) -> ExploredWorld:
             )
 
 
-KEPT: dict[str, int | None] = {"submit": 0, "begin_fork": 0, "finish_fork": 0, "pause": 0, "unpause": 0, "switchover": 0, "accept": None}
+KEPT: dict[str, int | None] = {
+    "submit": 0,
+    "begin_fork": 0,
+    "finish_fork": 0,
+    "pause": 0,
+    "unpause": 0,
+    "switchover": 0,
+    "accept": None,
+}
 """Replies that stand when a command begins again; of an acceptance all: each try has an id of its own."""
 
 
