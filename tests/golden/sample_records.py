@@ -18,6 +18,7 @@ from supervisor.model.records import (
     Desired,
     Driver,
     EpochRecord,
+    Fork,
     Handover,
     HistoryEntry,
     JobRef,
@@ -35,6 +36,7 @@ from supervisor.model.records import (
     PreparedDriver,
     PrepareLevel,
     Progress,
+    Promotion,
     QueryProgress,
     QueryState,
     Result,
@@ -123,6 +125,10 @@ SAMPLES: tuple[Any, ...] = (
         cold_restart="r1",
         update=UPDATE,
         last_revision=3,
+        fork=Fork(of="clicks-1", uid=UID, savepoint="before", copying=True),
+        promotion=Promotion(
+            over="clicks-1", uid=UID, by="me@host", at=AT, offsets="artifacts/clicks/offsets.json", done=True
+        ),
     ),
     Ownership(
         state=OwnState.EXITED,
@@ -171,6 +177,7 @@ SAMPLES: tuple[Any, ...] = (
             batch_ms=300.0,
             at=AT,
             lag=7.0,
+            state_rows=5.0,
         ),
         renewals=12,
         remembered=REMEMBERED,
@@ -189,6 +196,7 @@ SAMPLES: tuple[Any, ...] = (
                 at=AT,
                 error="ValueError: größer",
                 elsewhere="file:/tmp/temporary-1",
+                state_rows=5.0,
             ),
         ),
         more_queries=3,
