@@ -1,5 +1,5 @@
 """Lets one job take the place of another, for ``promote`` and ``promote --undo``. It is called by ``cli`` and defines
-the order of the steps (protocol §9.3).
+the order of the steps (protocol §9.4).
 
 The intent is stored first, with the offsets that the other job had committed then, so that the command can be given
 again. Then it waits until the new job has passed them, runs the hook, and commits one write. Until that write nothing

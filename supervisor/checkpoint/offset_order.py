@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from supervisor.checkpoint.layout import Malformed
 
-FILES_SHOWN: Final = "files"
+FILES_SHOWN: Final = "files of its own"
 
 
 class Order(StrEnum):

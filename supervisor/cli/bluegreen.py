@@ -366,4 +366,5 @@ def _print_done(chosen: Chosen, done: Done, over: str) -> None:
         Did.PROMOTED: f"; {over} is suspended, and promote --undo {over} {done.name} runs it again",
         Did.UNDONE: f"; {over} runs again, and {done.name} is suspended",
     }.get(done.did, "")
-    print_line(f"{done.name}: {done.did.value} over {over} ({done.uid}){then}")
+    where = f" over {over}" if done.did in (Did.PROMOTED, Did.ALREADY_PROMOTED) else ""
+    print_line(f"{done.name}: {done.did.value}{where} ({done.uid}){then}")

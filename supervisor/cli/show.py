@@ -69,6 +69,8 @@ def _document(view: JobView, schedule: ScheduleOfJob | None) -> dict[str, Any]:
         },
         "start": view.start,
         "update": view.update,
+        "fork": view.fork,
+        "promotion": view.promotion,
         "starts_cold": view.starts_cold,
         "env_ignored": view.env_ignored,
         "checkpoint_fence": view.checkpoint_fence,

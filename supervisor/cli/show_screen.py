@@ -100,6 +100,8 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "start", _start(document["start"])
     yield "prepared", _prepared(document["prepared"])
     yield "update", _update(document["update"])
+    yield "fork", _fork(document["fork"])
+    yield "promotion", _promotion(document["promotion"])
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]
     revision = document["revision"]
@@ -189,6 +191,22 @@ def _prepared(drivers: list[dict[str, Any]]) -> str | None:
     return "; ".join(map(how, drivers)) or None
 
 
+def _fork(fork: dict[str, Any] | None) -> str | None:
+    if fork is None:
+        return None
+    copied = ", which is being copied: it is not started before" if fork["copying"] else ""
+    return f"of {fork['of']}, from its savepoint {fork['savepoint']}{copied}"
+
+
+def _promotion(promotion: dict[str, Any] | None) -> str | None:
+    if promotion is None:
+        return None
+    who = f"{age(promotion['at'])} ago by {promotion['by']}"
+    if promotion["state"] == "done":
+        return f"it has the place of {promotion['over']} ({who})"
+    return f"it is to take the place of {promotion['over']}, which runs on until then ({who})"
+
+
 def _update(update: dict[str, Any] | None) -> str | None:
     if update is None:
         return None
@@ -243,6 +261,8 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "start", _start(document["start"])
     yield "prepared", _prepared(document["prepared"])
     yield "update", _update(document["update"])
+    yield "fork", _fork(document["fork"])
+    yield "promotion", _promotion(document["promotion"])
     yield "starts cold", document["starts_cold"]
     yield "env", document["env_ignored"]
     yield "fence", document["checkpoint_fence"]

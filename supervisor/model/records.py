@@ -437,7 +437,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """Says that a job is to take the place of ``over`` with the uid ``uid`` (protocol §9.3), or if ``done``, that it has.
+    """Says that a job is to take the place of ``over`` with the uid ``uid`` (protocol §9.4), or if ``done``, that it has.
     ``offsets`` is the key of the stored offsets that ``over`` had committed when this was asked for; it is empty if they do
     not matter. ``by`` is who asked for it, and ``at`` since when it is so, for people.
     """

@@ -36,7 +36,8 @@ class JobView:
     ``more_queries`` how many are left out. ``start`` has the seconds of each phase of the start.
     ``env_ignored`` says what of the spec's env does not count, and why. ``starts_cold`` says why no
     driver of it is prepared before it is needed. ``spec`` is the stored one, with what looks like a secret
-    covered; ``spec_error`` says why it can't be shown. ``update`` is the document of the newest update.
+    covered; ``spec_error`` says why it can't be shown. ``update`` is the document of the newest update, ``fork``
+    that of the job of which it is a fork, ``promotion`` that of the job whose place it takes or has.
     """
 
     row: JobRow
@@ -50,6 +51,8 @@ class JobView:
     checkpoint_fence: str | None
     class_archive: str | None
     update: dict[str, Any] | None
+    fork: dict[str, Any] | None
+    promotion: dict[str, Any] | None
     history: tuple[HistoryEntry, ...]
     starts_cold: str | None
     spec: dict[str, Any] | None
@@ -81,6 +84,8 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         checkpoint_fence=_fence(spec, job.row.lease_of_owner),
         class_archive=_class_archive(job.row.lease_of_owner),
         update=_update(job.ref, job.own),
+        fork=_fork(job.ref),
+        promotion=_promotion(job.ref),
         history=history,
         starts_cold=_why_cold(ref, spec),
         spec=None if spec is None else redacted(spec),
@@ -122,6 +127,31 @@ def _update(ref: JobRef | None, own: Ownership | None) -> dict[str, Any] | None:
         "why": update.rolled_back or update.given_up or None,
         "at": update.at,
         "by": update.by,
+    }
+
+
+def _fork(ref: JobRef | None) -> dict[str, Any] | None:
+    if ref is None or ref.fork is None:
+        return None
+    return {
+        "of": ref.fork.of,
+        "uid": ref.fork.uid,
+        "savepoint": ref.fork.savepoint,
+        "copying": ref.fork.copying,
+    }
+
+
+def _promotion(ref: JobRef | None) -> dict[str, Any] | None:
+    if ref is None or ref.promotion is None:
+        return None
+    promotion = ref.promotion
+    state = "done" if promotion.done else "waiting"
+    return {
+        "state": state,
+        "over": promotion.over,
+        "uid": promotion.uid,
+        "at": promotion.at,
+        "by": promotion.by,
     }
 
 

@@ -767,6 +767,8 @@ class JobOperations:
 
 
 def _reference(submission: Submission, context: UserWriteContext) -> JobRef:
+    fork = submission.fork
+    detail = f"a fork of {fork.of}: its checkpoint is being copied" if fork is not None else ""
     return JobRef(
         name=submission.name,
         uid=submission.uid,
@@ -776,7 +778,7 @@ def _reference(submission: Submission, context: UserWriteContext) -> JobRef:
         restart_nonce=context.op_id,
         terms=submission.scheduling,
         submitted_at=context.at,
-        changed=HistoryEntry(at=context.at, event="submitted"),
+        changed=HistoryEntry(at=context.at, event="submitted", detail=detail),
         op=context.op_id,
         fresh_start=context.op_id if submission.fresh_start else "",
         begins_with=pairs_of(submission.queries),

@@ -1,4 +1,4 @@
-"""Carries out the writes of blue/green (protocol §9.3): a fork that may start, and one job that takes the place of
+"""Carries out the writes of blue/green (protocol §9.4): a fork that may start, and one job that takes the place of
 another.
 
 Called by ``bluegreen``. Both jobs are named by the uids that were read first, in every retry.
@@ -83,10 +83,12 @@ class PromotionOperations(JobOperations):
         """Lets a fork start, whose checkpoint is complete and holds ``queries``. Given again, it changes nothing."""
 
         def attempt(zoo: ZkSession) -> Done | JobWrite:
-            _, ref, _ = self._registered(zoo, name, uid)
+            _, ref, own = self._registered(zoo, name, uid)
             if ref.record.fork is None or not ref.record.fork.copying:
                 return Done(name, uid, Did.UNCHANGED)
-            tx = promotion_writes.finish_fork(self._context(), ref, pairs_of(queries), suspended=suspended)
+            tx = promotion_writes.finish_fork(
+                self._context(), ref, own, pairs_of(queries), suspended=suspended
+            )
             return self._change(tx, ref, Did.FORKED)
 
         return self._carry_out(name, uid, attempt)
@@ -98,13 +100,13 @@ class PromotionOperations(JobOperations):
         """
 
         def attempt(zoo: ZkSession) -> Done | JobWrite:
-            _, ref, _ = self._registered(zoo, pair.new, pair.new_uid)
+            _, ref, own = self._registered(zoo, pair.new, pair.new_uid)
             done, there = settled(ref.record, pair), ref.record.promotion
             if done is not None and (there is None or there.offsets or not offsets):
                 return done
             context = self._context()
             intent = Promotion(over=pair.over, uid=pair.over_uid, by=by, at=context.at, offsets=offsets)
-            return self._change(promotion_writes.set_promotion(context, ref, intent), ref, Did.INTENDED)
+            return self._change(promotion_writes.set_promotion(context, ref, own, intent), ref, Did.INTENDED)
 
         return self._carry_out(pair.new, pair.new_uid, attempt)
 
@@ -143,7 +145,7 @@ class PromotionOperations(JobOperations):
                     f"{pair.new} was changed by somebody else meanwhile: nothing was done", "try again"
                 )
             if not intent.done:
-                tx = promotion_writes.set_promotion(self._context(), ref, None)
+                tx = promotion_writes.set_promotion(self._context(), ref, own, None)
                 return self._change(tx, ref, Did.WITHDRAWN)
             _, over, over_own = self._registered(zoo, pair.over, pair.over_uid)
             tx = promotion_writes.undo_promotion(

@@ -1,4 +1,4 @@
-"""Builds the multis by which one job takes the place of another (blue/green, protocol §9.3), and the one that lets a
+"""Builds the multis by which one job takes the place of another (blue/green, protocol §9.4), and the one that lets a
 fork start.
 
 All builders are pure (protocol §5); ``operations.promoting`` reads, builds with these, commits and resolves the
@@ -20,13 +20,18 @@ from supervisor.registry.user_writes import UserWriteContext, run_again, suspend
 
 
 def finish_fork(
-    context: UserWriteContext, ref: Found[JobRef], begins_with: tuple[str, ...], *, suspended: bool
+    context: UserWriteContext,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    begins_with: tuple[str, ...],
+    *,
+    suspended: bool,
 ) -> Transaction:
     """Returns the multi after which a fork may start, as its checkpoint is copied; ``begins_with`` is what its first
     start has to find there. If ``suspended``, it is left to ``resume`` to start it.
 
-    The reference is set at the version read, which is one that says that the copy is under way: a cancel of the fork, or
-    another submission of its name, makes this fail. /own is not looked at: nothing of this uid was ever assigned.
+    The reference is set at the version read, which is one that says that the copy is under way. /own is checked, since
+    that version begins anew when the name is submitted again: a cancel of the fork, and another submission, move /own.
     """
     job = ref.record
     assert job.fork is not None
@@ -46,15 +51,17 @@ def finish_fork(
         context.op_id,
         (
             SetData(context.layout.job(job.name), encode(changed), ref.version),
+            Check(context.layout.own(job.name), own.version),
             ring_doorbell(context.layout, job.name),
         ),
     )
 
 
-def set_promotion(context: UserWriteContext, ref: Found[JobRef], promotion: Promotion | None) -> Transaction:
+def set_promotion(
+    context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], promotion: Promotion | None
+) -> Transaction:
     """Returns the multi that stores the intent of a promotion in the job that is to be promoted, or if it is None,
-    withdraws it. Nothing is started or stopped by it, and no write is guarded by it but by the version of the
-    reference."""
+    withdraws it. Nothing is started or stopped by it. /own is checked as for ``finish_fork``."""
     job = ref.record
     changed = replace(job, op=context.op_id, promotion=promotion)
     return Transaction(
@@ -62,6 +69,7 @@ def set_promotion(context: UserWriteContext, ref: Found[JobRef], promotion: Prom
         context.op_id,
         (
             SetData(context.layout.job(job.name), encode(changed), ref.version),
+            Check(context.layout.own(job.name), own.version),
             ring_doorbell(context.layout, job.name),
         ),
     )

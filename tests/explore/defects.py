@@ -9,6 +9,7 @@ from tests.explore import (
     defects_of_lease,
     defects_of_operation,
     defects_of_preparation,
+    defects_of_promotion,
     defects_of_removal,
     defects_of_rule,
     defects_of_sweep,
@@ -24,5 +25,6 @@ DEFECTS: tuple[Defect, ...] = (
     *defects_of_removal.DEFECTS,
     *defects_of_preparation.DEFECTS,
     *defects_of_hosts.DEFECTS,
+    *defects_of_promotion.DEFECTS,
     *defects_of_adapters.DEFECTS,
 )

@@ -6,7 +6,14 @@ from functools import partial
 from typing import Any
 
 from supervisor.coord import election
-from supervisor.registry import attempt_writes, leader_writes, operator_writes, pending_deletions, user_writes
+from supervisor.registry import (
+    attempt_writes,
+    leader_writes,
+    operator_writes,
+    pending_deletions,
+    promotion_writes,
+    user_writes,
+)
 from supervisor.registry.record_sweep import Deletion
 from tests.explore.defect import Defect
 from tests.explore.guards import dropped, unwritten
@@ -25,6 +32,10 @@ GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (user_writes.move, ("job", "own")),
     (user_writes.update, ("job", "own")),
     (user_writes.resume_from, ("job", "own", "claim", "checkpoints", "lease")),
+    (promotion_writes.finish_fork, ("job", "own")),
+    (promotion_writes.set_promotion, ("job", "own")),
+    (promotion_writes.promote, ("job", "own")),
+    (promotion_writes.undo_promotion, ("job", "own")),
     (leader_writes.assign, ("epoch", "pause", "job", "own", "lease")),
     (leader_writes.unassign, ("epoch", "pause", "own")),
     (leader_writes.drain, ("epoch", "pause", "job", "own")),

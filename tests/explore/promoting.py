@@ -1,4 +1,4 @@
-"""Blue/green in the exploration (protocol §9.3): the writes of ``fork`` and ``promote``, as ``users`` replays
+"""Blue/green in the exploration (protocol §9.4): the writes of ``fork`` and ``promote``, as ``users`` replays
 commands, and what is judged of them. Production code to the letter: ``operations.promoting: PromotionOperations``;
 what comes before a write (the wait, the hook, the copy) is the time between two commands.
 """
@@ -63,15 +63,15 @@ def committed(before: ExploredWorld, after: ExploredWorld, tx: Transaction, wish
     """A multi of a user has committed."""
     ref = _ref(after, wish.name)
     if ref is not None and ref.fork is not None and ref.fork.copying and ref.desired is Desired.RUNNING:
-        return after.breaks(f"§9.3: {wish.name} is to run, and its checkpoint is not copied yet")
+        return after.breaks(f"§9.4: {wish.name} is to run, and its checkpoint is not copied yet")
     if wish.what not in PROMOTING or tx.what == "submit":
         return after
     for name in names_of(wish):
         lost = _lost(before, after, name)
         if lost:
-            return after.breaks(f"§9.3: {tx.what} {lost} of {name}, which was there before")
+            return after.breaks(f"§9.4: {tx.what} {lost} of {name}, which was there before")
     why = _wrong(before, after, tx, wish)
-    return after if why is None else after.breaks(f"§9.3: {why}")
+    return after if why is None else after.breaks(f"§9.4: {why}")
 
 
 def _lost(before: ExploredWorld, after: ExploredWorld, name: str) -> str:

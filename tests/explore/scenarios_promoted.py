@@ -10,14 +10,28 @@ INTEND, PROMOTE, UNDO = ("intend", "b", "a"), ("promote", "b", "a"), ("undo", "b
 BACK = (("intend", "a", "b"), ("promote", "a", "b"))
 CANCEL, SUBMIT = ("cancel", "a"), ("submit", "a", "u1-a")
 BEGIN, FINISH = ("begin_fork", "b", "u1-b"), ("finish_fork", "b", "u1-b")
-INTENDED = ("intend b: set_promotion",)
-DONE = (*INTENDED, "promote b: promote")
+INTENDED = ("user intend b", "intend b: set_promotion")
+DONE = (*INTENDED, "user promote b", "promote b: promote")
 
 Promoted = partial(Scenario, running=("a", "b"), past=(INTEND,), script=INTENDED, faults=0, max_states=500)
 Forked = partial(Scenario, running=("a",), faults=0, max_states=700)
 
 PROMOTED: tuple[Scenario, ...] = (
     Promoted("promoted", "From the intent on.", ((INTEND, PROMOTE),), script=(), past=(), max_states=700),
+    Promoted(
+        "promoted, changed before",
+        "The one that is to take the place is suspended or updated before the intent is stored.",
+        ((INTEND,), (("revise", "b"), ("suspend", "b"))),
+        script=(),
+        past=(),
+    ),
+    Promoted(
+        "intended, submitted anew",
+        "The one that is to take the place is cancelled and submitted anew before the intent is stored.",
+        ((INTEND,), (("cancel", "b"), ("submit", "b", "u1-b"))),
+        script=(),
+        past=(),
+    ),
     Promoted(
         "promoted, the driver fails",
         "The driver of either fails at any step: of the one that takes the place, too.",
@@ -88,7 +102,7 @@ PROMOTED: tuple[Scenario, ...] = (
         ((("promote", "once", "a"),),),
         running=("a", "once"),
         past=(("intend", "once", "a"),),
-        script=("intend once: set_promotion",),
+        script=("user intend once", "intend once: set_promotion"),
         kinds=("end driver",),
         faults=1,
     ),
@@ -116,6 +130,16 @@ PROMOTED: tuple[Scenario, ...] = (
         script=DONE,
     ),
     Promoted(
+        "undone, starting",
+        "The one that took the place is being started anew.",
+        ((("restart", "b"), UNDO),),
+        past=(INTEND, PROMOTE),
+        script=DONE,
+        kinds=("fail driver",),
+        faults=1,
+        max_states=1_500,
+    ),
+    Promoted(
         "undone, the other resumed",
         "It runs again already, and is suspended once more.",
         ((UNDO,), (("resume", "a"), ("suspend", "a"))),
@@ -129,7 +153,9 @@ PROMOTED: tuple[Scenario, ...] = (
         past=(INTEND, PROMOTE),
         script=DONE,
     ),
-    # -- forks: registered, and not started before the copy is complete
+    # -- forks
+    Forked("forked, updated", "Its spec is changed before.", ((BEGIN, FINISH), (("revise", "b"),))),
+    # registered, and not started before the copy is complete
     Forked("forked", "By two at once.", ((BEGIN, FINISH), (FINISH, FINISH))),
     Forked(
         "forked, resumed",

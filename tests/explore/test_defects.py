@@ -23,13 +23,17 @@ from supervisor.model.records import (
     CheckpointClaim,
     CheckpointState,
     Cordon,
+    Desired,
     EpochRecord,
+    Fork,
     Handover,
+    JobRef,
     MoveRequest,
     Outcome,
     OwnState,
     Pause,
     PrepareLevel,
+    Promotion,
     Result,
 )
 from supervisor.model.seen import Found, Unreadable
@@ -37,7 +41,14 @@ from supervisor.model.state import revision_of
 from supervisor.model.transaction import Node, Stat, Transaction
 from supervisor.plan.decide import FRESH
 from supervisor.records.layout import Layout
-from supervisor.registry import attempt_writes, leader_writes, operator_writes, pending_deletions, user_writes
+from supervisor.registry import (
+    attempt_writes,
+    leader_writes,
+    operator_writes,
+    pending_deletions,
+    promotion_writes,
+    user_writes,
+)
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.record_sweep import Deletion
@@ -81,6 +92,19 @@ ACCEPTED, WISH = (
 CORDON = Found(Cordon(supervisor="s1", cordoned=True, by="me", at="now", why="", op="op"), 2)
 MOVED = job(restart_nonce="n2", move=MoveRequest(to="s2", nonce="n2", before="n1"))
 NODE = Node(b"", Stat(5, 1))
+OTHER: Found[JobRef] = Found(replace(job().record, name="k", uid="u2"), 8)
+
+
+def forked() -> Found[JobRef]:
+    return Found(replace(job().record, fork=Fork(of="k", uid="u2", savepoint="s", copying=True)), 3)
+
+
+def promoted() -> Found[JobRef]:
+    return Found(replace(job().record, promotion=Promotion(over="k", uid="u2", by="me", at="now")), 3)
+
+
+def suspended(ref: Found[JobRef]) -> Found[JobRef]:
+    return Found(replace(ref.record, desired=Desired.SUSPENDED), ref.version)
 
 
 def act(action: actions.Action) -> Transaction:
@@ -123,6 +147,22 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     ),
     user_writes.resume_from: (
         lambda: user_writes.resume_from(USER, job(), own(S.EXITED), job().record, TAKEN, MOVE),
+    ),
+    promotion_writes.finish_fork: (
+        lambda: promotion_writes.finish_fork(USER, forked(), own(S.VACANT), (), suspended=False),
+    ),
+    promotion_writes.set_promotion: (
+        lambda: promotion_writes.set_promotion(USER, job(), own(S.CLAIMED), None),
+    ),
+    promotion_writes.promote: (
+        lambda: promotion_writes.promote(USER, promoted(), own(S.CLAIMED), OTHER, own(S.CLAIMED)),
+        lambda: promotion_writes.promote(USER, promoted(), own(S.CLAIMED), OTHER, own(S.EXITED)),
+    ),
+    promotion_writes.undo_promotion: (
+        lambda: promotion_writes.undo_promotion(USER, promoted(), own(S.CLAIMED), OTHER, own(S.EXITED), "n"),
+        lambda: promotion_writes.undo_promotion(
+            USER, promoted(), own(S.CLAIMED), suspended(OTHER), own(S.EXITED), "n"
+        ),
     ),
     leader_writes.assign: (
         lambda: act(actions.Assign("j", "w", job(), own(S.REVOKED), HOST, FRESH, Waited(SEEN))),
@@ -235,7 +275,14 @@ def test_the_guards_that_are_dropped_are_all_that_the_multis_have() -> None:
 
 
 def test_each_multi_of_the_writers_is_among_them() -> None:
-    writers = (user_writes, leader_writes, attempt_writes, operator_writes, pending_deletions)
+    writers = (
+        user_writes,
+        leader_writes,
+        attempt_writes,
+        operator_writes,
+        pending_deletions,
+        promotion_writes,
+    )
     builders = {
         function
         for module in writers

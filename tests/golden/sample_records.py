@@ -19,6 +19,7 @@ from supervisor.model.records import (
     Desired,
     Driver,
     EpochRecord,
+    Fork,
     Handover,
     HistoryEntry,
     JobRef,
@@ -40,6 +41,7 @@ from supervisor.model.records import (
     PreparedDriver,
     PrepareLevel,
     Progress,
+    Promotion,
     QueryProgress,
     QueryState,
     Result,
@@ -139,6 +141,10 @@ SAMPLES: tuple[Any, ...] = (
         update=UPDATE,
         last_revision=3,
         move=MoveRequest(to="host-b", nonce="r1", before="r0"),
+        fork=Fork(of="clicks-1", uid=UID, savepoint="before", copying=True),
+        promotion=Promotion(
+            over="clicks-1", uid=UID, by="me@host", at=AT, offsets="artifacts/clicks/offsets.json", done=True
+        ),
     ),
     Ownership(
         state=OwnState.EXITED,
@@ -192,6 +198,7 @@ SAMPLES: tuple[Any, ...] = (
             batch_ms=300.0,
             at=AT,
             lag=7.0,
+            state_rows=5.0,
         ),
         renewals=12,
         remembered=REMEMBERED,
@@ -210,6 +217,7 @@ SAMPLES: tuple[Any, ...] = (
                 at=AT,
                 error="ValueError: größer",
                 elsewhere="file:/tmp/temporary-1",
+                state_rows=5.0,
             ),
         ),
         more_queries=3,

@@ -181,6 +181,21 @@ def updated(site: Site) -> None:
     site.work()
 
 
+def forked(site: Site) -> None:
+    """Running, and so does its fork."""
+    running(site)
+    fork = f"{site.name}-2"
+    site.run("fork", site.name, fork)
+    site.terminal.bench.run(fork)
+
+
+def promoted(site: Site) -> None:
+    """Its fork has its place."""
+    forked(site)
+    site.run("promote", f"{site.name}-2", "--over", site.name)
+    obey(site)
+
+
 def saved(site: Site) -> None:
     """Running, with the savepoint that the pages name."""
     running(site)

@@ -272,7 +272,7 @@ def test_files_are_compared_one_by_one_whatever_their_batches(
     (query,) = ran.json["offsets"]
     assert (ran.json["order"], query["batch"], query["new_batch"]) == ("behind", 4, 2)
     assert query["sources"][0]["parts"] == [
-        {"part": "files", "offset": 2, "new_offset": 0, "order": "behind"}
+        {"part": "files of its own", "offset": 2, "new_offset": 0, "order": "behind"}
     ]
     go_on(forked, 3, "b.txt", "a.txt")  # one batch for both: its log has fewer entries
     assert terminal.run("compare", "clicks", "clicks-2", "-o", "json").json["order"] == "equal"
