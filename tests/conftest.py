@@ -20,7 +20,7 @@ import pytest
 
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed import requirements
-from tests.testbed.ensembles import Ensemble, bring_back
+from tests.testbed.ensembles import Ensemble, RevivedEnsemble
 from tests.testbed.moto import MotoServer, use_only
 from tests.testbed.radosgw import RadosGateway
 from tests.testbed.radosgw import missing as missing_radosgw
@@ -97,21 +97,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def embedded_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
-    """Three real ZooKeeper processes, shared by the whole run: harm none of them."""
-    with EmbeddedEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
-        SHARED.append(ensemble)
+    """Three real ZooKeeper processes, shared by the whole run: harm none of them. One that ends by itself is started again."""
+    with RevivedEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
         yield ensemble
-        SHARED.remove(ensemble)
-
-
-SHARED: list[EmbeddedEnsemble] = []
-
-
-@pytest.fixture(autouse=True)
-def ended_servers() -> None:
-    """Before each test: what has ended by itself in the ensemble that is shared is started again."""
-    for ensemble in SHARED:
-        bring_back(ensemble)
 
 
 @pytest.fixture

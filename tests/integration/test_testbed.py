@@ -25,10 +25,10 @@ from supervisor.clients.four_letter import ask
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.conftest import KINDS
 from tests.testbed.docker_ensemble import DockerEnsemble
-from tests.testbed.ensembles import Ensemble, bring_back, repair
+from tests.testbed.ensembles import Ensemble, RevivedEnsemble, repair
 from tests.testbed.moto import MotoServer
 from tests.testbed.namespaces import Namespace
-from tests.testbed.proxy import Action, Proxies, Proxy, Way, http_request, zookeeper_request
+from tests.testbed.proxy import Action, Proxies, Proxy, Way, any_request, http_request, zookeeper_request
 from tests.waiting import wait_until
 
 
@@ -116,15 +116,44 @@ def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(repaired_ensem
         assert client.exists("/before") and client.exists("/while-down")
 
 
-def test_a_server_that_ended_by_itself_is_brought_back(fresh_embedded_ensemble: EmbeddedEnsemble) -> None:
-    """As its own defect ends it: nobody has told the ensemble."""
-    pid = fresh_embedded_ensemble.node(0).pid
+def test_a_server_that_ends_by_itself_is_started_again(tmp_path: Path) -> None:
+    """As its own defect ends it: nobody has told the ensemble. What was stopped on purpose stays down."""
+    with RevivedEnsemble(tmp_path) as ensemble:
+        ensemble.kill(2)
+        for _ in range(2):
+            pid = _kill_behind_its_back(ensemble, 0)
+            wait_until(lambda old=pid: ensemble.node(0).pid not in (None, old), 20, "another process")  # type: ignore[misc]
+        ensemble.wait_serving()
+        assert ensemble.node(2).pid is None
+        ensemble.restart(2)
+        ensemble.wait_serving()
+        wait_complete(ensemble)
+        pid = _kill_behind_its_back(ensemble, 2)
+        wait_until(lambda: ensemble.node(2).pid not in (None, pid), 20, "another process")
+
+
+@pytest.mark.parametrize("after", ["it is back", "its death"])
+def test_no_server_is_started_once_the_ensemble_is_stopped(tmp_path: Path, after: str) -> None:
+    others = threading.active_count()
+    ensemble = RevivedEnsemble(tmp_path, nodes=1)
+    ensemble.start()
+    pid = _kill_behind_its_back(ensemble, 0)
+    if after == "it is back":
+        wait_until(lambda: ensemble.node(0).pid not in (None, pid), 20, "another process")
+    ensemble.stop()
+    assert threading.active_count() == others, "who starts servers has ended"
+    assert not ensemble.runs(0)
+
+
+def _kill_behind_its_back(ensemble: EmbeddedEnsemble, node: int) -> int:
+    """Returns the process id of the server that is dead now."""
+    pid = ensemble.node(node).pid
     assert pid is not None
+    server = os.pidfd_open(pid)
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not fresh_embedded_ensemble.runs(0), 20)
-    bring_back(fresh_embedded_ensemble)
-    assert None not in fresh_embedded_ensemble.modes()
-    assert fresh_embedded_ensemble.node(0).pid not in (None, pid)
+    wait_until(partial(_is_gone, server), 20, "its death")
+    os.close(server)
+    return pid
 
 
 def test_a_paused_leader_is_replaced_and_follows_when_it_wakes(repaired_ensemble: Ensemble) -> None:
@@ -301,6 +330,45 @@ def test_a_proxy_resets_before_the_request_is_seen(embedded_ensemble: EmbeddedEn
         trap.wait()
         wait_until(lambda: client.connected, 30, "the client to come back")
         assert not client.exists(zk_root)
+
+
+def test_a_trap_whose_server_went_before_it_answered_catches_the_next_request() -> None:
+    """The server is gone with the first request; what comes next is answered, and that answer is lost."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        Proxy(f"127.0.0.1:{server.getsockname()[1]}") as proxy,
+    ):
+        trap = proxy.on_request(any_request, Action.CUT_AFTER)
+        for answers in (False, True):
+            assert not trap.sprung
+            with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
+                link, _ = server.accept()
+                client.sendall(b"ask")
+                with link:
+                    assert link.recv(3) == b"ask"
+                    if answers:
+                        link.sendall(b"answer")
+                        trap.wait()
+                with suppress(ConnectionResetError):
+                    assert client.recv(6) == b""
+        assert trap.sprung
+
+
+def test_a_healed_trap_lets_the_answer_pass() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        Proxy(f"127.0.0.1:{server.getsockname()[1]}") as proxy,
+    ):
+        trap = proxy.on_request(any_request, Action.CUT_AFTER)
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
+            link, _ = server.accept()
+            client.sendall(b"ask")
+            assert link.recv(3) == b"ask"
+            proxy.heal()
+            link.sendall(b"answer")
+            assert client.recv(6) == b"answer"
+            link.close()
+        assert not trap.sprung
 
 
 def test_a_held_request_takes_effect_when_it_is_released(

@@ -6,10 +6,15 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import TimedOut
+
+LOOK_EVERY_S = 0.1
 
 
 class Ensemble(Protocol):
@@ -29,14 +34,54 @@ class Ensemble(Protocol):
     def wait_serving(self, timeout_s: float = 30.0) -> None: ...
 
 
-def bring_back(ensemble: Ensemble) -> None:
-    """Start again what has ended by itself, as a service manager would. Quick where there is nothing to do.
+class RevivedEnsemble(EmbeddedEnsemble):
+    """Starts a server that has ended by itself again at once, as a service manager would, also while a test runs.
 
     ZooKeeper 3.9.5 ends a follower now and then: "Committed proposal cached out of order", as a session is closed that has
-    ephemerals, then "Severe unrecoverable error". No client can do anything about that.
+    ephemerals, then "Severe unrecoverable error". No client can do anything about that. What ``kill`` or ``stop`` ended
+    stays down until ``restart``.
     """
-    if not all(ensemble.runs(node) for node in range(len(ensemble.hosts.split(",")))):
-        repair(ensemble)
+
+    def __init__(self, directory: Path | str, nodes: int = 3, **options: Any) -> None:
+        super().__init__(directory, nodes, **options)
+        # Held while a server is ended or started: one that is just being ended has not ended by itself.
+        self._nodes_lock = threading.RLock()
+        self._stays_down: set[int] = set(range(nodes))
+        self._over = threading.Event()
+        self._reviver: threading.Thread | None = None
+
+    def start(self, timeout_s: float = 60.0) -> None:
+        super().start(timeout_s)
+        self._stays_down.clear()
+        self._over.clear()
+        self._reviver = threading.Thread(target=self._revive, name="reviver", daemon=True)
+        self._reviver.start()
+
+    def kill(self, i: int) -> None:
+        with self._nodes_lock:
+            self._stays_down.add(i)
+            super().kill(i)
+
+    def restart(self, i: int) -> None:
+        with self._nodes_lock:
+            self._stays_down.discard(i)
+            super().restart(i)
+
+    def stop(self, i: int | None = None) -> None:
+        with self._nodes_lock:
+            self._stays_down.update(range(self._count) if i is None else [i])
+            super().stop(i)
+        if i is None and self._reviver is not None:
+            self._over.set()
+            self._reviver.join()
+            self._reviver = None
+
+    def _revive(self) -> None:
+        while not self._over.wait(LOOK_EVERY_S):
+            with self._nodes_lock:
+                for node in set(range(self._count)) - self._stays_down:
+                    if not self.runs(node):
+                        self.restart(node)
 
 
 def repair(ensemble: Ensemble) -> None:

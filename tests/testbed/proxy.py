@@ -154,7 +154,10 @@ class Proxy:
         self._run(self._shut())
 
     def on_request(self, match: Match, action: Action) -> Trap:
-        """Set the (one) trap; it springs once. ``heal`` takes it away, and lets go what it holds."""
+        """Set the (one) trap; it springs once. ``heal`` takes it away, and lets go what it holds.
+
+        If the server goes away before it has answered what ``CUT_AFTER`` caught, the trap waits for the next such request.
+        """
         trap = Trap(match, action)
         self._call(lambda: setattr(self, "_trap", trap))
         return trap
@@ -168,6 +171,7 @@ class Proxy:
             self._rate.update(dict.fromkeys(BOTH))
             self._trap = None
             for link in list(self._links):
+                link.awaited = None
                 if link.lost_bytes:
                     link.reset()
             for gate in self._gates.values():
@@ -251,6 +255,8 @@ class Proxy:
             link.close()
         except* (OSError, asyncio.CancelledError):
             link.reset()  # one of the two has reset it, or was not there, or we did: the other sees a reset
+        finally:
+            self._rearm(link)
 
     async def _pump(
         self, link: _Link, way: Way, source: asyncio.StreamReader, sink: asyncio.StreamWriter
@@ -260,6 +266,8 @@ class Proxy:
                 continue
             sink.write(chunk)
             await sink.drain()
+        if way is Way.RESPONSES:
+            self._rearm(link)
         if way in self._dropping or link.lost_bytes:
             link.lost_bytes = True
             await asyncio.Event().wait()  # nor does the end of the stream get through
@@ -283,6 +291,12 @@ class Proxy:
             link.lost_bytes = True
             return False
         return not link.is_reset
+
+    def _rearm(self, link: _Link) -> None:
+        """The answer that a trap waits for will not come any more."""
+        awaited, link.awaited = link.awaited, None
+        if awaited is not None and not awaited.trap.sprung and self._trap is None:
+            self._trap = awaited.trap
 
     async def _spring(self, link: _Link, chunk: bytes) -> None:
         trap = self._trap
