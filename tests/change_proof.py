@@ -23,6 +23,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from supervisor.spark.toolchain import installed_spark_home
 from tests import results
 from tests.benchmark_start import properties_for, served
 from tests.savepoint_proof import CLOSING, Rows, expected_of, write_input
+from tests.testbed.fleet import CommandResult
 from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import APPLICATIONS, CONF, START_S, SinkBatch, SparkFleet
 from tests.waiting import wait_until
@@ -40,6 +42,8 @@ FILES_MAX, FILE_EVERY_S = 4000, 1.0
 FILES_A_BATCH, UNDISTURBED_FILES, LATE_FROM = 25, 25, 60
 """Two batches come before the first rows that are too late (tests/savepoint_proof.py)."""
 END_MAX_S = 600.0
+UNREACHABLE = 5
+"""Exit code."""
 AT_ONCE, COLD, RESUBMIT = "restart, prepared", "restart --cold", "cancel and submit"
 UPDATE, ROLL_BACK, DRAIN, PROMOTE = "update", "roll back", "drain of its host", "fork and promote"
 COLUMNS = ("gap of", "changes", "median", "from–to", "ratio to cancel and submit")
@@ -121,10 +125,19 @@ class Proof:
     def spec_file(self, **changes: Any) -> str:
         return str(self.fleet.spec_file(self.job, **{**self.spec, **changes}))
 
+    def call(self, *words: str) -> None:
+        """A command that succeeds. One that reached store or ZooKeeper in vain was not acknowledged, and is given again."""
+        ran = wait_until(partial(self._called, *words), END_MAX_S, f"an answer to {words[0]}", period_s=1.0)
+        assert ran.code == 0, f"{' '.join(words)}: exit code {ran.code}: {ran.err}"
+
+    def _called(self, *words: str) -> CommandResult | None:
+        ran = self.fleet.cli(*words)
+        return None if ran.code == UNREACHABLE else ran
+
     def newest(self) -> SinkBatch:
         return self.fleet.batches(self.job)[-1]
 
-    def say(self, text: str) -> None:
+    def tell(self, text: str) -> None:
         print(f"  {text:<64} load {os.getloadavg()[0]:.1f}", flush=True)
 
 
@@ -146,7 +159,7 @@ def measure(proof: Proof, step: Step) -> None:
     """Carry a step out and note its gap: the new driver's first batch after the last one of the old driver."""
     if missing := [name for name in step.needs if name not in {each.name for each in COMMANDS}]:
         proof.absent.append(f"{step.kind}: this version has no {' and no '.join(missing)}")
-        proof.say(f"{step.kind}: NOT THERE, this version has no {' and no '.join(missing)}")
+        proof.tell(f"{step.kind}: NOT THERE, this version has no {' and no '.join(missing)}")
         return
     fleet, old_job = proof.fleet, proof.job
     old = _place(proof.newest())
@@ -154,7 +167,7 @@ def measure(proof: Proof, step: Step) -> None:
     if not step.stops:
         fleet.wait_batches(proof.job, 2, START_S)
         assert _place(proof.newest()) == old, f"{step.what}: the driver was replaced"
-        proof.say(f"{step.kind}: {step.what}: nothing was stopped")
+        proof.tell(f"{step.kind}: {step.what}: nothing was stopped")
         return
 
     def gap_s() -> float | None:
@@ -165,7 +178,7 @@ def measure(proof: Proof, step: Step) -> None:
 
     found_s = wait_until(gap_s, START_S, f"a batch after {step.kind}: {step.what}", period_s=0.1)
     proof.gaps.setdefault(step.kind, []).append(found_s)
-    proof.say(f"{step.kind}: {step.what}: {found_s:.1f} s")
+    proof.tell(f"{step.kind}: {step.what}: {found_s:.1f} s")
     fleet.wait_batches(proof.job, 2, START_S)
 
 
@@ -183,8 +196,7 @@ def update(**changes: Any) -> Change:
             merged["application"] = proof.application(merged.pop("edition"))
         proof.superseded, proof.spec = proof.spec, merged
         path = proof.spec_file()
-        assert proof.fleet.cli("diff", path).code == 1, "there is something to change"
-        proof.fleet.ok("apply", path, "--wait")
+        proof.call("apply", path, "--wait")
         assert proof.fleet.show(proof.job)["update"]["state"] in ("observing", "done")
 
     return do
@@ -199,35 +211,35 @@ def timing(files_a_batch: int, trigger: str) -> Change:
 
 
 def roll_back(proof: Proof) -> None:
-    proof.fleet.ok("rollback", proof.job, "--wait")
+    proof.call("rollback", proof.job, "--wait")
     proof.spec = proof.superseded
 
 
 def restart(*words: str) -> Change:
     def do(proof: Proof) -> None:
-        proof.fleet.ok("restart", proof.job, *words)
+        proof.call("restart", proof.job, *words)
 
     return do
 
 
 def resubmit(proof: Proof) -> None:
-    proof.fleet.ok("cancel", proof.job, "--wait")
-    proof.fleet.ok("submit", proof.spec_file())
+    proof.call("cancel", proof.job, "--wait")
+    proof.call("submit", proof.spec_file())
 
 
 def drain(proof: Proof) -> None:
     host = str(proof.fleet.show(proof.job)["supervisor"])
-    proof.fleet.ok("drain", host, "--wait")
+    proof.call("drain", host, "--wait")
     assert proof.fleet.show(proof.job)["supervisor"] != host
-    proof.fleet.ok("uncordon", host)
+    proof.call("uncordon", host)
 
 
 def promote(proof: Proof) -> None:
     """From here on the fork is the job: what it gave counts from its first batch on."""
     old, new = proof.job, f"{proof.job}-green"
-    proof.fleet.ok("fork", old, new, "--shared-sink")
+    proof.call("fork", old, new, "--shared-sink")
     proof.fleet.wait_batches(new, 1, START_S)
-    proof.fleet.ok("promote", new, "--over", old, "--when", "caught-up")
+    proof.call("promote", new, "--over", old, "--when", "caught-up")
     proof.promoted_after = (old, proof.fleet.batches(new)[0].batch_id - 1)
     proof.job = new
 
@@ -291,7 +303,7 @@ def prove(fleet: SparkFleet, where: str, directory: Path, steps: Sequence[Step],
     fleet.expected = None
     with Feeder(directory, seed) as feeder:
         proof = Proof(fleet, feeder, directory, prefix, f"proof-{where}")
-        fleet.ok("submit", proof.spec_file())
+        proof.call("submit", proof.spec_file())
         fleet.wait_batches(proof.job, 3, START_S)
         for step in steps:
             measure(proof, step)
@@ -299,16 +311,16 @@ def prove(fleet: SparkFleet, where: str, directory: Path, steps: Sequence[Step],
     total = sum(expected.values())
     wait_until(lambda: sum(result_of(proof).values()) >= total, END_MAX_S, f"{total} results", period_s=0.5)
     for name in {proof.job, *(() if proof.promoted_after is None else proof.promoted_after[:1])}:
-        fleet.ok("cancel", name, "--wait")
+        proof.call("cancel", name, "--wait")
     undisturbed = run_undisturbed(proof)
     got = result_of(proof)
-    proof.say(
+    proof.tell(
         f"{total} results of {len(list(proof.feeder.source.iterdir()))} files are expected; undisturbed {sum(undisturbed.values())}"
     )
     assert undisturbed == expected, f"the undisturbed run differs by {difference(undisturbed, expected)}"
     assert got == undisturbed, f"the changed job's result differs by {difference(got, undisturbed)}"
     fleet.judge()
-    proof.say("EQUAL: the changed job gave exactly what the undisturbed run gave")
+    proof.tell("EQUAL: the changed job gave exactly what the undisturbed run gave")
     return proof
 
 
