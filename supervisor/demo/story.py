@@ -286,7 +286,7 @@ class Story:
         assert before.driver_pid is not None and before.attempt is not None
         view.command(command)
         view.output(run())
-        first = self._first_of_next(claim, before.attempt)
+        first = self._first_of_next(claim, before.attempt, ", and the next driver comes up")
         last = next(line for line in reversed(self._record(claim)) if line.attempt == before.attempt)
         if before.driver_pid in world.drivers(self._uid):
             raise NotSeen(
@@ -456,19 +456,19 @@ class Story:
 
         return self._wait(claim, f"line {count} of the job's record", poll, "", limit_s)
 
-    def _first_of_next(self, claim: Claim, attempt: int) -> BatchLine:
+    def _first_of_next(self, claim: Claim, attempt: int, meanwhile: str = "") -> BatchLine:
         def poll() -> BatchLine | None:
             lines = self._record(Claim.EXACT)
-            self._show(lines)
+            self._show(lines, meanwhile)
             return next((line for line in lines if line.attempt > attempt), None)
 
         return self._wait(claim, "a batch of the next attempt", poll, "", START_LIMIT_S)
 
-    def _show(self, lines: Sequence[BatchLine]) -> None:
+    def _show(self, lines: Sequence[BatchLine], meanwhile: str = "") -> None:
         """Prints how far the job is, as the waiting line."""
         row = self._world.job()
         progress = f"batch {lines[-1].batch_id}, {lines[-1].total:,} rows; " if lines else ""
-        self._screen.live(f"{progress}{_job_records(row, lines)}")
+        self._screen.live(f"{progress}{_job_records(row, lines)}{meanwhile}")
 
     def _record(self, claim: Claim) -> tuple[BatchLine, ...]:
         """Returns the record as it is now. Raises NotSeen the moment that it is wrong."""
