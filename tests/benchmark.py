@@ -42,15 +42,20 @@ CALM = {"beat_s": 1.0, "batch_s": 1.0}
 
 @dataclass(frozen=True)
 class Sizes:
-    """``jobs``: registered ones; the long list has ten times as many. ``running``: light drivers at once."""
+    """``jobs``: registered ones; the long list has ten times as many. ``running``: light drivers at once.
+
+    ``applied``: specs in a folder, of which ``changed`` differ.
+    """
 
     jobs: int = 1000
     running: int = 100
     rounds: int = 20
+    applied: int = 300
+    changed: int = 5
     idle_s: float = 20.0
 
 
-QUICK = Sizes(jobs=30, running=2, rounds=2, idle_s=2.0)
+QUICK = Sizes(jobs=30, running=2, rounds=2, applied=6, changed=2, idle_s=2.0)
 
 
 def main() -> None:
@@ -224,6 +229,32 @@ def submit_many(fleet: Fleet, sizes: Sizes) -> None:
     )
 
 
+def apply_some(fleet: Fleet, sizes: Sizes) -> None:
+    """A folder of many specs, of which a few differ from what is registered. The jobs are suspended: only the apply is measured."""
+    names = [f"kept-{number:05}" for number in range(sizes.applied)]
+    files = [fleet.spec_file(name) for name in names]
+    command(fleet, "submit", "--suspended", *map(str, files))
+    folder = files[0].parent
+    same_s = timed(lambda: command(fleet, "apply", str(folder)))
+    for name in names[: sizes.changed]:
+        fleet.spec_file(name, env={"EDITION": "2"})
+    used_s = _children_cpu_s()
+    took_s = timed(lambda: command(fleet, "apply", str(folder)))
+    used_s = _children_cpu_s() - used_s
+    report_figure(
+        f"apply of {len(names)} specs, {sizes.changed} changed, the whole command", took_s, "s", 3.0
+    )
+    report_figure("  CPU time of it", used_s, "s")
+    report_figure(f"apply of {len(names)} specs, none changed, the whole command", same_s, "s")
+    ratio("some changed to none", took_s, same_s)
+
+
+def _children_cpu_s() -> float:
+    """Of all children that have ended: what a busy machine leaves as it is."""
+    used = os.times()
+    return used.children_user + used.children_system
+
+
 # -- at rest ------------------------------------------------------------------------------------------------------------
 
 
@@ -276,6 +307,7 @@ PARTS: dict[str, Callable[[Fleet, Sizes], None]] = {
     "latency": latency,
     "list": listing,
     "submit": submit_many,
+    "apply": apply_some,
     "idle": idle,
 }
 

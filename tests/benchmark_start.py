@@ -119,7 +119,7 @@ def main() -> None:
                 fleet,
                 prefix,
                 own,
-                properties_for(where, server),
+                properties_for(where, server.endpoint_url),
                 bundle if where == "s3a" else None,
                 chosen.steady,
             )
@@ -180,10 +180,10 @@ def wait_for_archives(fleet: SparkFleet) -> None:
     )
 
 
-def properties_for(where: str, server: MotoServer) -> dict[str, str]:
+def properties_for(where: str, endpoint_url: str) -> dict[str, str]:
     """The properties of the plain spark-submit."""
     s3a = {
-        "spark.hadoop.fs.s3a.endpoint": server.endpoint_url,
+        "spark.hadoop.fs.s3a.endpoint": endpoint_url,
         "spark.hadoop.fs.s3a.endpoint.region": REGION,
         "spark.hadoop.fs.s3a.path.style.access": "true",
     }

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,13 +36,16 @@ from supervisor.spark.fence.choice import MANAGER, MANAGER_KEY, OWNER_KEY, owner
 from supervisor.spark.properties import render_properties
 from supervisor.spark.toolchain import installed_spark_home, java_of, spark_version
 from supervisor.spec.s3a import S3Access
+from tests.e2e.applications.windows import KEYS, WINDOW_S, counted
 from tests.testbed.moto import MotoServer
 from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import LIGHT_JVM
 from tests.waiting import wait_until
 
 BASE_S = 1_700_000_000
-STEP_S, DELAY_S, WINDOW_S = 5, 10, 10
+STEP_S = 5
+CLOSING = {"id": 0, "ts": BASE_S + 10**6, "v": 0}
+"""A row that lets every window end."""
 ROWS = 60
 FIRST_BATCH, LATE_FROM = 5, 12
 UNDISTURBED_FILES, RESTORED_FILES = 5, 40
@@ -69,7 +73,7 @@ STARTS_MAX = 5
 Rows = Counter[tuple[Any, ...]]
 
 
-def write_input(directory: Path, files: int, seed: int) -> Rows:
+def write_input(directory: Path, files: int, seed: int, late_from: int = LATE_FROM) -> Rows:
     """Returns what must come out: window, key → count and sum, of rows seen for the first time and in time."""
     chance = random.Random(seed)
     directory.mkdir()
@@ -89,19 +93,31 @@ def write_input(directory: Path, files: int, seed: int) -> Rows:
             rows.append(row)
             if chance.random() < 0.4:
                 (again if chance.random() < 0.6 else rows).append(row)
-        if file >= LATE_FROM:
+        if file >= late_from:
             rows.append({"id": -file, "ts": BASE_S - 3600, "v": 1})
         if file == files - 1:
-            rows.append({"id": 0, "ts": BASE_S + 10**6, "v": 0})  # lets every window end
+            rows.append(CLOSING)
         path = directory / f"{file:05}.json"
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         os.utime(path, (BASE_S + file, BASE_S + file))
+    return windows_of(seen)
+
+
+def windows_of(seen: Mapping[int, tuple[int, int]]) -> Rows:
+    """What comes of rows (id → second and value) that are seen in time, each once."""
     sums: dict[tuple[int, int], tuple[int, int]] = {}
     for identity, (at, value) in seen.items():
-        key = (at // WINDOW_S * WINDOW_S, identity % 7)
+        key = (at // WINDOW_S * WINDOW_S, identity % KEYS)
         count, total = sums.get(key, (0, 0))
         sums[key] = (count + 1, total + value)
     return Counter((*key, *found) for key, found in sums.items())
+
+
+def expected_of(directory: Path) -> Rows:
+    """What must come out of input that ``write_input`` wrote, or of its first files: its ids below 1 count nowhere."""
+    lines = [line for file in sorted(directory.glob("*.json")) for line in file.read_text().splitlines()]
+    rows = [json.loads(line) for line in lines]
+    return windows_of({row["id"]: (row["ts"], row["v"]) for row in rows if row["id"] > 0})
 
 
 class Sink:
@@ -122,26 +138,8 @@ class Sink:
 
 
 def start(spark: Any, source: Path, checkpoint: str, files_a_batch: int, sink: Sink) -> Any:
-    from pyspark.sql import functions as F
-
-    rows = (
-        spark.readStream.schema("id long, ts long, v long")
-        .option("maxFilesPerTrigger", files_a_batch)
-        .json(str(source))
-        .withColumn("at", F.timestamp_seconds("ts"))
-        .withColumn("key", F.pmod(F.col("id"), F.lit(7)))
-        .withWatermark("at", f"{DELAY_S} seconds")
-        .dropDuplicates(["id", "at"])
-    )
-    counts = (
-        rows.groupBy(F.window("at", f"{WINDOW_S} seconds"), "key")
-        .agg(F.count("*").alias("n"), F.sum("v").alias("total"))
-        .select(F.unix_timestamp("window.start").alias("start"), "key", "n", "total")
-    )
-    stream = (
-        counts.writeStream.outputMode("append").foreachBatch(sink).option("checkpointLocation", checkpoint)
-    )
-    return stream.trigger(availableNow=True).start()
+    stream = counted(spark, str(source), files_a_batch).writeStream.outputMode("append").foreachBatch(sink)
+    return stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
 
 def finished(spark: Any, source: Path, checkpoint: str, sink: Sink) -> Any:

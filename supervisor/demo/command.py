@@ -1,5 +1,5 @@
-"""Runs ``demo``, which is a fleet on this machine, a real streaming job, three kills and a cancel, reported
-while they happen.
+"""Runs ``demo``, which is a fleet on this machine, a real streaming job, three kills, two changes, a roll back and
+a cancel, reported while they happen.
 
 The exit code is 0 only if all of it was observed. The story is in ``demo.story``, the screen that it is
 printed on in ``demo.screen``, the processes that it happens to in ``demo.stack``. They meet in this module:
@@ -43,15 +43,16 @@ Keep = Annotated[
 ]
 Fast = Annotated[bool, typer.Option("--fast", help="Shorter waits.")]
 
+CHANGED_TRIGGER = "700 milliseconds"
 _METRIC = "spark_supervisor_takeover_seconds_count "
 _HTTP_TIMEOUT_S = 3.0
 
 
 @command
 def demo(chosen: Chosen, keep: Keep = False, fast: Fast = False) -> int:
-    """Watch it survive, on this machine: the leader is killed, the driver, and the leader again.
+    """Watch it survive, on this machine: the leader, the driver and the leader again are killed, and the job is changed.
 
-    Needs Java 17 and nothing else; takes a minute or two and leaves nothing behind. Exit code 0 only if all of what it
+    Needs Java 17 and nothing else; takes two minutes or so and leaves nothing behind. Exit code 0 only if all of what it
     promises was seen.
     """
     if chosen.document:
@@ -62,7 +63,7 @@ def demo(chosen: Chosen, keep: Keep = False, fast: Fast = False) -> int:
         screen.title("spark-supervisor demo: kill whatever you like, the stream goes on")
         screen.text(
             "Three ZooKeeper servers, two supervisors and one streaming job, all real and on this machine; then the killing "
-            f"begins. It takes a minute or two and lives in {stack.directory}; in the end, or at Ctrl-C, all of it goes."
+            f"begins. It takes two minutes or so and lives in {stack.directory}; in the end, or at Ctrl-C, all of it goes."
         )
         pace = FAST if fast else DemoPace()
         assert pace.rows_per_batch == ROWS_PER_BATCH
@@ -164,6 +165,25 @@ class Live:
 
     def cancel(self) -> str:
         return self._run("cancel", JOB)
+
+    def change(self) -> str:
+        self._stack.write_spec(CHANGED_TRIGGER)
+        return self._run("apply", str(self._stack.spec))
+
+    def break_it(self) -> str:
+        self._stack.break_program()
+        return self._run("apply", str(self._stack.spec))
+
+    def why_given_up(self) -> str | None:
+        context = self._context()
+        with contextlib.suppress(SupervisorError):
+            found = read_job(context.zoo(), context.layout, JOB)
+            update = None if found is None or found.ref is None else found.ref.update
+            return None if update is None else update.given_up or None
+        return None
+
+    def roll_back(self) -> str:
+        return self._run("rollback", JOB)
 
     def list_all(self) -> str:
         return self._run("list", "--all")

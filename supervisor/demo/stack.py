@@ -151,6 +151,10 @@ class Stack:
         return self.directory / "jobs" / f"{JOB}.yaml"
 
     @property
+    def _program(self) -> Path:
+        return self.spec.parent / "clicks.py"
+
+    @property
     def record(self) -> Path:
         """Returns the path of the file that the job's own sink writes."""
         return self.directory / "record.jsonl"
@@ -170,12 +174,18 @@ class Stack:
                 daemon.config, self._configuration(daemon), f"configuration of supervisor {daemon.id}"
             )
         self.spec.parent.mkdir(exist_ok=True)
-        (self.spec.parent / "clicks.py").write_bytes(APPLICATION.read_bytes())
-        _write_yaml(
-            self.spec,
-            self._job(),
-            "a streaming job: generated rows, counted per key, state in its checkpoint",
-        )
+        self._program.write_bytes(APPLICATION.read_bytes())
+        self.write_spec(self._trigger)
+
+    def write_spec(self, trigger: str) -> None:
+        """Writes the spec of the job; ``trigger`` is the time between two batches, as Spark takes it."""
+        about = "a streaming job: generated rows, counted per key, state in its checkpoint"
+        _write_yaml(self.spec, self._job(trigger), about)
+
+    def break_program(self) -> None:
+        """Leaves half of the job's program, which is no Python any more."""
+        whole = APPLICATION.read_text()
+        self._program.write_text(whole[: whole.index("parser.add_argument(") + len("parser.add_argument(")])
 
     def start_supervisor(self, name: str) -> int:
         """Starts ``spark-supervisor run`` and returns its pid; does not wait until it is ready."""
@@ -209,7 +219,7 @@ class Stack:
             "spark": {"home": str(installed_spark_home()), "class_archive": "off"},
         }
 
-    def _job(self) -> dict[str, Any]:
+    def _job(self, trigger: str) -> dict[str, Any]:
         return {
             "name": JOB,
             "application": "clicks.py",
@@ -221,7 +231,7 @@ class Stack:
                 "--rows-per-batch",
                 str(ROWS_PER_BATCH),
                 "--trigger",
-                self._trigger,
+                trigger,
             ],
             "master": "local[1]",
             "conf": {

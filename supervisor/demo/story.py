@@ -1,4 +1,4 @@
-"""Tells the story of ``demo`` while it happens, in six steps, and checks what must be seen in each. It starts
+"""Tells the story of ``demo`` while it happens, in seven steps, and checks what must be seen in each. It starts
 no processes itself.
 
 It acts on a ``World`` (the real one is in ``demo.command``; a test has one of its own, with faults) and
@@ -41,6 +41,9 @@ class Claim(StrEnum):
     UNDISTURBED = "the job did not notice"
     RECOVERED = "driver killed: a new one goes on from the checkpoint"
     EXACT = "nothing lost, nothing counted twice"
+    CHANGED = "job changed while it ran: a driver was ready before the old one stopped"
+    HARMLESS = "a broken change: nothing was stopped"
+    ROLLED_BACK = "rolled back in the same way"
     CANCELLED = "job cancelled: its driver is gone"
     STAYS_DEAD = "leader killed again: the cancelled job stays dead"
 
@@ -74,6 +77,7 @@ class Story:
             ("Submit a job", self._submit),
             ("Kill the leader", self._kill_leader),
             ("Kill the driver", self._kill_driver),
+            ("Change the job while it runs", self._change),
             ("Cancel the job", self._cancel),
             ("Kill the leader again: does the dead job come back?", self._kill_leader_again),
         )
@@ -208,7 +212,7 @@ class Story:
             _QUICK_POLL_S,
         )
         view.event(f"noticed after {_ms(world.now_s() - killed_at_s)}: {noticed.state}, {noticed.reason}")
-        first = self._first_of_next(before.attempt, START_LIMIT_S)
+        first = self._first_of_next(Claim.RECOVERED, before.attempt)
         last = next(
             line for line in reversed(self._record(Claim.RECOVERED)) if line.attempt == before.attempt
         )
@@ -235,6 +239,65 @@ class Story:
         self._record_exact(new)
         view.why(
             "The new driver took up state and position from the checkpoint. No hole, no row counted twice."
+        )
+
+    def _change(self) -> None:
+        view, world = self._screen, self._world
+        view.text(
+            "The trigger is changed in the spec. A driver of the new revision is brought up beside the present one, which "
+            "stops when that one is ready: the job does not wait for Spark's start."
+        )
+        self._hand_over(Claim.CHANGED, f"spark-supervisor apply {world.commands()[1]}", world.change)
+        self._break()
+        view.text("And if a change was no good although it could be started: back, by a hand-over, too.")
+        self._hand_over(Claim.ROLLED_BACK, "spark-supervisor rollback clicks", world.roll_back)
+        lines = self._record(Claim.EXACT)
+        self._record_exact(self._batches(Claim.EXACT, len(lines) + self._pace.batches, LIMIT_S))
+        view.why("A change costs a pause between two batches, and one that cannot be started costs nothing.")
+
+    def _break(self) -> None:
+        """Applies a program that is no Python, and sees that the job does not notice."""
+        view, world, claim = self._screen, self._world, Claim.HARMLESS
+        before, lines = self._running_row(claim), self._record(claim)
+        view.text("Now somebody saves half a program and applies it.")
+        view.command(f"spark-supervisor apply {world.commands()[1]}")
+        view.output(world.break_it())
+        why = self._wait(
+            claim, "that it is given up", world.why_given_up, "a driver of it is tried", START_LIMIT_S
+        )
+        view.event(f"given up: {why}")
+        new = self._batches(claim, len(lines) + self._pace.batches, LIMIT_S)[len(lines) :]
+        after = self._running_row(claim)
+        if (after.driver_pid, after.attempt) != (before.driver_pid, before.attempt):
+            raise NotSeen(
+                claim, f"process {before.driver_pid} was stopped for it: now there is {after.driver_pid}"
+            )
+        self._record_seen(
+            claim,
+            f"the driver is still process {after.driver_pid}; meanwhile came {_batches(new)}, never more than "
+            f"{_longest_pause_s((*lines[-1:], *new)):.1f} s apart",
+            f"process {after.driver_pid} went on, {_batches(new)}",
+        )
+
+    def _hand_over(self, claim: Claim, command: str, run: Callable[[], str]) -> None:
+        """Runs a command that replaces the driver, and tells how long the job paused."""
+        view, world = self._screen, self._world
+        before = self._running_row(claim)
+        assert before.driver_pid is not None and before.attempt is not None
+        view.command(command)
+        view.output(run())
+        first = self._first_of_next(claim, before.attempt, ", and the next driver comes up")
+        last = next(line for line in reversed(self._record(claim)) if line.attempt == before.attempt)
+        if before.driver_pid in world.drivers(self._uid):
+            raise NotSeen(
+                claim, f"process {before.driver_pid} of the old attempt still lives beside the new one"
+            )
+        gap_s = first.boottime_s - last.boottime_s
+        self._record_seen(
+            claim,
+            f"attempt {first.attempt} (process {first.pid}) goes on with batch {first.batch_id}, {gap_s:.1f} s after "
+            f"batch {last.batch_id} of the old one",
+            f"{gap_s:.1f} s from batch {last.batch_id} of the old driver to batch {first.batch_id} of the new one",
         )
 
     def _cancel(self) -> None:
@@ -393,19 +456,19 @@ class Story:
 
         return self._wait(claim, f"line {count} of the job's record", poll, "", limit_s)
 
-    def _first_of_next(self, attempt: int, limit_s: float) -> BatchLine:
+    def _first_of_next(self, claim: Claim, attempt: int, meanwhile: str = "") -> BatchLine:
         def poll() -> BatchLine | None:
             lines = self._record(Claim.EXACT)
-            self._show(lines)
+            self._show(lines, meanwhile)
             return next((line for line in lines if line.attempt > attempt), None)
 
-        return self._wait(Claim.RECOVERED, "a batch of the next attempt", poll, "", limit_s)
+        return self._wait(claim, "a batch of the next attempt", poll, "", START_LIMIT_S)
 
-    def _show(self, lines: Sequence[BatchLine]) -> None:
+    def _show(self, lines: Sequence[BatchLine], meanwhile: str = "") -> None:
         """Prints how far the job is, as the waiting line."""
         row = self._world.job()
         progress = f"batch {lines[-1].batch_id}, {lines[-1].total:,} rows; " if lines else ""
-        self._screen.live(f"{progress}{_job_records(row, lines)}")
+        self._screen.live(f"{progress}{_job_records(row, lines)}{meanwhile}")
 
     def _record(self, claim: Claim) -> tuple[BatchLine, ...]:
         """Returns the record as it is now. Raises NotSeen the moment that it is wrong."""

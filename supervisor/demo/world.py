@@ -29,8 +29,18 @@ class World(Protocol):
         """Returns whether the leader has read the registry and made its first plan, by its own metrics."""
 
     def submit(self) -> str:
-        """Returns what the command printed, as ``cancel`` and ``list_all`` do."""
+        """Returns what the command printed, as ``cancel`` and the other commands do."""
 
+    def change(self) -> str:
+        """Changes the job's spec and applies it; does not wait."""
+
+    def break_it(self) -> str:
+        """Breaks the job's program and applies the spec; does not wait."""
+
+    def why_given_up(self) -> str | None:
+        """Returns why the newest update was given up, or None if it was not."""
+
+    def roll_back(self) -> str: ...
     def cancel(self) -> str: ...
     def list_all(self) -> str: ...
     def job(self) -> JobRow | None: ...

@@ -23,28 +23,34 @@ def test_demo_shows_all_of_its_story(start: Start) -> None:
     assert demo.process.wait(600) == 0, demo.text
     text = " ".join(demo.text.split())
     for printed in (
-        "1/6 Start a fleet",
+        "1/7 Start a fleet",
         "alpha leads, beta stands by",
-        "2/6 Submit a job",
+        "2/7 Submit a job",
         "clicks: submitted",
         "batch: number 0",
-        "3/6 Kill the leader",
+        "3/7 Kill the leader",
         "beta leads",
         "the driver is still process",
-        "4/6 Kill the driver",
+        "4/7 Kill the driver",
         "noticed after",
         "attempt 2",
-        "5/6 Cancel the job",
+        "5/7 Change the job while it runs",
+        "clicks: updated to revision 2",
+        "attempt 3",
+        "given up: ",
+        "SyntaxError",
+        "attempt 4",
+        "6/7 Cancel the job",
         "clicks: cancelled",
         "the driver is gone",
-        "6/6 Kill the leader again",
+        "7/7 Kill the leader again",
         "alpha has read the registry",
         "no process of the job on this machine",
         "NAME STATE",
         "What was observed",
     ):
         assert printed in text, f"{printed!r} is not in:\n{demo.text}"
-    assert len(re.findall(r"^  ok ", demo.text, re.MULTILINE)) == 8 and "FAILED" not in text
+    assert len(re.findall(r"^  ok ", demo.text, re.MULTILINE)) == 11 and "FAILED" not in text
     assert "\033" not in demo.text
     assert not demo.directory.exists() and demo.left() == []
 

@@ -14,6 +14,7 @@ FIGURES = [
     "submit, beside the store's own",
     "cancel (median)",
     "submit of 30 specs in one call",
+    "apply of 6 specs, 2 changed",
     "idle ZooKeeper operations, no job",
     "idle ZooKeeper operations, 2 running jobs",
     "PSS of the leader",
@@ -30,7 +31,7 @@ def test_every_figure_is_told(
     embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On one fleet, in an order in which no part is in the way of the next."""
-    order = ["latency", "submit", "idle", "list", "takeover"]
+    order = ["latency", "apply", "submit", "idle", "list", "takeover"]
     assert sorted(order) == sorted(benchmark.PARTS)
     with Fleet(embedded_ensemble, zk_root, tmp_path) as fleet:
         for part in order:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import TimedOut
 
-LOOK_EVERY_S = 0.1
+POLL_EVERY_S = 0.1
 
 
 class Ensemble(Protocol):
@@ -77,7 +77,7 @@ class RevivedEnsemble(EmbeddedEnsemble):
             self._reviver = None
 
     def _revive(self) -> None:
-        while not self._over.wait(LOOK_EVERY_S):
+        while not self._over.wait(POLL_EVERY_S):
             with self._nodes_lock:
                 for node in set(range(self._count)) - self._stays_down:
                     if not self.runs(node):

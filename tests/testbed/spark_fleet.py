@@ -15,7 +15,7 @@ import threading
 import uuid
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +61,10 @@ CONF = {
 }
 
 
+Expected = Callable[[int], dict[str, list[int]]]
+"""Number of a batch → what it shows: key → numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class SinkBatch:
     """One call of the sink: before the commit, so a batch that was committed is here. ``counts``: key → [rows, sum]."""
@@ -76,13 +80,17 @@ class SinkBatch:
 
 @dataclass
 class SparkFleet(Fleet):
-    """``bucket``: holds ``store/`` and ``checkpoints/``. ``endpoints``: of the store, by member number, where it differs."""
+    """``bucket``: holds ``store/`` and ``checkpoints/``. ``endpoints``: of the store, by member number, where it differs.
+
+    ``expected``: what each batch must show; None: whoever made the fleet judges that.
+    """
 
     endpoint_url: str = ""
     bucket: str = ""
     s3a_jars: Path = Path()
     spark: dict[str, Any] = field(default_factory=dict)
     endpoints: dict[int, str] = field(default_factory=dict)
+    expected: Expected | None = field(default_factory=lambda: expected_counts)
 
     @classmethod
     @contextmanager
@@ -237,7 +245,7 @@ class SparkFleet(Fleet):
             *checker.misnumbered(notes),
         ]
         for name in sorted({note.job for note in notes}):
-            found += batch_faults(self.batches(name))
+            found += batch_faults(self.batches(name), self.expected)
             found += [
                 f"I1: {name} {line['uid']}.{line['attempt']} found processes of another attempt: {line['strangers']}"
                 for line in self.lines(name, "start")
@@ -276,19 +284,26 @@ def expected_counts(batch_id: int) -> dict[str, list[int]]:
     return {key: [len(found), sum(found)] for key, found in by_key.items()}
 
 
-def batch_faults(batches: Sequence[SinkBatch]) -> list[str]:
-    """Of one checkpoint: begins with 0, no hole, a repeat only of the newest one after a crash, contents as they must be."""
+def batch_faults(batches: Sequence[SinkBatch], expected: Expected | None = expected_counts) -> list[str]:
+    """Of one checkpoint: begins with 0, no hole, a repeat only of the newest one after a crash, contents as they must be.
+
+    Without ``expected`` it may begin with any batch, and contents are only compared with those of a repeat.
+    """
     wrong = []
     for old, new in zip([None, *batches], batches, strict=False):
         where = f"{new.job}: batch {new.batch_id} of {new.uid}.{new.attempt}"
-        step = new.batch_id - (old.batch_id if old else -1)
+        before = old.batch_id if old else -1 if expected is not None else new.batch_id - 1
+        step = new.batch_id - before
         crashed = old is not None and (old.uid, old.attempt) != (new.uid, new.attempt)
         if step != 1 and not (step == 0 and crashed):
             wrong.append(
                 f"{where} after {old.batch_id if old else None} of attempt {old.attempt if old else None}"
             )
-        if new.counts != expected_counts(new.batch_id):
-            wrong.append(f"{where} shows {new.counts}, not {expected_counts(new.batch_id)}")
+        shown = (
+            expected(new.batch_id) if expected is not None else old.counts if old and not step else new.counts
+        )
+        if new.counts != shown:
+            wrong.append(f"{where} shows {new.counts}, not {shown}")
     return wrong
 
 

@@ -45,7 +45,6 @@ ELSEWHERE: dict[str, Elsewhere | str] = {
     "kill -9 LEADER_PID": TUTORIAL,
     'grep -B 1 -m 1 "attempt": 2 record.jsonl': TUTORIAL,
     "sed -i s/1000/500/ jobs/clicks.yaml": TUTORIAL,
-    "sed -i s/500/1000/ jobs/clicks.yaml": TUTORIAL,
     "sed -i $ d jobs/clicks.py": TUTORIAL,
     "echo def broken(: >> jobs/clicks.py": TUTORIAL,
     "python3 -m venv /opt/spark-supervisor": Elsewhere(IMAGE, "Dockerfile"),

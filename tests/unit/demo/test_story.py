@@ -38,12 +38,16 @@ class FakeWorld:
     lines: list[BatchLine] = field(default_factory=list)
     kills: int = 0
     called: list[str] = field(default_factory=list)
+    given_up: str | None = None
+    handed_over_at_s: float | None = None
 
     def now_s(self) -> float:
         return self.time_s
 
     def pause(self, seconds: float) -> None:
         self.time_s += seconds
+        if self.handed_over_at_s is not None and self.time_s >= self.handed_over_at_s:
+            self.attempt, self.handed_over_at_s = self.attempt + 1, None
         while self._alive() and self.time_s >= self.next_batch_at_s:
             self._write()
             self.next_batch_at_s += 1.0
@@ -99,6 +103,30 @@ class FakeWorld:
         self.submitted, self.attempt, self.next_batch_at_s = True, 1, self.time_s + 5
         return "clicks: submitted"
 
+    def change(self) -> str:
+        self.called.append("change")
+        if "no hand-over" not in self.faults:
+            self.handed_over_at_s = self.time_s + 4
+        return "clicks: updated to revision 2"
+
+    def break_it(self) -> str:
+        self.called.append("break")
+        if "tried for ever" not in self.faults:
+            self.given_up = "SyntaxError: invalid syntax (clicks.py, line 1)"
+        if "stopped for it" in self.faults:
+            self.attempt += 1
+        return "clicks: updated to revision 3"
+
+    def why_given_up(self) -> str | None:
+        return self.given_up
+
+    def roll_back(self) -> str:
+        self.called.append("roll back")
+        if "no way back" in self.faults:
+            raise SupervisorError("rollback exited with 4: there is nothing to go back to")
+        self.handed_over_at_s = self.time_s + 4
+        return "clicks: updated to revision 4"
+
     def cancel(self) -> str:
         self.cancelled = True
         return "clicks: cancelled"
@@ -132,6 +160,8 @@ class FakeWorld:
         assert uid == UID
         if "old driver survives" in self.faults and attempt is not None:
             return [501]
+        if "two drivers" in self.faults and self.attempt == 3:
+            return [502, 503]
         if self.cancelled and "driver survives" in self.faults:
             return [502]
         if self.cancelled and "zombie" in self.faults and self.epoch == 3:
@@ -166,13 +196,16 @@ def test_in_a_good_world_everything_is_seen() -> None:
         "start beta",
         "kill alpha",
         "kill driver",
+        "change",
+        "break",
+        "roll back",
         "start alpha",
         "kill beta",
     ]
     summary = text.partition("What was observed")[2]
     assert summary.count("\n  ok  ") == len(Claim) and "FAILED" not in text and "not seen" not in text
-    for number in range(1, 7):
-        assert f"{number}/6  " in text
+    for number in range(1, 8):
+        assert f"{number}/7  " in text
 
 
 def test_a_batch_that_is_replayed_is_explained() -> None:
@@ -197,6 +230,11 @@ def test_a_batch_that_is_replayed_is_explained() -> None:
         ("rewound", Claim.EXACT, "came where batch"),
         ("lost rows", Claim.EXACT, "rows were counted, but"),
         ("unreadable", Claim.RUNNING, "the job's record can't be read"),
+        ("no hand-over", Claim.CHANGED, "a batch of the next attempt was not seen"),
+        ("two drivers", Claim.CHANGED, "process 502 of the old attempt still lives beside the new one"),
+        ("tried for ever", Claim.HARMLESS, "that it is given up was not seen"),
+        ("stopped for it", Claim.HARMLESS, "process 503 was stopped for it: now there is 504"),
+        ("no way back", Claim.ROLLED_BACK, "there is nothing to go back to"),
         ("driver survives", Claim.CANCELLED, "the driver's end was not seen"),
         ("no plan", Claim.STAYS_DEAD, "the new leader's plan was not seen"),
         ("zombie", Claim.STAYS_DEAD, "the cancelled job has a driver: process 666"),
