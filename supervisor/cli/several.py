@@ -45,6 +45,8 @@ SelectorOption = Annotated[
 HINTS = {
     "already finished": "it had finished by itself: nothing to cancel",
     "already running": "it is running, or about to: nothing to do",
+    "already there": "it runs there, or is about to: nothing to do",
+    "already to be moved": "nothing was done; explain says what it waits for",
     "already rolled back": "nothing was done; to go on to another spec, apply it",
 }
 

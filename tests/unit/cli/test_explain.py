@@ -92,6 +92,7 @@ KEYS = [
     "then",
     "standby",
     "failed_update",
+    "move",
     "hosts",
     "alarm",
     "last_exit",
