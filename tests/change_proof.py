@@ -31,7 +31,7 @@ from supervisor.cli.main import COMMANDS
 from supervisor.spark.properties import render_properties
 from supervisor.spark.toolchain import installed_spark_home
 from tests import results
-from tests.benchmark_start import properties_for, served
+from tests.benchmark_start import properties_for, served, wait_for_archives
 from tests.savepoint_proof import CLOSING, Rows, expected_of, write_input
 from tests.testbed.fleet import CommandResult
 from tests.testbed.s3a_jars import s3a_jars
@@ -404,6 +404,7 @@ def main() -> int:
     chosen = given.parse_args()
     held = True
     with tempfile.TemporaryDirectory() as name, served(Path(name)) as (fleet, _):
+        wait_for_archives(fleet)  # or it is made beside the first changes
         for where in chosen.on:
             print(f"\n{where}", flush=True)
             try:
