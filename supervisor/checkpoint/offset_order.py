@@ -20,8 +20,8 @@ FILES_SHOWN: Final = "files of its own"
 
 
 class Order(StrEnum):
-    """Says how far one reading is, seen from another. ``BEHIND``: something that the other has read is missing, whatever
-    else may be ahead. ``AHEAD``: nothing is missing, and there is more."""
+    """Says how far one reading is, seen from another. ``BEHIND`` means that something which the other has read is missing,
+    whatever else may be ahead. ``AHEAD`` means that nothing is missing, and there is more."""
 
     BEHIND = "behind"
     EQUAL = "equal"
@@ -30,7 +30,7 @@ class Order(StrEnum):
 
 
 class SourceKind(StrEnum):
-    """Says in which way the offsets of a source are ordered. ``NOTHING``: it has none yet."""
+    """Says in which way the offsets of a source are ordered. With ``NOTHING`` it has none yet."""
 
     NOTHING = "nothing"
     KAFKA = "kafka"

@@ -348,7 +348,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "withdrawn-promotion-comes-about": ("promoted, the other submitted anew",),
     "intent-is-by-name-only": ("promoted, the other submitted anew",),
     "promotion-over-a-suspended-job": ("promoted, the other suspended",),
-    "promotion-without-its-mark": ("undone by two",),
+    "promotion-without-its-mark": ("promoted, updated",),
     "undo-over-a-change-of-the-fork": ("undone, changed",),
     "undo-runs-nothing": ("undone",),
     "undo-of-an-intent": ("promoted, withdrawn",),
