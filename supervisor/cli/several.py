@@ -48,6 +48,7 @@ HINTS = {
     "already there": "it runs there, or is about to: nothing to do",
     "already to be moved": "nothing was done; explain says what it waits for",
     "already rolled back": "nothing was done; to go on to another spec, apply it",
+    "unchanged": "it has this spec already: nothing was done",
 }
 
 
