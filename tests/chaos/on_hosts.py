@@ -1,18 +1,27 @@
-"""Faults of a member's host: its disk is full, its wall clock jumps. Neither may end an attempt."""
+"""Faults of a member's host: its disk is full, its wall clock jumps; neither may end an attempt. And an operator who drains one
+host after the other, and lets it take jobs again."""
 
 from __future__ import annotations
 
 import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
+from supervisor.clients.sessions import keep_session
+from supervisor.errors import SupervisorError
+from supervisor.operations.hosts import HostOperations
 from tests.chaos.fleet import disks_of
 from tests.chaos.nemesis import Fault, Skipped
-from tests.chaos.world import ChaosWorld
+from tests.chaos.world import SESSION_S, ChaosWorld
+from tests.waiting import wait_until
 
 BALLAST = "ballast"
+DRAINED_S = 30.0
+"""For so long after a drain an attempt may still be stopped by it: of a plan that was made before."""
+UNCORDONED_S = 300.0
 HOUR_S = 3600
 JUMPS_S = (HOUR_S, -HOUR_S, 24 * HOUR_S, -24 * HOUR_S, 10 * 365 * 24 * HOUR_S, -10 * 365 * 24 * HOUR_S)
 
@@ -60,6 +69,41 @@ def move_clock(world: ChaosWorld, choice: random.Random) -> None:
             world.wait(choice.uniform(0.5, 8.0))
         finally:
             world.fleet.clocks[i].set_off(0)
+
+
+def drain_host(world: ChaosWorld, choice: random.Random) -> None:
+    """Its jobs are stopped there for it; no other attempt may end by it."""
+    member = choice.choice(world.fleet.members)
+    with closing(keep_session(world.ensemble.hosts, SESSION_S)) as sessions:
+        operator = HostOperations(sessions, world.fleet.layout, "nemesis")
+        harm = world.diary.harm("drain", None, member.id, DRAINED_S)
+        with world.diary.lasting("host drained", member.id), harm:
+            try:
+                operator.drain(member.id, choice.randrange(1, 4), "chaos")
+                world.wait(choice.uniform(5.0, 25.0))
+            finally:
+                wait_until(
+                    lambda: _uncordoned(operator, member.id), UNCORDONED_S, "the host to be uncordoned"
+                )
+
+
+def uncordon_all(world: ChaosWorld) -> None:
+    """After the faults. Raises AssertionError."""
+    with closing(keep_session(world.ensemble.hosts, SESSION_S)) as sessions:
+        operator = HostOperations(sessions, world.fleet.layout, "nemesis")
+        for member in world.fleet.members:
+            wait_until(partial(_uncordoned, operator, member.id), UNCORDONED_S, "each host to be uncordoned")
+
+
+def _uncordoned(operator: HostOperations, host: str) -> bool:
+    with suppress(SupervisorError):
+        operator.uncordon(host)
+        return True
+    return False
+
+
+def of_operator() -> list[tuple[float, Fault]]:
+    return [(1, drain_host)]
 
 
 def all_faults() -> list[tuple[float, Fault]]:

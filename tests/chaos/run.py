@@ -89,6 +89,7 @@ def lanes(world: ChaosWorld) -> list[Lane]:
         Lane(world, "zookeeper", 7.0, on_servers.of_zookeeper(world.options.kind)),
         Lane(world, "store", 5.0, on_servers.of_store()),
         Lane(world, "hosts", 5.0, on_hosts.all_faults()),
+        Lane(world, "operator", 20.0, on_hosts.of_operator()),
     ]
 
 

@@ -1,4 +1,5 @@
-"""Users who submit, cancel, suspend, resume, restart and submit again all the while, and write down what they were told.
+"""Users who submit, cancel, suspend, resume, restart, update, roll back, move and submit again all the while, and write down
+what they were told.
 
 Each name belongs to one user, so what it should be doing is known from the answers alone: an acknowledged command decides;
 after an unknown outcome either is right until the same command, given again, is acknowledged. Most commands are given in
@@ -18,12 +19,14 @@ from typing import Any
 
 from supervisor.clients.sessions import keep_session
 from supervisor.clock import boottime_s
-from supervisor.errors import Conflict, SupervisorError
+from supervisor.errors import Conflict, NotFound, SupervisorError
 from supervisor.model.records import Desired
+from supervisor.operations.apply import carry_out, judge_all
 from supervisor.operations.context import CommandContext, layout_of
-from supervisor.operations.submit import prepare, store_prepared
+from supervisor.operations.submit import prepare, prepare_all, store_prepared
 from supervisor.records.ids import new_uid
 from supervisor.settings.file import load_settings
+from supervisor.spec.files import read_located
 from tests.chaos.world import GRACE_S, SESSION_S, ChaosWorld
 from tests.faults.checker import Acknowledged
 
@@ -36,15 +39,41 @@ PREPARED_S = 240.0
 
 RUNNING, SUSPENDED, GONE, UNKNOWN = "running", "suspended", "gone", "unknown"
 AFTER = {"submit": RUNNING, "resume": RUNNING, "restart": RUNNING, "suspend": SUSPENDED, "cancel": GONE}
-STOPPING = {"cancel", "suspend", "restart"}
+CHANGES = {"update", "roll_back", "move"}
+"""These leave a job in the state in which it is."""
+STOPPING = {"cancel", "suspend", "restart", *CHANGES}
+SLOW = {"restart", *CHANGES}
+"""These are obeyed by the leader, maybe when a driver is prepared; and an update that fails is rolled back after that."""
+BROKEN_SHARE = 0.25
+"""So many of the updates are to a spec whose driver fails soon after its begin."""
 
 CHOICES: dict[str, tuple[tuple[int, str], ...]] = {
     GONE: ((1, "submit"),),
-    RUNNING: ((28, "cancel"), (22, "suspend"), (28, "restart"), (14, "submit"), (8, "resume")),
-    SUSPENDED: ((70, "resume"), (20, "cancel"), (10, "suspend")),
+    RUNNING: (
+        (26, "cancel"),
+        (20, "suspend"),
+        (18, "restart"),
+        (10, "submit"),
+        (6, "resume"),
+        (12, "update"),
+        (4, "roll_back"),
+        (4, "move"),
+    ),
+    SUSPENDED: ((60, "resume"), (20, "cancel"), (8, "suspend"), (8, "update"), (4, "roll_back")),
 }
-OFTEN_RESTARTED = ((16, "cancel"), (14, "suspend"), (60, "restart"), (6, "submit"), (4, "resume"))
+OFTEN_CHANGED = (
+    (14, "cancel"),
+    (12, "suspend"),
+    (24, "restart"),
+    (6, "submit"),
+    (4, "resume"),
+    (24, "update"),
+    (8, "roll_back"),
+    (8, "move"),
+)
 """What is done to a job that runs and can have a prepared driver."""
+OBSERVED: dict[str, Any] = {"observe": "5s", "rollback": "continue"}
+"""An update that fails is rolled back whatever it has left, so that each job that is to run does in the end."""
 
 KNOBS: tuple[dict[str, Any], ...] = (
     {},
@@ -84,6 +113,7 @@ class Job:
     stages: list[ExpectedStage] = field(default_factory=lambda: [ExpectedStage(0.0, GONE, None)])
     pending: str | None = None
     update: dict[str, Any] = field(default_factory=dict)
+    changes: int = 0
 
     @property
     def now(self) -> ExpectedStage:
@@ -107,21 +137,17 @@ class User(threading.Thread):
         self._context = CommandContext(settings, sessions, layout_of(settings))
         self._blobs = self._context.blobs()
         numbers = {name: number for number, name in enumerate(world.leases_s)}
-        self.jobs = [Job(name, self._write_spec(name), update=update_of(numbers[name])) for name in names]
+        self.jobs = [Job(name, self._write_spec(name, []), update=update_of(numbers[name])) for name in names]
         self.acknowledged: list[Acknowledged] = []
         self.answers: Counter[str] = Counter()
 
-    def _write_spec(self, name: str) -> Path:
+    def _write_spec(self, name: str, args: list[str]) -> Path:
         world = self._world
         number = list(world.leases_s).index(name)
         knobs = {"beat_s": 0.05, "batch_s": 1.0, **KNOBS[number % len(KNOBS)]}
-        return world.fleet.spec_file(
-            name,
-            knobs=knobs,
-            lease=f"{world.leases_s[name]:g}s",
-            stop_grace=f"{GRACE_S:g}s",
-            **update_of(number),
-        )
+        spec = {"lease": f"{world.leases_s[name]:g}s", "stop_grace": f"{GRACE_S:g}s", **update_of(number)}
+        spec["update"] = {**spec.get("update", {}), **OBSERVED}
+        return world.fleet.spec_file(name, knobs=knobs, args=args, **spec)
 
     def run(self) -> None:
         for job in self.jobs:
@@ -152,7 +178,7 @@ class User(threading.Thread):
 
     def _next(self, job: Job) -> str:
         often = job.update and job.now.state == RUNNING
-        weights, commands = zip(*(OFTEN_RESTARTED if often else CHOICES[job.now.state]), strict=True)
+        weights, commands = zip(*(OFTEN_CHANGED if often else CHOICES[job.now.state]), strict=True)
         chosen: str = self._choice.choices(commands, weights)[0]
         return chosen
 
@@ -160,13 +186,16 @@ class User(threading.Thread):
         by_cli = self._choice.random() < CLI_SHARE
         stops = [job.name] if command in STOPPING else []
         obeyed_s = PREPARED_S if job.update else OBEYED_S
-        aftermath_s = obeyed_s if command == "restart" else self._world.leases_s[job.name] + GRACE_S + 6.0
+        aftermath_s = obeyed_s if command in SLOW else self._world.leases_s[job.name] + GRACE_S + 6.0
+        if command == "update" and job.pending is None:
+            self._change_spec(job)
         with self._world.diary.harm(f"user: {command}", stops, aftermath_s=aftermath_s):
             before = job.now
             job.becomes(UNKNOWN, before.uid)
             try:
                 uid = self._by_command_line(job, command) if by_cli else self._here(job, command)
             except CommandRefused as refused:
+                job.pending = None if command in CHANGES else job.pending
                 # It was not done, for a reason that the registry gives: look what is there.
                 self._answered(job, command, "refused", str(refused))
                 job.becomes(before.state, before.uid)
@@ -176,7 +205,7 @@ class User(threading.Thread):
                 job.pending = command
                 return
             job.pending = None
-            job.becomes(AFTER[command], uid)
+            job.becomes(AFTER.get(command, before.state), uid)
             if command == "cancel":
                 lease_s = self._world.leases_s[job.name]
                 self.acknowledged.append(
@@ -193,11 +222,37 @@ class User(threading.Thread):
     def _here(self, job: Job, command: str) -> str:
         commands = self._context.commands
         try:
-            if command == "submit":
-                return self._submit(job)
+            match command:
+                case "submit":
+                    return self._submit(job)
+                case "update":
+                    return self._apply(job)
+                case "roll_back":
+                    return str(commands.roll_back(job.name, self.name).uid)
+                case "move":
+                    return str(commands.move(job.name, self._some_host()).uid)
             return str(getattr(commands, command)(job.name).uid)
-        except Conflict as error:
+        except (Conflict, NotFound) as error:
             raise CommandRefused(str(error)) from error
+
+    def _some_host(self) -> str:
+        return str(self._choice.choice(self._world.fleet.members).id)
+
+    def _change_spec(self, job: Job) -> None:
+        """A new spec for each update; of some the driver fails."""
+        job.changes += 1
+        broken = ["exit_after_s=1", "exit_code=3"] if self._choice.random() < BROKEN_SHARE else []
+        self._write_spec(job.name, [f"change={job.changes}", *broken])
+
+    def _apply(self, job: Job) -> str:
+        context = self._context
+        read = prepare_all([job.spec], context.settings, lambda _: None, read_located)
+        (one,) = judge_all(context, read, again=True)
+        for done in carry_out(context, [one], self.name) if one.error is None else ():
+            assert done is one
+        if one.error is not None:
+            raise one.error
+        return one.uid
 
     def _submit(self, job: Job) -> str:
         context = self._context
@@ -211,14 +266,18 @@ class User(threading.Thread):
         return done.uid
 
     def _by_command_line(self, job: Job, command: str) -> str:
-        what = str(job.spec) if command == "submit" else job.name
+        words = {
+            "submit": ["submit", str(job.spec)],
+            "update": ["apply", str(job.spec), "--again"],
+            "roll_back": ["rollback", job.name],
+            "move": ["move", job.name, "--to", self._some_host()],
+        }
         argv = [
             sys.executable,
             "-P",
             "-c",
             "from supervisor.cli.main import main; main()",
-            command,
-            what,
+            *words.get(command, [command, job.name]),
             "-o",
             "json",
         ]
@@ -230,13 +289,13 @@ class User(threading.Thread):
             stdin=subprocess.DEVNULL,
         )
         self.answers["by the command line"] += 1
-        if done.returncode == Conflict.exit_code:
+        if done.returncode in (Conflict.exit_code, NotFound.exit_code):
             raise CommandRefused(done.stderr)
         if done.returncode != 0:
             raise SupervisorError(f"exit code {done.returncode}: {done.stderr}")
         document = json.loads(done.stdout)
         found = document[0] if isinstance(document, list) else document
-        return str(found["uid"])
+        return str(found["uid"]) if "uid" in found else str(job.now.uid)
 
 
 class CommandRefused(Exception):

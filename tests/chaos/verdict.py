@@ -14,6 +14,7 @@ from supervisor.clock import boottime_s
 from supervisor.errors import SupervisorError
 from supervisor.operations.cluster import ClusterOperations
 from tests.chaos.on_attempts import send
+from tests.chaos.on_hosts import uncordon_all
 from tests.chaos.on_servers import repair_store, revive
 from tests.chaos.users import GONE, RUNNING, User
 from tests.chaos.world import GRACE_S, NODES, SESSION_S, ChaosWorld
@@ -62,6 +63,7 @@ def repair(world: ChaosWorld) -> None:
     revive(world)
     world.ensemble.wait_serving(60)
     eventually(lambda: _unpaused(world), 60, "the end of the pause")
+    uncordon_all(world)
     world.fleet.restart_all()
 
 
