@@ -31,7 +31,12 @@ MORE_OPTIONS = re.compile(r"`(python -m tests\.[^`]+)`, `(--[^`]+)`")
 WRAPPERS = (("sudo", "-u", "spark"), ("REGENERATE_GOLDEN=1",))
 """What may stand before a command that is otherwise as it would be without."""
 
-PLACEHOLDERS = {"NAME": "rate-counts", "ID": "before-upgrade", "SPEC": "rate-counts.yaml"}
+PLACEHOLDERS = {
+    "NAME": "rate-counts",
+    "ID": "before-upgrade",
+    "SPEC": "rate-counts.yaml",
+    "HOST": "host-b",
+}
 GIVEN = {
     "name": "rate-counts",
     "names": "rate-counts",

@@ -181,6 +181,26 @@ def updated(site: Site) -> None:
     site.work()
 
 
+def updated_twice(site: Site) -> None:
+    """Running, of the third revision, which was updated again."""
+    updated(site)
+    path = site.terminal.home / site.spec
+    for lease in ("25s", "26s"):
+        path.write_text(f"{path.read_text().rpartition('lease:')[0]}lease: {lease}\n")
+        site.run("apply", site.spec)
+        site.work()
+
+
+def quarantined_update(site: Site) -> None:
+    """Quarantined after an update, with a savepoint from before it."""
+    saved(site)
+    path = site.terminal.home / site.spec
+    path.write_text(f"{path.read_text()}\nlease: 20s\n")
+    site.run("apply", site.spec)
+    site.work()
+    site.fails(Cause.BAD_CHECKPOINT, "the checkpoint is not the one that it left", permanent=True)
+
+
 def forked(site: Site) -> None:
     """Running, and so does its fork."""
     running(site)
