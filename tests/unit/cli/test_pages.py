@@ -78,6 +78,7 @@ OF_PAGES: dict[tuple[str, str], World] = {
     ("supervisor/docs/runbooks/checkpoint.md", "checkpoint"): worlds.damaged,
     ("supervisor/docs/runbooks/checkpoint.md", "resume"): worlds.quarantined,
     ("supervisor/docs/runbooks/incident.md", ""): worlds.failing,
+    ("supervisor/docs/runbooks/incident.md", "apply"): worlds.edited,
     ("supervisor/docs/runbooks/incident.md", "stop-drivers"): worlds.hosting,
     ("supervisor/docs/runbooks/incident.md", "unpause"): worlds.paused,
     ("supervisor/docs/runbooks/oom.md", "explain"): worlds.out_of_memory,
