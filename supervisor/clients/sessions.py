@@ -18,6 +18,7 @@ from typing import Generic, Protocol, TypeVar
 from supervisor.clients.zookeeper import Link, Session, ZooClient, close_session
 from supervisor.clock import boottime_s
 from supervisor.errors import Unreachable
+from supervisor.model.zookeeper_access import OPEN_ACCESS, ZooKeeperAccess
 
 ANSWER_S = 15.0
 CONNECT_S = 7.0
@@ -106,12 +107,15 @@ class KeptSession(Generic[C]):
 
 
 def keep_session(
-    hosts: str, session_timeout_s: float, connect_s: float = CONNECT_S
+    hosts: str,
+    session_timeout_s: float,
+    connect_s: float = CONNECT_S,
+    access: ZooKeeperAccess = OPEN_ACCESS,
 ) -> KeptSession[ZooClient]:
     """Returns a session with the ensemble ``hosts`` that is opened at the first use."""
     return KeptSession(
-        lambda: ZooClient(hosts, session_timeout_s, request_timeout_s=REQUEST_S),
-        lambda old: close_session(hosts, old.id, old.password, REQUEST_S),
+        lambda: ZooClient(hosts, session_timeout_s, request_timeout_s=REQUEST_S, access=access),
+        lambda old: close_session(hosts, old.id, old.password, REQUEST_S, access),
         connect_s,
     )
 

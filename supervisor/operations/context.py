@@ -97,7 +97,9 @@ class CommandContext:
 def open_commands(settings: Settings) -> Iterator[CommandContext]:
     """Opens the registry for one command. Its session is closed at the end, within two seconds."""
     zookeeper = settings.zookeeper
-    sessions = keep_session(zookeeper.hosts, zookeeper.session_timeout_s, connect_within_s(own_age_s()))
+    sessions = keep_session(
+        zookeeper.hosts, zookeeper.session_timeout_s, connect_within_s(own_age_s()), zookeeper.access
+    )
     try:
         yield CommandContext(settings, sessions, layout_of(settings))
     finally:

@@ -18,13 +18,14 @@ import logging
 import os
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 from supervisor.clients.companion import Companion, last_message
 from supervisor.clients.threads import BackgroundThread
 from supervisor.clients.zookeeper import Session, close_session
 from supervisor.errors import SupervisorError
+from supervisor.model.zookeeper_access import OPEN_ACCESS, ZooKeeperAccess, access_from
 
 log = logging.getLogger(__name__)
 
@@ -34,18 +35,25 @@ _STOP_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True)
 class Charge:
-    """Describes a session to be closed, and where."""
+    """Describes a session to be closed, where, and how to connect for that."""
 
     hosts: str
     id: int
     password: bytes
     timeout_s: float
+    access: ZooKeeperAccess = OPEN_ACCESS
 
 
 def encode(charges: tuple[Charge, ...]) -> bytes:
     """Returns the line that names *all* sessions that are current now."""
     entries = [
-        {"hosts": c.hosts, "id": c.id, "password": c.password.hex(), "timeout_s": c.timeout_s}
+        {
+            "hosts": c.hosts,
+            "id": c.id,
+            "password": c.password.hex(),
+            "timeout_s": c.timeout_s,
+            "access": asdict(c.access),
+        }
         for c in charges
     ]
     return json.dumps({"sessions": entries}).encode()
@@ -54,7 +62,13 @@ def encode(charges: tuple[Charge, ...]) -> bytes:
 def decode(line: bytes) -> tuple[Charge, ...]:
     """Returns the sessions of such a line. Raises ValueError, KeyError or TypeError for another text."""
     return tuple(
-        Charge(str(e["hosts"]), int(e["id"]), bytes.fromhex(e["password"]), float(e["timeout_s"]))
+        Charge(
+            str(e["hosts"]),
+            int(e["id"]),
+            bytes.fromhex(e["password"]),
+            float(e["timeout_s"]),
+            access_from(e["access"]),
+        )
         for e in json.loads(line)["sessions"]
     )
 
@@ -63,8 +77,9 @@ class SessionCloser:
     """Is the daemon's side. ``publish_sessions`` may be called from any thread. Nothing here raises or blocks: without a
     session closer a crash is only noticed later, after the session time."""
 
-    def __init__(self, hosts: str) -> None:
+    def __init__(self, hosts: str, access: ZooKeeperAccess = OPEN_ACCESS) -> None:
         self._hosts = hosts
+        self._access = access
         self._lock = threading.Lock()
         self._published: dict[str, tuple[Session, ...]] = {}
         self._child: Companion | None = None
@@ -110,7 +125,7 @@ class SessionCloser:
             if self._child is None or not self._child.alive:
                 self._child = Companion("supervisor.daemon.process.session_closer")
             charges = tuple(
-                Charge(self._hosts, s.id, s.password, s.timeout_s)
+                Charge(self._hosts, s.id, s.password, s.timeout_s, self._access)
                 for published in self._published.values()
                 for s in published
             )
@@ -135,7 +150,9 @@ def _close_all(charges: tuple[Charge, ...]) -> None:
 
 def _close(charge: Charge) -> None:
     try:
-        close_session(charge.hosts, charge.id, charge.password, min(charge.timeout_s, CLOSE_MAX_S))
+        close_session(
+            charge.hosts, charge.id, charge.password, min(charge.timeout_s, CLOSE_MAX_S), charge.access
+        )
     except SupervisorError as error:
         sys.stderr.write(f"session closer: session {charge.id:#x} was not closed: {error}\n")
 
