@@ -17,9 +17,12 @@ _PAIR = re.compile(r'\s*,?\s*([A-Za-z-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*
 
 
 class DigestMd5:
-    """Holds one conversation. ``client_nonce`` must be new for each."""
+    """Holds one conversation. ``client_nonce`` must be new for each; ``uri`` is the service, as both sides know it."""
 
-    def __init__(self, username: str, password: str, client_nonce: str) -> None:
+    def __init__(
+        self, username: str, password: str, client_nonce: str, uri: str = f"{SERVICE}/{HOST}"
+    ) -> None:
+        self._uri = uri
         self._username = username
         self._password = password
         self._client_nonce = client_nonce
@@ -48,12 +51,11 @@ class DigestMd5:
             raise ValueError("the server's challenge is none of DIGEST-MD5")
         if "auth" not in given.get("qop", "auth").split(","):
             raise ValueError("the server asks for a protection of SASL's own")
-        uri = f"{SERVICE}/{HOST}"
         secret = _md5(b":".join(map(_bytes, (self._username, realm, self._password))))
         session_key = _md5(secret + f":{nonce}:{self._client_nonce}".encode()).hex()
 
         def proof(method: str) -> str:
-            target = _md5(f"{method}:{uri}".encode()).hex()
+            target = _md5(f"{method}:{self._uri}".encode()).hex()
             parts = (session_key, nonce, _COUNT, self._client_nonce, "auth", target)
             return _md5(":".join(parts).encode()).hex()
 
@@ -64,7 +66,7 @@ class DigestMd5:
             *(f'{name}="{_escaped(value)}"' for name, value in quoted.items()),
             f"nc={_COUNT}",
             "qop=auth",
-            f'digest-uri="{uri}"',
+            f'digest-uri="{self._uri}"',
             f"response={proof('AUTHENTICATE')}",
         ]
         return ",".join(words).encode()

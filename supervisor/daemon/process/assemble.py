@@ -58,6 +58,7 @@ from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, 
 from supervisor.operations.context import store_of
 from supervisor.plan.make import Policy
 from supervisor.records.layout import Layout
+from supervisor.registry.access_control import refuse_open_root
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
@@ -185,6 +186,8 @@ class Assembly:
             try:
                 client.wait_connected(10.0)
                 self._compare_session_time(client)
+                if settings.zookeeper.acl == "enforce":
+                    refuse_open_root(client, self._layout)
                 return self._check_cluster(client, identity)
             finally:
                 client.close()
