@@ -7,7 +7,6 @@ MD5 protects little: run it over TLS only. ``zookeeper_sasl`` calls it.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import re
 
 SERVICE = "zookeeper"
@@ -40,7 +39,7 @@ class DigestMd5:
         given = directives(challenge)
         if not self._expected:
             return self._answer(given)
-        if not hmac.compare_digest(given.get("rspauth", ""), self._expected):
+        if given.get("rspauth") != self._expected:
             raise ValueError("the server does not know the password")
         self.is_complete = True
         return b""

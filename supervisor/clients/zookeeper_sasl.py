@@ -7,7 +7,7 @@ at each connect. A server that goes down in the middle is a connection that drop
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable
 from typing import Protocol
 
@@ -63,7 +63,7 @@ def _conversation(access: ZooKeeperAccess, host: str) -> Conversation:
 
         return Gssapi(access.principal, access.keytab, host)
     password = read_secret("zookeeper.auth.password_file", access.password_file)
-    return DigestMd5(access.username, password, secrets.token_hex(16))
+    return DigestMd5(access.username, password, os.urandom(16).hex())
 
 
 def _refused(access: ZooKeeperAccess) -> ConnectFailure:

@@ -110,7 +110,9 @@ def secured(sock: socket.socket, host: str, files: TlsFiles, timeout_s: float) -
     context = _context(files)
     sock.settimeout(timeout_s)
     try:
-        return context.wrap_socket(sock, server_hostname=host)
+        # bytes, because a str would load the tables of IDNA into every shim
+        name = host.encode() if host.isascii() else host
+        return context.wrap_socket(sock, server_hostname=name)
     except TimeoutError:
         raise
     except ssl.SSLError as error:
