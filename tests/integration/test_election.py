@@ -26,6 +26,7 @@ from tests.testbed.election_world import CLUSTER, ElectionWorld, T
 from tests.testbed.ensembles import repair
 from tests.testbed.namespaces import Namespace
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
+from tests.testbed.secured_ensemble import running
 from tests.waiting import wait_until
 
 
@@ -39,7 +40,7 @@ def world(embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> 
 @pytest.fixture(scope="module")
 def harmed_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
     """Of this module alone; take ``repaired_ensemble``."""
-    with EmbeddedEnsemble(tmp_path_factory.mktemp("harmed")) as ensemble:
+    with running(tmp_path_factory.mktemp("harmed")) as ensemble:
         yield ensemble
 
 

@@ -42,6 +42,7 @@ from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet_commands import PATIENCE_S, CommandResult, FleetCommands
 from tests.testbed.fleet_member import FleetMember, hidden_cgroup, remove_group
 from tests.testbed.fleet_witness import FleetWitness
+from tests.testbed.secured_ensemble import settings_in_use
 from tests.waiting import wait_until
 
 __all__ = [
@@ -428,7 +429,12 @@ class Fleet(FleetCommands, FleetWitness):
     def _settings(self, hosts: str) -> dict[str, Any]:
         return {
             "cluster": "fleet",
-            "zookeeper": {"hosts": hosts, "root": self.root, "session_timeout": _ms(self.session_s)},
+            "zookeeper": {
+                "hosts": hosts,
+                "root": self.root,
+                "session_timeout": _ms(self.session_s),
+                **settings_in_use(),
+            },
             "store": {"url": self.store},
             "spark": {"home": str(FAKE_SPARK), **self.spark},
             "policy": {"deletable": [f"file://{self.directory.resolve()}/*"], **self.policy},

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from supervisor.clients import sessions, zookeeper
+from supervisor.clients.four_letter import ask
+from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.zookeeper_access import OPEN_ACCESS, Mechanism, TlsFiles, ZooKeeperAccess, access_from
 from tests.testbed.certificates import Authority, Signed
+from tests.testbed.ensembles import Ensemble
+from tests.testbed.proxy import Proxies, TlsEnds
 
 KIND_VARIABLE = "SPARK_SUPERVISOR_TEST_ZOOKEEPER"
 ACCESS_VARIABLE = "SPARK_SUPERVISOR_TEST_ZOOKEEPER_ACCESS"
@@ -42,10 +49,11 @@ class SecuredEnsemble(EmbeddedEnsemble):
         require_sasl: bool = False,
         jaas: str = "",
         jvm_options: Sequence[str] = (),
+        authority: Authority | None = None,
         **more: Any,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self.authority = Authority(directory, "zookeeper authority")
+        self.authority = authority or Authority(directory, "zookeeper authority")
         self._server = self.authority.sign("zookeeper-server")
         self._client_auth = client_auth
         self._require_sasl = require_sasl
@@ -100,21 +108,27 @@ class SecuredEnsemble(EmbeddedEnsemble):
         return ZooKeeperAccess(tls=self.tls())
 
     def by_password(self, user: str = "supervisor", password: str | None = None) -> ZooKeeperAccess:
-        """TLS and DIGEST-MD5, and what is created is ``supervisor``'s alone, but ``reader`` may read."""
-        file = self.directory / f"{user}.password"
-        file.write_text((USERS[user] if password is None else password) + "\n")
-        file.chmod(0o600)
-        return ZooKeeperAccess(
-            tls=self.tls(),
-            mechanism=Mechanism.DIGEST_MD5,
-            username=user,
-            password_file=str(file),
-            admins=("sasl:supervisor",),
-            readers=("sasl:reader",),
-        )
+        return by_password(self.tls(), self.directory, user, password)
 
     def by_certificate(self, name: str = "supervisor") -> ZooKeeperAccess:
         return ZooKeeperAccess(tls=self.tls(name), mechanism=Mechanism.X509, admins=("x509:CN=supervisor",))
+
+
+def by_password(
+    tls: TlsFiles, directory: Path, user: str = "supervisor", password: str | None = None
+) -> ZooKeeperAccess:
+    """TLS and DIGEST-MD5, and what is created is ``supervisor``'s alone, but ``reader`` may read."""
+    file = directory / f"{user}.password"
+    file.write_text((USERS[user] if password is None else password) + "\n")
+    file.chmod(0o600)
+    return ZooKeeperAccess(
+        tls=tls,
+        mechanism=Mechanism.DIGEST_MD5,
+        username=user,
+        password_file=str(file),
+        admins=("sasl:supervisor",),
+        readers=("sasl:reader",),
+    )
 
 
 def _digest_jaas(users: dict[str, str]) -> str:
@@ -134,55 +148,93 @@ def chosen_kind() -> str:
     return os.environ.get(KIND_VARIABLE) or "plain"
 
 
-def chosen_ensemble(directory: Path, **more: Any) -> EmbeddedEnsemble:
-    """An ensemble of the kind that the environment chooses. ``access_of`` says how to connect to it."""
+@dataclass(frozen=True)
+class Site:
+    """What all ensembles of the suites in this process share: whoever can connect to one of them can connect to all."""
+
+    authority: Authority
+    access: ZooKeeperAccess
+    directory: TemporaryDirectory[str]
+
+
+@cache
+def site() -> Site:
+    """From the first call on, clients that this process makes, testbed processes that it starts, and proxies connect as the
+    chosen kind asks for, if nothing else is said."""
     kind = chosen_kind()
-    if kind == "plain":
-        return EmbeddedEnsemble(directory, **more)
     assert kind in ("tls", "tls+sasl"), f"{KIND_VARIABLE}={kind}"
-    return SecuredEnsemble(directory, require_sasl=kind == "tls+sasl", **more)
-
-
-def access_of(ensemble: object) -> ZooKeeperAccess:
-    if not isinstance(ensemble, SecuredEnsemble):
-        return OPEN_ACCESS
-    return ensemble.by_password() if chosen_kind() == "tls+sasl" else ensemble.over_tls()
+    directory = TemporaryDirectory(prefix="zookeeper-site-")
+    authority = Authority(Path(directory.name), "site authority")
+    tls = TlsFiles(ca=str(authority.ca))
+    access = by_password(tls, Path(directory.name)) if kind == "tls+sasl" else ZooKeeperAccess(tls=tls)
+    _give_default(access)
+    os.environ[ACCESS_VARIABLE] = json.dumps(asdict(access))
+    Proxies.tls = _ends(authority)
+    return Site(authority, access, directory)
 
 
 @contextmanager
-def used_by_default(access: ZooKeeperAccess) -> Iterator[None]:
-    """Clients that this process makes, and testbed processes that it starts, connect by ``access`` if nothing else is said."""
-    makers = (zookeeper.ZooClient.__init__, zookeeper.close_session, sessions.keep_session)
-    before = [_give_default(make, access) for make in makers]
-    outer = os.environ.get(ACCESS_VARIABLE)
-    os.environ[ACCESS_VARIABLE] = json.dumps(asdict(access))
-    try:
-        yield
-    finally:
-        for make, old in zip(makers, before, strict=True):
-            _give_default(make, old)
-        os.environ.pop(ACCESS_VARIABLE, None)
-        if outer is not None:
-            os.environ[ACCESS_VARIABLE] = outer
+def running(directory: Path, nodes: int = 3, **more: Any) -> Iterator[EmbeddedEnsemble]:
+    """An ensemble of the kind that the environment chooses."""
+    if chosen_kind() == "plain":
+        with EmbeddedEnsemble(directory, nodes, **more) as plain:
+            yield plain
+        return
+    sasl = chosen_kind() == "tls+sasl"
+    with SecuredEnsemble(directory, nodes, require_sasl=sasl, authority=site().authority, **more) as ensemble:
+        yield ensemble
 
 
-def use_what_the_parent_uses() -> ZooKeeperAccess:
-    """In a process of the testbed: what ``used_by_default`` says there counts here too."""
-    text = os.environ.get(ACCESS_VARIABLE)
-    if not text:
-        return OPEN_ACCESS
-    access = access_from(json.loads(text))
-    for make in (zookeeper.ZooClient.__init__, zookeeper.close_session, sessions.keep_session):
-        _give_default(make, access)
+def access_in_use() -> ZooKeeperAccess:
+    """How clients of this process connect if nothing else is said."""
+    access: ZooKeeperAccess = zookeeper.ZooClient.__init__.__kwdefaults__["access"]
     return access
 
 
-def _give_default(make: Any, access: ZooKeeperAccess) -> ZooKeeperAccess:
-    """Replaces the default of the parameter ``access``; returns the one before."""
-    if make.__kwdefaults__ and "access" in make.__kwdefaults__:
-        before: ZooKeeperAccess = make.__kwdefaults__["access"]
+def ask_node(ensemble: Ensemble, i: int, word: str) -> str:
+    """The answer of node ``i`` to a four-letter word, at the port that clients use: it tells of them alone."""
+    return ask(ensemble.address(i), word, 5.0, access_in_use().tls)
+
+
+def settings_in_use() -> dict[str, Any]:
+    """The same as keys of ``zookeeper`` in supervisor.yaml."""
+    access = access_in_use()
+    if access == OPEN_ACCESS:
+        return {}
+    tls = (
+        {key: value for key, value in asdict(access.tls).items() if value and key != "extra"}
+        if access.tls
+        else {}
+    )
+    auth = {"mechanism": access.mechanism.value}
+    if access.mechanism is Mechanism.DIGEST_MD5:
+        auth |= {"username": access.username, "password_file": access.password_file}
+    acl = {"acl": "enforce", "acl_admins": list(access.admins), "acl_readers": list(access.readers)}
+    return {"tls": tls, "auth": auth, **(acl if access.admins else {})}
+
+
+def use_what_the_parent_uses() -> None:
+    """In a process of the testbed: what ``site`` says in its parent counts here too."""
+    text = os.environ.get(ACCESS_VARIABLE)
+    if text:
+        _give_default(access_from(json.loads(text)))
+
+
+def _give_default(access: ZooKeeperAccess) -> ZooKeeperAccess:
+    """Replaces the default of each parameter ``access``; returns the one before."""
+    before = access_in_use()
+    by_keyword: list[Any] = [zookeeper.ZooClient.__init__, sessions.keep_session]
+    by_position: list[Any] = [zookeeper.close_session, SessionCloser.__init__]
+    for make in by_keyword:
         make.__kwdefaults__ = {**make.__kwdefaults__, "access": access}
-        return before
-    *others, last = make.__defaults__
-    make.__defaults__ = (*others, access)
-    return last
+    for make in by_position:
+        make.__defaults__ = (access,)
+    return before
+
+
+def _ends(authority: Authority) -> TlsEnds:
+    signed = authority.sign("proxy")
+    to_clients = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    to_clients.load_cert_chain(signed.cert, signed.key)
+    to_server = ssl.create_default_context(cafile=str(authority.ca))
+    return TlsEnds(to_clients, to_server)
