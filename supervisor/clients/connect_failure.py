@@ -18,3 +18,7 @@ class ConnectFailure(ConnectionDropped):  # type: ignore[misc]  # kazoo has no t
         self.complaint = Complaint(what, remedy)
         self.needs_correction = needs_correction
         super().__init__(str(self.complaint))
+
+
+class SaslRefused(Exception):
+    """Means that the server has answered that it does not accept this client."""

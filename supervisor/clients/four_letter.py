@@ -12,6 +12,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from supervisor.clients.zookeeper_tls import secured
 from supervisor.model.zookeeper_access import TlsFiles
 
 _TIMEOUT_S = 0.5
@@ -35,7 +36,7 @@ def ask(address: str, word: str, timeout_s: float = _TIMEOUT_S, tls: TlsFiles | 
             socket.create_connection((host, int(port)), timeout=timeout_s)
         )
         if tls is not None:
-            link = stack.enter_context(_secured(link, host, tls, timeout_s))
+            link = stack.enter_context(secured(link, host, tls, timeout_s))
         link.sendall(word.encode())
         try:
             while chunk := link.recv(65536):
@@ -44,12 +45,6 @@ def ask(address: str, word: str, timeout_s: float = _TIMEOUT_S, tls: TlsFiles | 
             if not answer:
                 raise
     return answer.decode(errors="replace")
-
-
-def _secured(link: socket.socket, host: str, tls: TlsFiles, timeout_s: float) -> socket.socket:
-    from supervisor.clients.zookeeper_tls import secured  # OpenSSL: only where it is used
-
-    return secured(link, host, tls, timeout_s)
 
 
 def ask_status(address: str) -> ServerStatus:

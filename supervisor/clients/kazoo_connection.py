@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from supervisor.clients.connect_failure import ConnectFailure
+from supervisor.clients.connect_failure import ConnectFailure, SaslRefused
 from supervisor.clients.kazoo_parts import (
     CLOSE_RESPONSE,
     SASL,
@@ -114,6 +114,7 @@ class Handler:
         files = self._owner.access.tls
         if files is None:
             return sock
+        # OpenSSL takes two megabytes of each shim: only where it is used
         from supervisor.clients.zookeeper_tls import TlsSocket, secured
 
         return TlsSocket(secured(sock, host, files, self.connect_timeout_s * _HANDSHAKE_FACTOR), host)
@@ -318,8 +319,6 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             ) from error
 
     def _exchange(self, response: bytes) -> bytes:
-        from supervisor.clients.zookeeper_sasl import SaslRefused
-
         self._xid += 1
         patience_s = self._patience_s(_REPLY_SHARE) * _HANDSHAKE_FACTOR
         self._submit(SASL(response), patience_s, self._xid)

@@ -11,16 +11,12 @@ import os
 from collections.abc import Callable
 from typing import Protocol
 
-from supervisor.clients.connect_failure import ConnectFailure
+from supervisor.clients.connect_failure import ConnectFailure, SaslRefused
 from supervisor.clients.digest_md5 import DigestMd5
 from supervisor.clients.secret_file import read_secret
 from supervisor.model.zookeeper_access import Mechanism, ZooKeeperAccess
 
 STEPS_MAX = 10
-
-
-class SaslRefused(Exception):
-    """Means that the server has answered that it does not accept this client."""
 
 
 class Conversation(Protocol):

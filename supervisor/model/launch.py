@@ -52,7 +52,7 @@ class Launch:
     one by which it is brought up (its assignment has ``NO_ATTEMPT``), and one by which an attempt is handed to it
     (``run_dir.HANDED``), whose ``env`` and ``hadoop_conf`` say what the driver is told at the opening.
 
-    ``access`` says how to connect to the ensemble ``hosts``: it names files, and holds nothing of what is in them.
+    ``access`` says how to connect to ``hosts``. It names files, and holds nothing of what is in them.
     """
 
     cluster: str

@@ -184,7 +184,7 @@ def test_f52_flapping_has_growing_epochs_and_old_tasks_are_over(world: ElectionW
 
 @pytest.mark.parametrize("action", [Action.CUT_AFTER, Action.CUT_BEFORE])
 def test_f18_f19_lost_reply_of_the_election_is_resolved(world: ElectionWorld, action: Action) -> None:
-    with Proxy(world.hosts.split(",")[0]) as proxy:
+    with Proxy(world.hosts.split(",")[0], tls=Proxies.tls) as proxy:
         trap = proxy.on_request(zookeeper_request('"supervisor":"a"'), action)
         contender = world.start("a", hosts=proxy.address)
         trap.wait()

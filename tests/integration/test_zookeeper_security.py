@@ -334,11 +334,11 @@ def test_refused_for_long_it_makes_neither_a_busy_loop_nor_many_sessions(ensembl
         client = ZooClient(proxies.hosts, SESSION_S, access=access)
         original = client._session._connection._connect_once
 
-        def noted(host: str, hostip: str, port: int) -> tuple[float, float]:
+        def counted(host: str, hostip: str, port: int) -> tuple[float, float]:
             connects.append(boottime_s())
             return original(host, hostip, port)
 
-        client._session._connection._connect_once = noted
+        client._session._connection._connect_once = counted
         client.start()
         time.sleep(6)
         assert client.link is Link.SUSPENDED

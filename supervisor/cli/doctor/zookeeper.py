@@ -86,7 +86,7 @@ class ZooFacts:
 def collect(subject: Subject) -> ZooFacts:
     settings, spec = subject.settings, subject.spec
     zookeeper = settings.zookeeper
-    servers = probe_servers(zookeeper.hosts, SERVER_S * subject.patience)
+    servers = probe_servers(zookeeper.hosts, SERVER_S * subject.patience, zookeeper.access)
     leases = (
         ("defaults.lease", settings.defaults.lease_s),
         *((("lease of the job", spec.lease_s),) if spec else ()),
@@ -104,7 +104,10 @@ def collect(subject: Subject) -> ZooFacts:
         checkpoint=spec.checkpoint if spec else None,
     )
     client = ZooClient(
-        zookeeper.hosts, zookeeper.session_timeout_s, request_timeout_s=REQUEST_S * subject.patience
+        zookeeper.hosts,
+        zookeeper.session_timeout_s,
+        request_timeout_s=REQUEST_S * subject.patience,
+        access=zookeeper.access,
     )
     client.start()
     try:
@@ -265,7 +268,7 @@ def judge_permissions(facts: ZooFacts) -> DoctorFinding:
     if facts.trial.error:
         return problem(
             f"nothing can be created in {facts.trial.parent}: {facts.trial.error.what}",
-            "set its ACL to world:anyone:cdrwa (this software uses no authentication), or take another zookeeper.root",
+            "connect as one of its acl_admins (zookeeper.auth), or take another zookeeper.root; see docs security",
         )
     return ok(f"znodes can be created, read and deleted in {facts.trial.parent}")
 

@@ -30,7 +30,7 @@ class Killed(BaseException):
     """This process is no more."""
 
 
-def founded() -> GuardedZoo:
+def open_root() -> GuardedZoo:
     """An open root with two jobs, made by a version that knew no ACLs."""
     zoo = GuardedZoo()
     old = zoo.known_as()
@@ -59,7 +59,7 @@ def below_root(zoo: GuardedZoo) -> set[str]:
 
 
 def test_every_znode_of_the_root_gets_the_acl_and_what_is_above_it_does_not() -> None:
-    zoo = founded()
+    zoo = open_root()
     zoo_client = operator(zoo)
     changed = apply_acl(zoo_client, LAYOUT, WANTED)
     assert {path for path in zoo.tree() if zoo.acl(path) == WANTED} == below_root(zoo)
@@ -69,7 +69,7 @@ def test_every_znode_of_the_root_gets_the_acl_and_what_is_above_it_does_not() ->
 
 
 def test_children_come_before_their_parents_and_the_root_last() -> None:
-    zoo, order = founded(), list[str]()
+    zoo, order = open_root(), list[str]()
     client = operator(zoo)
     client.before_set_acl = order.append
     apply_acl(client, LAYOUT, WANTED)
@@ -79,9 +79,9 @@ def test_children_come_before_their_parents_and_the_root_last() -> None:
 
 @pytest.mark.parametrize("back", [False, True])
 def test_killed_at_any_step_it_goes_on_where_it_ended(back: bool) -> None:
-    steps = len(below_root(founded()))
+    steps = len(below_root(open_root()))
     for killed_at in range(steps):
-        zoo = founded()
+        zoo = open_root()
         wanted = OPEN_ACL if back else WANTED
         if back:
             apply_acl(operator(zoo), LAYOUT, WANTED)
@@ -101,7 +101,7 @@ def test_killed_at_any_step_it_goes_on_where_it_ended(back: bool) -> None:
 
 
 def test_at_every_step_an_admin_can_do_everything_and_a_reader_reads() -> None:
-    zoo = founded()
+    zoo = open_root()
     supervisor = live(zoo, LAYOUT.supervisor("s0"), ADMIN)
     reader = zoo.known_as(READER)
     client = operator(zoo)
@@ -142,7 +142,7 @@ def test_at_every_step_an_admin_can_do_everything_and_a_reader_reads() -> None:
 def test_whoever_would_be_locked_out_is_named_and_nothing_is_changed(
     path: str, acl: object, sentence: str
 ) -> None:
-    zoo = founded()
+    zoo = open_root()
     live(zoo, path, acl=acl)
     client = operator(zoo, ADMIN, "sasl:old")
     assert sentence in blockers(survey(client, LAYOUT, WANTED), LAYOUT, WANTED)[0]
@@ -152,13 +152,13 @@ def test_whoever_would_be_locked_out_is_named_and_nothing_is_changed(
 
 
 def test_a_process_with_fewer_of_the_same_admins_is_in_nobodys_way() -> None:
-    zoo, wanted = founded(), acl_of((ADMIN, "x509:CN=operator"), ())
+    zoo, wanted = open_root(), acl_of((ADMIN, "x509:CN=operator"), ())
     live(zoo, LAYOUT.supervisor("s0"), ADMIN)
     assert apply_acl(operator(zoo), LAYOUT, wanted) == len(below_root(zoo))
 
 
 def test_one_that_comes_in_the_middle_without_credentials_stops_it() -> None:
-    zoo = founded()
+    zoo = open_root()
     client, step = operator(zoo), count()
 
     def come(_path: str) -> None:
@@ -171,7 +171,7 @@ def test_one_that_comes_in_the_middle_without_credentials_stops_it() -> None:
 
 
 def test_what_is_made_open_meanwhile_is_found_by_another_pass() -> None:
-    zoo = founded()
+    zoo = open_root()
     late = zoo.known_as(acl=OPEN_ACL)
     client, step = operator(zoo), count()
 
@@ -185,7 +185,7 @@ def test_what_is_made_open_meanwhile_is_found_by_another_pass() -> None:
 
 
 def test_somebody_who_never_stops_making_open_znodes_is_reported() -> None:
-    zoo = founded()
+    zoo = open_root()
     mad = zoo.known_as(ADMIN, acl=OPEN_ACL)  # has credentials, sets no ACL, and has no znode that says so
     client, step = operator(zoo), count()
     client.before_set_acl = lambda _path: mad.commit(
@@ -196,7 +196,7 @@ def test_somebody_who_never_stops_making_open_znodes_is_reported() -> None:
 
 
 def test_a_znode_that_is_deleted_meanwhile_is_no_error() -> None:
-    zoo = founded()
+    zoo = open_root()
     client = operator(zoo)
     client.before_set_acl = lambda path: zoo.remove(path) if path == LAYOUT.lease("a") else None
     apply_acl(client, LAYOUT, WANTED)
@@ -204,7 +204,7 @@ def test_a_znode_that_is_deleted_meanwhile_is_no_error() -> None:
 
 
 def test_an_operator_who_is_no_admin_is_refused_before_anything_changes() -> None:
-    zoo = founded()
+    zoo = open_root()
     with pytest.raises(Conflict, match="knows this process as sasl:me, and that is none of acl_admins"):
         prove_admin(operator(zoo, "sasl:me"), LAYOUT, WANTED)
     prove_admin(operator(zoo), LAYOUT, WANTED)
@@ -213,7 +213,7 @@ def test_an_operator_who_is_no_admin_is_refused_before_anything_changes() -> Non
 
 
 def test_going_back_opens_everything_while_shims_with_credentials_run() -> None:
-    zoo = founded()
+    zoo = open_root()
     live(zoo, LAYOUT.live("u", 1), ADMIN)
     apply_acl(operator(zoo), LAYOUT, WANTED)
     supervisor = live(zoo, LAYOUT.supervisor("s0"), ADMIN)
@@ -225,7 +225,7 @@ def test_going_back_opens_everything_while_shims_with_credentials_run() -> None:
 
 
 def test_many_are_named_shortly() -> None:
-    zoo = founded()
+    zoo = open_root()
     for number in range(7):
         live(zoo, LAYOUT.live("u", number), acl=OPEN_ACL)
     with pytest.raises(Conflict, match=r"\(and 2 more\)$"):
@@ -233,7 +233,7 @@ def test_many_are_named_shortly() -> None:
 
 
 def test_enforce_refuses_an_open_root_and_takes_one_that_is_absent_or_secured() -> None:
-    zoo = founded()
+    zoo = open_root()
     client = operator(zoo)
     with pytest.raises(Conflict, match="open to everyone; give spark-supervisor registry secure"):
         refuse_open_root(client, LAYOUT)
@@ -244,4 +244,4 @@ def test_enforce_refuses_an_open_root_and_takes_one_that_is_absent_or_secured() 
 
 def test_there_must_be_a_root() -> None:
     with pytest.raises(NotFound, match="does not exist"):
-        survey(operator(founded()), Layout("/nowhere"), WANTED)
+        survey(operator(open_root()), Layout("/nowhere"), WANTED)
