@@ -21,11 +21,11 @@ _CONTINUE = 1
 _FLAGS = 2 | 8 | 32  # mutual authentication, sequence, integrity
 _INITIATE = 1
 _NO_LAYER = 1
-_BY_MECHANISM = 2
-# (KRB5, KRB5 host-based service): DER of the identifiers of RFC 1964 and RFC 2743
+_GENERIC, _BY_MECHANISM = 1, 2
+# DER of the identifiers of RFC 1964 and RFC 2743
 _KRB5 = bytes.fromhex("2a864886f712010202")
-_HOST_SERVICE = bytes.fromhex("2a864886f712010104")
-_USER_NAME = bytes.fromhex("2a864886f712010201")
+_HOST_SERVICE = bytes.fromhex("2a864886f71201020104")
+_USER_NAME = bytes.fromhex("2a864886f71201020101")
 
 
 class _Buffer(ctypes.Structure):
@@ -155,14 +155,17 @@ class Gssapi:
         minor = c_uint32()
         major = int(getattr(self._library, function)(byref(minor), *arguments))
         if major & 0xFFFF0000:
-            raise self._failure(self._text(minor.value) or f"GSS error {major:#x}")
+            by_mechanism, generic = minor.value, major & 0xFFFF0000
+            raise self._failure(
+                self._text(by_mechanism, _BY_MECHANISM) if by_mechanism else self._text(generic, _GENERIC)
+            )
         return major & 0xFFFF
 
-    def _text(self, minor: int) -> str:
+    def _text(self, status: int, kind: int) -> str:
         again, ignored, text = c_uint32(), c_uint32(), _Buffer()
         oid = _oid(_KRB5)
         self._library.gss_display_status(
-            byref(ignored), c_uint32(minor), c_int(_BY_MECHANISM), byref(oid), byref(again), byref(text)
+            byref(ignored), c_uint32(status), c_int(kind), byref(oid), byref(again), byref(text)
         )
         return self._taken(text).decode(errors="replace")
 
