@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import byref, c_char_p, c_int, c_size_t, c_uint32, c_void_p
 from functools import cache
 from typing import Any
 
@@ -29,23 +28,23 @@ _USER_NAME = bytes.fromhex("2a864886f71201020101")
 
 
 class _Buffer(ctypes.Structure):
-    _fields_ = [("length", c_size_t), ("value", c_void_p)]
+    _fields_ = [("length", ctypes.c_size_t), ("value", ctypes.c_void_p)]
 
 
 class _Oid(ctypes.Structure):
-    _fields_ = [("length", c_uint32), ("elements", c_char_p)]
+    _fields_ = [("length", ctypes.c_uint32), ("elements", ctypes.c_char_p)]
 
 
 class _OidSet(ctypes.Structure):
-    _fields_ = [("count", c_size_t), ("elements", ctypes.POINTER(_Oid))]
+    _fields_ = [("count", ctypes.c_size_t), ("elements", ctypes.POINTER(_Oid))]
 
 
 class _Pair(ctypes.Structure):
-    _fields_ = [("key", c_char_p), ("value", c_char_p)]
+    _fields_ = [("key", ctypes.c_char_p), ("value", ctypes.c_char_p)]
 
 
 class _Store(ctypes.Structure):
-    _fields_ = [("count", c_uint32), ("elements", ctypes.POINTER(_Pair))]
+    _fields_ = [("count", ctypes.c_uint32), ("elements", ctypes.POINTER(_Pair))]
 
 
 class Gssapi:
@@ -55,7 +54,7 @@ class Gssapi:
         self._principal = principal
         self._host = host
         self._library = _library()
-        self._context = c_void_p()
+        self._context = ctypes.c_void_p()
         self._is_established = False
         self.is_complete = False
         if not os.access(keytab, os.R_OK):
@@ -77,7 +76,7 @@ class Gssapi:
         return self._wrap(bytes((_NO_LAYER, 0, 0, 0)))
 
     def __del__(self) -> None:
-        minor = c_uint32()
+        minor = ctypes.c_uint32()
         library = self.__dict__.get("_library")
         if library is None:
             return
@@ -88,27 +87,27 @@ class Gssapi:
         ):
             handle = self.__dict__.get(held)
             if handle:
-                arguments = (byref(minor), byref(handle), None)
+                arguments = (ctypes.byref(minor), ctypes.byref(handle), None)
                 getattr(library, release)(*arguments[: 3 if held == "_context" else 2])
 
-    def _acquire(self, keytab: str) -> c_void_p:
+    def _acquire(self, keytab: str) -> ctypes.c_void_p:
         pairs = (_Pair * 2)(_Pair(b"client_keytab", os.fsencode(f"FILE:{keytab}")), _Pair(b"ccache", _CACHE))
         store, mechanisms = _Store(2, pairs), _OidSet(1, ctypes.pointer(_oid(_KRB5)))
-        name, credential = self._name(self._principal, _USER_NAME), c_void_p()
+        name, credential = self._name(self._principal, _USER_NAME), ctypes.c_void_p()
         try:
             self._call(
                 "gss_acquire_cred_from",
                 name,
-                c_uint32(0),
-                byref(mechanisms),
-                c_int(_INITIATE),
-                byref(store),
-                byref(credential),
+                ctypes.c_uint32(0),
+                ctypes.byref(mechanisms),
+                ctypes.c_int(_INITIATE),
+                ctypes.byref(store),
+                ctypes.byref(credential),
                 None,
                 None,
             )
         finally:
-            self._library.gss_release_name(byref(c_uint32()), byref(name))
+            self._library.gss_release_name(ctypes.byref(ctypes.c_uint32()), ctypes.byref(name))
         return credential
 
     def _step(self, challenge: bytes) -> bytes:
@@ -116,15 +115,15 @@ class Gssapi:
         major = self._call(
             "gss_init_sec_context",
             self._credential,
-            byref(self._context),
+            ctypes.byref(self._context),
             self._target,
-            byref(_oid(_KRB5)),
-            c_uint32(_FLAGS),
-            c_uint32(0),
+            ctypes.byref(_oid(_KRB5)),
+            ctypes.c_uint32(_FLAGS),
+            ctypes.c_uint32(0),
             None,
-            byref(given),
+            ctypes.byref(given),
             None,
-            byref(answer),
+            ctypes.byref(answer),
             None,
             None,
         )
@@ -133,27 +132,40 @@ class Gssapi:
 
     def _unwrap(self, message: bytes) -> bytes:
         given, answer = _buffer(message), _Buffer()
-        self._call("gss_unwrap", self._context, byref(given), byref(answer), None, None)
+        self._call("gss_unwrap", self._context, ctypes.byref(given), ctypes.byref(answer), None, None)
         return self._taken(answer)
 
     def _wrap(self, message: bytes) -> bytes:
         given, answer = _buffer(message), _Buffer()
-        self._call("gss_wrap", self._context, c_int(0), c_uint32(0), byref(given), None, byref(answer))
+        self._call(
+            "gss_wrap",
+            self._context,
+            ctypes.c_int(0),
+            ctypes.c_uint32(0),
+            ctypes.byref(given),
+            None,
+            ctypes.byref(answer),
+        )
         return self._taken(answer)
 
-    def _name(self, text: str, kind: bytes) -> c_void_p:
-        name = c_void_p()
-        self._call("gss_import_name", byref(_buffer(text.encode())), byref(_oid(kind)), byref(name))
+    def _name(self, text: str, kind: bytes) -> ctypes.c_void_p:
+        name = ctypes.c_void_p()
+        self._call(
+            "gss_import_name",
+            ctypes.byref(_buffer(text.encode())),
+            ctypes.byref(_oid(kind)),
+            ctypes.byref(name),
+        )
         return name
 
     def _taken(self, buffer: _Buffer) -> bytes:
         data = ctypes.string_at(buffer.value, buffer.length) if buffer.value else b""
-        self._library.gss_release_buffer(byref(c_uint32()), byref(buffer))
+        self._library.gss_release_buffer(ctypes.byref(ctypes.c_uint32()), ctypes.byref(buffer))
         return data
 
     def _call(self, function: str, *arguments: Any) -> int:
-        minor = c_uint32()
-        major = int(getattr(self._library, function)(byref(minor), *arguments))
+        minor = ctypes.c_uint32()
+        major = int(getattr(self._library, function)(ctypes.byref(minor), *arguments))
         if major & 0xFFFF0000:
             by_mechanism, generic = minor.value, major & 0xFFFF0000
             raise self._failure(
@@ -162,10 +174,15 @@ class Gssapi:
         return major & 0xFFFF
 
     def _text(self, status: int, kind: int) -> str:
-        again, ignored, text = c_uint32(), c_uint32(), _Buffer()
+        again, ignored, text = ctypes.c_uint32(), ctypes.c_uint32(), _Buffer()
         oid = _oid(_KRB5)
         self._library.gss_display_status(
-            byref(ignored), c_uint32(status), c_int(kind), byref(oid), byref(again), byref(text)
+            ctypes.byref(ignored),
+            ctypes.c_uint32(status),
+            ctypes.c_int(kind),
+            ctypes.byref(oid),
+            ctypes.byref(again),
+            ctypes.byref(text),
         )
         return self._taken(text).decode(errors="replace")
 
@@ -191,7 +208,7 @@ def _oid(elements: bytes) -> _Oid:
 
 
 def _buffer(data: bytes) -> _Buffer:
-    return _Buffer(len(data), ctypes.cast(c_char_p(data), c_void_p))
+    return _Buffer(len(data), ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p))
 
 
 @cache
@@ -215,5 +232,5 @@ def _library() -> ctypes.CDLL:
         "release_cred",
         "delete_sec_context",
     ):
-        getattr(library, f"gss_{name}").restype = c_uint32
+        getattr(library, f"gss_{name}").restype = ctypes.c_uint32
     return library

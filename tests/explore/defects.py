@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.explore import (
+    defects_of_access,
     defects_of_adapters,
     defects_of_guards,
     defects_of_lease,
@@ -22,5 +23,6 @@ DEFECTS: tuple[Defect, ...] = (
     *defects_of_sweep.DEFECTS,
     *defects_of_removal.DEFECTS,
     *defects_of_preparation.DEFECTS,
+    *defects_of_access.DEFECTS,
     *defects_of_adapters.DEFECTS,
 )
