@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,11 @@ from supervisor.clients.zookeeper import Link, ZooClient
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.transaction import Create, Transaction
 from supervisor.model.zookeeper_access import Mechanism, ZooKeeperAccess
-from tests.testbed.kerberos import REALM, Kdc, missing
+from tests.testbed.kerberos import REALM, Kdc
 from tests.testbed.secured_ensemble import SecuredEnsemble
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+pytestmark = pytest.mark.kerberos
 
 JAAS = """Server {{
   com.sun.security.auth.module.Krb5LoginModule required
@@ -120,9 +121,6 @@ except Exception as error:
 def test_a_process_without_a_ticket_says_that_no_kdc_answers(
     kdc: Kdc, ensemble: SecuredEnsemble, access: ZooKeeperAccess
 ) -> None:
-    import json
-    from dataclasses import asdict
-
     def connected() -> str:
         argv = [sys.executable, "-c", CONNECT, ensemble.hosts, json.dumps(asdict(access))]
         return subprocess.run(argv, capture_output=True, text=True, timeout=90, check=True).stdout
@@ -135,6 +133,39 @@ def test_a_process_without_a_ticket_says_that_no_kdc_answers(
         kdc.start()
     assert said.startswith(Unreachable.__name__) and "no Kerberos ticket for supervisor/host-a" in said, said
     assert "start the KDC" in said
+
+
+RENEW = """
+import json, sys, time
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.model.zookeeper_access import access_from
+client = ZooClient(sys.argv[1], 30, access=access_from(json.loads(sys.argv[2])))
+client.start()
+client.wait_connected(20)
+session = client.session
+time.sleep(float(sys.argv[3]))
+client._session._connection._socket.shutdown(2)
+while client.connections < 2:
+    time.sleep(0.05)
+assert client.session == session
+client.sync()
+client.close()
+"""
+
+
+def test_a_ticket_that_has_ended_is_renewed_from_the_keytab(
+    kdc: Kdc, ensemble: SecuredEnsemble, access: ZooKeeperAccess, tmp_path: Path
+) -> None:
+    life_s = 6
+    short = tmp_path / "krb5.conf"
+    short.write_text(kdc.config.read_text().replace("ticket_lifetime = 10m", f"ticket_lifetime = {life_s}s"))
+    before = kdc.tickets_of("supervisor/host-a")
+    argv = [sys.executable, "-c", RENEW, ensemble.hosts, json.dumps(asdict(access)), str(life_s + 2)]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=90, env={**os.environ, "KRB5_CONFIG": str(short)}
+    )
+    assert done.returncode == 0, done.stderr
+    assert kdc.tickets_of("supervisor/host-a") == before + 2
 
 
 def test_a_principal_that_is_not_in_the_keytab(

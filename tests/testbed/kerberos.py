@@ -26,7 +26,7 @@ def missing() -> str | None:
     absent = [
         name for name in ("krb5kdc", "kdb5_util", "kadmin.local") if shutil.which(name, path=_PATH) is None
     ]
-    return f"no {', '.join(absent)}: see tests/testbed/unpack_kdc.sh" if absent else None
+    return f"no {', '.join(absent)} to run a KDC" if absent else None
 
 
 class Kdc:
@@ -52,7 +52,7 @@ class Kdc:
             f"[domain_realm]\n 127.0.0.1 = {REALM}\n localhost = {REALM}\n"
         )
         (directory / "kdc.conf").write_text(
-            f"[kdcdefaults]\n kdc_listen = 127.0.0.1:{self.port}\n kdc_tcp_listen = 127.0.0.1:{self.port}\n"
+            f"[logging]\n kdc = FILE:{directory}/requests.log\n[kdcdefaults]\n kdc_listen = 127.0.0.1:{self.port}\n kdc_tcp_listen = 127.0.0.1:{self.port}\n"
             f"[realms]\n {REALM} = {{\n  database_name = {directory}/principal\n"
             f"  key_stash_file = {directory}/stash\n  acl_file = {directory}/kadm5.acl\n }}\n"
         )
@@ -102,6 +102,11 @@ class Kdc:
         self._run("kadmin.local", "-r", REALM, "-q", f"ktadd -k {path} {principal}")
         assert path.exists(), principal
         return path
+
+    def tickets_of(self, principal: str) -> int:
+        """How many tickets the KDC has given for a key of ``principal``: those that are asked for with a keytab."""
+        lines = (self._directory / "requests.log").read_text().splitlines()
+        return sum("AS_REQ" in line and "ISSUE" in line and f" {principal}@" in line for line in lines)
 
     def _answers(self) -> bool:
         with socket.socket() as probe:
