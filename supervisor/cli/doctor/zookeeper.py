@@ -234,7 +234,8 @@ def judge_ensemble(facts: ZooFacts) -> DoctorFinding:
 
 def judge_session(facts: ZooFacts) -> DoctorFinding:
     if facts.error:
-        return problem_of(facts.error, "see the line zookeeper-servers")
+        serves = any(server.serving for server in facts.servers)
+        return problem_of(facts.error, "" if serves else "see the line zookeeper-servers")
     if facts.granted_s is None:
         return skipped("the session time is not known")
     asked, granted = format_duration(facts.asked_s), format_duration(facts.granted_s)

@@ -431,6 +431,7 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("zookeeper-session", ZOO, OK, "10s, as asked"),
     ("zookeeper-session", replace(ZOO, granted_s=4.0), WARNING, "ZooKeeper grants 4s"),
     ("zookeeper-session", NO_ZOO, PROBLEM, "did not answer"),
+    ("zookeeper-session", replace(ZOO, error=Complaint("refused", "compare it")), PROBLEM, "compare it"),
     ("zookeeper-transport", SecurityFacts(), OK, "on this machine"),
     ("zookeeper-transport", SecurityFacts(is_local=False), WARNING, "set zookeeper.tls.ca"),
     ("zookeeper-transport", SECURED, OK, "certificate of each server is checked"),
