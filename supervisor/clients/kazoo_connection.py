@@ -37,6 +37,7 @@ from supervisor.clients.kazoo_parts import (
     quiet_logger,
 )
 from supervisor.clock import boottime_s
+from supervisor.model.zookeeper_access import ZooKeeperAccess
 
 if TYPE_CHECKING:
     from supervisor.clients.zookeeper_session import SessionLink
@@ -70,6 +71,14 @@ def run_callback(callback: Callable[..., object], *arguments: object) -> None:
         callback(*arguments)
     except Exception:
         log.exception("zookeeper_callback_failed")
+
+
+def load_for(access: ZooKeeperAccess) -> None:
+    """Loads what a connection by ``access`` needs: for a process that must not take the time for that later."""
+    if access.tls is not None:
+        from supervisor.clients import zookeeper_tls  # noqa: F401 - OpenSSL: only where it is used
+    if access.uses_sasl:
+        from supervisor.clients import zookeeper_sasl  # noqa: F401 - with hashlib: as above
 
 
 class Handler:

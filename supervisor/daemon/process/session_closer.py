@@ -18,10 +18,11 @@ import logging
 import os
 import sys
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from supervisor.clients.companion import Companion, last_message
+from supervisor.clients.kazoo_connection import load_for
 from supervisor.clients.threads import BackgroundThread
 from supervisor.clients.zookeeper import Session, close_session
 from supervisor.errors import SupervisorError
@@ -45,31 +46,23 @@ class Charge:
 
 
 def encode(charges: tuple[Charge, ...]) -> bytes:
-    """Returns the line that names *all* sessions that are current now."""
+    """Returns the line that names *all* sessions that are current now. How to connect stands there once, and without the
+    ACL of new znodes: a line is short (``Companion.send``), and the child makes none."""
     entries = [
-        {
-            "hosts": c.hosts,
-            "id": c.id,
-            "password": c.password.hex(),
-            "timeout_s": c.timeout_s,
-            "access": asdict(c.access),
-        }
+        {"hosts": c.hosts, "id": c.id, "password": c.password.hex(), "timeout_s": c.timeout_s}
         for c in charges
     ]
-    return json.dumps({"sessions": entries}).encode()
+    access = replace(charges[0].access if charges else OPEN_ACCESS, admins=(), readers=())
+    return json.dumps({"sessions": entries, "access": asdict(access)}).encode()
 
 
 def decode(line: bytes) -> tuple[Charge, ...]:
     """Returns the sessions of such a line. Raises ValueError, KeyError or TypeError for another text."""
+    body = json.loads(line)
+    access = access_from(body["access"])
     return tuple(
-        Charge(
-            str(e["hosts"]),
-            int(e["id"]),
-            bytes.fromhex(e["password"]),
-            float(e["timeout_s"]),
-            access_from(e["access"]),
-        )
-        for e in json.loads(line)["sessions"]
+        Charge(str(e["hosts"]), int(e["id"]), bytes.fromhex(e["password"]), float(e["timeout_s"]), access)
+        for e in body["sessions"]
     )
 
 
@@ -137,9 +130,17 @@ class SessionCloser:
 
 def main() -> None:
     """Runs the child."""
-    message = last_message()
+    message = last_message(_prepare)
     if message:
         _close_all(decode(message))
+
+
+def _prepare(message: bytes) -> None:
+    """Loads what it takes to connect, while there is time: TLS takes a busy host longer than closing a session."""
+    try:
+        load_for(access_from(json.loads(message)["access"]))
+    except (ValueError, KeyError, TypeError):
+        return
 
 
 def _close_all(charges: tuple[Charge, ...]) -> None:
