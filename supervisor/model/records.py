@@ -121,8 +121,9 @@ class Cause(StrEnum):
     BAD_ARTIFACT = "bad_artifact"  # refused: spec or application missing or altered
     NO_SPARK = "no_spark"  # refused: Spark or Java not found
     NO_ROOM = "no_room"  # refused: the host is full
-    # refused: S3 refused the host's credentials, or never answered
+    # refused: S3 refused the host's credentials, or never answered; or a secret of the host can't be had
     NO_ACCESS = "no_access"
+    POLICY = "policy"  # refused: the policy of the host does not allow the spec
     # refused: it is not (any more) the checkpoint that the job left
     BAD_CHECKPOINT = "bad_checkpoint"
     # its prepared driver was gone before the application began; the next start is cold
@@ -149,8 +150,9 @@ PERMANENT_CAUSES = frozenset({Cause.BAD_ARTIFACT, Cause.NO_SPARK, Cause.NOT_STAR
 """After these causes trying again cannot help: the job shows ``quarantined`` until ``resume`` or ``restart``.
 """
 
-HOST_CAUSES = frozenset({Cause.NO_ROOM, Cause.NO_ACCESS})
-"""For these causes this host refuses the attempt for now: another one may take it."""
+HOST_CAUSES = frozenset({Cause.NO_ROOM, Cause.NO_ACCESS, Cause.POLICY})
+"""For these causes this host refuses the attempt: another one may take it. It does so for now, and with ``policy`` for as
+long as policy and spec stay what they are (``Ownership.refused_by``)."""
 
 UNCHARGED_CAUSES = frozenset({Cause.LOST, Cause.SHIM_DIED, Cause.LEASE_EXPIRED}) | HOST_CAUSES
 """These causes are not the job's fault: they count for the back-off, not for the restart budget (protocol
@@ -245,6 +247,12 @@ REASON_MAX_BYTES = 400
 DISTRUST_MAX_BYTES = 600
 """``distrust`` in the records of a leader and of a host is cut to this length."""
 
+
+POLICIES_MAX = 16
+"""So many policies that refuse a job are remembered; of more, the newest."""
+
+POLICY_DIGITS = 16
+"""So many digits of the SHA-256 of a policy are kept with a job that it refuses."""
 
 PREPARED_MAX = 4
 """The record of a host has room for this many prepared drivers, so no host is asked for more."""
@@ -426,6 +434,8 @@ class Ownership:
     history: tuple[HistoryEntry, ...] = ()
     # what was before it (model.history); may still be about the uid before
     earlier: str = ""
+    # the policies that refuse this revision, by the first POLICY_DIGITS of ``Member.policy_sha256``, oldest first
+    refused_by: tuple[str, ...] = field(default=(), metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -755,7 +765,8 @@ class Member:
     ``distrust`` says why it starts nothing from this registry (I10), by what it remembers itself, or is None.
     ``log_dir`` is the directory on its host with the output of its drivers. ``delays`` are some of the starts
     that it cannot make, for display. ``prepares`` is 1 if it can keep prepared drivers; ``prepared`` are those it keeps
-    (the first few, if there are many), for the leader's choice of a host.
+    (the first few, if there are many), for the leader's choice of a host. ``policy_sha256`` tells its policy from another
+    (``spec.policy_judge``); a version that judges none leaves it empty.
     """
 
     id: SupervisorId
@@ -772,6 +783,7 @@ class Member:
     delays: tuple[Delay, ...] = ()
     prepares: Count = field(default=0, metadata=OMITTED)
     prepared: tuple[PreparedDriver, ...] = field(default=(), metadata=OMITTED)
+    policy_sha256: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 

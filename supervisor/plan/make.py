@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from supervisor.model.actions import Action, Alarm, Assign, Drain, Note, Plan, Prepare, Revoke, Withdraw
 from supervisor.model.load import loads_of
+from supervisor.model.state import policy_reason, refused_policies, refuses
 from supervisor.model.view import View
 from supervisor.plan.after_restore import hold_starts, may_start
 from supervisor.plan.decide import Decision, WaitingAssignment, decide
@@ -59,7 +60,7 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     willing = {member.id: member for member in view.members.values() if member.distrust is None}
     placing = {action.name for action in in_flight}
     candidates = [candidate for candidate in candidates if candidate.name not in placing]
-    allowed, forbidden = _allowed(candidates, policy.site)
+    allowed, forbidden = _allowed(candidates, policy.site, view)
     notes.extend(forbidden)
     placed, pending = place(
         allowed, willing, with_in_flight(loads_of(view.rows.values(), now_s), in_flight, view.rows), prepared
@@ -81,12 +82,25 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
 
 
 def _allowed(
-    candidates: list[WaitingAssignment], site: SitePolicy
+    candidates: list[WaitingAssignment], site: SitePolicy, view: View
 ) -> tuple[list[WaitingAssignment], list[Note]]:
     """Returns the candidates that may be started, and why the others may not."""
-    whys = {each.name: site.why_no_checkpoint(each.ref.record.terms.checkpoint) for each in candidates}
+    whys = {each.name: _why_forbidden(each, site, view) for each in candidates}
     notes = [Note(name, why, quarantined=True) for name, why in whys.items() if why is not None]
     return [each for each in candidates if whys[each.name] is None], notes
+
+
+def _why_forbidden(candidate: WaitingAssignment, site: SitePolicy, view: View) -> str | None:
+    """Returns why no host may start the candidate. That each host refuses it is judged anew in each pass: a host with
+    another policy, or one that was changed, gets the job."""
+    job, own = candidate.ref.record, candidate.own.record
+    why = site.why_no_checkpoint(job.terms.checkpoint)
+    if why is not None or not refused_policies(job, own):
+        return why
+    members = view.members.values()
+    if not members or not all(refuses(member, job, own) for member in members):
+        return None
+    return f"refused by the policy of every host: {policy_reason(own)}"
 
 
 def _decided(

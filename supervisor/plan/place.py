@@ -3,7 +3,7 @@ is pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from supervisor.model.actions import Assign, Note
@@ -12,6 +12,7 @@ from supervisor.model.load import Load
 from supervisor.model.phrases import counted
 from supervisor.model.records import HOST_CAUSES, Member, Ownership, OwnState
 from supervisor.model.seen import Found
+from supervisor.model.state import refuses
 from supervisor.model.view import Row
 from supervisor.plan.decide import WaitingAssignment
 from supervisor.plan.prepare import Preparations
@@ -27,8 +28,8 @@ def place(
     prepared: Preparations | None = None,
 ) -> tuple[list[Assign], list[Note]]:
     """Returns hosts for the candidates, highest priority first; a candidate that gets no slot is pending,
-    with the reason. A host comes first on which a prepared driver waits for this very attempt. Prepared drivers take
-    no place here: whoever starts a driver discards them.
+    with the reason. A host whose policy has refused the job gets it no more. A host comes first on which a prepared
+    driver waits for this very attempt. Prepared drivers take no place here: whoever starts a driver discards them.
 
     Among equals, those that failed last come last: jobs that never start would otherwise take each slot that
     becomes free before the others, by their names, again and again.
@@ -47,12 +48,16 @@ def place(
     for _, needed, ready_on, candidate in sorted(ready, key=lambda each: each[0]):
         free = freed(loads, candidate.own.record) if candidate.waited else loads
         memory = needed.whole
-        open_hosts = [m for m in members.values() if lacking(m, free.get(m.id, Load()), memory) is None]
+        job, own = candidate.ref.record, candidate.own.record
+        allowing = {m.id: m for m in members.values() if not refuses(m, job, own)}
+        open_hosts = [m for m in allowing.values() if lacking(m, free.get(m.id, Load()), memory) is None]
         if not open_hosts:
             raised = (
                 f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}" if needed.raised and members else ""
             )
-            notes.append(Note(candidate.name, _why_pending(members, free, memory) + raised, pending=True))
+            barred = [f"{m.id} refuses it by its policy" for m in members.values() if m.id not in allowing]
+            why = _why_pending(allowing, free, memory, barred) + raised
+            notes.append(Note(candidate.name, why, pending=True))
             continue
         last = _did_not_start(candidate)
         host = min(open_hosts, key=lambda m: (m.id == last, m.id not in ready_on, _use(free, m), m.id))
@@ -141,9 +146,12 @@ def lacking(member: Member, load: Load, memory: int) -> str | None:
     return None
 
 
-def _why_pending(members: Mapping[str, Member], loads: Mapping[str, Load], memory: int) -> str:
-    if not members:
+def _why_pending(
+    members: Mapping[str, Member], loads: Mapping[str, Load], memory: int, barred: Sequence[str]
+) -> str:
+    if not members and not barred:
         return "no supervisor is up"
-    reasons = [lacking(m, loads.get(m.id, Load()), memory) or "" for m in members.values()]
+    reasons = [*barred]
+    reasons += [lacking(m, loads.get(m.id, Load()), memory) or "" for m in members.values()]
     more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
     return "no room: " + "; ".join(sorted(reasons)[:3]) + more

@@ -38,7 +38,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
-from supervisor.model.state import next_attempt, revision_before
+from supervisor.model.state import next_attempt, refused_policies, revision_before
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
@@ -88,8 +88,9 @@ def assign(
     prepared: bool = False,
 ) -> Transaction:
     """Returns the multi that gives the next attempt to ``host``. The entry carries the versions that the
-    claim must meet. With ``prepared``, the host hands it to a prepared driver, if it still has one that fits; that
-    changes nothing of what the claim must meet."""
+    claim must meet. The policies that refuse the job stay known, or it would go back and forth between hosts. With
+    ``prepared``, the host hands it to a prepared driver, if it still has one that fits; that changes nothing of what the
+    claim must meet."""
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = _history_before(context, job, old, attempt, memory, waited)
@@ -115,6 +116,7 @@ def assign(
         earlier=old.earlier if same else "",
         job_version=ref.version,
         remembered=old.remembered,
+        refused_by=refused_policies(job, old),
         extra=old.extra,
     )
     entry = replace(_entry_of(ref, own.version + 1, attempt, memory), prepared=prepared)

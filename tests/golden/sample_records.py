@@ -152,6 +152,7 @@ SAMPLES: tuple[Any, ...] = (
         restart_nonce="r1",
         history=HISTORY,
         earlier=EARLIER,
+        refused_by=("ab" * 8, "cd" * 8),
     ),
     Lease(
         name="clicks",
@@ -292,6 +293,7 @@ SAMPLES: tuple[Any, ...] = (
                 why="größer",
             ),
         ),
+        policy_sha256="ab" * 32,
     ),
     Acceptance(id="a1", epoch=9, by="root@host-a", at=AT, wait_s=32.06, waited=True),
     Pause(by="ops@host-a", at=AT, reason="moving the brokers", op="op5"),

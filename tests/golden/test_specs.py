@@ -76,6 +76,11 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
         "standby: {level: null, where: other, refresh: 1h}",
         b'"standby":{"level":"session","refresh":"30m","where":"other"}',
     ),
+    "sha256": (
+        f"{FULL}sha256: {{'local:/opt/lib.zip': {'ab' * 32}}}\n",
+        "sha256: {}",
+        b'"sha256":{"local:/opt/lib.zip":"abab',
+    ),
 }
 """Each key that was added later: a spec in which it says something, a line in which it says nothing, what is written."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +28,8 @@ from supervisor.errors import Complaint, SupervisorError
 from supervisor.model.driver_memory import spark_size_bytes
 from supervisor.model.master import addresses
 from supervisor.settings.units import format_size
-from supervisor.spark.environment import resolved
 from supervisor.spark.refusal import Refused
+from supervisor.spark.secrets import Secrets
 from supervisor.spec.files import local_files
 from supervisor.spec.job import JobSpec, memory_warnings
 from supervisor.spec.s3a import asked, bucket_of, for_store
@@ -84,7 +86,7 @@ def collect(subject: Subject) -> JobFacts:
         True,
         len(files),
         tuple(filter(None, (_file_trouble(subject, spec, file) for file in dict.fromkeys(files)))),
-        tuple(filter(None, (_secret_trouble(subject, name, value) for name, value in spec.env.items()))),
+        tuple(_secret_troubles(subject, spec)),
         spec.resources.memory_bytes,
         spec.conf.get(DRIVER_MEMORY, ""),
         next(iter(memory_warnings(spec)), Complaint()),
@@ -132,12 +134,15 @@ def _master_trouble(master: str, patience: float) -> str:
     return (why_silent(listed, MASTER_S * patience) or "") if listed else ""
 
 
-def _secret_trouble(subject: Subject, name: str, value: str) -> Complaint:
-    try:
-        resolved(name, value, subject.environ)
-    except Refused as error:
-        return error.complaint
-    return Complaint()
+def _secret_troubles(subject: Subject, spec: JobSpec) -> Iterator[Complaint]:
+    secrets = Secrets(subject.environ, subject.settings.policy.secrets, spec.name)
+    tries = [partial(secrets.of_env, name, value) for name, value in spec.env.items()]
+    tries += [partial(secrets.of_conf, name, value, spec.env) for name, value in spec.conf.items()]
+    for resolve in tries:
+        try:
+            resolve()
+        except Refused as error:
+            yield error.complaint
 
 
 def collect_packages(subject: Subject) -> PackageFacts:
@@ -208,7 +213,7 @@ def judge_secrets(facts: JobFacts) -> DoctorFinding:
             f"{found.found} (seen from this shell)",
             f"{found.remedy}; the service may have it by its EnvironmentFile",
         )
-    return ok("every secret reference of env resolves here")
+    return ok("every secret reference of env and conf resolves here")
 
 
 def judge_memory(facts: JobFacts) -> DoctorFinding:
@@ -267,7 +272,9 @@ JOB = CheckGroup(
     collect,
     (
         DoctorCheck("job-files", "application, py_files and jars can be read", judge_files),
-        DoctorCheck("job-secrets", "${env:…} and ${file:…} of env resolve on this host", judge_secrets),
+        DoctorCheck(
+            "job-secrets", "${env:…} and ${file:…} of env and conf resolve on this host", judge_secrets
+        ),
         DoctorCheck("job-memory", "the heap of the driver against resources.memory", judge_memory),
         DoctorCheck(
             "job-deletion",

@@ -67,6 +67,7 @@ from supervisor.settings.file import Settings
 from supervisor.spark.prepare import PROPERTIES
 from supervisor.spark.properties import parse_properties
 from supervisor.spec.job import from_canonical
+from supervisor.spec.policy_judge import policy_sha256
 from supervisor.spec.s3a import S3Access, access_of, access_of_store, bucket_of
 from supervisor.spec.site_policy import site_policy
 
@@ -330,6 +331,7 @@ class Assembly:
             since=wall_iso(),
             log_dir=str(self._settings.supervisor.log_dir.absolute()),
             prepares=1,
+            policy_sha256=policy_sha256(self._settings.policy, self._settings.store.endpoint_url),
         )
         doubt = StartDoubt(self._layout, self._trust, self._epochs)
         starter = Launcher(
