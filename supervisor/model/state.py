@@ -17,7 +17,6 @@ from supervisor.model.records import (
     DELAYABLE,
     LEASED,
     PLANNED_CAUSES,
-    POLICY_DIGITS,
     UNCHARGED_CAUSES,
     Cause,
     CheckpointState,
@@ -193,26 +192,6 @@ def next_attempt(job: JobRef, own: Ownership) -> int:
     un-assignment.
     """
     return own.attempt + 1 if own.uid == job.uid else 1
-
-
-def refused_policies(job: JobRef, own: Ownership) -> tuple[str, ...]:
-    """Returns the policies that refuse ``job`` as it is now. A new revision, ``restart`` and ``resume`` begin anew."""
-    same = (own.uid, own.revision, own.restart_nonce) == (job.uid, job.revision, job.restart_nonce)
-    return own.refused_by if same else ()
-
-
-def refuses(member: Member, job: JobRef, own: Ownership) -> bool:
-    """Says whether the policy that ``member`` has now has refused ``job`` as it is now."""
-    digits = member.policy_sha256[:POLICY_DIGITS]
-    return bool(digits) and digits in refused_policies(job, own)
-
-
-def policy_reason(own: Ownership) -> str:
-    """Returns what the policy that refused last has against the job: key and rule, as far as that is still known."""
-    if own.cause is Cause.POLICY and own.reason:
-        return own.reason
-    said = (entry.detail for entry in reversed(own.history) if entry.event == Cause.POLICY.value)
-    return next(said, "see its history")
 
 
 def has_finished(job: JobRef, own: Ownership) -> bool:

@@ -138,4 +138,5 @@ def _supervisor(member: Member, leads: bool, drivers: int) -> dict[str, Any]:
         "prepared": sum(driver.ready for driver in member.prepared),
         "since": member.since,
         "software": member.software,
+        "policy_sha256": member.policy_sha256 or None,
     }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from supervisor.model.actions import Action, Alarm, Assign, Drain, Note, Plan, Prepare, Revoke, Withdraw
 from supervisor.model.load import loads_of
-from supervisor.model.state import policy_reason, refused_policies, refuses
+from supervisor.model.policies import why_refused_everywhere
 from supervisor.model.view import View
 from supervisor.plan.after_restore import hold_starts, may_start
 from supervisor.plan.decide import Decision, WaitingAssignment, decide
@@ -91,16 +91,10 @@ def _allowed(
 
 
 def _why_forbidden(candidate: WaitingAssignment, site: SitePolicy, view: View) -> str | None:
-    """Returns why no host may start the candidate. That each host refuses it is judged anew in each pass: a host with
-    another policy, or one that was changed, gets the job."""
+    """Returns why no host may start the candidate, or None."""
     job, own = candidate.ref.record, candidate.own.record
     why = site.why_no_checkpoint(job.terms.checkpoint)
-    if why is not None or not refused_policies(job, own):
-        return why
-    members = view.members.values()
-    if not members or not all(refuses(member, job, own) for member in members):
-        return None
-    return f"refused by the policy of every host: {policy_reason(own)}"
+    return why or why_refused_everywhere(job, own, view.members.values())
 
 
 def _decided(

@@ -10,14 +10,15 @@ from supervisor.model.actions import Assign, Note
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.load import Load
 from supervisor.model.phrases import counted
+from supervisor.model.policies import refuses
 from supervisor.model.records import HOST_CAUSES, Member, Ownership, OwnState
 from supervisor.model.seen import Found
-from supervisor.model.state import refuses
 from supervisor.model.view import Row
 from supervisor.plan.decide import WaitingAssignment
 from supervisor.plan.prepare import Preparations
 from supervisor.plan.room import why_no_room
 
+REFUSES = "refuses it by its policy"
 MEMORY_RAISED = "its driver memory was raised to {} after out_of_memory"
 
 
@@ -55,7 +56,7 @@ def place(
             raised = (
                 f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}" if needed.raised and members else ""
             )
-            barred = [f"{m.id} refuses it by its policy" for m in members.values() if m.id not in allowing]
+            barred = [f"{m.id} {REFUSES}" for m in members.values() if m.id not in allowing]
             why = _why_pending(allowing, free, memory, barred) + raised
             notes.append(Note(candidate.name, why, pending=True))
             continue

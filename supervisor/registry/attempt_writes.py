@@ -195,7 +195,7 @@ def refuse(
     None if it is not assigned here any more.
 
     ``policy_sha256`` is that of the host. If its policy is the cause, it is put among those that refuse the job: no host
-    with this policy is given the job again while uid, revision and restart nonce stay the same (``model.state.refuses``).
+    with this policy is given the job again while uid, revision and restart nonce stay the same (``model.policies.refuses``).
     Any other cause may pass, and keeps no host from the job.
     """
     record = own.record

@@ -13,6 +13,7 @@ from dataclasses import replace
 from supervisor.model.actions import Waited
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of, places_of
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
+from supervisor.model.policies import refused_policies
 from supervisor.model.records import (
     DETAIL_MAX_BYTES,
     PREPARED_WHY_MAX_BYTES,
@@ -38,7 +39,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
-from supervisor.model.state import next_attempt, refused_policies, revision_before
+from supervisor.model.state import next_attempt, revision_before
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout

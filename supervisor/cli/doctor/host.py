@@ -27,6 +27,8 @@ from supervisor.clients.host_probe import UNLIMITED, Limits, Unit, may_write
 from supervisor.daemon.process.supervisor import LOCK
 from supervisor.model.lease_terms import full_wait_s
 from supervisor.model.location import normalise
+from supervisor.settings.addresses import are_loopback
+from supervisor.settings.policy import open_rules
 from supervisor.settings.units import format_duration, format_size
 
 UNIT_NAME: Final = "spark-supervisor.service"
@@ -59,6 +61,7 @@ class HostFacts:
     limits and memory are then that process's, else this one's.
 
     ``written`` has the setting and path of each directory that the supervisor and its drivers write to.
+    ``open_rules`` are the keys of ``policy`` that allow everything; ``alone`` says that ZooKeeper is on this machine only.
     ``unit`` is None where no unit file is installed. ``unit_name`` is the service that the running supervisor
     belongs to.
     """
@@ -77,6 +80,8 @@ class HostFacts:
     lease_s: float = 30.0
     http: str = ""
     http_error: str = ""
+    open_rules: tuple[str, ...] = ()
+    alone: bool = False
 
 
 def collect(subject: Subject) -> HostFacts:
@@ -100,6 +105,8 @@ def collect(subject: Subject) -> HostFacts:
         lease_s=subject.settings.defaults.lease_s,
         http=settings.http,
         http_error="" if running is not None else _port_trouble(settings.http),
+        open_rules=open_rules(subject.settings.policy),
+        alone=are_loopback(subject.settings.zookeeper.hosts),
     )
 
 
@@ -292,6 +299,18 @@ def judge_http(facts: HostFacts) -> DoctorFinding:
     return ok(f"supervisor.http {facts.http} is free")
 
 
+def judge_policy(facts: HostFacts) -> DoctorFinding:
+    if not facts.open_rules:
+        return ok("policy says what jobs may have")
+    keys = ", ".join(facts.open_rules)
+    if facts.alone:
+        return ok(f"policy allows jobs everything ({keys}); ZooKeeper is on this machine only")
+    return warning(
+        f"policy allows jobs everything in {keys}: who can submit a job has what the supervisor has",
+        "restrict these keys on every host as conf/supervisor.secure.yaml does; later versions will by default",
+    )
+
+
 def _shown(limit: int) -> str:
     return "none" if limit == UNLIMITED else str(limit)
 
@@ -313,5 +332,6 @@ HOST = CheckGroup(
             judge_unit,
         ),
         DoctorCheck("http", "supervisor.http can be listened on", judge_http),
+        DoctorCheck("policy", "policy keeps what is the supervisor's own from jobs", judge_policy),
     ),
 )

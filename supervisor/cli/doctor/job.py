@@ -32,6 +32,7 @@ from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
 from supervisor.spec.files import local_files
 from supervisor.spec.job import JobSpec, memory_warnings
+from supervisor.spec.policy_judge import complaints
 from supervisor.spec.s3a import asked, bucket_of, for_store
 from supervisor.spec.site_policy import site_policy
 
@@ -49,7 +50,7 @@ class JobFacts:
 
     ``short`` is why resources.memory does not hold the driver. ``master_silent`` is why nobody answers at a
     standalone master. If ``deletes`` is True, the job asks for ``checkpoint_on_cancel: delete``; ``kept`` is
-    why this host would not do it as leader.
+    why this host would not do it as leader. ``refused`` is what the policy of this configuration has against the job.
     """
 
     given: bool = False
@@ -63,6 +64,7 @@ class JobFacts:
     master_silent: str = ""
     deletes: bool = False
     kept: str = ""
+    refused: tuple[Complaint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ def collect(subject: Subject) -> JobFacts:
         site_policy(subject.settings.policy).why_not_deletable(spec.checkpoint) or ""
         if spec.checkpoint
         else "",
+        complaints(spec, subject.settings.policy, subject.store_access),
     )
 
 
@@ -254,6 +257,16 @@ def judge_deletion(facts: JobFacts) -> DoctorFinding:
     return ok("checkpoint_on_cancel: delete is allowed here, where batches were seen committed")
 
 
+def judge_policy_of_job(facts: JobFacts) -> DoctorFinding:
+    if not facts.given:
+        return skipped(NO_SPEC)
+    if facts.refused:
+        more = f" (and {len(facts.refused) - 1} more)" if len(facts.refused) > 1 else ""
+        found = problem_of(facts.refused[0], "correct the spec, or have the operator allow it")
+        return problem(f"{found.found}{more}", found.remedy)
+    return ok("policy of this configuration allows the job")
+
+
 def judge_packages(facts: PackageFacts) -> DoctorFinding:
     if facts.why:
         return skipped(facts.why)
@@ -275,6 +288,7 @@ JOB = CheckGroup(
         DoctorCheck(
             "job-secrets", "${env:…} and ${file:…} of env and conf resolve on this host", judge_secrets
         ),
+        DoctorCheck("job-policy", "policy of this host allows the job", judge_policy_of_job),
         DoctorCheck("job-memory", "the heap of the driver against resources.memory", judge_memory),
         DoctorCheck(
             "job-deletion",

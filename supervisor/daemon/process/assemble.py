@@ -63,7 +63,9 @@ from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
 from supervisor.savepoints.operations import shelf_of
 from supervisor.savepoints.sweep import SavepointSweeper
+from supervisor.settings.addresses import are_loopback
 from supervisor.settings.file import Settings
+from supervisor.settings.policy import open_rules
 from supervisor.spark.prepare import PROPERTIES
 from supervisor.spark.properties import parse_properties
 from supervisor.spec.job import from_canonical
@@ -110,6 +112,7 @@ class Assembly:
     def parts(self) -> SupervisorParts:
         """Returns the parts. Raises Conflict (another cluster), SupervisorError."""
         settings, runtime_dir = self._settings, self._settings.supervisor.runtime_dir
+        self._warn_of_policy()
         cgroup_parent = find_cgroup_parent(find_own_cgroup())
         cluster = self._found()
         self._trust = self._remembered(cluster.id)
@@ -200,6 +203,16 @@ class Assembly:
             "what it remembers of ZooKeeper", lambda: Trust(path, cluster_id), self._owner.stopping
         )
         return known or Trust(path, cluster_id)
+
+    def _warn_of_policy(self) -> None:
+        wide = open_rules(self._settings.policy)
+        if wide and not are_loopback(self._settings.zookeeper.hosts):
+            log.warning(
+                "policy_is_open",
+                keys=list(wide),
+                why="who can submit a job gets what the supervisor has: its environment, its files, its access to stores",
+                next="jobs are started all the same; conf/supervisor.secure.yaml is the policy to begin with",
+            )
 
     def _compare_session_time(self, client: ZooClient) -> None:
         """Logs when the granted session time is not the one that was set, because whoever set it wants to
