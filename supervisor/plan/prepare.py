@@ -30,6 +30,7 @@ from supervisor.model.actions import Action, Prepare, Withdraw
 from supervisor.model.driver_memory import DriverMemory, next_memory
 from supervisor.model.load import SLOT_MAX_S, Load, loads_of
 from supervisor.model.phrases import counted
+from supervisor.model.policies import by_policy
 from supervisor.model.records import (
     PREPARED_MAX,
     Cause,
@@ -248,7 +249,8 @@ class Preparations:
         driver, host = self.driver(request), request.supervisor
         if driver is not None and driver.why:
             why = f"{host} could prepare no driver: {driver.why}"
-            return NextDriver(False, why, host, impossible=True, may_pass=driver.waits)
+            may_pass = driver.waits or (driver.refused and len(by_policy(self._members.values())) > 1)
+            return NextDriver(False, why, host, impossible=True, may_pass=may_pass)
         left_s = request.first_seen_at_s + job.terms.start_timeout_s - self.now_s
         if left_s <= 0:
             limit = f"{job.terms.start_timeout_s:g} s"

@@ -291,6 +291,7 @@ SAMPLES: tuple[Any, ...] = (
                 ready=True,
                 ready_at=AT,
                 why="größer",
+                refused=True,
             ),
         ),
         policy_sha256="ab" * 32,
