@@ -40,6 +40,10 @@ FIRST_SEEN, TRUST, USERS = (
 )
 
 CAUGHT_BY: dict[str, tuple[str, str]] = {
+    "a-job-that-all-refuse-waits-for-room": (
+        "unit.plan.test_policies",
+        "test_a_job_that_every_host_refuses_is_left_alone_and_says_key_and_rule",
+    ),
     "opened-without-a-deadline-for-the-second-killers": (
         PREPARED,
         "test_its_opening_comes_after_the_deadline_and_ends_with_it",

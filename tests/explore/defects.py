@@ -8,6 +8,7 @@ from tests.explore import (
     defects_of_lease,
     defects_of_operation,
     defects_of_preparation,
+    defects_of_refusal,
     defects_of_removal,
     defects_of_rule,
     defects_of_sweep,
@@ -22,5 +23,6 @@ DEFECTS: tuple[Defect, ...] = (
     *defects_of_sweep.DEFECTS,
     *defects_of_removal.DEFECTS,
     *defects_of_preparation.DEFECTS,
+    *defects_of_refusal.DEFECTS,
     *defects_of_adapters.DEFECTS,
 )

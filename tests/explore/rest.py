@@ -21,7 +21,7 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found
 from supervisor.records.reading import seen
 from supervisor.registry.operator_writes import unpause
-from tests.explore import operators, removing, sweeping, trust
+from tests.explore import operators, refusing, removing, sweeping, trust
 from tests.explore.canon import key_of
 from tests.explore.setting import LAYOUT
 from tests.explore.world import ExploredWorld, apply
@@ -127,6 +127,8 @@ def not_at_rest(world: ExploredWorld) -> str | None:
         hosts = len(world.hosts_down) < len(world.supervisors)
         job = ref.record if isinstance(ref, Found) else None
         wanted = job is not None and job.desired is Desired.RUNNING and hosts
+        barred = wanted and job is not None and not refusing.may_run(world, job.revision)
+        wanted = wanted and not barred
         if len(alive) != (1 if wanted else 0):
             return f"{len(alive)} drivers of {name} are alive, wanted {'running' if wanted else 'stopped'}"
         if job is not None and any(shim.uid != job.uid for shim in alive):
@@ -142,6 +144,8 @@ def not_at_rest(world: ExploredWorld) -> str | None:
             )
         ):
             return f"/own/{name} is {state.value}, revision {record.revision}, not as the job wants it"
+        if barred and state is OwnState.REVOKED:
+            continue  # its host is lost: it is given to the next one that allows it
         if not wanted and hosts and state not in (OwnState.VACANT, OwnState.EXITED):
             return f"/own/{name} is {state.value}"
         if job is None and hosts and LAYOUT.lease(name) in tree.nodes:

@@ -6,6 +6,7 @@ from tests.explore.scenario import Scenario
 from tests.explore.scenarios_more import MORE
 from tests.explore.scenarios_operated import OPERATED
 from tests.explore.scenarios_prepared import PREPARED
+from tests.explore.scenarios_refused import REFUSED
 from tests.explore.scenarios_removed import REMOVED
 from tests.explore.scenarios_swept import SWEPT
 
@@ -367,6 +368,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *SWEPT,
     *REMOVED,
     *PREPARED,
+    *REFUSED,
 )
 
 BY_NAME = {one.name: one for one in SCENARIOS}

@@ -144,6 +144,8 @@ class ExploredSupervisor(NamedTuple):
     answered so far; ``erasing``: the key whose deletion it has sent.
 
     Where it removes checkpoints: ``known_deletions``: the claims with a pending deletion that its remover knows; ``wipe``: the deletion that it has sent.
+
+    ``policy``: that of its host (``refusing``).
     """
 
     id: str
@@ -178,6 +180,7 @@ class ExploredSupervisor(NamedTuple):
     erasing: str | None = None
     known_deletions: tuple[KnownDeletion, ...] = ()
     wipe: Wipe | None = None
+    policy: str = ""
 
 
 class UserWish(NamedTuple):
@@ -226,6 +229,8 @@ class Judge(NamedTuple):
 
     ``paused``: a pause has committed, and no end of it since. ``handed_over``: the latest epoch of which somebody was told that
     its leader will hand over. ``dangling``: blobs that the restored registry names, and that were deleted when nobody knew of it.
+
+    ``refused``: uid, revision and restart nonce that a policy has refused, with that policy.
     """
 
     cancelled: tuple[tuple[str, int], ...] = ()
@@ -241,6 +246,7 @@ class Judge(NamedTuple):
     paused: bool = False
     handed_over: int = 0
     dangling: frozenset[str] = frozenset()
+    refused: frozenset[tuple[str, int, str, str]] = frozenset()
 
 
 class Saved(NamedTuple):

@@ -11,6 +11,7 @@ import pytest
 
 from supervisor.clients import run_dir
 from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.launcher import Refused
 from supervisor.daemon.host.member_record import PUBLISHED_MAX, newly_settled, with_prepared
 from supervisor.errors import Unreachable
 from supervisor.model.records import (

@@ -1,0 +1,69 @@
+"""Rules of protocol §9.3, refusals by policy, undone one at a time: who is remembered, for what, and what follows."""
+
+from __future__ import annotations
+
+from supervisor.model import policies
+from supervisor.plan import make, place
+from supervisor.registry import attempt_writes, leader_writes
+from tests.explore.planting import text
+
+REMEMBERED = "§9.3: a host whose policy has refused this version of the job is not given it again"
+PASSING = "§9.3: what may pass keeps no host from a job"
+EVERY = "§9.3: a job is left alone only while every host refuses it"
+VERSION = "§9.3: a new revision, restart or resume is asked of every host again"
+
+DEFECTS = (
+    text(
+        "refusal-for-now-is-remembered",
+        PASSING,
+        (attempt_writes.refuse, "ended.cause is Cause.POLICY and policy_sha256", "policy_sha256"),
+    ),
+    text(
+        "refusal-by-policy-is-forgotten-at-once",
+        REMEMBERED,
+        (attempt_writes.refuse, "ended.cause is Cause.POLICY and policy_sha256", "False"),
+    ),
+    text(
+        "assignment-forgets-who-refused",
+        REMEMBERED,
+        (leader_writes.assign, "refused_by=refused_policies(job, old)", "refused_by=()"),
+    ),
+    text(
+        "only-the-newest-refusal-is-remembered",
+        REMEMBERED,
+        (attempt_writes.refuse, "(*others, digits)", "(digits,)"),
+    ),
+    text(
+        "placed-where-it-was-refused",
+        REMEMBERED,
+        (place.place, "if not refuses(m, job, own)", "if True"),
+    ),
+    text(
+        "one-refusal-counts-for-every-host",
+        EVERY,
+        (policies.why_refused_everywhere, "not all(refuses", "not any(refuses"),
+    ),
+    text(
+        "refused-for-good-whoever-comes",
+        EVERY,
+        (
+            policies.why_refused_everywhere,
+            "not all(refuses(member, job, own) for member in there)",
+            "own.cause is not Cause.POLICY",
+        ),
+    ),
+    text(
+        "a-job-that-all-refuse-waits-for-room",
+        EVERY,
+        (make._why_forbidden, "why or why_refused_everywhere(job, own, view.members.values())", "why"),
+    ),
+    text(
+        "another-revision-counts-as-refused",
+        VERSION,
+        (
+            policies.refused_policies,
+            "own.refused_by if same else ()",
+            "own.refused_by if own.uid == job.uid else ()",
+        ),
+    ),
+)
