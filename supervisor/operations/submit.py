@@ -35,7 +35,6 @@ from supervisor.settings.file import Settings, lease_warnings
 from supervisor.spec.files import local_files, read_spec_file, stored_spec
 from supervisor.spec.job import JobSpec, canonical_json, memory_warnings, secret_warnings, spec_sha256
 from supervisor.spec.policy_judge import complaints
-from supervisor.spec.s3a import access_of_store
 from supervisor.spec.site_policy import site_policy
 
 SpecReader: TypeAlias = Callable[[Path, Defaults], JobSpec]
@@ -187,8 +186,7 @@ def submit_all(
 
 def _require_allowed(prepared: Prepared, settings: Settings) -> None:
     """Checks what the site allows, as this host's configuration says; the hosts judge by theirs. Raises InvalidInput."""
-    store = access_of_store(settings.store, settings.policy.endpoints)
-    found = complaints(prepared.spec, settings.policy, store)
+    found = complaints(prepared.spec, settings.policy, settings.store)
     if found:
         source, others = prepared.source, tuple(f"{prepared.source}: {each}" for each in found[1:])
         raise InvalidInput(f"{source}: {found[0].what}", found[0].remedy, others=others)

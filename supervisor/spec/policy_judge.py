@@ -22,9 +22,10 @@ from typing import Any, Final
 
 from supervisor.errors import Complaint
 from supervisor.model.secret import SecretRef, SecretSource, reference_in_conf, secret_reference
+from supervisor.settings.file import StoreSettings
 from supervisor.settings.policy import JOB, ConfSettings, PolicySettings, SecretSettings
 from supervisor.spec.job import JobSpec, in_place_files
-from supervisor.spec.s3a import S3Access, why_no_access
+from supervisor.spec.s3a import access_of_store, why_no_access
 from supervisor.spec.site_policy import ANYWHERE, matches_path, site_policy
 
 _DRIVER_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
@@ -92,9 +93,9 @@ _OPTIONS_FILE: Final = re.compile(r"(?:^|\s)@|VMOptionsFile|-XX:Flags")
 _BUCKET: Final = "spark.hadoop.fs.s3a.bucket."
 
 
-def complaints(spec: JobSpec, policy: PolicySettings, store: S3Access) -> tuple[Complaint, ...]:
-    """Returns what the policy has against ``spec``, each with the key of the spec and the rule. ``store`` says where the
-    supervisor's own store is, which a job may name."""
+def complaints(spec: JobSpec, policy: PolicySettings, store: StoreSettings) -> tuple[Complaint, ...]:
+    """Returns what the policy has against ``spec``, each with the key of the spec and the rule. ``store`` is the supervisor's
+    own, whose endpoint a job may name."""
     found = [
         *_of_locations(spec, policy, store),
         *_of_secrets(spec, policy.secrets),
@@ -109,13 +110,14 @@ def with_forced(spec: JobSpec, rules: ConfSettings) -> JobSpec:
     return spec.model_copy(update={"conf": {**spec.conf, **rules.forced}}) if rules.forced else spec
 
 
-def policy_sha256(policy: PolicySettings, store_endpoint: str | None) -> str:
-    """Returns what tells one policy from another: it is equal if the same specs are allowed. ``store_endpoint`` is that
-    of the store, which jobs may name, too. What has its default does not count, so that two versions of the software
-    agree on the same file."""
-    body = {"policy": _sorted(policy.model_dump(mode="json", by_alias=True, exclude_defaults=True))}
-    if policy.endpoints or store_endpoint is not None:
-        body["store"] = store_endpoint
+def policy_sha256(policy: PolicySettings, store: StoreSettings) -> str:
+    """Returns what tells one policy from another: it is equal if the same specs are allowed, with the endpoint of the store,
+    which jobs may name. What has its default does not count, so that two versions of the software agree on the same
+    file."""
+    body: dict[str, Any] = {
+        "policy": _sorted(policy.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+    }
+    body["store"] = store.endpoint_url
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
@@ -129,12 +131,12 @@ def _sorted(value: Any) -> Any:
 # -- locations ----------------------------------------------------------------------------------------------------
 
 
-def _of_locations(spec: JobSpec, policy: PolicySettings, store: S3Access) -> Iterator[Complaint]:
+def _of_locations(spec: JobSpec, policy: PolicySettings, store: StoreSettings) -> Iterator[Complaint]:
     why = site_policy(policy).why_no_checkpoint(spec.checkpoint)
     if why is not None:
         yield Complaint(f"checkpoint: {why}", "choose a location that is allowed")
-    conf = with_forced(spec, policy.conf).conf
-    why = why_no_access(conf, (spec.checkpoint, spec.application, *spec.py_files, *spec.jars), store)
+    conf, locations = with_forced(spec, policy.conf).conf, (spec.application, *spec.py_files, *spec.jars)
+    why = why_no_access(conf, (spec.checkpoint, *locations), access_of_store(store, policy.endpoints))
     if why is not None:
         yield Complaint(why)
 
@@ -185,9 +187,11 @@ def _listed(rules: tuple[str, ...]) -> str:
 
 
 def _of_conf(spec: JobSpec, rules: ConfSettings) -> Iterator[Complaint]:
+    said: set[str] = set()
     for key, name in _set_by(spec):
-        complaint = _of_property(key, name, rules)
+        complaint = _of_property(key, name, rules) if key not in said else None
         if complaint is not None:
+            said.add(key)
             yield complaint
     yield from _of_hidden_options(spec, rules)
 

@@ -1,4 +1,4 @@
-"""Rules of protocol §9.3, refusals by policy, undone one at a time: who is remembered, for what, and what follows."""
+"""Rules of protocol §8.1, refusals by policy, undone one at a time: who is remembered, for what, and what follows."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from supervisor.plan import make, place
 from supervisor.registry import attempt_writes, leader_writes
 from tests.explore.planting import text
 
-REMEMBERED = "§9.3: a host whose policy has refused this version of the job is not given it again"
-PASSING = "§9.3: what may pass keeps no host from a job"
-EVERY = "§9.3: a job is left alone only while every host refuses it"
-VERSION = "§9.3: a new revision, restart or resume is asked of every host again"
+REMEMBERED = "§8.1: a host whose policy has refused this version of the job is not given it again"
+PASSING = "§8.1: what may pass keeps no host from a job"
+EVERY = "§8.1: a job is left alone only while every host refuses it"
+VERSION = "§8.1: a new revision, restart or resume is asked of every host again"
 
 DEFECTS = (
     text(

@@ -98,7 +98,7 @@ def collect(subject: Subject) -> JobFacts:
         site_policy(subject.settings.policy).why_not_deletable(spec.checkpoint) or ""
         if spec.checkpoint
         else "",
-        complaints(spec, subject.settings.policy, subject.store_access),
+        complaints(spec, subject.settings.policy, subject.settings.store),
     )
 
 

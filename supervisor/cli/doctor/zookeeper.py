@@ -106,7 +106,7 @@ def collect(subject: Subject) -> ZooFacts:
         job=spec.name if spec else "",
         memory=spec.resources.memory_bytes if spec else 0,
         checkpoint=spec.checkpoint if spec else None,
-        policy_sha256=policy_sha256(settings.policy, settings.store.endpoint_url),
+        policy_sha256=policy_sha256(settings.policy, settings.store),
     )
     client = ZooClient(
         zookeeper.hosts, zookeeper.session_timeout_s, request_timeout_s=REQUEST_S * subject.patience

@@ -15,14 +15,13 @@ from supervisor.settings.policy import PolicySettings
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec
 from supervisor.spec.policy_judge import complaints, with_forced
-from supervisor.spec.s3a import access_of_store
 from supervisor.spec.site_policy import ANYWHERE, site_policy
 
 
 def admitted(spec: JobSpec, settings: Settings, host: str) -> JobSpec:
     """Returns ``spec`` as it is started here: with the properties that the operator sets. Raises Refused."""
     policy = settings.policy
-    found = complaints(spec, policy, access_of_store(settings.store, policy.endpoints))
+    found = complaints(spec, policy, settings.store)
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise Refused(Cause.POLICY, f"{found[0].what}{more} (on {host})", found[0].remedy)

@@ -344,7 +344,7 @@ class Assembly:
             since=wall_iso(),
             log_dir=str(self._settings.supervisor.log_dir.absolute()),
             prepares=1,
-            policy_sha256=policy_sha256(self._settings.policy, self._settings.store.endpoint_url),
+            policy_sha256=policy_sha256(self._settings.policy, self._settings.store),
         )
         doubt = StartDoubt(self._layout, self._trust, self._epochs)
         starter = Launcher(
