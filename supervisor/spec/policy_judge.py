@@ -94,8 +94,8 @@ _BUCKET: Final = "spark.hadoop.fs.s3a.bucket."
 
 
 def complaints(spec: JobSpec, policy: PolicySettings, store: StoreSettings) -> tuple[Complaint, ...]:
-    """Returns what the policy has against ``spec``, each with the key of the spec and the rule. ``store`` is the supervisor's
-    own, whose endpoint a job may name."""
+    """Returns what the policy has against ``spec``, each with the key of the spec and the rule. ``store`` is that of the
+    supervisor, whose endpoint a job may name."""
     found = [
         *_of_locations(spec, policy, store),
         *_of_secrets(spec, policy.secrets),
