@@ -77,7 +77,7 @@ def remedies_of_quarantined(
             Remedy(f"{PROGRAM} apply SPEC.yaml", "with a spec that keeps the rule which the reason names"),
             Remedy(
                 None,
-                "or change policy of supervisor.yaml on a host and restart its supervisor: it starts then",
+                "change policy of supervisor.yaml on a host and restart its supervisor: it starts then",
             ),
             Remedy(f"{PROGRAM} restart {name}", "asks every host again"),
         )

@@ -70,7 +70,7 @@ class Fleet(FleetCommands, FleetWitness):
     ``lease_s``, ``grace_s``: of jobs that do not say. ``through``: member number → hosts it is told instead;
     ``behind``: member number → what is done to it before its first start (``Cut.apply``).
     ``capacity``, ``defaults``, ``spark``, ``policy``: of each member, as in supervisor.yaml; deleting is allowed in its own
-    directory if nothing is said. ``without_cgroup``: they see no cgroup v2 (root only).
+    directory if nothing is said; ``policies``: member number → what its own policy says besides. ``without_cgroup``: they see no cgroup v2 (root only).
     ``restored_at_s``: when (BOOTTIME) a test gave the ensemble older data back: numbers of attempts may recur after that.
     """
 
@@ -88,6 +88,7 @@ class Fleet(FleetCommands, FleetWitness):
     defaults: dict[str, Any] = field(default_factory=dict)
     spark: dict[str, Any] = field(default_factory=dict)
     policy: dict[str, Any] = field(default_factory=dict)
+    policies: dict[int, dict[str, Any]] = field(default_factory=dict)
     members: list[FleetMember] = field(default_factory=list)
     acknowledged: list[Acknowledged] = field(default_factory=list)
     restored_at_s: list[float] = field(default_factory=list)
@@ -407,6 +408,7 @@ class Fleet(FleetCommands, FleetWitness):
 
     def _write_config(self, member: FleetMember) -> None:
         settings = self._settings(member.hosts)
+        settings["policy"] |= self.policies.get(self.number(member), {})
         # Training runs of every host of a test would cost minutes of CPU.
         spark = {"class_archive": "off", **settings["spark"]}
         member.config.write_text(

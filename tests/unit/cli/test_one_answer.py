@@ -177,14 +177,21 @@ def test_of_a_job_that_every_host_refuses_by_its_policy(terminal: Terminal) -> N
     bench.put(bench.layout.supervisor("host-a"), replace(member, policy_sha256="5" * 64))
     bench.exit("a", Cause.POLICY, refused_by=("5" * 16,), revision=1)
     bench.put(bench.layout.own("a"), replace(bench.own("a"), reason=why))
-    settings = load_settings(terminal.config, {})
-    context = CommandContext(settings, bench.sessions(), layout_of(settings))  # type: ignore[arg-type]
-    aged_listed = JobLister(context)
-    assert "policy" in aged_listed.take().rows[0].reason
     (listed,) = terminal.run("list", "-o", "json").json
-    assert listed["reason"].endswith(why)
+    shown = terminal.run("show", "a", "-o", "json").json
+    explained = terminal.run("explain", "a", "-o", "json").json
+    assert [each["state"] for each in (listed, shown, explained)] == ["quarantined"] * 3
+    assert (
+        listed["reason"]
+        == shown["reason"]
+        == explained["reason"]
+        == f"refused by the policy of every host: {why}"
+    )
     screen = terminal.run("explain", "a").out
-    assert "policy.secrets.env allows (JOB_*)" in screen
+    assert "spark-supervisor apply SPEC.yaml" in screen and "spark-supervisor restart a" in screen
+    assert "cancel" not in screen and "zookeeper-restore" not in screen
+    bench.put(bench.layout.supervisor("host-a"), replace(member, policy_sha256="7" * 64))
+    assert terminal.run("show", "a", "-o", "json").json["state"] == "pending"
 
 
 def test_of_a_checkpoint_that_the_site_forbids(terminal: Terminal) -> None:
