@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from supervisor.model.records import POLICY_DIGITS, Cause, JobRef, Member, Ownership
+from supervisor.model.records import POLICY_DIGITS, Cause, JobRef, Member, Ownership, version_of
 
 _SHOWN_DIGITS = 8
 
@@ -29,8 +29,7 @@ def policies_text(hosts: Mapping[str, list[str]]) -> str:
 
 def refused_policies(job: JobRef, own: Ownership) -> tuple[str, ...]:
     """Returns the policies that refuse ``job`` as it is now. A new revision, ``restart`` and ``resume`` begin anew."""
-    same = (own.uid, own.revision, own.restart_nonce) == (job.uid, job.revision, job.restart_nonce)
-    return own.refused_by if same else ()
+    return own.refused_by if own.refused_of == version_of(job) else ()
 
 
 def refuses(member: Member, job: JobRef, own: Ownership) -> bool:

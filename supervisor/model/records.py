@@ -434,9 +434,16 @@ class Ownership:
     history: tuple[HistoryEntry, ...] = ()
     # what was before it (model.history); may still be about the uid before
     earlier: str = ""
-    # the policies that refuse this revision, by the first POLICY_DIGITS of ``Member.policy_sha256``, oldest first
+    # the policies that refuse the version ``refused_of`` of the job (``version_of``), by the first POLICY_DIGITS of
+    # ``Member.policy_sha256``, oldest first. It is named here, for a leader that does not know these fields carries them on
     refused_by: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    refused_of: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
+
+
+def version_of(record: JobRef | Ownership) -> str:
+    """Returns what tells the version of a job that is, or was, to run from any other: uid, revision and restart nonce."""
+    return f"{record.uid} {record.revision} {record.restart_nonce}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from supervisor.model.records import (
     OwnState,
     StopMode,
     clip,
+    version_of,
     with_entry,
 )
 from supervisor.model.seen import Found
@@ -204,9 +205,10 @@ def refuse(
         return None
     dead = _exited(record, ended, op_id, at)
     if ended.cause is Cause.POLICY and policy_sha256:
-        digits = policy_sha256[:POLICY_DIGITS]
-        others = tuple(each for each in record.refused_by if each != digits)
-        dead = replace(dead, refused_by=(*others, digits)[-POLICIES_MAX:])
+        digits, version = policy_sha256[:POLICY_DIGITS], version_of(record)
+        known = record.refused_by if record.refused_of == version else ()
+        others = tuple(each for each in known if each != digits)
+        dead = replace(dead, refused_by=(*others, digits)[-POLICIES_MAX:], refused_of=version)
     return Transaction(
         "refuse",
         op_id,

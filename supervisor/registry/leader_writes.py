@@ -95,6 +95,7 @@ def assign(
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = _history_before(context, job, old, attempt, memory, waited)
+    refused = refused_policies(job, old)
     where = f"to {host.id} by epoch {context.epoch}{', where a driver is prepared' if prepared else ''}"
     changed = Ownership(
         state=OwnState.ASSIGNED,
@@ -117,7 +118,8 @@ def assign(
         earlier=old.earlier if same else "",
         job_version=ref.version,
         remembered=old.remembered,
-        refused_by=refused_policies(job, old),
+        refused_by=refused,
+        refused_of=old.refused_of if refused else "",
         extra=old.extra,
     )
     entry = replace(_entry_of(ref, own.version + 1, attempt, memory), prepared=prepared)

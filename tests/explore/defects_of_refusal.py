@@ -26,7 +26,7 @@ DEFECTS = (
     text(
         "assignment-forgets-who-refused",
         REMEMBERED,
-        (leader_writes.assign, "refused_by=refused_policies(job, old)", "refused_by=()"),
+        (leader_writes.assign, "refused = refused_policies(job, old)", "refused = ()"),
     ),
     text(
         "only-the-newest-refusal-is-remembered",
@@ -62,8 +62,8 @@ DEFECTS = (
         VERSION,
         (
             policies.refused_policies,
-            "own.refused_by if same else ()",
-            "own.refused_by if own.uid == job.uid else ()",
+            "if own.refused_of == version_of(job)",
+            "if own.uid == job.uid",
         ),
     ),
 )

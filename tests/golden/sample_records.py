@@ -153,6 +153,7 @@ SAMPLES: tuple[Any, ...] = (
         history=HISTORY,
         earlier=EARLIER,
         refused_by=("ab" * 8, "cd" * 8),
+        refused_of=f"{UID} 2 r1",
     ),
     Lease(
         name="clicks",

@@ -164,6 +164,7 @@ def test_the_fullest_tombstone_can_be_written() -> None:
         restart_nonce="n" * 32,
         history=history,
         refused_by=tuple(f"{n:0{records.POLICY_DIGITS}x}" for n in range(records.POLICIES_MAX)),
+        refused_of=f"{UID} 1 {'n' * 32}",
     )
     data = encode(fullest)
     assert len(data) <= MAX_RECORD_BYTES

@@ -52,6 +52,7 @@ from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.prepare import files_of as files_now
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec, from_canonical
+from supervisor.spec.policy_judge import with_forced
 from supervisor.spec.s3a import S3Access, access_of_store
 
 log = structlog.get_logger(__name__)
@@ -282,7 +283,7 @@ class Launcher:
         Returns, by key, why verdicts that are known can't be written. The agent calls it in each round."""
         for key, launch in self._barrier.waiting(self._hosted.launches).items():
             given, known = launch.assignment, KnownCheckpoint(launch.checkpoint, launch.remembered)
-            check = self._check(given, known, partial(self._admitted, given))
+            check = self._check(given, known, partial(self._spec_of, given))
             self._barrier.write_after(key, launch, check)
         return self._barrier.unwritten
 
@@ -396,6 +397,10 @@ class Launcher:
             return from_canonical(self._blobs().read_spec(given.spec), given.spec.key)
         except (NotFound, Corrupt) as error:
             raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
+
+    def _spec_of(self, given: Assignment) -> JobSpec:
+        """Returns the spec as it was started here. A driver that is there was admitted."""
+        return with_forced(self._spec(given), self._settings.policy.conf)
 
     def _admitted(self, given: Assignment) -> JobSpec:
         """Returns the spec as it is started here. Raises Refused, also if the policy of this host does not allow it."""

@@ -10,7 +10,16 @@ import pytest
 
 from supervisor.clients.store.files import FileStore
 from supervisor.coord.epoch_marks import EpochMarks
-from supervisor.model.records import Cause, EpochRecord, LeaderHint, LedTerm, Member, OwnState, Phase
+from supervisor.model.records import (
+    Cause,
+    EpochRecord,
+    LeaderHint,
+    LedTerm,
+    Member,
+    OwnState,
+    Phase,
+    version_of,
+)
 from supervisor.model.view import Row
 from supervisor.observe.listing import Changed
 from supervisor.operations import scene
@@ -175,7 +184,7 @@ def test_of_a_job_that_every_host_refuses_by_its_policy(terminal: Terminal) -> N
     )
     member = bench.record(Member, bench.layout.supervisor("host-a")).record
     bench.put(bench.layout.supervisor("host-a"), replace(member, policy_sha256="5" * 64))
-    bench.exit("a", Cause.POLICY, refused_by=("5" * 16,), revision=1)
+    bench.exit("a", Cause.POLICY, refused_by=("5" * 16,), refused_of=version_of(bench.ref("a").record))
     bench.put(bench.layout.own("a"), replace(bench.own("a"), reason=why))
     (listed,) = terminal.run("list", "-o", "json").json
     shown = terminal.run("show", "a", "-o", "json").json

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from supervisor.model.actions import Assign, Note, Plan
-from supervisor.model.records import POLICIES_MAX, Cause, JobRef, Member, Ownership, OwnState
+from supervisor.model.records import POLICIES_MAX, Cause, JobRef, Member, Ownership, OwnState, version_of
 from supervisor.model.seen import Found
 from supervisor.plan.explain import Explainer
 from supervisor.plan.make import Policy, make_plan
@@ -21,6 +21,7 @@ from tests.unit.plan.rows import HOST, NOW_S, exited, job, own, row, updated, vi
 from tests.unit.registry.test_versions import entry_for
 
 STRICT, OTHER, OPEN = "5" * 64, "7" * 64, "0" * 64
+OF = version_of(job().record)
 LAYOUT = Layout("/c")
 WHY = "host1: conf spark.plugins: it is forbidden by policy.conf.forbidden (spark.plugins)"
 
@@ -30,7 +31,8 @@ def host(name: str, policy: str, **changes: Any) -> Member:
 
 
 def refused(*policies: str, **changes: Any) -> Found[Ownership]:
-    found = exited(Cause.POLICY, refused_by=tuple(each[:16] for each in policies), **changes)
+    by = tuple(each[:16] for each in policies)
+    found = exited(Cause.POLICY, refused_by=by, refused_of=OF, **changes)
     return replace(found, record=replace(found.record, reason=WHY))
 
 
@@ -97,7 +99,7 @@ def test_where_no_host_is_up_the_job_waits_for_one() -> None:
 
 
 def test_a_job_that_runs_is_left_alone_whatever_policies_say() -> None:
-    running = own(OwnState.CLAIMED, refused_by=(STRICT[:16],))
+    running = own(OwnState.CLAIMED, refused_by=(STRICT[:16],), refused_of=OF)
     given = row(ref=job(), own=running)
     for policy in (STRICT, OPEN):
         assert make_plan(view(given, members={"s1": host("s1", policy)}), Policy(), NOW_S).actions == ()
@@ -147,13 +149,30 @@ def test_an_assignment_keeps_what_is_known_of_this_version_and_forgets_that_of_a
 
 
 def test_refusals_add_up_each_policy_once_and_the_newest_are_kept() -> None:
-    state = own(OwnState.ASSIGNED, refused_by=("a" * 16, STRICT[:16]))
+    state = own(OwnState.ASSIGNED, refused_by=("a" * 16, STRICT[:16]), refused_of=OF)
     exit_, entry = Exit(Cause.POLICY, WHY), entry_for(state)
     tx = refuse(LAYOUT, entry, state, exit_, "op", "now", policy_sha256=STRICT)
     assert own_of(tx).refused_by == ("a" * 16, STRICT[:16])
-    many = own(OwnState.ASSIGNED, refused_by=tuple(f"{n:016x}" for n in range(POLICIES_MAX)))
+    many = own(OwnState.ASSIGNED, refused_by=tuple(f"{n:016x}" for n in range(POLICIES_MAX)), refused_of=OF)
     tx = refuse(LAYOUT, entry_for(many), many, exit_, "op", "now", policy_sha256=STRICT)
     assert own_of(tx).refused_by == (*(f"{n:016x}" for n in range(1, POLICIES_MAX)), STRICT[:16])
+
+
+def test_what_a_leader_of_the_version_before_carries_to_another_revision_does_not_count() -> None:
+    """It knows neither field, and keeps both."""
+    carried = own(OwnState.EXITED, cause=Cause.LOST, revision=2, refused_by=(STRICT[:16],), refused_of=OF)
+    ref = replace(updated(), record=replace(updated().record, update=None))
+    assert chosen(plan_of(carried, host("a", STRICT), ref=ref)) == "a"
+    tx = refuse(
+        LAYOUT,
+        entry_for(given := own(OwnState.ASSIGNED, revision=2, refused_by=("a" * 16,), refused_of=OF)),
+        given,
+        Exit(Cause.POLICY, WHY),
+        "op",
+        "now",
+        policy_sha256=STRICT,
+    )
+    assert own_of(tx).refused_by == (STRICT[:16],)
 
 
 @pytest.mark.parametrize("cause", sorted(set(Cause) - {Cause.POLICY}))

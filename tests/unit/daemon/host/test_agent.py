@@ -27,6 +27,7 @@ from supervisor.model.records import (
     OwnState,
     Phase,
     Preparation,
+    version_of,
 )
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
@@ -178,7 +179,7 @@ def test_a_refusal_by_policy_is_remembered_with_the_policy_and_is_not_for_good(t
     one_round(agent)
     own = bench.own("a")
     assert (own.state, own.cause, own.permanent) == (OwnState.EXITED, Cause.POLICY, False)
-    assert own.refused_by == ("ab" * 8,)
+    assert own.refused_by == ("ab" * 8,) and own.refused_of == version_of(own)
     assert own.reason == "host-a.example: conf spark.plugins: it is forbidden"
     assert Cause.POLICY in UNCHARGED_CAUSES
 
