@@ -65,10 +65,14 @@ _BY_VARIABLE: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _BELOW_BY_VARIABLE: Final = {
     "SPARK_CONF_DIR": "spark.",
+    "BASH_ENV": "spark.",
+    "PATH": "spark.",
+    "LD_PRELOAD": "spark.",
     "HADOOP_CONF_DIR": "spark.hadoop.",
     "YARN_CONF_DIR": "spark.hadoop.",
 }
-"""A directory of configuration sets any property that begins so (spark-env.sh sets all)."""
+"""These set any property that begins so: by a file of configuration, by what spark-submit (a script of bash) reads or calls
+before Java, or within that."""
 
 _CODE: Final = (
     "spark.jars",
@@ -84,8 +88,12 @@ _CODE: Final = (
     "spark.executor.extraLibraryPath",
     "spark.pyspark.python",
     "spark.pyspark.driver.python",
+    "spark.yarn.jars",
+    "spark.yarn.archive",
+    "spark.sql.hive.metastore.jars",
+    "spark.sql.hive.metastore.jars.path",
 )
-_CODE_VARIABLES: Final = ("PYTHONPATH", "CLASSPATH", "LD_PRELOAD", "SPARK_CONF_DIR")
+_CODE_VARIABLES: Final = ("PYTHONPATH", "CLASSPATH", "PATH", "BASH_ENV", "LD_PRELOAD", "SPARK_CONF_DIR")
 """These properties and variables name code as ``application`` does, and nothing pins it."""
 
 _OPTION: Final = re.compile(r"-D(spark\.[^\s=]*)")
@@ -114,10 +122,8 @@ def policy_sha256(policy: PolicySettings, store: StoreSettings) -> str:
     """Returns what tells one policy from another: it is equal if the same specs are allowed, with the endpoint of the store,
     which jobs may name. What has its default does not count, so that two versions of the software agree on the same
     file."""
-    body: dict[str, Any] = {
-        "policy": _sorted(policy.model_dump(mode="json", by_alias=True, exclude_defaults=True))
-    }
-    body["store"] = store.endpoint_url
+    said = policy.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    body = {"policy": _sorted(said), "store": store.endpoint_url}
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
@@ -125,7 +131,7 @@ def _sorted(value: Any) -> Any:
     """Returns ``value`` without the order of lists, all of which are sets of rules."""
     if isinstance(value, dict):
         return {key: _sorted(item) for key, item in value.items()}
-    return sorted(value) if isinstance(value, list) else value
+    return sorted(value, key=str) if isinstance(value, list) else value
 
 
 # -- locations ----------------------------------------------------------------------------------------------------

@@ -115,6 +115,12 @@ ATTACKS: dict[str, tuple[dict[str, Any], str, str]] = {
         "env SPARK_CONF_DIR",
         "policy.conf.forbidden",
     ),
+    "a script that bash reads before spark-submit": (
+        {"env": {"BASH_ENV": "/tmp/evil.sh"}},
+        "env BASH_ENV",
+        "policy.conf.forbidden",
+    ),
+    "another java on the path": ({"env": {"PATH": "/tmp/evil"}}, "env PATH", "policy.conf.forbidden"),
     "redaction is turned off": (
         conf(spark__redaction__regex="nothing"),
         "conf spark.redaction.regex",
