@@ -86,6 +86,18 @@ def build_supervisor(settings: Settings) -> Supervisor:
     )
 
 
+def warn_of_policy(settings: Settings) -> None:
+    """Logs which rules of the policy let jobs have everything, unless all is on this machine."""
+    wide = open_rules(settings.policy)
+    if wide and not are_loopback(settings.zookeeper.hosts):
+        log.warning(
+            "policy_is_open",
+            keys=list(wide),
+            why="who can submit a job gets what the supervisor has: its environment, its files, its access to stores",
+            next="jobs are started all the same; conf/supervisor.secure.yaml is the policy to begin with",
+        )
+
+
 class Assembly:
     """Assembles one process. ``parts`` founds or checks the cluster, then makes everything that lives as long
     as the process."""
@@ -112,7 +124,7 @@ class Assembly:
     def parts(self) -> SupervisorParts:
         """Returns the parts. Raises Conflict (another cluster), SupervisorError."""
         settings, runtime_dir = self._settings, self._settings.supervisor.runtime_dir
-        self._warn_of_policy()
+        warn_of_policy(settings)
         cgroup_parent = find_cgroup_parent(find_own_cgroup())
         cluster = self._found()
         self._trust = self._remembered(cluster.id)
@@ -203,16 +215,6 @@ class Assembly:
             "what it remembers of ZooKeeper", lambda: Trust(path, cluster_id), self._owner.stopping
         )
         return known or Trust(path, cluster_id)
-
-    def _warn_of_policy(self) -> None:
-        wide = open_rules(self._settings.policy)
-        if wide and not are_loopback(self._settings.zookeeper.hosts):
-            log.warning(
-                "policy_is_open",
-                keys=list(wide),
-                why="who can submit a job gets what the supervisor has: its environment, its files, its access to stores",
-                next="jobs are started all the same; conf/supervisor.secure.yaml is the policy to begin with",
-            )
 
     def _compare_session_time(self, client: ZooClient) -> None:
         """Logs when the granted session time is not the one that was set, because whoever set it wants to
