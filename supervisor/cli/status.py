@@ -7,6 +7,7 @@ from typing import Any
 from supervisor.cli.columns import Columns
 from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import age, local_time, notice, print_labelled, print_table, with_local_times
+from supervisor.model.policies import policies_text
 from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import open_commands
 
@@ -76,6 +77,7 @@ def _print(document: dict[str, Any]) -> None:
         columns = LABELLED if labelled else SUPERVISORS
         print_table(columns, [_row(member, labelled) for member in document["supervisors"]])
     _print_versions(document["supervisors"])
+    _print_policies(document["supervisors"])
 
 
 def _paused(pause: dict[str, Any] | None) -> str:
@@ -104,6 +106,18 @@ def _print_versions(supervisors: list[dict[str, Any]]) -> None:
         versions = "; ".join(f"{version} on {', '.join(ids)}" for version, ids in sorted(who.items()))
         notice(
             f"note: the supervisors run different versions ({versions}): an upgrade is under way, or one was forgotten"
+        )
+
+
+def _print_policies(supervisors: list[dict[str, Any]]) -> None:
+    """Notes that the policies of hosts differ: a job that one refuses may run on another."""
+    hosts: dict[str, list[str]] = {}
+    for member in supervisors:
+        if member["policy_sha256"]:
+            hosts.setdefault(member["policy_sha256"], []).append(member["id"])
+    if len(hosts) > 1:
+        notice(
+            f"note: the policies of the supervisors differ ({policies_text(hosts)}): a job runs only on hosts that allow it"
         )
 
 

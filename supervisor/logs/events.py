@@ -42,6 +42,9 @@ EVENTS: Final[dict[str, Event]] = {
     "session_time_differs": Event(
         "ZooKeeper grants another session time than was asked for.", "asked_s granted_s why next"
     ),
+    "policy_is_open": Event(
+        "At start: the policy of this host lets jobs have nearly everything.", "keys why next"
+    ),
     "store_not_checked": Event(
         "The store could not be checked at start; the cluster is known all the same.", "why next"
     ),

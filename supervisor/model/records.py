@@ -121,8 +121,9 @@ class Cause(StrEnum):
     BAD_ARTIFACT = "bad_artifact"  # refused: spec or application missing or altered
     NO_SPARK = "no_spark"  # refused: Spark or Java not found
     NO_ROOM = "no_room"  # refused: the host is full
-    # refused: S3 refused the host's credentials, or never answered
+    # refused: S3 refused the host's credentials, or never answered; or a secret of the host can't be had
     NO_ACCESS = "no_access"
+    POLICY = "policy"  # refused: the policy of the host does not allow the spec
     # refused: it is not (any more) the checkpoint that the job left
     BAD_CHECKPOINT = "bad_checkpoint"
     # its prepared driver was gone before the application began; the next start is cold
@@ -149,8 +150,9 @@ PERMANENT_CAUSES = frozenset({Cause.BAD_ARTIFACT, Cause.NO_SPARK, Cause.NOT_STAR
 """After these causes trying again cannot help: the job shows ``quarantined`` until ``resume`` or ``restart``.
 """
 
-HOST_CAUSES = frozenset({Cause.NO_ROOM, Cause.NO_ACCESS})
-"""For these causes this host refuses the attempt for now: another one may take it."""
+HOST_CAUSES = frozenset({Cause.NO_ROOM, Cause.NO_ACCESS, Cause.POLICY})
+"""For these causes this host refuses the attempt: another one may take it. It does so for now, and with ``policy`` for as
+long as policy and spec stay what they are (``Ownership.refused_by``)."""
 
 UNCHARGED_CAUSES = frozenset({Cause.LOST, Cause.SHIM_DIED, Cause.LEASE_EXPIRED}) | HOST_CAUSES
 """These causes are not the job's fault: they count for the back-off, not for the restart budget (protocol
@@ -269,6 +271,12 @@ REASON_MAX_BYTES = 400
 DISTRUST_MAX_BYTES = 600
 """``distrust`` in the records of a leader and of a host is cut to this length."""
 
+
+POLICIES_MAX = 16
+"""So many policies that refuse a job are remembered; of more, the newest."""
+
+POLICY_DIGITS = 16
+"""So many digits of the SHA-256 of a policy are kept with a job that it refuses."""
 
 PREPARED_MAX = 4
 """The record of a host has room for this many prepared drivers, so no host is asked for more."""
@@ -557,7 +565,16 @@ class Ownership:
     judged: JudgedUpdate | None = field(default=None, metadata=OMITTED)
     # of an exit: the newest batches that its shim has heard of, as pairs of CheckpointExpectation
     committed: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    # the policies that refuse the version ``refused_of`` of the job (``version_of``), by the first POLICY_DIGITS of
+    # ``Member.policy_sha256``, oldest first. It is named here, for a leader that does not know these fields carries them on
+    refused_by: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    refused_of: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
+
+
+def version_of(record: JobRef | Ownership) -> str:
+    """Returns what tells the version of a job that is, or was, to run from any other: uid, revision and restart nonce."""
+    return f"{record.uid} {record.revision} {record.restart_nonce}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -908,6 +925,7 @@ class PreparedDriver:
     """Describes one prepared driver of a host. If ``ready`` is not set, it is being brought up, unless ``why`` says why it
     cannot be prepared. ``waits`` says that ``why`` is no fault of the job and may pass: no room, a store that does not
     answer, a driver that was killed.
+    ``refused`` says that the policy of the host does not allow the spec: one with another policy may.
     ``sha256`` is that of the spec. ``ready_at`` is since when it is ready, for display.
     """
 
@@ -920,6 +938,7 @@ class PreparedDriver:
     ready_at: str = field(default="", metadata=OMITTED)
     why: str = field(default="", metadata=OMITTED)
     waits: bool = field(default=False, metadata=OMITTED)
+    refused: bool = field(default=False, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -931,6 +950,7 @@ class Member:
     ``log_dir`` is the directory on its host with the output of its drivers. ``delays`` are some of the starts
     that it cannot make, for display. ``prepares`` is 1 if it can keep prepared drivers; ``prepared`` are those it keeps
     (the first few, if there are many), for the leader's choice of a host. ``labels`` are as ``model.labels`` has them.
+    ``policy_sha256`` tells its policy from another (``spec.policy_judge``); a version that judges none leaves it empty.
     """
 
     id: SupervisorId
@@ -948,6 +968,7 @@ class Member:
     prepares: Count = field(default=0, metadata=OMITTED)
     prepared: tuple[PreparedDriver, ...] = field(default=(), metadata=OMITTED)
     labels: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    policy_sha256: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 

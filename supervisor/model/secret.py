@@ -1,4 +1,4 @@
-"""Reads references to secrets in the ``env`` of a job: the spec says where a secret is found, never what it
+"""Reads references to secrets in ``env`` and ``conf`` of a job: the spec says where a secret is found, never what it
 is.
 
 ``${env:NAME}`` is the environment variable NAME of the supervisor that starts the attempt, ``${file:/path}``
@@ -62,6 +62,19 @@ def secret_reference(value: str) -> SecretRef | None:
     if source is SecretSource.FILE and (not where.startswith("/") or not where.isprintable() or "}" in where):
         raise InvalidInput("a secret reference ${file:/path} needs an absolute path")
     return SecretRef(source, where)
+
+
+def reference_in_conf(value: str, env: Mapping[str, str]) -> SecretRef | None:
+    """Returns the reference that a value of ``conf`` is, or None for a text that Spark gets as it is. ``env`` is that of the
+    job: Spark itself fills in its variables. Such a text stood in specs before references were known there, so a
+    malformed one is no error."""
+    try:
+        reference = secret_reference(value)
+    except InvalidInput:
+        return None
+    if reference is None or (reference.source is SecretSource.ENV and reference.where in env):
+        return None
+    return reference
 
 
 def redacted(spec: Mapping[str, Any]) -> dict[str, Any]:

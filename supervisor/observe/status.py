@@ -163,4 +163,5 @@ def _supervisor(
         "cordon": cordon_document(cordon),
         "since": member.since,
         "software": member.software,
+        "policy_sha256": member.policy_sha256 or None,
     }

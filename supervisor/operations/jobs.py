@@ -15,6 +15,7 @@ from enum import StrEnum
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.errors import Conflict, Corrupt, GuardFailed, SupervisorError, TimedOut, Unreachable
 from supervisor.model.checkpoint_expectation import SeenQuery, moved_to, pairs_of, place_of
+from supervisor.model.policies import refuses
 from supervisor.model.records import (
     OCCUPYING,
     BlobRef,
@@ -30,7 +31,6 @@ from supervisor.model.records import (
     Outcome,
     Ownership,
     OwnState,
-    PlacementPolicy,
     Result,
     Revisions,
     SchedulingSpec,
@@ -479,7 +479,7 @@ class JobOperations:
             if is_there and of_job.state in (OwnState.DRAINING, OwnState.REVOKED):
                 raise Conflict(f"{name} is just being stopped on {to}", "try again when it runs")
             if not is_there:
-                self._check_target(zoo, to, job.terms.placement)
+                self._check_target(zoo, to, job, of_job)
             if request is not None and request.to == to:
                 return Done(name, uid, Did.ALREADY_TO_BE_MOVED)
             tx = user_writes.move(self._context(), ref, own, None if is_there else to)
@@ -488,8 +488,8 @@ class JobOperations:
 
         return self._carry_out(name, uid, attempt)
 
-    def _check_target(self, zoo: ZkSession, host: str, placement: PlacementPolicy | None) -> None:
-        """Raises NotFound or Conflict if no job of ``placement`` can be moved to ``host``."""
+    def _check_target(self, zoo: ZkSession, host: str, job: JobRef, own: Ownership) -> None:
+        """Raises NotFound or Conflict if ``job`` can't be moved to ``host``."""
         check_host(zoo, self._layout, host)
         path = self._layout.host(host)
         wanted: Seen[Cordon] = seen(Cordon, zoo.read(path), path)
@@ -501,9 +501,14 @@ class JobOperations:
         member: Seen[Member] = seen(Member, zoo.read(path), path)
         if member is None:
             raise Conflict(f"{host} is not up", "move it when status shows it, or name another host")
-        unfit = why_unfit(member.record, placement) if isinstance(member, Found) else None
+        if not isinstance(member, Found):
+            return
+        unfit = why_unfit(member.record, job.terms.placement)
         if unfit is not None:
             raise Conflict(f"{unfit}, which the job requires", "status shows the labels of each host")
+        if refuses(member.record, job, own):
+            helps = f"name another host; spark-supervisor restart {job.name} asks every host again"
+            raise Conflict(f"the policy of {host} has refused {job.name}", helps)
 
     def _run_again(
         self, name: str, event: str, did: Did, *, fresh_start: bool = False, cold: bool = False

@@ -34,7 +34,7 @@ from supervisor.settings.defaults import Defaults
 from supervisor.settings.file import Settings, lease_warnings
 from supervisor.spec.files import local_files, read_spec_file, stored_spec
 from supervisor.spec.job import JobSpec, canonical_json, memory_warnings, secret_warnings, spec_sha256
-from supervisor.spec.s3a import access_of_store, why_no_access
+from supervisor.spec.policy_judge import complaints
 from supervisor.spec.site_policy import site_policy
 
 SpecReader: TypeAlias = Callable[[Path, Defaults], JobSpec]
@@ -185,15 +185,11 @@ def submit_all(
 
 
 def require_allowed(prepared: Prepared, settings: Settings) -> None:
-    """Checks what the site allows, as this host's configuration says. Raises InvalidInput."""
-    spec, store = prepared.spec, access_of_store(settings.store, settings.policy.endpoints)
-    forbidden = site_policy(settings.policy).why_no_checkpoint(spec.checkpoint)
-    if forbidden is not None:
-        raise InvalidInput(f"{prepared.source}: checkpoint: {forbidden}", "choose a location that is allowed")
-    locations = (spec.checkpoint, spec.application, *spec.py_files, *spec.jars)
-    unreachable = why_no_access(spec.conf, locations, store)
-    if unreachable is not None:
-        raise InvalidInput(f"{prepared.source}: {unreachable}")
+    """Checks what the site allows, as this host's configuration says; the hosts judge by theirs. Raises InvalidInput."""
+    found = complaints(prepared.spec, settings.policy, settings.store)
+    if found:
+        source, others = prepared.source, tuple(f"{prepared.source}: {each}" for each in found[1:])
+        raise InvalidInput(f"{source}: {found[0].what}", found[0].remedy, others=others)
 
 
 def _warnings(spec: JobSpec, settings: Settings) -> Iterator[str]:

@@ -34,6 +34,7 @@ from supervisor.model.actions import (
 )
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.load import Load, loads_of
+from supervisor.model.policies import refused_policies
 from supervisor.model.records import (
     DEAD,
     LEASED,
@@ -63,7 +64,7 @@ from supervisor.plan.after_restore import may_start
 from supervisor.plan.decide import WaitingAssignment, cell_of, decide, wait_of_s
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.place import lacking, not_judged
-from supervisor.plan.placement import why_unfit
+from supervisor.plan.placement import why_barred
 from supervisor.plan.prepare import Preparations
 from supervisor.plan.remedies import (
     Remedy,
@@ -332,8 +333,9 @@ class Explainer:
 
     def _hosts(self, row: Row) -> tuple[Host, ...]:
         assert isinstance(row.ref, Found) and isinstance(row.own, Found)
+        job, own = row.ref.record, row.own.record
         memory, loads = (
-            next_memory(row.ref.record, row.own.record).whole,
+            next_memory(job, own).whole,
             loads_of(self._view.rows.values(), self._now_s),
         )
         hosts = []
@@ -348,7 +350,7 @@ class Explainer:
                     load.starting,
                     member.starting,
                     self._view.cordoned.get(member.id)
-                    or why_unfit(member, row.ref.record.terms.placement)
+                    or why_barred(member, job, own)
                     or lacking(member, load, memory),
                 )
             )
@@ -364,8 +366,9 @@ class Explainer:
     ) -> tuple[Remedy, ...]:
         lease = row.lease_of_owner
         if note is not None and note.quarantined:
-            damaged = own is None or not own.permanent
             job = row.ref.record if isinstance(row.ref, Found) else None
+            is_refused = own is not None and job is not None and bool(refused_policies(job, own))
+            damaged = own is None or not (own.permanent or is_refused)
             return (
                 *remedies_of_quarantined(name, own, job),
                 *runbook_of(own.cause if own is not None else None, damaged=damaged),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from supervisor.model.actions import Action, Alarm, Assign, Drain, Note, Plan, Prepare, Revoke, Withdraw
 from supervisor.model.load import Load, loads_of
 from supervisor.model.phrases import counted
+from supervisor.model.policies import why_refused_everywhere
 from supervisor.model.records import Member
 from supervisor.model.seen import Unreadable
 from supervisor.model.view import View
@@ -21,7 +22,7 @@ from supervisor.plan.after_restore import hold_starts, may_start
 from supervisor.plan.decide import Decision, WaitingAssignment, decide
 from supervisor.plan.moves import Moves, moving
 from supervisor.plan.place import not_judged, place, with_in_flight
-from supervisor.plan.placement import Spread
+from supervisor.plan.placement import Spread, why_unfit
 from supervisor.plan.prepare import Preparations, preparing
 from supervisor.spec.site_policy import SitePolicy
 
@@ -65,7 +66,7 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     willing = {member.id: member for member in view.members.values() if member.distrust is None}
     placing = {action.name for action in in_flight}
     candidates = [candidate for candidate in candidates if candidate.name not in placing]
-    allowed, forbidden = _allowed(candidates, policy.site)
+    allowed, forbidden = _allowed(candidates, policy.site, view)
     notes.extend(forbidden)
     loads = with_in_flight(loads_of(view.rows.values(), now_s), in_flight, view.rows)
     spread = Spread(view.rows.values(), in_flight) if allowed else None
@@ -116,12 +117,20 @@ def _cordon_alarms(view: View, willing: Mapping[str, Member], pending: list[Note
 
 
 def _allowed(
-    candidates: list[WaitingAssignment], site: SitePolicy
+    candidates: list[WaitingAssignment], site: SitePolicy, view: View
 ) -> tuple[list[WaitingAssignment], list[Note]]:
     """Returns the candidates that may be started, and why the others may not."""
-    whys = {each.name: site.why_no_checkpoint(each.ref.record.terms.checkpoint) for each in candidates}
+    whys = {each.name: _why_forbidden(each, site, view) for each in candidates}
     notes = [Note(name, why, quarantined=True) for name, why in whys.items() if why is not None]
     return [each for each in candidates if whys[each.name] is None], notes
+
+
+def _why_forbidden(candidate: WaitingAssignment, site: SitePolicy, view: View) -> str | None:
+    """Returns why no host may start the candidate, or None."""
+    job, own = candidate.ref.record, candidate.own.record
+    why = site.why_no_checkpoint(job.terms.checkpoint)
+    fit = [m for m in view.members.values() if why_unfit(m, job.terms.placement) is None]
+    return why or why_refused_everywhere(job, own, fit)
 
 
 def _decided(

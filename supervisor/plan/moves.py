@@ -3,7 +3,8 @@
 Two things make a job leave a host on which it runs: a person moves it (``JobRef.move``), or its host is drained
 (``Cordon``). Both are a hand-over: a driver is prepared on another host, then the present one is stopped in order, and
 the next attempt is placed as any other. Neither has a write of its own: what begins is the ``Drain`` of an attempt,
-with the guards of that. A job for which no other host has room is left alone, and its note says so.
+with the guards of that. A job for which no other host has room, or that the policies of the others
+have refused, is left alone, and its note says so.
 
 ``plan.make`` calls ``moving`` after it has placed what is to be started, so that no room is given away twice. Of the jobs of
 a host that is drained at most ``max_parallel`` are under way: a driver of it is being prepared, or it was stopped and does
@@ -81,7 +82,7 @@ def _move(row: Row, prepared: Preparations, moves: Moves) -> None:
     request = ref.record.move_in_force
     assert request is not None
     why = f"it moves to {request.to}"
-    closed = prepared.why_not_open(request.to, ref.record.terms.placement)
+    closed = prepared.why_not_open(request.to, ref.record, own.record)
     if closed or request.to == own.record.supervisor:
         here = closed or f"it runs on {request.to}"
         why = f"it goes on, and does not move to {request.to}: {here}"

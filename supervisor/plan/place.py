@@ -11,19 +11,20 @@ from supervisor.model.actions import Assign, Note
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.load import Load
 from supervisor.model.phrases import counted
+from supervisor.model.policies import refuses
 from supervisor.model.records import (
     HOST_CAUSES,
     Cause,
     Cordon,
+    JobRef,
     Member,
     Ownership,
     OwnState,
-    PlacementPolicy,
 )
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import Row, cordoned_by
 from supervisor.plan.decide import WaitingAssignment
-from supervisor.plan.placement import Spread, why_nowhere, why_unfit
+from supervisor.plan.placement import Spread, why_barred, why_nowhere, why_unfit
 from supervisor.plan.prepare import Preparations
 from supervisor.plan.room import why_no_room
 
@@ -41,8 +42,8 @@ def place(
     """Returns hosts for the candidates, highest priority first; a candidate that gets no slot is pending,
     with the reason. A host comes first on which a prepared driver waits for this very attempt, then one that spreads the
     group of the job best; ``spread`` has what is there, and counts what is placed. Prepared drivers take
-    no place here: whoever starts a driver discards them. Nothing is placed on a host that is cordoned by ``cordons``, nor
-    on one that lacks a label that the job requires.
+    no place here: whoever starts a driver discards them. Nothing is placed on a host that is cordoned by ``cordons``, on
+    one that lacks a label that the job requires, nor on one whose policy has refused the job.
 
     Among equals, those that failed last come last: jobs that never start would otherwise take each slot that
     becomes free before the others, by their names, again and again.
@@ -54,9 +55,10 @@ def place(
     ready, notes = _in_turn(candidates, prepared)
     for needed, ready_on, candidate in ready:
         free = freed(loads, candidate.own.record) if candidate.waited else loads
-        memory, job = needed.whole, candidate.ref.record
+        memory, job, own = needed.whole, candidate.ref.record, candidate.own.record
         fit = [m for m in uncordoned if why_unfit(m, job.terms.placement) is None]
-        open_hosts = [m for m in fit if lacking(m, free.get(m.id, Load()), memory) is None]
+        allowing = [m for m in fit if not refuses(m, job, own)]
+        open_hosts = [m for m in allowing if lacking(m, free.get(m.id, Load()), memory) is None]
         if not open_hosts:
             notes.append(_pending(candidate, needed, members, free, cordoned))
             continue
@@ -214,11 +216,12 @@ def _pending(
     cordoned: Mapping[str, str],
 ) -> Note:
     """Returns the note of a candidate that gets no slot."""
-    placement = candidate.ref.record.terms.placement
+    job, own = candidate.ref.record, candidate.own.record
+    placement = job.terms.placement
     fit = [m for m in members.values() if why_unfit(m, placement) is None]
     nowhere = why_nowhere(members.values(), placement)
     why = nowhere or (
-        "no supervisor is up" if not members else _why_no_room(fit, loads, needed.whole, placement, cordoned)
+        "no supervisor is up" if not members else _why_no_room(fit, loads, needed.whole, job, own, cordoned)
     )
     if needed.raised and fit:
         why += f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}"
@@ -229,10 +232,15 @@ def _why_no_room(
     fit: list[Member],
     loads: Mapping[str, Load],
     memory: int,
-    placement: PlacementPolicy | None,
+    job: JobRef,
+    own: Ownership,
     cordoned: Mapping[str, str],
 ) -> str:
-    reasons = [cordoned.get(m.id) or lacking(m, loads.get(m.id, Load()), memory) or "" for m in fit]
+    placement = job.terms.placement
+    reasons = [
+        cordoned.get(m.id) or why_barred(m, job, own) or lacking(m, loads.get(m.id, Load()), memory) or ""
+        for m in fit
+    ]
     more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
     which = f" where {', '.join(placement.require)} is" if placement is not None and placement.require else ""
     return f"no room{which}: " + "; ".join(sorted(reasons)[:3]) + more

@@ -1,8 +1,10 @@
-"""Says on which hosts a job may be placed by their labels, and which of these spreads its group best. It is pure.
+"""Says on which hosts a job may be placed by their labels and policies, and which of these spreads its group best. It is
+pure.
 
 ``placement.require`` of a spec restricts: a host that lacks one of these labels is never chosen. ``placement.spread`` only
 prefers: the host, or the value of a host's label, where the fewest other jobs of the same group are. A host without
-that label counts with the others that lack it. Both are about where a driver is started; one that runs is left alone.
+that label counts with the others that lack it. A host whose policy has refused the job is not chosen either
+(``model.policies``). All of it is about where a driver is started; one that runs is left alone.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import Final
 
 from supervisor.model.actions import Assign
 from supervisor.model.labels import unpacked
-from supervisor.model.records import OCCUPYING, JobRef, Member, PlacementPolicy
+from supervisor.model.policies import refuses
+from supervisor.model.records import OCCUPYING, JobRef, Member, Ownership, PlacementPolicy
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
 
@@ -28,6 +31,14 @@ def why_unfit(member: Member, placement: PlacementPolicy | None) -> str | None:
         return None
     lacks = [label for label in placement.require if label not in member.labels]
     return f"{member.id} does not have {', '.join(lacks)}" if lacks else None
+
+
+def why_barred(member: Member, job: JobRef, own: Ownership) -> str | None:
+    """Returns why ``member`` may not have ``job``, whatever room it has, as a sentence: its labels, or its policy; else
+    None."""
+    if refuses(member, job, own):
+        return f"{member.id} refuses it by its policy"
+    return why_unfit(member, job.terms.placement)
 
 
 def why_nowhere(members: Iterable[Member], placement: PlacementPolicy | None) -> str | None:

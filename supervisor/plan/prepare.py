@@ -32,6 +32,7 @@ from supervisor.model.actions import Action, Prepare, Withdraw
 from supervisor.model.driver_memory import DriverMemory, next_memory
 from supervisor.model.load import SLOT_MAX_S, Load, loads_of
 from supervisor.model.phrases import counted
+from supervisor.model.policies import by_policy, refuses
 from supervisor.model.records import (
     PREPARED_MAX,
     Cause,
@@ -41,7 +42,6 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Phase,
-    PlacementPolicy,
     Preparation,
     PreparedDriver,
     PrepareLevel,
@@ -51,7 +51,7 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found
 from supervisor.model.state import account_of, is_pending, standing_update
 from supervisor.model.view import Row, SeenPreparation, View
-from supervisor.plan.placement import Spread, why_unfit
+from supervisor.plan.placement import Spread, why_barred, why_unfit
 from supervisor.plan.room import why_no_room
 
 BACKOFF_MIN_S: Final = 15.0
@@ -168,11 +168,11 @@ class Preparations:
         over = driver is not None and (driver.ready or bool(driver.why))
         return not over and self.now_s - request.first_seen_at_s < SLOT_MAX_S
 
-    def fits(self, request: Request, job: JobRef, memory: DriverMemory) -> bool:
-        """Says whether what is prepared by ``request`` is what ``job`` would be started with, on a host that is there and
-        has the labels that the job requires."""
+    def fits(self, request: Request, job: JobRef, own: Ownership, memory: DriverMemory) -> bool:
+        """Says whether what is prepared by ``request`` is what ``job`` would be started with, on a host that is there, has
+        the labels that the job requires, and whose policy has not refused it."""
         host = self.hosts.get(request.supervisor)
-        if host is None or why_unfit(host, job.terms.placement) is not None:
+        if host is None or why_barred(host, job, own) is not None:
             return False
         return _is_for(request.record, job, memory)
 
@@ -192,19 +192,21 @@ class Preparations:
     # -- a host with room ------------------------------------------------------------------------------------------
 
     def choice(
-        self, job: JobRef, wish: Wish, memory: int, loads: Mapping[str, Load], spread: Spread
+        self, job: JobRef, own: Ownership, wish: Wish, memory: int, loads: Mapping[str, Load], spread: Spread
     ) -> tuple[Member | None, str, bool]:
         """Returns the host for one more prepared driver of ``job``: the least used one with room, and the present one only
-        if no other has room; of a job that is spread, among the hosts that spread it best. If there is none: why, and
-        whether it is only that the hosts with room have enough to bring up for the moment."""
+        if no other has room; of a job that is spread, among the hosts that spread it best. No host is chosen whose policy
+        has refused the job. If there is none: why, and whether it is only that the hosts with room have enough to bring up
+        for the moment."""
         wanted = [
             host
             for host in self.hosts.values()
             if wish.to in ("", host.id) and not (wish.other and host.id == wish.present)
         ]
-        hosts = [host for host in wanted if why_unfit(host, job.terms.placement) is None]
+        fit = [host for host in wanted if why_unfit(host, job.terms.placement) is None]
+        hosts = [host for host in fit if not refuses(host, job, own)]
         first = [host for host in hosts if host.id == wish.first]
-        reasons: list[str] = []
+        reasons = [why for host in fit if (why := why_barred(host, job, own)) is not None]
         for group in (first, *_by_preference(hosts, wish.present, spread.ranks(job, self._members))):
             room = []
             for host in group:
@@ -217,7 +219,7 @@ class Preparations:
             if room:
                 is_busy, _, _, host = min(room, key=lambda each: each[:3])
                 return (None, _why_busy(room[0][3], loads), True) if is_busy else (host, "", False)
-        if not hosts:
+        if not fit:
             which = "no other host" if wish.other else "no host"
             if wanted and job.terms.placement is not None:
                 return (
@@ -238,19 +240,21 @@ class Preparations:
     def cold_host(
         self, job: JobRef, own: Ownership, memory: int, loads: Mapping[str, Load], to: str = ""
     ) -> tuple[Member | None, str, bool]:
-        """Returns a host other than the present one, on which a cold start of the job of ``own`` would find room: ``to``, if
-        it is given. If there is none: why, and whether the hosts with room only have enough to start at the moment."""
+        """Returns a host other than the present one, on which a cold start of the job of ``own`` would be allowed and find
+        room: ``to``, if it is given. If there is none: why, and whether the hosts with room only have enough to start at the
+        moment."""
         others = [m for m in self.open_hosts.values() if m.id != own.supervisor]
         hosts = [m for m in others if to in ("", m.id) and why_unfit(m, job.terms.placement) is None]
         if not hosts and to:
-            return None, self.why_not_open(to, job.terms.placement), False
+            return None, self.why_not_open(to, job, own), False
         if not hosts and others and job.terms.placement is not None:
             lacks = f"no other host has {', '.join(job.terms.placement.require)}"
             return None, f"{lacks}{self.but_cordoned()}", False
         if not hosts:
             return None, f"no room: no other host is up{self.but_cordoned()}", False
-        reasons, busy = [], ""
-        for host in sorted(hosts, key=lambda m: (loads.get(m.id, Load()).drivers / m.drivers, m.id)):
+        reasons, busy = [why for m in hosts if (why := why_barred(m, job, own)) is not None], ""
+        allowing = [m for m in hosts if not refuses(m, job, own)]
+        for host in sorted(allowing, key=lambda m: (loads.get(m.id, Load()).drivers / m.drivers, m.id)):
             why = why_no_room(host, loads.get(host.id, Load()), memory)
             if why is None and loads.get(host.id, Load()).starting < host.starting:
                 return host, "", False
@@ -263,10 +267,10 @@ class Preparations:
         more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
         return None, "no room: " + "; ".join(reasons[:3]) + more + self.but_cordoned(), False
 
-    def why_not_open(self, host: str, placement: PlacementPolicy | None) -> str:
-        """Returns why a job of ``placement`` can't be placed on ``host``; empty if that is open for it."""
+    def why_not_open(self, host: str, job: JobRef, own: Ownership) -> str:
+        """Returns why ``job`` can't be placed on ``host``; empty if that is open for it."""
         if host in self.open_hosts:
-            return why_unfit(self.open_hosts[host], placement) or ""
+            return why_barred(self.open_hosts[host], job, own) or ""
         if host in self.cordoned:
             return self.cordoned[host]
         return f"{host} does not trust the registry" if host in self._members else f"{host} is not up"
@@ -363,13 +367,15 @@ class Preparations:
 
     def _next_driver(self, job: JobRef, own: Ownership, asked: str, wish: Wish | None = None) -> NextDriver:
         memory, wish = next_memory(job, own), wish or _of_change(job, own)
-        there = [each for each in self.of(job.uid) if self.fits(each, job, memory) and _is_where(each, wish)]
+        there = [
+            each for each in self.of(job.uid) if self.fits(each, job, own, memory) and _is_where(each, wish)
+        ]
         ready = next(filter(self.is_ready, there), None)
         if ready is not None:
             return NextDriver(True, f"{asked}; a driver is ready on {ready.supervisor}", ready.supervisor)
         for request in there:
             return self._awaited(job, request)
-        host, why, later = self.choice(job, wish, memory.whole, self.loads, self.spread)
+        host, why, later = self.choice(job, own, wish, memory.whole, self.loads, self.spread)
         if host is not None:
             where = f"a driver is to be prepared on {host.id}"
             return NextDriver(False, f"{where}; the running one goes on until it is ready", host.id)
@@ -381,7 +387,8 @@ class Preparations:
         driver, host = self.driver(request), request.supervisor
         if driver is not None and driver.why:
             why = f"{host} could prepare no driver: {driver.why}"
-            return NextDriver(False, why, host, impossible=True, may_pass=driver.waits)
+            may_pass = driver.waits or (driver.refused and len(by_policy(self._members.values())) > 1)
+            return NextDriver(False, why, host, impossible=True, may_pass=may_pass)
         left_s = request.first_seen_at_s + job.terms.start_timeout_s - self.now_s
         if left_s <= 0:
             limit = f"{job.terms.start_timeout_s:g} s"
@@ -397,15 +404,16 @@ class Preparations:
         if not isinstance(wish, Wish) or wish.refresh_s is None or not isinstance(row.ref, Found):
             return ""
         assert isinstance(row.own, Found)
-        job, memory = row.ref.record, next_memory(row.ref.record, row.own.record)
+        job, own = row.ref.record, row.own.record
+        memory = next_memory(job, own)
         for request in self.of(job.uid):
-            if self.fits(request, job, memory) and _is_where(request, wish):
+            if self.fits(request, job, own, memory) and _is_where(request, wish):
                 driver, host = self.driver(request), request.supervisor
                 if driver is not None and driver.why:
                     return f"no standby: {host} could prepare no driver: {driver.why}"
                 done = driver is not None and driver.ready
                 return f"a driver is ready on {host}" if done else f"a driver is being prepared on {host}"
-        chosen, why, _ = self.choice(job, wish, memory.whole, self.loads, self.spread)
+        chosen, why, _ = self.choice(job, own, wish, memory.whole, self.loads, self.spread)
         return f"no standby: {why}" if chosen is None else f"a driver is to be prepared on {chosen.id}"
 
 
@@ -464,7 +472,7 @@ def preparing(
     ):
         row = view.rows[name]
         assert isinstance(row.ref, Found) and isinstance(row.own, Found)
-        host, _, _ = ready.choice(row.ref.record, wish, memory.whole, loads, spread)
+        host, _, _ = ready.choice(row.ref.record, row.own.record, wish, memory.whole, loads, spread)
         if host is None:
             continue
         spread.add(row.ref.record, host.id)
@@ -537,9 +545,9 @@ def _why_not(
     if request.supervisor not in ready.hosts and request.supervisor not in ready.cordoned:
         return f"{request.supervisor} is gone, or keeps no prepared drivers"
     host = ready.hosts.get(request.supervisor)
-    unfit = why_unfit(host, job.terms.placement) if host is not None else None
-    if unfit is not None and not _is_handed(request, own):
-        return unfit
+    barred = why_barred(host, job, own) if host is not None else None
+    if barred is not None and not _is_handed(request, own):
+        return barred
     if not _is_for(record, job, next_memory(job, own)) and not _is_handed(request, own):
         return "it is not what the job would be started with"
     wish = moves.get(record.name) or wish_of(row, ready.now_s)

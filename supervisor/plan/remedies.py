@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from supervisor.model.policies import refused_policies
 from supervisor.model.records import Cause, JobRef, Ownership, OwnState
 from supervisor.model.state import JobState
 
@@ -71,6 +72,15 @@ def remedies_of_quarantined(
     name: str, own: Ownership | None, job: JobRef | None = None
 ) -> tuple[Remedy, ...]:
     """Returns the remedies of a quarantined job. ``own`` and ``job`` are None if they can't be read."""
+    if own is not None and job is not None and refused_policies(job, own):
+        return (
+            Remedy(f"{PROGRAM} apply SPEC.yaml", "with a spec that keeps the rule which the reason names"),
+            Remedy(
+                None,
+                "change policy of supervisor.yaml on a host and restart its supervisor: it starts then",
+            ),
+            Remedy(f"{PROGRAM} restart {name}", "asks every host again"),
+        )
     if own is None or own.state is not OwnState.EXITED or not own.permanent:
         return _registered_anew(name, job)
     if own.cause is Cause.BAD_CHECKPOINT:

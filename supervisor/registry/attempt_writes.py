@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from supervisor.model.records import (
+    POLICIES_MAX,
+    POLICY_DIGITS,
     REASON_MAX_BYTES,
     Assignment,
     Cause,
@@ -24,6 +26,7 @@ from supervisor.model.records import (
     OwnState,
     StopMode,
     clip,
+    version_of,
     with_entry,
 )
 from supervisor.model.seen import Found
@@ -188,18 +191,31 @@ def refuse(
     ended: Exit,
     op_id: str,
     at: str,
+    *,
+    policy_sha256: str = "",
 ) -> Transaction | None:
     """Returns the multi that records that the host cannot start this assignment, so nobody needs to wait; or
-    None if it is not assigned here any more."""
+    None if it is not assigned here any more.
+
+    ``policy_sha256`` is that of the host. If its policy is the cause, it is put among those that refuse the job: no host
+    with this policy is given the job again while uid, revision and restart nonce stay the same (``model.policies.refuses``).
+    Any other cause may pass, and keeps no host from the job.
+    """
     record = own.record
     assigned = record.state is OwnState.ASSIGNED and own.version == assignment.own_version
     if not assigned or (record.uid, record.attempt) != (assignment.uid, assignment.attempt):
         return None
+    dead = _exited(record, ended, op_id, at)
+    if ended.cause is Cause.POLICY and policy_sha256:
+        digits, version = policy_sha256[:POLICY_DIGITS], version_of(record)
+        known = record.refused_by if record.refused_of == version else ()
+        others = tuple(each for each in known if each != digits)
+        dead = replace(dead, refused_by=(*others, digits)[-POLICIES_MAX:], refused_of=version)
     return Transaction(
         "refuse",
         op_id,
         (
-            SetData(layout.own(assignment.name), encode(_exited(record, ended, op_id, at)), own.version),
+            SetData(layout.own(assignment.name), encode(dead), own.version),
             Delete(layout.assignment(record.supervisor, assignment.uid, assignment.attempt), ANY_VERSION),
             ring_doorbell(layout, assignment.name),
         ),

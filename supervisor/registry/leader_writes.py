@@ -13,6 +13,7 @@ from dataclasses import replace
 from supervisor.model.actions import Waited
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of, places_of
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
+from supervisor.model.policies import refused_policies
 from supervisor.model.records import (
     DETAIL_MAX_BYTES,
     PREPARED_WHY_MAX_BYTES,
@@ -35,6 +36,7 @@ from supervisor.model.records import (
     PrepareLevel,
     Result,
     clip,
+    version_of,
     with_entry,
 )
 from supervisor.model.restart import Account
@@ -97,13 +99,15 @@ def assign(
     queries: tuple[str, ...] = (),
 ) -> Transaction:
     """Returns the multi that gives the next attempt to ``host``. The entry carries the versions that the
-    claim must meet. With ``prepared``, the host hands it to a prepared driver, if it still has one that fits; that
+    claim must meet. The policies that refuse the job stay known, or it would go back and forth between hosts. With
+    ``prepared``, the host hands it to a prepared driver, if it still has one that fits; that
     changes nothing of what the claim must meet. ``moved_by`` is kept beside the attempt, for the leader's own count of
     what a drain of a host has under way; nothing is guarded by it. ``queries`` is what is known of the checkpoint; it is
     kept beside the attempts of an update that is judged."""
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = _history_before(context, job, old, attempt, memory, waited)
+    refused = refused_policies(job, old)
     where = f"to {host.id} by epoch {context.epoch}{', where a driver is prepared' if prepared else ''}"
     changed = Ownership(
         state=OwnState.ASSIGNED,
@@ -128,6 +132,8 @@ def assign(
         remembered=old.remembered,
         moved_by=moved_by,
         judged=_judged_after(job, old, queries),
+        refused_by=refused,
+        refused_of=version_of(job) if refused else "",
         extra=old.extra,
     )
     entry = replace(_entry_of(ref, own.version + 1, attempt, memory), prepared=prepared)

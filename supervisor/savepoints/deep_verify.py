@@ -51,7 +51,10 @@ def open_saved_state(
             if job_code and registered
             else None
         )
-        return open_state(states, settings.spark, job, access, Path(directory), dict(os.environ), code=code)
+        rules = settings.policy.secrets
+        return open_state(
+            states, settings.spark, job, access, Path(directory), dict(os.environ), code=code, rules=rules
+        )
 
 
 def _code_of(settings: Settings, job: Registered, directory: Path, store: S3Access) -> tuple[str, ...]:

@@ -31,6 +31,12 @@ def split_host_port(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def are_loopback(hosts: str) -> bool:
+    """Returns whether only this machine reaches all of ``host:port,host:port``, as far as their names say."""
+    names = [split_host_port(each)[0] for each in hosts.split(",")]
+    return all(name in ("localhost", "::1") or name.startswith("127.") for name in names)
+
+
 def _hosts(value: str) -> str:
     parts = [part.strip() for part in value.split(",")]
     if not all(parts):

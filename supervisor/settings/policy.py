@@ -1,20 +1,26 @@
 """Defines the ``policy`` section of ``supervisor.yaml``: what the operator allows jobs.
 
-It has only keys and their form; ``spec.site_policy`` says what a rule covers. Leader and agent decide, each
-by the configuration of its own host.
+It has only keys and their form; ``spec.site_policy`` says what a rule about a location covers, and
+``spec.policy_judge`` whether a spec keeps the others. Leader and agent decide, each by the configuration of its own
+host.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
 from supervisor.settings.addresses import EndpointUrl
 from supervisor.settings.sections import Section
+from supervisor.settings.spark_conf import SparkConf
 
 _RULE: Final = re.compile(r"\*|/[^/].*|file:/.*[^/].*|[A-Za-z][A-Za-z0-9+.-]*://[^/*?]+/+[^/].*")
+_VARIABLE: Final = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*")
+_PROPERTY: Final = re.compile(r"\*|spark\.[A-Za-z0-9_.*?-]+")
+JOB: Final = "{job}"
+"""This stands for the name of the job in a rule of ``secrets.files``."""
 
 
 def _rule(value: str) -> str:
@@ -27,15 +33,90 @@ def _rule(value: str) -> str:
     return value
 
 
+def _file_rule(value: str) -> str:
+    if value != "*" and not value.startswith("/"):
+        raise ValueError(f"{value[:120]!r} is no absolute path like /etc/secrets/{JOB}/*, nor *")
+    if any(mark in value.replace(JOB, "") for mark in "{}"):
+        raise ValueError(f"{value[:120]!r} has braces; only {JOB} is replaced, by the name of the job")
+    return _rule(value)
+
+
+def _variable(value: str) -> str:
+    if not _VARIABLE.fullmatch(value):
+        raise ValueError(
+            f"{value[:80]!r} is no name of an environment variable; * and ? in it stand for any characters"
+        )
+    return value
+
+
+def _property(value: str) -> str:
+    if not _PROPERTY.fullmatch(value):
+        raise ValueError(
+            f"{value[:120]!r} is no name of a Spark property like spark.plugins or spark.driver.extra*"
+        )
+    return value
+
+
 Rules = Annotated[tuple[Annotated[str, AfterValidator(_rule)], ...], Field(strict=False, max_length=1000)]
+FileRules = Annotated[
+    tuple[Annotated[str, AfterValidator(_file_rule)], ...], Field(strict=False, max_length=1000)
+]
+Variables = Annotated[
+    tuple[Annotated[str, AfterValidator(_variable)], ...], Field(strict=False, max_length=1000)
+]
+Properties = Annotated[
+    tuple[Annotated[str, AfterValidator(_property)], ...], Field(strict=False, max_length=1000)
+]
+
+
+class DriverEnvironmentSettings(Section):
+    """Says which variables of the supervisor's environment its drivers get, by their names. ``*`` and ``?`` stand for
+    any characters. What a job's ``env`` sets, and what the supervisor adds, is there in any case."""
+
+    inherit: Variables = ("*",)
+
+
+class SecretSettings(Section):
+    """Says what jobs may name as ``${env:NAME}`` and ``${file:/path}``. ``env`` are names of variables of the
+    supervisor's environment; ``files`` are paths as in ``checkpoints``, with ``{job}`` for the name of the job. A rule
+    other than ``*`` also asks who may write to the file (``spark.secrets``)."""
+
+    env: Variables = ("*",)
+    files: FileRules = ("*",)
+
+
+class ConfSettings(Section):
+    """Says which Spark properties the operator sets himself (``forced``), and which no job may set (``forbidden``, names
+    in which ``*`` and ``?`` stand for any characters)."""
+
+    forced: SparkConf = Field(default_factory=dict)
+    forbidden: Properties = ()
 
 
 class PolicySettings(Section):
     """Holds the rules. ``checkpoints`` say where jobs may keep their checkpoint. ``deletable`` says where
     ``checkpoint_on_cancel: delete`` may delete; by default that is nowhere. ``endpoints`` are those of S3,
-    besides the store's, that jobs may name.
+    besides the store's, that jobs may name. ``in_place_files`` says whether a job may name files that are not in the
+    store, and whether their SHA-256 must be in its spec.
     """
 
+    driver_environment: DriverEnvironmentSettings = DriverEnvironmentSettings()
+    secrets: SecretSettings = SecretSettings()
     checkpoints: Rules = ("*",)
     deletable: Rules = ()
     endpoints: Annotated[tuple[EndpointUrl, ...], Field(strict=False, max_length=1000)] = ()
+    conf: ConfSettings = ConfSettings()
+    in_place_files: Literal["allow", "pinned", "forbid"] = "allow"
+
+
+def open_rules(policy: PolicySettings) -> tuple[str, ...]:
+    """Returns the keys of rules that keep no job from anything that the supervisor has or reaches. That is the default for
+    one release, so that jobs which rely on it go on."""
+    wide = {
+        "driver_environment.inherit": "*" in policy.driver_environment.inherit,
+        "secrets.env": "*" in policy.secrets.env,
+        "secrets.files": "*" in policy.secrets.files,
+        "checkpoints": "*" in policy.checkpoints,
+        "in_place_files": policy.in_place_files == "allow",
+    }
+    return tuple(key for key, is_wide in wide.items() if is_wide)

@@ -1,25 +1,28 @@
 """Builds the driver's environment: what passes from the supervisor's own, what the job adds, and what every
 driver is given.
 
-Called by ``prepare``. Secret references are resolved here, on the host that starts the attempt; their values
-are in memory and in the driver's launch.json (mode 0600), nowhere else.
+Called by ``prepare``. Secret references are resolved on the host that starts the attempt (``spark.secrets``); their
+values are in memory and in the driver's launch.json (mode 0600), nowhere else.
 
-Everything passes from the supervisor's environment (AWS_*, proxies, HADOOP_CONF_DIR …), except what is about
-the supervisor itself: its configuration, its service manager, and Spark or PySpark variables of a session
-that it may have been started from, which would make the driver join that session.
+Of the supervisor's environment passes what ``policy.driver_environment.inherit`` names, by default everything (AWS_*,
+proxies, HADOOP_CONF_DIR …). What is about the supervisor itself never passes: its configuration, its service manager, and
+Spark or PySpark variables of a session that it may have been started from, which would make the driver join that
+session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from supervisor.model.host_tools import without
 from supervisor.model.launch import CHECKPOINT, GATE, PREPARE_LEVEL, PREPARED
 from supervisor.model.records import Assignment, Cause
-from supervisor.model.secret import SecretRef, SecretSource, secret_reference
+from supervisor.settings.policy import PolicySettings
 from supervisor.spark.refusal import Refused
+from supervisor.spark.secrets import Secrets
 from supervisor.spark.toolchain import Toolchain
 from supervisor.spec.job import JobSpec
 from supervisor.spec.s3a import for_spark
@@ -62,8 +65,9 @@ OF_THE_ATTEMPT: Final = frozenset(
     {"SPARK_SUPERVISOR_ATTEMPT", "SPARK_SUPERVISOR_REPORT", GATE, PREPARED, PREPARE_LEVEL}
 )
 """A prepared driver is told these at its opening, or is not to know them: it may have been brought up with others."""
-SECRET_MAX_BYTES: Final = 64 * 1024
 UTF8_LOCALE: Final = "C.UTF-8"
+OPEN: Final = PolicySettings()
+"""It inherits everything, and allows every secret."""
 
 
 def build_environment(
@@ -72,14 +76,17 @@ def build_environment(
     toolchain: Toolchain,
     environ: Mapping[str, str],
     report: Path,
+    policy: PolicySettings = OPEN,
 ) -> dict[str, str]:
-    """Returns the environment. ``report`` is the socket for reports. Raises ``Refused``."""
+    """Returns the environment. ``report`` is the socket for reports. ``policy`` says what passes, and which secrets the job
+    may name. Raises ``Refused``."""
     for name, why in NOT_FOR_JOBS.items():
         if name in spec.env:
             raise Refused(Cause.NOT_STARTED, f"env sets {name}, but {why}", "remove it")
-    env = {name: value for name, value in environ.items() if passes(name)}
+    env = {name: value for name, value in environ.items() if passes(name) and _is_inherited(name, policy)}
     env |= _tools(toolchain)
-    env |= {name: resolved(name, value, environ) for name, value in without(spec.env).items()}
+    secrets = Secrets(environ, policy.secrets, spec.name)
+    env |= {name: secrets.of_env(name, value) for name, value in without(spec.env).items()}
     env |= _locale(env)
     if spec.launch == "session":  # as spark-submit does for Python drivers that it starts
         env = {"PYTHONUNBUFFERED": "YES", "PYTHONHASHSEED": "0", **env}
@@ -98,47 +105,8 @@ def passes(name: str) -> bool:
     return name not in KEPT_BACK and not name.startswith(OWN_PREFIX)
 
 
-def resolved(name: str, value: str, environ: Mapping[str, str]) -> str:
-    """Returns ``value``, or the secret that it refers to. Raises ``Refused``, which names the reference and
-    never a secret."""
-    reference = secret_reference(value)
-    if reference is None:
-        return value
-    secret = (
-        _secret_of_file(name, reference)
-        if reference.source is SecretSource.FILE
-        else environ.get(reference.where)
-    )
-    if secret is None:
-        why = f"env {name} refers to variable {reference.where}, which the supervisor on this host does not have"
-        raise Refused(Cause.NOT_STARTED, f"{why}", "set it in the supervisor's environment")
-    if "\0" in secret:
-        raise Refused(
-            Cause.NOT_STARTED,
-            f"env {name}: the secret at {reference.where} holds a NUL character",
-            "correct it",
-        )
-    return secret
-
-
-def _secret_of_file(name: str, reference: SecretRef) -> str:
-    try:
-        with Path(reference.where).open("rb") as file:
-            data = file.read(SECRET_MAX_BYTES + 1)
-        if len(data) > SECRET_MAX_BYTES:
-            raise ValueError(f"larger than {SECRET_MAX_BYTES // 1024} KiB")
-        return data.decode().removesuffix("\n")
-    except (OSError, ValueError) as error:
-        why = (
-            error.strerror
-            if isinstance(error, OSError)
-            else "no UTF-8 text"
-            if isinstance(error, UnicodeError)
-            else error
-        )
-        raise Refused(
-            Cause.NOT_STARTED, f"env {name} refers to file {reference.where} ({why})", "correct it"
-        ) from None
+def _is_inherited(name: str, policy: PolicySettings) -> bool:
+    return any(fnmatchcase(name, rule) for rule in policy.driver_environment.inherit)
 
 
 def _tools(toolchain: Toolchain) -> dict[str, str]:

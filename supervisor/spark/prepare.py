@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -36,6 +37,7 @@ from supervisor.spark.fence.build import Built, fence_jar
 from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this_spark
 from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
+from supervisor.spark.secrets import Secrets
 from supervisor.spark.toolchain import Toolchain, find_toolchain, java_of
 from supervisor.spec.job import JobSpec, store_key
 from supervisor.spec.s3a import S3Access, access_of, access_of_store, asked, bucket_of, for_store
@@ -93,9 +95,8 @@ def prepare(
     )
     store = access_of_store(settings.store, settings.policy.endpoints)
     properties_file = attempt_place.work_dir / PROPERTIES
-    env = build_environment(
-        spec, assignment, toolchain, attempt_place.environ, attempt_place.run_dir / "report"
-    )
+    report = attempt_place.run_dir / "report"
+    env = build_environment(spec, assignment, toolchain, attempt_place.environ, report, settings.policy)
     if spec.launch == "session":
         env["PYSPARK_SUBMIT_ARGS"] = session_arguments(spec, properties_file)
     if prepared:
@@ -113,10 +114,18 @@ def prepare(
         brings_s3a=bool(toolchain.s3a_jars) and brings_s3a(spec, conf),
         driver_memory=assignment.driver_memory,
     )
-    properties = build_properties(spec, files, toolchain, store, assignment.driver_memory, fence, archive)
+    # what is decided above is decided without secrets, and said in records and logs
+    known = _with_secrets(spec, Secrets(attempt_place.environ, settings.policy.secrets, spec.name))
+    properties = build_properties(known, files, toolchain, store, assignment.driver_memory, fence, archive)
     _write_private(properties_file, render_properties(properties))
     driver = _DriverParts(argv, env, str(cwd), fence, archive.said, prepared)
     return _launch_of(spec, assignment, settings, attempt_place, root or settings.zookeeper.root, driver)
+
+
+def _with_secrets(spec: JobSpec, secrets: Secrets) -> JobSpec:
+    """Returns ``spec`` with the secrets that its ``conf`` refers to. Raises ``Refused``."""
+    conf = {name: secrets.of_conf(name, value, spec.env) for name, value in spec.conf.items()}
+    return spec.model_copy(update={"conf": conf})
 
 
 class _DriverParts(NamedTuple):
@@ -228,8 +237,13 @@ def _fetch_all(spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path
         path_of(spec.application),
         tuple(path_of(file) for file in spec.py_files),
         # A jar that every host has keeps its local:, so that Spark does not copy it to the executors.
-        tuple(f"{LOCAL if jar.startswith(LOCAL) else ''}{path_of(jar)}" for jar in spec.jars),
+        tuple(f"{LOCAL if _stays(jar, spec) else ''}{path_of(jar)}" for jar in spec.jars),
     )
+
+
+def _stays(named: str, spec: JobSpec) -> bool:
+    """Says whether the file is executed where it lies. One that is pinned is copied, so that it is what was verified."""
+    return named.startswith(LOCAL) and named not in spec.sha256
 
 
 def _path_of(
@@ -241,7 +255,31 @@ def _path_of(
         raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
     if not path.is_file():
         raise Refused(Cause.BAD_ARTIFACT, f"{named} is no file on this host", "put it there")
-    return path
+    pinned = spec.sha256.get(named)
+    return path if pinned is None else _verified(named, path, pinned, _kept_at(named, path.name, work_dir))
+
+
+def _verified(named: str, path: Path, sha256: str, kept: Path) -> Path:
+    """Returns a copy of the file at ``path``, which nobody else can change, if it is what the spec says. Raises
+    ``Refused``, ``Unreachable``."""
+    if path != kept:
+        _make_directory(kept.parent)
+        try:
+            shutil.copyfile(path, kept)
+        except OSError as error:
+            raise Unreachable(f"{named} cannot be copied to {kept} ({error.strerror})", "make room") from None
+    with kept.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
+        kept.unlink()
+        why = f"sha256: {named} has SHA-256 {found} on this host, and its spec says {sha256}"
+        raise Refused(Cause.BAD_ARTIFACT, why, "put the right file there, or correct sha256")
+    return kept
+
+
+def _kept_at(named: str, filename: str, work_dir: Path) -> Path:
+    """Returns where a file that is used in place is kept for one attempt."""
+    return work_dir / "files" / hashlib.sha256(named.encode()).hexdigest()[:16] / filename
 
 
 def fetch_code(
@@ -297,7 +335,7 @@ def _fetch(
         return Path("/" + named.removeprefix(LOCAL).lstrip("/"))
     access = access_of(spec.conf, bucket, store)
     _, _, path = for_store(named).removeprefix("s3://").partition("/")
-    target = work_dir / "files" / hashlib.sha256(named.encode()).hexdigest()[:16] / PurePosixPath(path).name
+    target = _kept_at(named, PurePosixPath(path).name, work_dir)
     _make_directory(target.parent)
     open_store(f"s3://{bucket}", access.endpoint_url, access.region, asked=asked(access)).read_to(
         path, target

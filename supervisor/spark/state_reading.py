@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,10 +23,12 @@ from supervisor.errors import SupervisorError, TimedOut
 from supervisor.model.driver_memory import PROPERTY as MEMORY_KEY
 from supervisor.model.driver_memory import spark_size_bytes
 from supervisor.settings.file import SparkSettings
+from supervisor.settings.policy import SecretSettings
 from supervisor.spark.arguments import Files, build_properties, submit_options
-from supervisor.spark.environment import passes, resolved
+from supervisor.spark.environment import passes
 from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
+from supervisor.spark.secrets import ALL, Secrets
 from supervisor.spark.toolchain import Toolchain, find_toolchain
 from supervisor.spec.job import JobSpec
 from supervisor.spec.s3a import PREFIX, S3Access, bucket_of, for_spark
@@ -113,17 +116,19 @@ def open_state(
     environ: Mapping[str, str],
     timeout_s: float = TIMEOUT_S,
     code: tuple[str, ...] | None = None,
+    rules: SecretSettings = ALL,
 ) -> tuple[OpenedStore, ...]:
     """Opens the state. ``job`` is the job to which it belongs, if that is known; ``access`` says where its S3
     is; ``directory`` is empty, for files of this function.
 
     If ``code`` is given, the job's own code is loaded: these jars, and what its conf and packages name. If it
-    is None, nothing of it is loaded.
+    is None, nothing of it is loaded. ``rules`` are those of ``policy.secrets``.
 
     Raises SupervisorError if there is no Spark or Java here, or Spark did not start, or cannot even read
     which operators there are; TimedOut.
     """
-    env = _job_env(job, environ)
+    secrets = Secrets(environ, rules, job.name if job is not None else "")
+    env, job = _job_env(job, secrets), _with_secrets(job, secrets)
     try:
         toolchain = find_toolchain(
             home=spark.home,
@@ -250,17 +255,29 @@ def _stand_in(states: Sequence[StateOf], conf: dict[str, str]) -> JobSpec:
     )
 
 
-def _job_env(job: JobSpec | None, environ: Mapping[str, str]) -> dict[str, str]:
+def _job_env(job: JobSpec | None, secrets: Secrets) -> dict[str, str]:
     """Returns the host's environment, with those of the job's credentials that this host can resolve."""
-    env = {name: value for name, value in environ.items() if passes(name)}
+    env = {name: value for name, value in secrets.environ.items() if passes(name)}
     for name, value in (job.env if job is not None else {}).items():
         if name not in KEPT_ENV:
             continue
         try:
-            env[name] = resolved(name, value, environ)
+            env[name] = secrets.of_env(name, value)
         except Refused:
             continue
     return env
+
+
+def _with_secrets(job: JobSpec | None, secrets: Secrets) -> JobSpec | None:
+    """Returns ``job`` with those secrets of its S3A settings that this host can resolve."""
+    if job is None:
+        return None
+    conf = dict(job.conf)
+    for name in conf:
+        if name.startswith(PREFIX):
+            with suppress(Refused):
+                conf[name] = secrets.of_conf(name, conf[name], job.env)
+    return job.model_copy(update={"conf": conf})
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -28,6 +28,7 @@ _ENTRY: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _CLASS: Final = re.compile(r"[\w$]+(\.[\w$]+)*")
 _PACKAGE: Final = re.compile(r"[\w.-]+:[\w.-]+:[\w.+-]+", re.ASCII)
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -136,6 +137,12 @@ def _env(value: Any) -> Any:
     return {name: as_text(item) for name, item in value.items()}
 
 
+def _sha256(value: str) -> str:
+    if not _SHA256.fullmatch(value):
+        raise ValueError("must be a SHA-256, 64 hexadecimal digits in lower case")
+    return value
+
+
 def _secret(value: str) -> str:
     try:
         secret_reference(value)
@@ -158,3 +165,4 @@ Master = Annotated[str, AfterValidator(_master)]
 DeployMode = BeforeValidator(_deploy_mode)
 Checkpoint = Annotated[str, AfterValidator(_checkpoint)]
 Env = Annotated[dict[str, Annotated[str, AfterValidator(_secret)]], BeforeValidator(_env)]
+Sha256ByFile = dict[str, Annotated[str, AfterValidator(_sha256)]]

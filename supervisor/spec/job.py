@@ -29,6 +29,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.secret import reference_in_conf
 from supervisor.settings.defaults import Defaults, Health, LeaseS, Resources, StopGraceS
 from supervisor.settings.labels import Labels
 from supervisor.settings.restart import RestartSettings
@@ -49,6 +50,7 @@ from supervisor.spec.fields import (
     Name,
     Packages,
     PyFiles,
+    Sha256ByFile,
     is_local_path,
 )
 from supervisor.spec.placement import PlacementSettings
@@ -84,6 +86,7 @@ _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, Any]] = {
     "standby": StandbySettings().model_dump(mode="json", by_alias=True),
     "labels": {},
     "placement": PlacementSettings().model_dump(mode="json", by_alias=True),
+    "sha256": {},
 }
 """The same holds for these keys outside of any section; each stands with its default, which is not
 written.
@@ -118,6 +121,7 @@ class JobSpec(Section):
     py_files: PyFiles = ()
     jars: Jars = ()
     packages: Packages = ()
+    sha256: Sha256ByFile = Field(default_factory=dict)
     launch: Literal["submit", "session"] = "submit"
     master: Master = "local[2]"
     deploy_mode: Annotated[Literal["client"], DeployMode] = "client"
@@ -199,6 +203,17 @@ class JobSpec(Section):
             if key in self.conf and getattr(self, twin):
                 raise ValueError(
                     f"{twin} and conf {key} are both given, and Spark would drop one; use {twin} alone"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _pins_what_it_names(self) -> JobSpec:
+        named = {each for _, each in in_place_files(self)}
+        for given in self.sha256:
+            if given not in named:
+                raise ValueError(
+                    f"sha256 holds {given[:120]!r}, which is no local: or s3:// file of this spec (an uploaded file is "
+                    "pinned by that); remove it, or write it as it stands there"
                 )
         return self
 
@@ -369,6 +384,7 @@ def spec_of(
         heap.why_impossible(spec.conf),
         master.why_unsupported(spec.master),
         host_tools.why_refused(spec.env),
+        _why_malformed(spec.conf),
     ):
         if why is not None:
             raise InvalidInput(f"{source}: {why}")
@@ -379,6 +395,17 @@ def spec_of(
                 "give a file",
             )
     return spec
+
+
+def _why_malformed(conf: Mapping[str, str]) -> str | None:
+    """Returns which value of ``conf`` has a reference to a file that is not the whole value, or None. Other texts with a
+    dollar sign are for Spark."""
+    for name, value in conf.items():
+        if "${file:" in value and reference_in_conf(value, {}) is None:
+            return (
+                f"conf {name} is malformed: ${{file:/path}}, with an absolute path, must be the whole value"
+            )
+    return None
 
 
 def canonical_json(spec: JobSpec) -> bytes:
@@ -456,6 +483,15 @@ def local_paths(spec: JobSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given for given in _files(spec) if is_local_path(given)))
 
 
+def in_place_files(spec: JobSpec) -> tuple[tuple[str, str], ...]:
+    """Returns the files that are used where they are, each after the key of the spec that names it."""
+    named = (("application", spec.application), *(("py_files", each) for each in spec.py_files))
+    every = (*named, *(("jars", each) for each in spec.jars))
+    return tuple(
+        (key, each) for key, each in every if not is_local_path(each) and not each.startswith(STORE_SCHEME)
+    )
+
+
 def store_key(given: str) -> str | None:
     """Returns the key in ``store:<key>``, or None for a file that is used in place."""
     return given.removeprefix(STORE_SCHEME) if given.startswith(STORE_SCHEME) else None
@@ -498,7 +534,7 @@ def secret_warnings(spec: JobSpec) -> tuple[str, ...]:
         f"conf {name}" for name, value in spec.conf.items() if _sensitive(name) and "${" not in value
     ]
     return tuple(
-        f"{what} looks like a secret, and everybody can read a spec; use ${{env:NAME}} or ${{file:/path}} as a value of env"
+        f"{what} looks like a secret, and everybody can read a spec; use ${{env:NAME}} or ${{file:/path}} as its value"
         for what in suspects
     )
 

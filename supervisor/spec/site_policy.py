@@ -73,6 +73,16 @@ def matches(location: str, rule: str) -> bool:
     return len(given) == len(wanted) and all(map(fnmatchcase, given, wanted))
 
 
+def matches_path(path: str, rule: str) -> bool:
+    """Returns whether ``rule`` covers the absolute ``path`` of a file. A path with ``..`` in it is covered by none."""
+    if rule == ANYWHERE:
+        return True
+    try:
+        return not climbs(path) and matches(normalise(path), rule)
+    except InvalidInput:
+        return False
+
+
 def _why_not(location: str, rules: Sequence[str], key: str) -> str | None:
     if ANYWHERE in rules:
         return None

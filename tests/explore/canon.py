@@ -71,6 +71,7 @@ def key_of(world: ExploredWorld) -> tuple[Any, ...]:
         world.judge.paused,
         world.judge.handed_over,
         world.judge.drained,
+        world.judge.refused,
         world.broken,
         tuple(
             [
@@ -220,6 +221,7 @@ def supervisor_key(one: ExploredSupervisor, world: ExploredWorld) -> tuple[Any, 
         _due(machine_state.read_at_s, now) if state in (State.FOLLOWING, State.SETTLING) else None,
         machine_state.rejections,
         machine_state.stopping,
+        one.policy,
         machine_state.gave_way,
         _due(machine_state.yield_until_at_s, now),
         first_seen_key(one.first_seen, world, one),

@@ -30,6 +30,7 @@ MACHINE, GUARDED_ATTEMPT, KILLER = (
 PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.operations.test_jobs"
 PREPARED = "unit.shim.test_prepared"
 PLACEMENT = "unit.plan.test_placement"
+POLICIES = "unit.plan.test_policies"
 OBSERVED = "unit.plan.test_observed_update"
 ENDS, WHOLE = "unit.shim.test_machine_properties", "unit.registry.test_fixed_znodes"
 KEPT = "unit.daemon.leader.test_sweeper_references"
@@ -62,6 +63,30 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "the-check-of-plans-does-not-look-at-labels": (
         PLACEMENT,
         "test_the_check_of_plans_refuses_an_assignment_without_the_labels",
+    ),
+    "a-job-that-all-refuse-waits-for-room": (
+        POLICIES,
+        "test_a_job_that_every_host_refuses_is_left_alone_and_says_key_and_rule",
+    ),
+    "a-move-asks-those-who-have-refused": (
+        POLICIES,
+        "test_a_job_is_not_moved_to_a_host_that_has_refused_it",
+    ),
+    "a-driver-is-prepared-where-it-was-refused": (
+        POLICIES,
+        "test_a_drain_prepares_a_driver_only_where_the_job_is_allowed",
+    ),
+    "what-is-stopped-for-a-move-was-refused-elsewhere": (
+        POLICIES,
+        "test_a_drain_stops_nothing_that_the_other_hosts_have_refused",
+    ),
+    "a-prepared-driver-stays-where-it-was-refused": (
+        POLICIES,
+        "test_a_request_at_a_host_that_has_refused_is_taken_back_and_not_used",
+    ),
+    "hosts-without-the-labels-have-to-refuse-too": (
+        POLICIES,
+        "test_a_job_that_every_host_with_its_labels_refuses_is_left_alone",
     ),
     "opened-without-a-deadline-for-the-second-killers": (
         PREPARED,

@@ -11,6 +11,7 @@ from tests.explore import (
     defects_of_operation,
     defects_of_preparation,
     defects_of_promotion,
+    defects_of_refusal,
     defects_of_removal,
     defects_of_rule,
     defects_of_sweep,
@@ -28,5 +29,6 @@ DEFECTS: tuple[Defect, ...] = (
     *defects_of_hosts.DEFECTS,
     *defects_of_promotion.DEFECTS,
     *defects_of_access.DEFECTS,
+    *defects_of_refusal.DEFECTS,
     *defects_of_adapters.DEFECTS,
 )

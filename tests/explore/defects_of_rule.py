@@ -276,7 +276,7 @@ DECISIONS = (
     text(
         "a-prepared-driver-stays-without-the-labels-that-its-job-requires",
         "§9.1: a driver is prepared only on a host with the labels that its job requires",
-        (prepare._why_not, "unfit is not None and", "False and"),
+        (prepare._why_not, "barred is not None and", "False and"),
     ),
     text(
         "what-is-placed-does-not-count-for-the-spread",

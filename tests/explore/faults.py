@@ -14,7 +14,7 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, SetData, Transaction
 from supervisor.records.reading import seen
 from supervisor.shim import state as shim_state
-from tests.explore import replacing, users
+from tests.explore import refusing, replacing, users
 from tests.explore.setting import LAYOUT, SESSION_S
 from tests.explore.shims import (
     ALIVE,
@@ -446,6 +446,7 @@ KINDS: dict[str, Kind] = {
     "second shim": second_shim,
     "lose disk": lose_disk,
     **replacing.KINDS,
+    **refusing.KINDS,
 }
 
 

@@ -13,12 +13,12 @@ from supervisor.clients.run_dir import ShimRecord
 from supervisor.daemon.host import guarded_attempt as guard
 from supervisor.daemon.host.agent import _is_current
 from supervisor.model.emptiness import Emptiness
-from supervisor.model.records import Assignment, Ownership
+from supervisor.model.records import Assignment, Cause, Ownership
 from supervisor.model.second_killer import Act, KillerProbe, ShimStruck, TreeStruck
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
 from supervisor.records.reading import seen
-from tests.explore import judge, preparing, trust
+from tests.explore import judge, preparing, refusing, trust
 from tests.explore.setting import LAYOUT, encode, member
 from tests.explore.shims import DYING, ExploredMove, crash, kill_tree, launch_of, spawn
 from tests.explore.world import (
@@ -40,25 +40,40 @@ def host(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterator[E
         if LAYOUT.supervisors in world.tree.nodes:
             yield ExploredMove(f"{me.id} registers as a supervisor", register(world, index))
     elif world.tree.nodes[LAYOUT.supervisor(me.id)].data != described_host(me):
-        yield ExploredMove(f"{me.id} says whether it trusts the registry", tell_distrust(world, me))
+        yield ExploredMove(
+            f"{me.id} says whether it trusts the registry, and its policy", tell_distrust(world, me)
+        )
     elif LAYOUT.pause not in world.tree.nodes:  # what was assigned before a pause is started after it
         for entry in world.tree.children(LAYOUT.assigned_to(me.id)) or ():
             if not any(shim.key == entry and shim.host == index and not shim.over for shim in world.shims):
                 path = f"{LAYOUT.assigned_to(me.id)}/{entry}"
                 given = seen(Assignment, world.tree.read(path), path)
                 if isinstance(given, Found) and is_there(world, given.record):
-                    cleared, doubt = trust.doubt_of(world, me, path) if world.replaceable else (None, None)
-                    if doubt is None:
-                        after = world.with_supervisor(index, me._replace(cleared=cleared))
-                        after = judge.starts(after, index, entry)
-                        yield ExploredMove(
-                            f"{me.id} starts a shim for {entry}", spawn(after, index, me.id, given.record)
-                        )
-                        if world.prepares:
-                            yield from preparing.hand_over(after, index, me, given.record)
+                    yield from taken_up(world, index, me, given.record)
         if world.prepares:
             yield from preparing.moves(world, index, me)
     yield from guardian(world, index, me)
+
+
+def taken_up(
+    world: ExploredWorld, index: int, me: ExploredSupervisor, given: Assignment
+) -> Iterator[ExploredMove]:
+    """What the agent does with an assignment that it sees the first time."""
+    entry = f"{given.uid}.{given.attempt}"
+    path = f"{LAYOUT.assigned_to(me.id)}/{entry}"
+    cleared, doubt = trust.doubt_of(world, me, path) if world.replaceable else (None, None)
+    if doubt is not None:
+        return
+    if not refusing.allows(me.policy, given.revision):
+        refusal = refusing.refusal(world, me, given, Cause.POLICY)
+        if refusal is not None:
+            yield refusal
+        return
+    after = world.with_supervisor(index, me._replace(cleared=cleared))
+    after = judge.starts(after, index, entry)
+    yield ExploredMove(f"{me.id} starts a shim for {entry}", spawn(after, index, me.id, given))
+    if world.prepares:
+        yield from preparing.hand_over(after, index, me, given)
 
 
 def is_there(world: ExploredWorld, entry: Assignment) -> bool:
@@ -81,7 +96,8 @@ def register(world: ExploredWorld, index: int) -> ExploredWorld:
 
 
 def described_host(me: ExploredSupervisor) -> bytes:
-    return encode(replace(member(me.id), distrust=None if me.memory.reason is None else "why"))
+    distrust = None if me.memory.reason is None else "why"
+    return encode(replace(member(me.id), distrust=distrust, policy_sha256=me.policy))
 
 
 def tell_distrust(world: ExploredWorld, me: ExploredSupervisor) -> ExploredWorld:

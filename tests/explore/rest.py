@@ -21,7 +21,7 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found
 from supervisor.records.reading import seen
 from supervisor.registry.operator_writes import unpause
-from tests.explore import operators, placing, removing, sweeping, trust
+from tests.explore import operators, placing, refusing, removing, sweeping, trust
 from tests.explore.canon import key_of
 from tests.explore.setting import LAYOUT
 from tests.explore.world import ExploredWorld, apply
@@ -130,29 +130,30 @@ def not_at_rest(world: ExploredWorld) -> str | None:
         hosts = len(world.hosts_down) < len(world.supervisors)
         job = ref.record if isinstance(ref, Found) else None
         wanted = job is not None and job.desired is Desired.RUNNING and hosts
+        barred = wanted and job is not None and not refusing.may_run(world, job.revision)
+        wanted = wanted and not barred
         if len(alive) != (1 if wanted else 0):
             return f"{len(alive)} drivers of {name} are alive, wanted {'running' if wanted else 'stopped'}"
         if job is not None and any(shim.uid != job.uid for shim in alive):
             return f"the driver of another uid of {name} is alive"
         state, record = own.record.state, own.record
-        if (
-            wanted
-            and job is not None
-            and (
-                state is not OwnState.CLAIMED
-                or record.revision != job.revision
-                or (record.restart_nonce != job.restart_nonce and not placing.waits_for_its_host(world, job))
-            )
-        ):
+        if wanted and job is not None and not is_as_wanted(world, job, record):
             return f"/own/{name} is {state.value}, revision {record.revision}, not as the job wants it"
         unmoved = placing.unmoved(world, name, record)
         if unmoved is not None:
             return unmoved
-        if not wanted and hosts and state not in (OwnState.VACANT, OwnState.EXITED):
+        is_lost = barred and state is OwnState.REVOKED  # it is given to the next host that allows it
+        if not wanted and hosts and not is_lost and state not in (OwnState.VACANT, OwnState.EXITED):
             return f"/own/{name} is {state.value}"
         if job is None and hosts and LAYOUT.lease(name) in tree.nodes:
             return f"/lease/{name} is left of a job that is gone"
     return leftovers(world)
+
+
+def is_as_wanted(world: ExploredWorld, job: JobRef, own: Ownership) -> bool:
+    if own.state is not OwnState.CLAIMED or own.revision != job.revision:
+        return False
+    return own.restart_nonce == job.restart_nonce or placing.waits_for_its_host(world, job)
 
 
 def held_back(world: ExploredWorld) -> str | None:

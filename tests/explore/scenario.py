@@ -33,7 +33,7 @@ class Scenario:
     restored, lost or spoilt as a whole; ``hasty``: and a leader acts before it has looked again. ``sweeps``: blobs are put, and leaders
     sweep; ``past``: commands given before it begins, where there is a script within that; ``orphans``: uids of submits that stopped after their put.
     ``removes``: leaders delete the checkpoints of jobs that ask for it. ``slow_reads``: each reading of a command is of another moment.
-    ``prepares``: so many prepared drivers there may be.
+    ``prepares``: so many prepared drivers there may be. ``policies``: of each supervisor (``refusing``).
     ``max_states``: where the quick bounds end.
     """
 
@@ -58,6 +58,7 @@ class Scenario:
     removes: bool = False
     slow_reads: bool = False
     prepares: int = 0
+    policies: tuple[str, ...] = ()
     max_states: int = 1_000
 
     def begin(self, trace: list[str], begun: Begun, *, wide: bool = False) -> ExploredWorld:
@@ -78,6 +79,7 @@ class Scenario:
             self.removes,
             self.prepares if self.script else 0,
             self.reasons,
+            self.policies,
         )
         if key not in begun:
             begun[key] = self.beginning(trace)
@@ -101,7 +103,7 @@ class Scenario:
 
     def beginning(self, trace: list[str], *, strict: bool = False) -> ExploredWorld:
         """``strict``: raises ValueError for a script that can't be followed; else it is left where it ends."""
-        world = bootstrapped(self.supervisors, replaceable=self.replaceable)._replace(
+        world = bootstrapped(self.supervisors, replaceable=self.replaceable, policies=self.policies)._replace(
             sweeps=self.sweeps, removes=self.removes
         )
         if world.broken is not None:
@@ -125,7 +127,7 @@ class Scenario:
         return world
 
 
-def bootstrapped(supervisors: int, *, replaceable: bool) -> ExploredWorld:
+def bootstrapped(supervisors: int, *, replaceable: bool, policies: tuple[str, ...] = ()) -> ExploredWorld:
     tree = Snapshot()
     tree.memo = {}
     ids = [f"s{number + 1}" for number in range(supervisors)]
@@ -145,7 +147,8 @@ def bootstrapped(supervisors: int, *, replaceable: bool) -> ExploredWorld:
         ),
         0,
     )
-    processes = tuple(ExploredSupervisor(one, number) for number, one in enumerate(ids))
+    given = (*policies, *("" for _ in ids))
+    processes = tuple(ExploredSupervisor(one, number, policy=given[number]) for number, one in enumerate(ids))
     known = Judge(doorbell_versions=(0,) * supervisors)
     world = ExploredWorld(0, tree, (), processes, (), (), frozenset(), 0, known, replaceable=replaceable)
     for number in range(supervisors):

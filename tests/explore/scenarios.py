@@ -8,6 +8,7 @@ from tests.explore.scenarios_more import MORE
 from tests.explore.scenarios_operated import OPERATED
 from tests.explore.scenarios_prepared import PREPARED
 from tests.explore.scenarios_promoted import PROMOTED
+from tests.explore.scenarios_refused import REFUSED
 from tests.explore.scenarios_removed import REMOVED
 from tests.explore.scenarios_swept import SWEPT
 
@@ -371,6 +372,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *PREPARED,
     *PROMOTED,
     *HOSTED,
+    *REFUSED,
 )
 
 BY_NAME = {one.name: one for one in SCENARIOS}

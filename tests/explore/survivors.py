@@ -128,6 +128,7 @@ COVERED: dict[str, str] = {
 }
 
 UNSEEN: dict[str, str] = {
+    "a-job-that-all-refuse-waits-for-room": "no host is given it either way; only what is shown is another",
     "an-update-that-cannot-be-prepared-stops-what-runs": "what can be prepared is not explored: it may be so or not at any time",
     "an-update-is-given-up-for-what-may-pass": "what can be prepared is not explored: it may be so or not at any time",
     "a-killed-preparation-is-the-fault-of-its-job": "what can be prepared is not explored: it may be so or not at any time",
@@ -214,6 +215,17 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "a-prune-cancels-what-was-changed-since": ("pruned, changed",),
     "a-prune-cancels-another-submission": ("pruned",),
     "a-prune-does-not-look-again": ("pruned", "pruned, changed"),
+    "refusal-for-now-is-remembered": ("refused for now",),
+    "refusal-by-policy-is-forgotten-at-once": ("refused by one, the other host lost", "refused by one"),
+    "assignment-forgets-who-refused": ("refused by one",),
+    "only-the-newest-refusal-is-remembered": (
+        "refused by all, submitted",
+        "refused by all, updated and rolled back",
+    ),
+    "placed-where-it-was-refused": ("refused by one",),
+    "one-refusal-counts-for-every-host": ("refused by one, submitted",),
+    "refused-for-good-whoever-comes": ("refused by all", "refused by one"),
+    "another-revision-counts-as-refused": ("refused by all, updated",),
     "opened-at-the-hand-over": ("prepared, first start",),
     "second-killers-let-a-prepared-tree-be": ("prepared, shim killed",),
     "discarded-although-handed-over": ("prepared, first start",),

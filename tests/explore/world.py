@@ -146,6 +146,8 @@ class ExploredSupervisor(NamedTuple):
     answered so far; ``erasing``: the key whose deletion it has sent.
 
     Where it removes checkpoints: ``known_deletions``: the claims with a pending deletion that its remover knows; ``wipe``: the deletion that it has sent.
+
+    ``policy``: that of its host (``refusing``).
     """
 
     id: str
@@ -180,6 +182,7 @@ class ExploredSupervisor(NamedTuple):
     erasing: str | None = None
     known_deletions: tuple[KnownDeletion, ...] = ()
     wipe: Wipe | None = None
+    policy: str = ""
 
 
 class UserWish(NamedTuple):
@@ -229,6 +232,8 @@ class Judge(NamedTuple):
 
     ``paused``: a pause has committed, and no end of it since. ``handed_over``: the latest epoch of which somebody was told that
     its leader will hand over. ``drained``: hosts that somebody drained, at any time. ``dangling``: blobs that the restored registry names, and that were deleted when nobody knew of it.
+
+    ``refused``: uid, revision and restart nonce that a policy has refused, with that policy.
     """
 
     cancelled: tuple[tuple[str, int], ...] = ()
@@ -245,6 +250,7 @@ class Judge(NamedTuple):
     handed_over: int = 0
     dangling: frozenset[str] = frozenset()
     drained: frozenset[int] = frozenset()
+    refused: frozenset[tuple[str, int, str, str]] = frozenset()
 
 
 class Saved(NamedTuple):

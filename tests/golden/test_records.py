@@ -163,6 +163,8 @@ def test_the_fullest_tombstone_can_be_written() -> None:
         recent_s=tuple(float(f"{n}000.37") for n in range(RECENT_KEPT + 1)),
         restart_nonce="n" * 32,
         history=history,
+        refused_by=tuple(f"{n:0{records.POLICY_DIGITS}x}" for n in range(records.POLICIES_MAX)),
+        refused_of=f"{UID} 1 {'n' * 32}",
     )
     data = encode(fullest)
     assert len(data) <= MAX_RECORD_BYTES

@@ -86,6 +86,11 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
         "placement: {require: {}, spread: null, group: null}",
         b'"placement":{"group":"web","require":{"zone":"a"},"spread":"host"}',
     ),
+    "sha256": (
+        f"{FULL}sha256: {{'local:/opt/lib.zip': {'ab' * 32}}}\n",
+        "sha256: {}",
+        b'"sha256":{"local:/opt/lib.zip":"abab',
+    ),
 }
 """Each key that was added later: a spec in which it says something, a line in which it says nothing, what is written."""
 

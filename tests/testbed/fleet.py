@@ -72,7 +72,7 @@ class Fleet(FleetCommands, FleetWitness):
     ``lease_s``, ``grace_s``: of jobs that do not say. ``through``: member number → hosts it is told instead;
     ``behind``: member number → what is done to it before its first start (``Cut.apply``).
     ``capacity``, ``defaults``, ``spark``, ``policy``: of each member, as in supervisor.yaml; deleting is allowed in its own
-    directory if nothing is said. ``without_cgroup``: they see no cgroup v2 (root only).
+    directory if nothing is said; ``policies``: member number → what its own policy says besides. ``without_cgroup``: they see no cgroup v2 (root only).
     ``zookeeper``: keys of that section instead of those in use; ``access``: how the harness itself connects.
     ``restored_at_s``: when (BOOTTIME) a test gave the ensemble older data back: numbers of attempts may recur after that.
     """
@@ -93,6 +93,7 @@ class Fleet(FleetCommands, FleetWitness):
     policy: dict[str, Any] = field(default_factory=dict)
     zookeeper: dict[str, Any] | None = None
     access: ZooKeeperAccess = field(default_factory=access_in_use)
+    policies: dict[int, dict[str, Any]] = field(default_factory=dict)
     members: list[FleetMember] = field(default_factory=list)
     acknowledged: list[Acknowledged] = field(default_factory=list)
     restored_at_s: list[float] = field(default_factory=list)
@@ -412,6 +413,7 @@ class Fleet(FleetCommands, FleetWitness):
 
     def _write_config(self, member: FleetMember) -> None:
         settings = self._settings(member.hosts)
+        settings["policy"] |= self.policies.get(self.number(member), {})
         # Training runs of every host of a test would cost minutes of CPU.
         spark = {"class_archive": "off", **settings["spark"]}
         member.config.write_text(

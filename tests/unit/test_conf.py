@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ from pydantic import BaseModel
 
 from supervisor.settings.defaults import Defaults
 from supervisor.settings.file import Settings, lease_warnings, load_settings
-from supervisor.settings.sections import known_keys
+from supervisor.settings.policy import open_rules
+from supervisor.settings.sections import known_keys, validated
 from supervisor.settings.yaml_text import read_mapping
 from supervisor.spec.files import local_files, read_spec_file
 from supervisor.spec.job import JobSpec, secret_warnings
@@ -45,6 +48,25 @@ def test_the_configuration_file_is_the_defaults() -> None:
 def test_the_configuration_file_has_every_key() -> None:
     text = (CONF / "supervisor.yaml").read_text()
     assert keys(read_mapping(text, "supervisor.yaml")) == all_keys(Settings)
+
+
+def test_the_secure_configuration_is_one_and_leaves_no_rule_open() -> None:
+    settings = load_settings(CONF / "supervisor.secure.yaml", {})
+    assert open_rules(settings.policy) == ()
+    assert settings.policy.deletable == settings.policy.endpoints == ()
+    plain = Settings.model_validate(REQUIRED)
+    assert settings.model_copy(update={"policy": plain.policy}) == plain
+    assert len(open_rules(plain.policy)) == 5  # as before, and warned of
+
+
+@pytest.mark.parametrize("page", ["security.md", "install-systemd.md"])
+def test_a_policy_in_a_page_is_one_and_leaves_no_rule_open(page: str) -> None:
+    text = (CONF.parent / "supervisor" / "docs" / page).read_text()
+    (block,) = [
+        each for each in re.findall(r"( *)```yaml\n(.*?)```", text, re.DOTALL) if "policy:" in each[1]
+    ]
+    body = read_mapping(textwrap.dedent(block[1]), page)
+    assert open_rules(validated(Settings, {**REQUIRED, "policy": body["policy"]}, page).policy) == ()
 
 
 def test_the_defaults_of_the_file_need_no_warning() -> None:

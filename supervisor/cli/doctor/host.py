@@ -3,7 +3,6 @@ supervisor runs here."""
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import socket
 import stat
@@ -34,6 +33,8 @@ from supervisor.daemon.process.supervisor import LOCK
 from supervisor.errors import InvalidInput
 from supervisor.model.lease_terms import full_wait_s
 from supervisor.model.location import normalise
+from supervisor.settings.addresses import are_loopback
+from supervisor.settings.policy import open_rules
 from supervisor.settings.units import format_duration, format_size
 
 UNIT_NAME: Final = "spark-supervisor.service"
@@ -86,6 +87,7 @@ class HostFacts:
     limits and memory are then that process's, else this one's.
 
     ``written`` has the setting and path of each directory that the supervisor and its drivers write to.
+    ``open_rules`` are the keys of ``policy`` that allow everything; ``alone`` says that ZooKeeper is on this machine only.
     ``unit`` is None where no unit file is installed. ``unit_name`` is the service that the running supervisor
     belongs to.
     """
@@ -105,6 +107,8 @@ class HostFacts:
     http: str = ""
     http_error: str = ""
     http_access: HttpAccessFacts = HttpAccessFacts()
+    open_rules: tuple[str, ...] = ()
+    alone: bool = False
 
 
 def collect(subject: Subject) -> HostFacts:
@@ -129,11 +133,13 @@ def collect(subject: Subject) -> HostFacts:
         http=settings.http,
         http_error="" if running is not None else _port_trouble(settings.http),
         http_access=_http_access(subject),
+        open_rules=open_rules(subject.settings.policy),
+        alone=are_loopback(subject.settings.zookeeper.hosts),
     )
 
 
 def _http_access(subject: Subject) -> HttpAccessFacts:
-    settings, host = subject.settings.http, subject.settings.supervisor.http.rpartition(":")[0].strip("[]")
+    settings = subject.settings.http
     try:
         http_access.tls_context(settings.tls)
         if settings.users_file is not None:
@@ -143,7 +149,7 @@ def _http_access(subject: Subject) -> HttpAccessFacts:
     except InvalidInput as found:
         days_left, error = None, str(found)
     return HttpAccessFacts(
-        beyond_loopback=not _is_loopback(host),
+        beyond_loopback=not are_loopback(subject.settings.supervisor.http),
         tls=settings.tls.cert is not None,
         client_ca=settings.tls.client_ca is not None,
         users=settings.users_file is not None,
@@ -151,13 +157,6 @@ def _http_access(subject: Subject) -> HttpAccessFacts:
         days_left=days_left,
         error=error,
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _is_open_to_all(path: Path) -> bool:
@@ -395,6 +394,18 @@ def judge_http_access(facts: HostFacts) -> DoctorFinding:
     return ok(f"supervisor.http {facts.http} answers known {who} only, over TLS; probes are free")
 
 
+def judge_policy(facts: HostFacts) -> DoctorFinding:
+    if not facts.open_rules:
+        return ok("policy says what jobs may have")
+    keys = ", ".join(facts.open_rules)
+    if facts.alone:
+        return ok(f"policy allows jobs everything ({keys}); ZooKeeper is on this machine only")
+    return warning(
+        f"policy allows jobs everything in {keys}: who can submit a job has what the supervisor has",
+        "restrict these keys on every host as conf/supervisor.secure.yaml does; later versions will by default",
+    )
+
+
 def _shown(limit: int) -> str:
     return "none" if limit == UNLIMITED else str(limit)
 
@@ -419,5 +430,6 @@ HOST = CheckGroup(
         DoctorCheck(
             "http-access", "who is answered over HTTP: TLS, client certificates, users", judge_http_access
         ),
+        DoctorCheck("policy", "policy keeps what is the supervisor's own from jobs", judge_policy),
     ),
 )

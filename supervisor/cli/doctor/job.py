@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,10 +28,11 @@ from supervisor.errors import Complaint, SupervisorError
 from supervisor.model.driver_memory import spark_size_bytes
 from supervisor.model.master import addresses
 from supervisor.settings.units import format_size
-from supervisor.spark.environment import resolved
 from supervisor.spark.refusal import Refused
+from supervisor.spark.secrets import Secrets
 from supervisor.spec.files import local_files
 from supervisor.spec.job import JobSpec, memory_warnings
+from supervisor.spec.policy_judge import complaints
 from supervisor.spec.s3a import asked, bucket_of, for_store
 from supervisor.spec.site_policy import site_policy
 
@@ -47,7 +50,7 @@ class JobFacts:
 
     ``short`` is why resources.memory does not hold the driver. ``master_silent`` is why nobody answers at a
     standalone master. If ``deletes`` is True, the job asks for ``checkpoint_on_cancel: delete``; ``kept`` is
-    why this host would not do it as leader.
+    why this host would not do it as leader. ``refused`` is what the policy of this configuration has against the job.
     """
 
     given: bool = False
@@ -61,6 +64,7 @@ class JobFacts:
     master_silent: str = ""
     deletes: bool = False
     kept: str = ""
+    refused: tuple[Complaint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ def collect(subject: Subject) -> JobFacts:
         True,
         len(files),
         tuple(filter(None, (_file_trouble(subject, spec, file) for file in dict.fromkeys(files)))),
-        tuple(filter(None, (_secret_trouble(subject, name, value) for name, value in spec.env.items()))),
+        tuple(_secret_troubles(subject, spec)),
         spec.resources.memory_bytes,
         spec.conf.get(DRIVER_MEMORY, ""),
         next(iter(memory_warnings(spec)), Complaint()),
@@ -94,6 +98,7 @@ def collect(subject: Subject) -> JobFacts:
         site_policy(subject.settings.policy).why_not_deletable(spec.checkpoint) or ""
         if spec.checkpoint
         else "",
+        complaints(spec, subject.settings.policy, subject.settings.store),
     )
 
 
@@ -132,12 +137,15 @@ def _master_trouble(master: str, patience: float) -> str:
     return (why_silent(listed, MASTER_S * patience) or "") if listed else ""
 
 
-def _secret_trouble(subject: Subject, name: str, value: str) -> Complaint:
-    try:
-        resolved(name, value, subject.environ)
-    except Refused as error:
-        return error.complaint
-    return Complaint()
+def _secret_troubles(subject: Subject, spec: JobSpec) -> Iterator[Complaint]:
+    secrets = Secrets(subject.environ, subject.settings.policy.secrets, spec.name)
+    tries = [partial(secrets.of_env, name, value) for name, value in spec.env.items()]
+    tries += [partial(secrets.of_conf, name, value, spec.env) for name, value in spec.conf.items()]
+    for resolve in tries:
+        try:
+            resolve()
+        except Refused as error:
+            yield error.complaint
 
 
 def collect_packages(subject: Subject) -> PackageFacts:
@@ -208,7 +216,7 @@ def judge_secrets(facts: JobFacts) -> DoctorFinding:
             f"{found.found} (seen from this shell)",
             f"{found.remedy}; the service may have it by its EnvironmentFile",
         )
-    return ok("every secret reference of env resolves here")
+    return ok("every secret reference of env and conf resolves here")
 
 
 def judge_memory(facts: JobFacts) -> DoctorFinding:
@@ -249,6 +257,16 @@ def judge_deletion(facts: JobFacts) -> DoctorFinding:
     return ok("checkpoint_on_cancel: delete is allowed here, where batches were seen committed")
 
 
+def judge_policy_of_job(facts: JobFacts) -> DoctorFinding:
+    if not facts.given:
+        return skipped(NO_SPEC)
+    if facts.refused:
+        more = f" (and {len(facts.refused) - 1} more)" if len(facts.refused) > 1 else ""
+        found = problem_of(facts.refused[0], "correct the spec, or have the operator allow it")
+        return problem(f"{found.found}{more}", found.remedy)
+    return ok("policy of this configuration allows the job")
+
+
 def judge_packages(facts: PackageFacts) -> DoctorFinding:
     if facts.why:
         return skipped(facts.why)
@@ -267,7 +285,10 @@ JOB = CheckGroup(
     collect,
     (
         DoctorCheck("job-files", "application, py_files and jars can be read", judge_files),
-        DoctorCheck("job-secrets", "${env:…} and ${file:…} of env resolve on this host", judge_secrets),
+        DoctorCheck(
+            "job-secrets", "${env:…} and ${file:…} of env and conf resolve on this host", judge_secrets
+        ),
+        DoctorCheck("job-policy", "policy of this host allows the job", judge_policy_of_job),
         DoctorCheck("job-memory", "the heap of the driver against resources.memory", judge_memory),
         DoctorCheck(
             "job-deletion",

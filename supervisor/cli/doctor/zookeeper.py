@@ -33,6 +33,7 @@ from supervisor.clients.zookeeper_probe import (
 )
 from supervisor.daemon.process.supervisor import LOCK
 from supervisor.errors import AccessDenied, Complaint, Conflict, Corrupt, SupervisorError
+from supervisor.model.policies import by_policy, policies_text
 from supervisor.model.records import Member
 from supervisor.model.seen import Found, Seen
 from supervisor.operations.context import identity_of
@@ -42,6 +43,7 @@ from supervisor.registry.bootstrap_cluster import check_known
 from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.settings.file import lease_warnings
 from supervisor.settings.units import format_duration, format_size
+from supervisor.spec.policy_judge import policy_sha256
 
 CONNECT_S: Final = 6.0
 REQUEST_S: Final = 3.0
@@ -59,7 +61,8 @@ class ZooFacts:
 
     ``children`` are the numbers of children of the registry's parents, by path. ``members`` are the
     supervisors that are up. ``holder`` is the pid of the supervisor that runs here with the configured
-    runtime_dir. ``overlap`` is why the job's checkpoint is not free.
+    runtime_dir. ``overlap`` is why the job's checkpoint is not free. ``policy_sha256`` tells the policy of this
+    configuration from others.
     """
 
     asked_s: float
@@ -81,6 +84,7 @@ class ZooFacts:
     memory: int = 0
     checkpoint: str | None = None
     overlap: Complaint = Complaint()
+    policy_sha256: str = ""
 
 
 def collect(subject: Subject) -> ZooFacts:
@@ -102,6 +106,7 @@ def collect(subject: Subject) -> ZooFacts:
         job=spec.name if spec else "",
         memory=spec.resources.memory_bytes if spec else 0,
         checkpoint=spec.checkpoint if spec else None,
+        policy_sha256=policy_sha256(settings.policy, settings.store),
     )
     client = ZooClient(
         zookeeper.hosts,
@@ -338,6 +343,25 @@ def judge_id(facts: ZooFacts) -> DoctorFinding:
     return ok(f"supervisor {facts.id} runs here (pid {facts.holder}), up since {member.since}")
 
 
+def judge_policies(facts: ZooFacts) -> DoctorFinding:
+    if facts.error:
+        return skipped("there is no session")
+    hosts = by_policy(facts.members)
+    others = [ids for policy, ids in hosts.items() if policy != facts.policy_sha256]
+    if len(hosts) > 1 or (hosts and others):
+        this = "; this configuration is another one" if facts.policy_sha256 not in hosts else ""
+        return warning(
+            f"the policies of the supervisors differ ({policies_text(hosts)}){this}",
+            "make policy and store.endpoint_url of supervisor.yaml equal everywhere, and restart the supervisors; until "
+            "then a job runs on those that allow it",
+        )
+    return ok(
+        "every supervisor that is up has this policy"
+        if hosts
+        else "no supervisor is up that judges by a policy"
+    )
+
+
 def judge_overlap(facts: ZooFacts) -> DoctorFinding:
     if not facts.job:
         return skipped(NO_SPEC)
@@ -394,6 +418,7 @@ ZOOKEEPER = CheckGroup(
             judge_leases,
         ),
         DoctorCheck("supervisor-id", "nobody else uses supervisor.id", judge_id),
+        DoctorCheck("policies", "all supervisors judge jobs by the same policy", judge_policies),
         DoctorCheck("job-checkpoint", "no other job has the checkpoint", judge_overlap),
         DoctorCheck("job-placement", "the job's memory fits some supervisor", judge_placement),
     ),

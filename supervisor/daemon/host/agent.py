@@ -431,7 +431,8 @@ class Agent:
         if self._me.host not in why:
             why = f"{self._me.host}: {why}"
         ended = Exit(refused.cause, why, permanent=refused.cause in PERMANENT_CAUSES)
-        tx = refuse(self._layout, given, own, ended, new_op_id(), wall_iso())
+        policy = self._me.policy_sha256
+        tx = refuse(self._layout, given, own, ended, new_op_id(), wall_iso(), policy_sha256=policy)
         log_refused(given, refused.cause, why)
         if tx is None:
             return

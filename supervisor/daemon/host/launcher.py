@@ -15,7 +15,6 @@ the same job and revision, if what would be started now is still the same (``han
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 import time
@@ -31,6 +30,7 @@ import structlog
 from supervisor.clients import run_dir, umask
 from supervisor.clients.spawn import spawn_shim
 from supervisor.clock import boottime_s
+from supervisor.daemon.host.admission import admitted
 from supervisor.daemon.host.attempt_reporter import report
 from supervisor.daemon.host.handover import MadeLaunch, difference, launch_of_opening
 from supervisor.daemon.host.hosted_attempts import LAUNCH_MAX_BYTES, HostedAttempts, HostedState
@@ -42,7 +42,6 @@ from supervisor.errors import Corrupt, NotFound, SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.host_tools import why_ignored
 from supervisor.model.launch import PREPARE_LEVEL, PREPARED, Launch
-from supervisor.model.location import normalise
 from supervisor.model.phrases import all_its
 from supervisor.model.records import Assignment, Cause, Preparation
 from supervisor.records.codec import encode
@@ -53,8 +52,8 @@ from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.prepare import files_of as files_now
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec, from_canonical
-from supervisor.spec.s3a import S3Access, access_of_store, why_no_access
-from supervisor.spec.site_policy import ANYWHERE, site_policy
+from supervisor.spec.policy_judge import with_forced
+from supervisor.spec.s3a import S3Access, access_of_store
 
 log = structlog.get_logger(__name__)
 
@@ -124,8 +123,7 @@ class Launcher:
         begun_at_s = boottime_s()
         key = f"{given.uid}.{given.attempt}"
         with self._room(key, given):
-            spec = self._spec(given)
-            self._require_allowed(spec)
+            spec = self._admitted(given)
             check = self._check(given, trust_check.known, lambda: spec)
             try:
                 cold = self._launch(given, key, spec)
@@ -173,10 +171,9 @@ class Launcher:
         made: Launch | None = None
         self._prepared.starting(key)
         try:
-            spec = self._spec(given)
+            spec = self._admitted(given)
             if not spec.is_python:
                 raise Refused(Cause.NOT_STARTED, "a JVM application has no barrier: it can't be prepared")
-            self._require_allowed(spec)
             launch = self._as_prepared(self._launch(given, key, spec), key, request, spec)
             directory = self._make_run_dir(key, launch)
             if directory is not None:
@@ -286,7 +283,7 @@ class Launcher:
         Returns, by key, why verdicts that are known can't be written. The agent calls it in each round."""
         for key, launch in self._barrier.waiting(self._hosted.launches).items():
             given, known = launch.assignment, KnownCheckpoint(launch.checkpoint, launch.remembered)
-            check = self._check(given, known, partial(self._spec, given))
+            check = self._check(given, known, partial(self._spec_of, given))
             self._barrier.write_after(key, launch, check)
         return self._barrier.unwritten
 
@@ -401,18 +398,13 @@ class Launcher:
         except (NotFound, Corrupt) as error:
             raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
 
-    def _require_allowed(self, spec: JobSpec) -> None:
-        """Checks the checkpoint against this host's own configuration, whatever the leader's says; a
-        directory counts by its real path. Raises Refused."""
-        site, location = site_policy(self._settings.policy), spec.checkpoint
-        why = site.why_no_checkpoint(location)
-        if why is None and location is not None and ANYWHERE not in site.checkpoints:
-            place = normalise(location)
-            if place.startswith("file://"):
-                why = site.why_no_checkpoint(f"file://{os.path.realpath(place.removeprefix('file://'))}")
-        why = why or why_no_access(spec.conf, (location,), self._store_access())
-        if why is not None:
-            raise Refused(Cause.BAD_CHECKPOINT, f"{why} (on {self._host})")
+    def _spec_of(self, given: Assignment) -> JobSpec:
+        """Returns the spec as it was started here. A driver that is there was admitted."""
+        return with_forced(self._spec(given), self._settings.policy.conf)
+
+    def _admitted(self, given: Assignment) -> JobSpec:
+        """Returns the spec as it is started here. Raises Refused, also if the policy of this host does not allow it."""
+        return admitted(self._spec(given), self._settings, self._host)
 
     def _check(
         self, given: Assignment, known: KnownCheckpoint, spec: Callable[[], JobSpec]

@@ -80,12 +80,13 @@ class HostLoad:
 @dataclass(frozen=True, slots=True)
 class PreparePause:
     """Says until when a request is not met, why, and how often that was so. ``passing`` says that nothing is wrong with
-    the request."""
+    the request, ``refused`` that only the policy of this host does not allow it."""
 
     why: str
     tries: int
     again_at_s: float
     passing: bool = False
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +301,11 @@ def _reported(
             continue
         if asked.record is not None:
             why = failures.get(entry, "")
-            reported[entry] = replace(_described(asked.record, why=why), waits=entry in passing)
+            pause = situation.pauses.get(entry)
+            refused = pause is not None and pause.refused and pause.why == why
+            reported[entry] = replace(
+                _described(asked.record, why=why), waits=entry in passing, refused=refused
+            )
         else:
             uid, _, revision = entry.rpartition(".")
             if uid and revision.isascii() and revision.isdigit() and len(revision) < 10:

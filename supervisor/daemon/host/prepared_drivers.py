@@ -195,14 +195,14 @@ class PreparedDrivers:
         with self._lock:
             self._books.under_way.pop(entry, None)
 
-    def failed(self, entry: str, why: str, *, passing: bool = False) -> None:
+    def failed(self, entry: str, why: str, *, passing: bool = False, refused: bool = False) -> None:
         """Notes that the request could not be met: it is tried again after a pause. With ``passing``, nothing is wrong with
-        the request."""
+        the request; with ``refused``, the policy of this host does not allow it."""
         with self._lock:
             before = self._books.pauses.get(entry)
             tries = 1 if before is None else before.tries + 1
             pause = pause_s(tries)
-            self._books.pauses[entry] = PreparePause(why, tries, boottime_s() + pause, passing)
+            self._books.pauses[entry] = PreparePause(why, tries, boottime_s() + pause, passing, refused)
         uid, _, revision = entry.rpartition(".")
         next_step = f"tried again after {pause:g} s"
         log.warning("driver_not_prepared", uid=uid, revision=revision, why=why, next=next_step)

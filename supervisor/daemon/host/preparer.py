@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.daemon.host.launcher import Launcher
+from supervisor.daemon.host.launcher import Launcher, Refused
 from supervisor.daemon.host.prepared import RequestedDriver
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers, read_requests
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
@@ -23,6 +23,7 @@ from supervisor.errors import (
     TimedOut,
     Unreachable,
 )
+from supervisor.model.records import HOST_CAUSES, Cause
 from supervisor.model.transaction import Create, Transaction
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
@@ -83,8 +84,11 @@ class Preparer:
             if asked.record is not None and self._may(client, asked):
                 self._launcher.bring_up(asked.record)
         except SupervisorError as error:
+            cause = error.cause if isinstance(error, Refused) else None
+            refused = cause is Cause.POLICY
             passing = isinstance(error, Unreachable | OutcomeUnknown | TimedOut | AccessDenied)
-            self._prepared.failed(asked.entry, str(error), passing=passing)
+            passing = passing or (cause in HOST_CAUSES and not refused)
+            self._prepared.failed(asked.entry, str(error), passing=passing, refused=refused)
         except Exception as error:  # noqa: BLE001 - the edge of one item
             self._boundary.log_error(f"prepare {asked.entry}", error)
             why = f"a defect of the supervisor: {type(error).__name__}: {error}"

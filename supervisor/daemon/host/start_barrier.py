@@ -184,8 +184,14 @@ def log_refused(given: Assignment, cause: Cause, why: str) -> None:
         attempt=given.attempt,
         cause=cause.value,
         why=why,
-        next="quarantined until resume" if cause in PERMANENT_CAUSES else "assigned again after back-off",
+        next=_next_after(cause),
     )
+
+
+def _next_after(cause: Cause) -> str:
+    if cause is Cause.POLICY:
+        return "no host with this policy is given it again, until spec or policy is another"
+    return "quarantined until resume" if cause in PERMANENT_CAUSES else "assigned again after back-off"
 
 
 def _is_known() -> bool:

@@ -69,10 +69,13 @@ from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
 from supervisor.savepoints.operations import shelf_of
 from supervisor.savepoints.sweep import SavepointSweeper
+from supervisor.settings.addresses import are_loopback
 from supervisor.settings.file import Settings
+from supervisor.settings.policy import open_rules
 from supervisor.spark.prepare import PROPERTIES
 from supervisor.spark.properties import parse_properties
 from supervisor.spec.job import from_canonical
+from supervisor.spec.policy_judge import policy_sha256
 from supervisor.spec.s3a import S3Access, access_of, access_of_store, bucket_of
 from supervisor.spec.site_policy import site_policy
 
@@ -87,6 +90,18 @@ def build_supervisor(settings: Settings) -> Supervisor:
     return Supervisor(
         settings.supervisor.runtime_dir, lambda owner: Assembly(settings, owner, store_of(settings)).parts()
     )
+
+
+def warn_of_policy(settings: Settings) -> None:
+    """Logs which rules of the policy let jobs have everything, unless all is on this machine."""
+    wide = open_rules(settings.policy)
+    if wide and not are_loopback(settings.zookeeper.hosts):
+        log.warning(
+            "policy_is_open",
+            keys=list(wide),
+            why="who can submit a job gets what the supervisor has: its environment, its files, its access to stores",
+            next="jobs are started all the same; conf/supervisor.secure.yaml is the policy to begin with",
+        )
 
 
 class Assembly:
@@ -115,6 +130,7 @@ class Assembly:
     def parts(self) -> SupervisorParts:
         """Returns the parts. Raises Conflict (another cluster), SupervisorError."""
         settings, runtime_dir = self._settings, self._settings.supervisor.runtime_dir
+        warn_of_policy(settings)
         cgroup_parent = find_cgroup_parent(find_own_cgroup())
         cluster = self._found()
         self._trust = self._remembered(cluster.id)
@@ -357,6 +373,7 @@ class Assembly:
             log_dir=str(self._settings.supervisor.log_dir.absolute()),
             prepares=1,
             labels=packed(self._settings.supervisor.labels),
+            policy_sha256=policy_sha256(self._settings.policy, self._settings.store),
         )
         doubt = StartDoubt(self._layout, self._trust, self._epochs)
         starter = Launcher(

@@ -10,7 +10,16 @@ import pytest
 
 from supervisor.clients.store.files import FileStore
 from supervisor.coord.epoch_marks import EpochMarks
-from supervisor.model.records import EpochRecord, LeaderHint, LedTerm, Member, OwnState, Phase
+from supervisor.model.records import (
+    Cause,
+    EpochRecord,
+    LeaderHint,
+    LedTerm,
+    Member,
+    OwnState,
+    Phase,
+    version_of,
+)
 from supervisor.model.view import Row
 from supervisor.observe.listing import Changed
 from supervisor.operations import scene
@@ -165,6 +174,33 @@ def test_who_watches_asks_the_store_now_and_then(terminal: Terminal, monkeypatch
     monkeypatch.setattr(scene, "ASK_EVERY_S", 0.0)
     lister.take()
     assert len(times) == 2
+
+
+def test_of_a_job_that_every_host_refuses_by_its_policy(terminal: Terminal) -> None:
+    """No record says that: only the plan does, from who is there. It names key and rule, and what helps."""
+    bench, why = (
+        terminal.bench,
+        "host-a.example: env X: variable A is none that policy.secrets.env allows (JOB_*)",
+    )
+    member = bench.record(Member, bench.layout.supervisor("host-a")).record
+    bench.put(bench.layout.supervisor("host-a"), replace(member, policy_sha256="5" * 64))
+    bench.exit("a", Cause.POLICY, refused_by=("5" * 16,), refused_of=version_of(bench.ref("a").record))
+    bench.put(bench.layout.own("a"), replace(bench.own("a"), reason=why))
+    (listed,) = terminal.run("list", "-o", "json").json
+    shown = terminal.run("show", "a", "-o", "json").json
+    explained = terminal.run("explain", "a", "-o", "json").json
+    assert [each["state"] for each in (listed, shown, explained)] == ["quarantined"] * 3
+    assert (
+        listed["reason"]
+        == shown["reason"]
+        == explained["reason"]
+        == f"refused by the policy of every host: {why}"
+    )
+    screen = terminal.run("explain", "a").out
+    assert "spark-supervisor apply SPEC.yaml" in screen and "spark-supervisor restart a" in screen
+    assert "cancel" not in screen and "zookeeper-restore" not in screen
+    bench.put(bench.layout.supervisor("host-a"), replace(member, policy_sha256="7" * 64))
+    assert terminal.run("show", "a", "-o", "json").json["state"] == "pending"
 
 
 def test_of_a_checkpoint_that_the_site_forbids(terminal: Terminal) -> None:

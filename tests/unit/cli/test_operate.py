@@ -226,6 +226,26 @@ def test_status_says_who_runs_which_version_and_when_they_differ(cluster: Termin
     ]
 
 
+def test_status_says_that_policies_differ(cluster: Terminal) -> None:
+    layout = cluster.bench.layout
+    members = {
+        name: cluster.bench.record(Member, layout.supervisor(name)).record for name in ("s0", "s1", "s2")
+    }
+    for name, policy in (("s0", "5" * 64), ("s1", "5" * 64)):  # s2 is of a version that judges by none
+        cluster.bench.put(layout.supervisor(name), replace(members[name], policy_sha256=policy))
+    assert "policies" not in cluster.run("status").err
+    cluster.bench.put(layout.supervisor("s2"), replace(members["s2"], policy_sha256="7" * 64))
+    ran = cluster.run("status")
+    assert (
+        ran.code == 0 and "policies of the supervisors differ (55555555 on s0, s1; 77777777 on s2)" in ran.err
+    )
+    ran = cluster.run("status", "-o", "json")
+    assert ran.err == "" and [one["policy_sha256"] for one in ran.json["supervisors"]] == [
+        *["5" * 64] * 2,
+        "7" * 64,
+    ]
+
+
 @pytest.mark.parametrize("found", [b"2", b"99", b"next"])
 def test_a_newer_layout_is_refused_with_a_sentence(terminal: Terminal, found: bytes) -> None:
     terminal.submit("a")

@@ -273,3 +273,19 @@ def test_what_is_declared_too_small_for_the_heap_is_told(terminal: Terminal) -> 
         "submit", terminal.spec("a", "conf: {spark.driver.memory: 480m}\nresources: {memory: 600m}")
     )
     assert ran.code == 0 and "set resources.memory to 800m" in ran.err
+
+
+@pytest.mark.parametrize("command", [("submit",), ("apply",)])
+def test_what_the_policy_of_this_configuration_refuses_is_told_before_anything_is_stored(
+    terminal: Terminal, command: tuple[str, ...]
+) -> None:
+    terminal.config.write_text(
+        terminal.config.read_text()
+        + "policy: {secrets: {env: ['JOB_*']}, conf: {forbidden: [spark.plugins]}}\n"
+    )
+    spec = terminal.spec("a", "checkpoint: s3://bucket/x\nenv: {X: '${env:HOME}'}\nconf: {spark.plugins: x}")
+    ran = terminal.run(*command, spec)
+    assert ran.code == 2
+    assert "env X: variable HOME is none that policy.secrets.env allows (JOB_*)" in ran.err
+    assert "conf spark.plugins: it is forbidden by policy.conf.forbidden (spark.plugins)" in ran.err
+    assert not terminal.bench.has(terminal.bench.layout.job("a"))

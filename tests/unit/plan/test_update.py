@@ -180,6 +180,17 @@ def test_what_may_pass_is_waited_for_however_long_it_lasts() -> None:
     assert "the update waits: s2 could prepare no driver: no room" in plan.notes[0].why
 
 
+def test_what_one_policy_refuses_another_may_allow() -> None:
+    """One update waits, and says what for; where all have this policy, it is given up."""
+    refused = on(ready(ready=False, ready_at="", why="conf spark.plugins: it is forbidden", refused=True))
+    strict = {name: replace(member, policy_sha256="aa") for name, member in refused.items()}
+    assert isinstance(only(plan_of(waiting(), asked=(request(),), members=strict)), GiveUpdateUp)
+    mixed = {**strict, "s1": replace(strict["s1"], policy_sha256="bb")}
+    plan = plan_of(waiting(), asked=(request(),), members=mixed)
+    assert plan.actions == ()
+    assert "the update waits: s2 could prepare no driver: conf spark.plugins" in plan.notes[0].why
+
+
 def test_a_restart_does_not_wait_for_room_beside_an_update() -> None:
     full = {name: replace(host, drivers=0) for name, host in HOSTS.items()}
     action = only(plan_of(waiting(updated(prepare=SESSION, restart_nonce="n2")), members=full))

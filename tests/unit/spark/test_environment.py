@@ -93,7 +93,7 @@ def test_spark_and_java_of_a_job_that_an_older_version_registered_do_not_count(
     [
         ("${env:NONE_SUCH}", "variable NONE_SUCH"),
         ("${file:/nowhere}", "file /nowhere"),
-        ("${file:/dev/zero}", "64 KiB"),
+        ("${file:/dev/zero}", "no regular file"),
     ],
 )
 def test_a_secret_that_is_not_there(

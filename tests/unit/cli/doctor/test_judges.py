@@ -84,6 +84,7 @@ def member(name: str = "host-a", boot: str = "boot-1", memory: int = 16 * GIB) -
     )
 
 
+JUDGING = (replace(member(), policy_sha256="5" * 64),)
 THREE = (server(1, "leader"), server(2), server(3))
 ZOO = ZooFacts(
     10.0,
@@ -514,6 +515,23 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("job-checkpoint", replace(ZOO, job=""), SKIPPED, "no spec"),
     ("job-checkpoint", replace(ZOO, checkpoint=None), SKIPPED, "no checkpoint"),
     ("job-checkpoint", NO_ZOO, SKIPPED, "no session"),
+    ("policies", ZOO, OK, "no supervisor is up that judges"),
+    ("policies", replace(ZOO, members=JUDGING, policy_sha256="5" * 64), OK, "has this policy"),
+    (
+        "policies",
+        replace(ZOO, members=JUDGING, policy_sha256="7" * 64),
+        WARNING,
+        "this configuration is another one",
+    ),
+    (
+        "policies",
+        replace(
+            ZOO, members=(*JUDGING, replace(member("host-b"), policy_sha256="7" * 64)), policy_sha256="7" * 64
+        ),
+        WARNING,
+        "differ (55555555 on host-a; 77777777 on host-b)",
+    ),
+    ("policies", replace(ZOO, error=Complaint("down")), SKIPPED, "no session"),
     ("job-placement", ZOO, OK, "fits 1 of 1"),
     ("job-placement", replace(ZOO, memory=32 * GIB), PROBLEM, "the largest offers 16g"),
     ("job-placement", replace(ZOO, members=()), SKIPPED, "no supervisor"),
@@ -570,6 +588,14 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ),
     ("service-unit", replace(HOST, unit=None), SKIPPED, "not installed"),
     ("service-unit", replace(HOST, unit=None, unit_name="own.service"), WARNING, "own.service"),
+    ("policy", HOST, OK, "says what jobs may have"),
+    ("policy", replace(HOST, open_rules=("secrets.env",), alone=True), OK, "on this machine only"),
+    (
+        "policy",
+        replace(HOST, open_rules=("secrets.env", "checkpoints")),
+        WARNING,
+        "everything in secrets.env, checkpoints",
+    ),
     ("http", HOST, OK, "is free"),
     ("http", replace(HOST, running=7), OK, "pid 7"),
     ("http", replace(HOST, http_error="Address already in use"), PROBLEM, "Address already in use"),
@@ -646,6 +672,20 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         "nobody answers",
     ),
     ("job-master", JobFacts(), SKIPPED, "no spec"),
+    ("job-policy", JOB, OK, "allows the job"),
+    (
+        "job-policy",
+        replace(
+            JOB,
+            refused=(
+                Complaint("env X: variable A is none that policy.secrets.env allows (JOB_*)"),
+                Complaint("b"),
+            ),
+        ),
+        PROBLEM,
+        "policy.secrets.env allows (JOB_*) (and 1 more)",
+    ),
+    ("job-policy", JobFacts(), SKIPPED, "no spec"),
     ("job-deletion", JOB, OK, "keep"),
     ("job-deletion", replace(JOB, deletes=True), OK, "allowed here"),
     (

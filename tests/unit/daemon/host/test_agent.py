@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 import structlog
 
 from supervisor.clients.zookeeper import ZooClient
@@ -26,6 +27,7 @@ from supervisor.model.records import (
     OwnState,
     Phase,
     Preparation,
+    version_of,
 )
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
@@ -165,6 +167,31 @@ def test_credentials_that_the_store_refuses_are_a_refusal_for_now_that_everybody
     assert (own.state, own.cause, own.permanent) == (OwnState.EXITED, Cause.NO_ACCESS, False)
     assert own.reason == "host-a.example: s3://bkt refused the credentials (403)"
     assert Cause.NO_ACCESS in UNCHARGED_CAUSES
+
+
+def test_a_refusal_by_policy_is_remembered_with_the_policy_and_is_not_for_good(tmp_path: Path) -> None:
+    bench = Bench()
+    assigned(bench, bench.layout)
+    agent = agent_of(
+        bench, Refusing(Refused(Cause.POLICY, "conf spark.plugins: it is forbidden")), tmp_path, None
+    )
+    agent._me = replace(agent._me, policy_sha256="ab" * 32)
+    one_round(agent)
+    own = bench.own("a")
+    assert (own.state, own.cause, own.permanent) == (OwnState.EXITED, Cause.POLICY, False)
+    assert own.refused_by == ("ab" * 8,) and own.refused_of == version_of(own)
+    assert own.reason == "host-a.example: conf spark.plugins: it is forbidden"
+    assert Cause.POLICY in UNCHARGED_CAUSES
+
+
+@pytest.mark.parametrize("cause", [Cause.NO_ROOM, Cause.NO_ACCESS, Cause.NOT_STARTED, Cause.BAD_CHECKPOINT])
+def test_what_may_pass_keeps_no_policy_from_the_job(tmp_path: Path, cause: Cause) -> None:
+    bench = Bench()
+    assigned(bench, bench.layout)
+    agent = agent_of(bench, Refusing(Refused(cause, "why")), tmp_path, None)
+    agent._me = replace(agent._me, policy_sha256="ab" * 32)
+    one_round(agent)
+    assert (bench.own("a").cause, bench.own("a").refused_by) == (cause, ())
 
 
 def test_a_store_that_does_not_answer_is_no_refusal(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from supervisor.clients import run_dir
 from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.launcher import Refused
 from supervisor.daemon.host.member_record import PUBLISHED_MAX, newly_settled, with_prepared
 from supervisor.errors import Unreachable
 from supervisor.model.records import (
@@ -102,6 +103,19 @@ def test_what_cannot_be_prepared_is_told_with_a_ring_and_tried_again_later(asked
     asked.started.error = None
     asked.turn(2)
     assert asked.started.prepared == [], "after a pause"
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [(Cause.POLICY, (False, True)), (Cause.NO_ACCESS, (True, False)), (Cause.NOT_STARTED, (False, False))],
+)
+def test_what_a_host_refuses_is_told_by_what_it_means_for_an_update(
+    asked: Asked, cause: Cause, said: tuple[bool, bool]
+) -> None:
+    asked.started.error = Refused(cause, "conf spark.plugins: it is forbidden")
+    asked.ask()
+    asked.turn(4)
+    assert [(each.waits, each.refused) for each in asked.agent._prepared.reported] == [said]
 
 
 def test_a_defect_in_one_preparation_is_its_trouble_alone(asked: Asked) -> None:

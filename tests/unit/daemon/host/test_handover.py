@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
@@ -45,8 +44,8 @@ class Site(Slow):
         self.together = threading.Barrier(1)
 
     def _spec(self, given: Assignment) -> JobSpec:
-        named = {"application": f"local:{self.application}", "py_files": (), "jars": ()}
-        return cast(JobSpec, SimpleNamespace(conf={}, checkpoint=None, is_python=self.is_python, **named))
+        named = self.application if self.is_python else self.application.with_suffix(".jar")
+        return JobSpec(name=given.name, application=f"local:{named}", unbounded=False)
 
     def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
         launch = super()._launch(given, key, spec)

@@ -60,7 +60,7 @@ class Slow(Launcher):
         )
 
     def _spec(self, given: Assignment) -> JobSpec:
-        return cast(JobSpec, SimpleNamespace(conf={}, checkpoint=self.checkpoint))
+        return JobSpec(name="a", application="local:/app.py", checkpoint=self.checkpoint, unbounded=False)
 
     def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
         try:

@@ -1,0 +1,41 @@
+"""Judges a job by the policy of this host, whatever the leader's says, before anything of it is started here.
+
+Called by ``launcher``. A refusal by policy (``Cause.POLICY``) is one that each host with this policy would give
+(``spec.policy_judge``); where a link of this host leads is this host's matter.
+"""
+
+from __future__ import annotations
+
+import os
+
+from supervisor.model.location import normalise
+from supervisor.model.records import Cause
+from supervisor.settings.file import Settings
+from supervisor.settings.policy import PolicySettings
+from supervisor.spark.refusal import Refused
+from supervisor.spec.job import JobSpec
+from supervisor.spec.policy_judge import complaints, with_forced
+from supervisor.spec.site_policy import ANYWHERE, site_policy
+
+
+def admitted(spec: JobSpec, settings: Settings, host: str) -> JobSpec:
+    """Returns ``spec`` as it is started here: with the properties that the operator sets. Raises Refused."""
+    policy = settings.policy
+    found = complaints(spec, policy, settings.store)
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise Refused(Cause.POLICY, f"{found[0].what}{more} (on {host})", found[0].remedy)
+    why = _why_no_directory(spec.checkpoint, policy)
+    if why is not None:
+        raise Refused(Cause.BAD_CHECKPOINT, f"{why} (on {host})")
+    return with_forced(spec, policy.conf)
+
+
+def _why_no_directory(location: str | None, policy: PolicySettings) -> str | None:
+    """Returns why the directory at ``location``, by its real path, is no place for a checkpoint, or None."""
+    if location is None or ANYWHERE in policy.checkpoints:
+        return None
+    place = normalise(location)
+    if not place.startswith("file://"):
+        return None
+    return site_policy(policy).why_no_checkpoint(f"file://{os.path.realpath(place.removeprefix('file://'))}")
