@@ -13,10 +13,10 @@ from supervisor.operations import secure_registry
 from supervisor.registry import access_control
 from tests.explore.planting import text
 
-NOBODY_OUT = "access: nobody who is connected is locked out"
-MARK = "access: a root that is not open says that all below it is done"
-ALL = "access: no znode stays open"
-KEPT = "access: what is refused now costs no session"
+NOBODY_OUT = "§5.1: nobody who is connected is locked out"
+MARK = "§5.1: a root that is not open says that all below it is done"
+ALL = "§5.1: no znode stays open"
+KEPT = "§5.1: what is refused now costs no session"
 
 DEFECTS = (
     text(
