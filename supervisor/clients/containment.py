@@ -19,7 +19,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from supervisor.clients import processes
@@ -74,6 +74,19 @@ class CgroupContainment:
         """
         os.mkdir(self.path)
         self.hold()
+
+    def limit(self, files: Iterable[tuple[str, str]]) -> str:
+        """Writes limits into the group's files, before anything is in it. Returns what could not be written and why, or an
+        empty text. A host without swap has no limit for it."""
+        trouble = []
+        for name, text in files:
+            try:
+                with open(f"{self.path}/{name}", "r+", encoding="ascii") as file:
+                    file.write(text)
+            except OSError as error:
+                if not (name == "memory.swap.max" and error.errno == errno.ENOENT):
+                    trouble.append(f"{name}: {error.strerror}")
+        return ", ".join(trouble)
 
     def hold(self) -> None:
         """Holds the files open that a kill and ``enter`` need, so that no process enters a group that was

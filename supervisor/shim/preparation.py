@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from supervisor.clients import run_dir
+from supervisor.clients.channel import READABLE
 from supervisor.clients.run_dir import Opening, Readiness
 from supervisor.clock import boottime_s
 from supervisor.errors import Corrupt
@@ -129,7 +130,8 @@ class PreparedTree:
         }
         try:
             opening = Opening(claim_id, before_at_s, env, launch.hadoop_conf)
-            self._opened = run_dir.write_opening(self._directory, opening)
+            channel, mode = launch.channel_in(self._directory), READABLE if launch.channel else 0o600
+            self._opened = run_dir.write_opening(channel, opening, mode)
             why = "" if self._opened else "there is an opening already, or no run directory"
         except OSError as error:
             why = str(error)
@@ -145,6 +147,8 @@ def _identity(launch: Launch) -> dict[str, object]:
         "uid": entry.uid,
         "revision": entry.revision,
         "cgroup": launch.cgroup,
+        "user": launch.user,
+        "channel": launch.channel,
         "cluster": launch.cluster,
         "root": launch.root,
     }
