@@ -5,7 +5,7 @@ only that user gets something beside it, by ACL.
 <runtime_dir>                   0711: who knows a name gets to it, nobody sees one
 <runtime_dir>/attempts          0700: launch files, deadlines, locks. No driver gets there
 <runtime_dir>/work/<key>        the driver's user may read and enter it: properties, files, and
-  user                          whose it is (``remover`` removes what that user has written, as that user)
+  user                          whose it is (``daemon.host.leftovers`` removes what that user has written, as that user)
   cwd                           its working directory, where it may write
   channel                       it may read and enter it
     report                      the shim's socket, to which it may send
@@ -25,6 +25,7 @@ import stat
 from typing import Final
 
 from supervisor.clients.access import ENTER, READ, WRITE, grant
+from supervisor.clients.run_dir import write_atomically
 
 CHANNEL: Final = "channel"
 DRIVERS_OWN: Final = "driver"
@@ -45,13 +46,7 @@ def make_channel(work_dir: str, uid: int) -> str:
             os.mkdir(directory, 0o700)
         except FileExistsError:
             pass
-    note = os.open(
-        f"{work_dir}/{USER}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-    )
-    try:
-        os.write(note, b"%d\n" % uid)
-    finally:
-        os.close(note)
+    write_atomically(f"{work_dir}/{USER}", b"%d\n" % uid)
     grant(own, uid, READ | WRITE | ENTER)
     grant(f"{work_dir}/{CWD}", uid, READ | WRITE | ENTER)
     grant(channel, uid, READ | ENTER)

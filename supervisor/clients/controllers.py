@@ -23,7 +23,7 @@ SUBGROUP: Final = "supervisor"
 CONTROLLERS: Final = ("memory", "cpu", "pids")
 
 NO_CGROUP: Final = "this host has no usable cgroup v2"
-NO_SUBGROUP: Final = "the supervisor's service has no group of its own for it (DelegateSubgroup=supervisor, systemd 254 or newer)"
+NO_SUBGROUP: Final = "the unit has no DelegateSubgroup=supervisor (systemd 254 or newer)"
 _OF_UNIT: Final = re.compile(r"\.(service|scope)(/|$)")
 
 

@@ -6,7 +6,8 @@ are in memory and in the driver's launch.json (mode 0600), nowhere else.
 
 Everything passes from the supervisor's environment (AWS_*, proxies, HADOOP_CONF_DIR …), except what is about
 the supervisor itself: its configuration, its service manager, and Spark or PySpark variables of a session
-that it may have been started from, which would make the driver join that session.
+that it may have been started from, which would make the driver join that session. To a driver of another Unix user
+nothing passes but ``PASSES_TO_OTHERS``: what the supervisor may do is not for that user.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ KEPT_BACK: Final = frozenset(
         "MASTER",
     }
 )
+PASSES_TO_OTHERS: Final = frozenset({"LANG", "LANGUAGE", "TZ", "PATH", "HADOOP_CONF_DIR", "SPARK_CONF_DIR"})
+"""These, and the categories of the locale (LC_*)."""
 NOT_FOR_JOBS: Final = {
     "SPARK_REMOTE": "queries of a Spark Connect server live where no lease holds them",
     "PYSPARK_SUBMIT_ARGS": "the spec's own keys say that",
@@ -72,14 +75,19 @@ def build_environment(
     toolchain: Toolchain,
     environ: Mapping[str, str],
     report: Path,
+    *,
+    of_user: Mapping[str, str] | None = None,
+    closed: Path | None = None,
 ) -> dict[str, str]:
-    """Returns the environment. ``report`` is the socket for reports. Raises ``Refused``."""
+    """Returns the environment. ``report`` is the socket for reports. ``of_user`` has the variables of another Unix user
+    as which the driver runs. Below ``closed`` no secret of a job is found. Raises ``Refused``."""
     for name, why in NOT_FOR_JOBS.items():
         if name in spec.env:
             raise Refused(Cause.NOT_STARTED, f"env sets {name}, but {why}", "remove it")
-    env = {name: value for name, value in environ.items() if passes(name)}
+    passing = passes if of_user is None else passes_to_others
+    env = {name: value for name, value in environ.items() if passing(name)} | dict(of_user or {})
     env |= _tools(toolchain)
-    env |= {name: resolved(name, value, environ) for name, value in without(spec.env).items()}
+    env |= {name: resolved(name, value, environ, closed) for name, value in without(spec.env).items()}
     env |= _locale(env)
     if spec.launch == "session":  # as spark-submit does for Python drivers that it starts
         env = {"PYTHONUNBUFFERED": "YES", "PYTHONHASHSEED": "0", **env}
@@ -98,14 +106,19 @@ def passes(name: str) -> bool:
     return name not in KEPT_BACK and not name.startswith(OWN_PREFIX)
 
 
-def resolved(name: str, value: str, environ: Mapping[str, str]) -> str:
-    """Returns ``value``, or the secret that it refers to. Raises ``Refused``, which names the reference and
-    never a secret."""
+def passes_to_others(name: str) -> bool:
+    """Returns whether a driver of another Unix user may see this variable."""
+    return passes(name) and (name in PASSES_TO_OTHERS or name.startswith("LC_"))
+
+
+def resolved(name: str, value: str, environ: Mapping[str, str], closed: Path | None = None) -> str:
+    """Returns ``value``, or the secret that it refers to, unless that is a file below ``closed``. Raises ``Refused``,
+    which names the reference and never a secret."""
     reference = secret_reference(value)
     if reference is None:
         return value
     secret = (
-        _secret_of_file(name, reference)
+        _secret_of_file(name, reference, closed)
         if reference.source is SecretSource.FILE
         else environ.get(reference.where)
     )
@@ -121,9 +134,11 @@ def resolved(name: str, value: str, environ: Mapping[str, str]) -> str:
     return secret
 
 
-def _secret_of_file(name: str, reference: SecretRef) -> str:
+def _secret_of_file(name: str, reference: SecretRef, closed: Path | None) -> str:
     try:
         with Path(reference.where).open("rb") as file:
+            if closed is not None and _opened(file.fileno()).is_relative_to(closed.resolve()):
+                raise ValueError("it is the supervisor's own, and may hold secrets of other jobs")
             data = file.read(SECRET_MAX_BYTES + 1)
         if len(data) > SECRET_MAX_BYTES:
             raise ValueError(f"larger than {SECRET_MAX_BYTES // 1024} KiB")
@@ -139,6 +154,11 @@ def _secret_of_file(name: str, reference: SecretRef) -> str:
         raise Refused(
             Cause.NOT_STARTED, f"env {name} refers to file {reference.where} ({why})", "correct it"
         ) from None
+
+
+def _opened(descriptor: int) -> Path:
+    """Returns the path of a file that is open, wherever links led."""
+    return Path(f"/proc/self/fd/{descriptor}").readlink()
 
 
 def _tools(toolchain: Toolchain) -> dict[str, str]:

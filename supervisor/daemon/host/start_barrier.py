@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from supervisor.clients import run_dir
+from supervisor.clients.channel import READABLE
 from supervisor.daemon.host.preflight import PreflightCheck
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
@@ -38,12 +39,13 @@ there is a driver."""
 
 class AwaitedVerdict(NamedTuple):
     """Describes a verdict for which a driver waits. ``directory`` identifies the run directory at the
-    beginning, as ``StartBarrier._directory`` does."""
+    beginning, as ``StartBarrier._directory`` does. The verdict is written into ``channel``."""
 
     key: str
     given: Assignment
     check: PreflightCheck
     directory: tuple[int, int] | None
+    channel: str
 
 
 class StartBarrier:
@@ -78,7 +80,7 @@ class StartBarrier:
 
     def held(self, key: str, launch: Launch) -> Launch:
         """Returns ``launch`` as that of a driver that waits. One that was prepared knows its own directory only."""
-        gate = self._attempts_dir / (launch.prepared or key) / run_dir.GATE
+        gate = Path(launch.channel_in(str(self._attempts_dir / (launch.prepared or key)))) / run_dir.GATE
         return replace(launch, env={**launch.env, GATE: str(gate)})
 
     def wait_for_answer(self, given: Assignment, check: PreflightCheck) -> None:
@@ -104,7 +106,8 @@ class StartBarrier:
 
     def write_after(self, key: str, launch: Launch, check: PreflightCheck) -> None:
         """Writes the verdict when the check is over."""
-        awaited = AwaitedVerdict(key, launch.assignment, check, self._directory(key))
+        channel = launch.channel_in(str(self._attempts_dir / key))
+        awaited = AwaitedVerdict(key, launch.assignment, check, self._directory(key), channel)
         with self._lock:
             self._awaited[key] = awaited
         check.then(lambda: self._write_verdict(awaited))
@@ -124,7 +127,7 @@ class StartBarrier:
         return {
             key: launch
             for key, launch in held.items()
-            if run_dir.read_verdict(str(self._attempts_dir / key)) is None
+            if run_dir.read_verdict(launch.channel_in(str(self._attempts_dir / key))) is None
         }
 
     def _directory(self, key: str) -> tuple[int, int] | None:
@@ -141,9 +144,9 @@ class StartBarrier:
         try:
             verdict = self._verdict(awaited)
             is_there = awaited.directory is not None and awaited.directory == self._directory(key)
-            written = is_there and run_dir.write_verdict(str(self._attempts_dir / key), verdict)
+            written = is_there and self._written(awaited, verdict)
         except OSError as error:
-            why = f"{self._attempts_dir / key / run_dir.GATE} can't be written ({error.strerror}); make room there"
+            why = f"{awaited.channel}/{run_dir.GATE} can't be written ({error.strerror}); make room there"
             with self._lock:
                 is_new, self._unwritten[key] = self._unwritten.get(key) != why, why
             if is_new:
@@ -158,6 +161,11 @@ class StartBarrier:
         if written and verdict.cause:
             self._metrics.count_refusal(verdict.cause)
             log_refused(given, Cause(verdict.cause), verdict.why)
+
+    def _written(self, awaited: AwaitedVerdict, verdict: run_dir.StartVerdict) -> bool:
+        if Path(awaited.channel).parent == self._attempts_dir:
+            return run_dir.write_verdict(awaited.channel, verdict)
+        return run_dir.write_verdict(awaited.channel, verdict, READABLE)
 
     def _verdict(self, awaited: AwaitedVerdict) -> run_dir.StartVerdict:
         """Returns the verdict. A checkpoint that can't be read is no reason to keep a driver: the attempt is

@@ -187,7 +187,7 @@ def test_an_order_that_fails_is_no_error_of_the_application(
     """Nonsense is passed over; where nothing can be asked of Spark the shim hears that nothing is waited for."""
     sent: list[tuple[str, dict[str, Any]]] = []
     broken = orders.Orders(lambda event, **more: sent.append((event, more)), [SimpleNamespace()])
-    broken.listen(str(tmp_path / "report"))
+    broken.listen(str(tmp_path / "orders"))
     threads = threading.active_count()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         for data in (
@@ -208,7 +208,7 @@ def test_children_of_the_application_do_not_hold_the_socket(tmp_path: Path) -> N
 import os, sys
 sys.path.insert(0, {str(Path(orders.__file__).parent)!r})
 import orders
-orders.Orders(print, []).listen({str(tmp_path / "report")!r})
+orders.Orders(print, []).listen({str(tmp_path / "orders")!r})
 def count():
     found = 0
     for fd in os.listdir('/proc/self/fd'):
