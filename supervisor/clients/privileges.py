@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Final
+from typing import Any, Final
 
 from supervisor.model.driver_user import ROOT, DriverUser
 
@@ -32,6 +32,17 @@ def missing() -> tuple[str, ...]:
     sets = ["CapEff"] if os.geteuid() == ROOT else ["CapEff", "CapAmb"]
     has = [int(status.get(name, "0"), 16) for name in sets]
     return tuple(name for name, bit in NEEDED.items() if not all(mask >> bit & 1 for mask in has))
+
+
+def give_up() -> None:
+    """Gives up the capabilities that this process has without being root: those of the supervisor are not for a driver
+    of the supervisor's own user either. Raises OSError."""
+    status = _status()
+    if os.geteuid() == ROOT or all(int(status.get(name, "1"), 16) == 0 for name in _SETS):
+        return
+    import ctypes  # here: as below
+
+    _clear_capabilities(ctypes.CDLL(None, use_errno=True))
 
 
 def become(user: DriverUser) -> None:
@@ -60,11 +71,17 @@ def become(user: DriverUser) -> None:
         raise OSError(
             failed.errno, f"it may not become user {user.name} ({failed.strerror}); see policy.run_as"
         ) from None
-    prctl(_AMBIENT, _CLEAR_ALL)
+    _clear_capabilities(libc)
+    _require_became(user)
+
+
+def _clear_capabilities(libc: Any) -> None:
+    import ctypes  # here: the caller has it
+
+    libc.prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPSET_VERSION, 0)
     if libc.capset(header, (ctypes.c_uint32 * 6)()) != 0:
         raise OSError(ctypes.get_errno(), "its capabilities cannot be given up")
-    _require_became(user)
 
 
 def _require_became(user: DriverUser) -> None:

@@ -306,26 +306,28 @@ def read_process(path: str) -> ShimRecord | None:
         return None
 
 
-def write_verdict(directory: str, verdict: StartVerdict, mode: int = 0o600) -> bool:
-    """Writes the verdict once: returns False when there was one already, or the attempt is over. ``mode`` is that of
-    the file. Raises OSError."""
+def write_verdict(directory: str, verdict: StartVerdict, reader: int | None = None) -> bool:
+    """Writes the verdict once: returns False when there was one already, or the attempt is over. ``reader``
+    is another user who may read it. Raises OSError."""
     data = json.dumps({"cause": verdict.cause, "why": verdict.why}).encode()
-    return _write_once(directory, GATE, data, lambda: read_verdict(directory) is not None, mode)
+    return _write_once(directory, GATE, data, lambda: read_verdict(directory) is not None, reader)
 
 
 def _write_once(
-    run_dir: str, name: str, data: bytes, is_there: Callable[[], bool], mode: int = 0o600
+    run_dir: str, name: str, data: bytes, is_there: Callable[[], bool], reader: int | None = None
 ) -> bool:
-    """Writes a file with this mode, whole, unless ``is_there`` says that there is a believable one: then, and if
-    there is no directory any more, it returns False. Raises OSError."""
+    """Writes a file with mode 0600, which the user ``reader`` may read too, whole, unless ``is_there`` says that there is a
+    believable one: then, and if there is no directory any more, it returns False. Raises OSError."""
     if is_there():
         return False
     drawn, final = f"{run_dir}/.{name}.{os.urandom(4).hex()}", f"{run_dir}/{name}"
     try:
         with open(drawn, "xb", opener=_private) as file:
             file.write(data)
-            if mode != 0o600:
-                os.fchmod(file.fileno(), mode)
+        if reader is not None:
+            from supervisor.clients.access import READ, grant  # here: the twin never writes one
+
+            grant(drawn, reader, READ)
         try:
             os.link(drawn, final)
         except PermissionError:  # a file system without hard links
@@ -434,12 +436,12 @@ def _unlink_if_to(path: str, target: str) -> None:
             os.unlink(path)
 
 
-def write_opening(directory: str, opening: Opening, mode: int = 0o600) -> bool:
+def write_opening(directory: str, opening: Opening, reader: int | None = None) -> bool:
     """Writes the opening, once and whole. Returns False if anything has its name already (the application may have begun
-    by it), or there is no directory any more. ``mode`` is that of the file. Raises OSError."""
+    by it), or there is no directory any more. ``reader`` is another user who may read it. Raises OSError."""
     path = f"{directory}/{OPENING}"
     data = json.dumps(opening._asdict()).encode()
-    return _write_once(directory, OPENING, data, lambda: os.path.lexists(path), mode)
+    return _write_once(directory, OPENING, data, lambda: os.path.lexists(path), reader)
 
 
 def read_opening(directory: str) -> Opening | None:

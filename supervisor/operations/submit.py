@@ -190,6 +190,9 @@ def _require_allowed(prepared: Prepared, settings: Settings) -> None:
     forbidden = site_policy(settings.policy).why_no_checkpoint(spec.checkpoint)
     if forbidden is not None:
         raise InvalidInput(f"{prepared.source}: checkpoint: {forbidden}", "choose a location that is allowed")
+    forbidden = site_policy(settings.policy).why_not_user(spec.run_as)
+    if forbidden is not None:
+        raise InvalidInput(f"{prepared.source}: {forbidden}", "choose a user that is allowed")
     locations = (spec.checkpoint, spec.application, *spec.py_files, *spec.jars)
     unreachable = why_no_access(spec.conf, locations, store)
     if unreachable is not None:

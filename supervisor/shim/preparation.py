@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from supervisor.clients import run_dir
-from supervisor.clients.channel import READABLE
 from supervisor.clients.run_dir import Opening, Readiness
 from supervisor.clock import boottime_s
 from supervisor.errors import Corrupt
@@ -130,8 +129,8 @@ class PreparedTree:
         }
         try:
             opening = Opening(claim_id, before_at_s, env, launch.hadoop_conf)
-            channel, mode = launch.channel_in(self._directory), READABLE if launch.channel else 0o600
-            self._opened = run_dir.write_opening(channel, opening, mode)
+            reader = launch.user.uid if launch.user is not None else None
+            self._opened = run_dir.write_opening(launch.channel_in(self._directory), opening, reader)
             why = "" if self._opened else "there is an opening already, or no run directory"
         except OSError as error:
             why = str(error)

@@ -179,6 +179,8 @@ def _be_starter(
         if launch.user is not None:
             os.fchmod(output, 0o622)  # it may open /dev/stdout anew; nobody else can get at a pipe of another
             privileges.become(launch.user)
+        else:
+            privileges.give_up()
         os.chdir(launch.cwd)
         if _may_start(launch, word):
             os.execvpe(launch.argv[0], launch.argv, env)

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from supervisor.clients import run_dir
+from supervisor.clients.access import READ, grant
 from supervisor.clients.channel import CHANNEL, CWD, DRIVERS_OWN, READABLE, let_pass, let_read, make_channel
 from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
@@ -208,7 +209,7 @@ def _let_user_read(attempt_place: AttemptPlace, fence: Path | None, archive: Pat
     try:
         files.chmod(0o755)
         let_read(str(files))
-        (attempt_place.work_dir / PROPERTIES).chmod(READABLE)
+        grant(str(attempt_place.work_dir / PROPERTIES), user.uid, READ)
         if fence is not None:
             let_pass(str(fence.parent))
             fence.chmod(READABLE)

@@ -77,6 +77,20 @@ def missing_cgroup() -> str | None:
     return None
 
 
+@lru_cache(maxsize=1)
+def missing_users() -> str | None:
+    """Root, which may become any user, and a cgroup to keep their processes in."""
+    if os.geteuid() != 0:
+        return "not root: no process can become another user"
+    if shutil.which("setpriv") is None:
+        return "no setpriv"
+    from tests.testbed import shared_python
+
+    if shared_python.find() is None:
+        return "no Python that another user may execute"
+    return missing_cgroup()
+
+
 def missing_prometheus() -> str | None:
     from tests.testbed import prometheus
 
@@ -156,6 +170,12 @@ REQUIREMENTS = (
         "cgroup",
         missing_cgroup,
         "run the tests as root, or with a delegated cgroup v2 (systemd-run --scope -p Delegate=yes)",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "users",
+        missing_users,
+        "run the tests as root, with util-linux, a writable cgroup v2 and a Python outside of /root",
         "SPARK_SUPERVISOR_REQUIRE_DOCKER",
     ),
     Requirement(

@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 import structlog
 
 from supervisor.clients import run_dir
-from supervisor.clients.channel import READABLE
 from supervisor.daemon.host.preflight import PreflightCheck
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
@@ -39,13 +38,15 @@ there is a driver."""
 
 class AwaitedVerdict(NamedTuple):
     """Describes a verdict for which a driver waits. ``directory`` identifies the run directory at the
-    beginning, as ``StartBarrier._directory`` does. The verdict is written into ``channel``."""
+    beginning, as ``StartBarrier._directory`` does. The verdict is written into ``channel``, for
+    the user ``reader`` too if that is another one."""
 
     key: str
     given: Assignment
     check: PreflightCheck
     directory: tuple[int, int] | None
     channel: str
+    reader: int | None
 
 
 class StartBarrier:
@@ -107,7 +108,8 @@ class StartBarrier:
     def write_after(self, key: str, launch: Launch, check: PreflightCheck) -> None:
         """Writes the verdict when the check is over."""
         channel = launch.channel_in(str(self._attempts_dir / key))
-        awaited = AwaitedVerdict(key, launch.assignment, check, self._directory(key), channel)
+        reader = launch.user.uid if launch.user is not None else None
+        awaited = AwaitedVerdict(key, launch.assignment, check, self._directory(key), channel, reader)
         with self._lock:
             self._awaited[key] = awaited
         check.then(lambda: self._write_verdict(awaited))
@@ -144,7 +146,7 @@ class StartBarrier:
         try:
             verdict = self._verdict(awaited)
             is_there = awaited.directory is not None and awaited.directory == self._directory(key)
-            written = is_there and self._written(awaited, verdict)
+            written = is_there and run_dir.write_verdict(awaited.channel, verdict, awaited.reader)
         except OSError as error:
             why = f"{awaited.channel}/{run_dir.GATE} can't be written ({error.strerror}); make room there"
             with self._lock:
@@ -161,11 +163,6 @@ class StartBarrier:
         if written and verdict.cause:
             self._metrics.count_refusal(verdict.cause)
             log_refused(given, Cause(verdict.cause), verdict.why)
-
-    def _written(self, awaited: AwaitedVerdict, verdict: run_dir.StartVerdict) -> bool:
-        if Path(awaited.channel).parent == self._attempts_dir:
-            return run_dir.write_verdict(awaited.channel, verdict)
-        return run_dir.write_verdict(awaited.channel, verdict, READABLE)
 
     def _verdict(self, awaited: AwaitedVerdict) -> run_dir.StartVerdict:
         """Returns the verdict. A checkpoint that can't be read is no reason to keep a driver: the attempt is
