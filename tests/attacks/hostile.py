@@ -34,6 +34,10 @@ def overwrite(path):
     os.close(os.open(path, os.O_RDWR))
 
 
+def open_to_write(path):
+    os.close(os.open(path, os.O_WRONLY))
+
+
 def create(path):
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     os.unlink(path)
@@ -130,7 +134,7 @@ def attacks():
         yield f"lists the descriptors of the {who}", descriptors, (pid,)
     yield "leaves its cgroup", write, (f"{T['groups']}/cgroup.procs", str(os.getpid()))
     yield "raises its limits", write, (f"{T['cgroup']}/cgroup.max.depth", "max")
-    yield "kills its neighbour's cgroup", overwrite, (f"{T['victim_cgroup']}/cgroup.kill",)
+    yield "kills its neighbour's cgroup", open_to_write, (f"{T['victim_cgroup']}/cgroup.kill",)
     yield "has a capability", has_capability, ()
     yield "becomes root", os.setresuid, (0, 0, 0)
     yield "joins a group", os.setgroups, ([0],)
