@@ -19,6 +19,7 @@ from typing import Final
 
 from supervisor.clients import privileges
 from supervisor.clients.package_path import python_path
+from supervisor.clients.tools import run_tool
 from supervisor.model.driver_user import DriverUser
 
 AT_ONCE: Final = 1000
@@ -29,8 +30,6 @@ GRACE_S: Final = 5.0
 def empty_as(uid: int, directories: Sequence[str], limit_s: float) -> None:
     """Empties the directories, as the user ``uid``, for at most ``limit_s``. What is left then is left; nothing is
     raised."""
-    from supervisor.clients.tools import run_tool  # here: the process that it starts goes without subprocess
-
     argv = (sys.executable, "-P", "-m", "supervisor.clients.emptying", str(uid), f"{limit_s:g}", *directories)
     env = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     run_tool(argv, {**env, "PYTHONPATH": python_path(env)}, limit_s + 2 * GRACE_S)

@@ -76,7 +76,7 @@ def become(user: DriverUser) -> None:
 
 
 def _clear_capabilities(libc: Any) -> None:
-    import ctypes  # here: the caller has it
+    import ctypes  # here: as above
 
     libc.prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPSET_VERSION, 0)

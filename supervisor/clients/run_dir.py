@@ -42,6 +42,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from supervisor.clients.access import READ, grant
 from supervisor.clients.processes import ProcessId
 
 LAUNCH, LOCK, DEADLINE, REPORT, ORDERS, GATE = "launch.json", "lock", "deadline", "report", "orders", "gate"
@@ -325,8 +326,6 @@ def _write_once(
         with open(drawn, "xb", opener=_private) as file:
             file.write(data)
         if reader is not None:
-            from supervisor.clients.access import READ, grant  # here: the twin never writes one
-
             grant(drawn, reader, READ)
         try:
             os.link(drawn, final)

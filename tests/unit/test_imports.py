@@ -25,6 +25,7 @@ IN_FUNCTIONS = {
     ("supervisor.cli.progress", "supervisor.cli.drawing"): RICH,
     ("supervisor.clients.containment", "ctypes"): SHIM,
     ("supervisor.clients.containment", "supervisor.clients.spawn"): SHIM,
+    ("supervisor.clients.privileges", "ctypes"): SHIM,
     ("supervisor.clients.run_dir", "shutil"): SHIM,
     ("supervisor.clients.store.open", "supervisor.clients.store.s3"): BOTO3,
     ("supervisor.clients.store.removal", "supervisor.clients.store.s3_objects"): BOTO3,

@@ -139,13 +139,6 @@ class Assembly:
             self._prepared.note_end,
         )
         contender = self._contender(server.address, leader)
-        housekeeper = Housekeeper(
-            runtime_dir / ENDED,
-            settings.supervisor.log_dir,
-            self._store.check,
-            self._metrics,
-            self._hosted.leftovers.remove,
-        )
         reporter = AttemptReporter(
             settings.supervisor.id,
             self._hosted,
@@ -165,7 +158,7 @@ class Assembly:
             guardian=guardian,
             reporter=reporter,
             contender=contender,
-            housekeeper=housekeeper,
+            housekeeper=self._housekeeper(),
             fence_ahead=FenceAhead(settings),
             archive_ahead=ArchiveAhead(
                 settings, lambda: agent.is_preparing or reporter.is_starting(), self._metrics
@@ -173,6 +166,11 @@ class Assembly:
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
         )
+
+    def _housekeeper(self) -> Housekeeper:
+        settings = self._settings.supervisor
+        ended, remove_leftovers = settings.runtime_dir / ENDED, self._hosted.leftovers.remove
+        return Housekeeper(ended, settings.log_dir, self._store.check, self._metrics, remove_leftovers)
 
     def _follow(self, agent: Agent, contender: Contender[ZooClient]) -> None:
         """Lets metrics and the status page ask agent and contender at every scrape."""

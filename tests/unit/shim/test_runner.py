@@ -108,7 +108,9 @@ def test_it_looks_at_the_clock_again_in_time_whatever_it_waits_for(
     waits_ms: list[float] = []
     monkeypatch.setattr(runner_module, "next_wake_at_s", lambda _state: boottime_s() + 1000.0)
     with made(tmp_path) as (runner, _, _):
-        runner._poll = SimpleNamespace(poll=lambda ms: waits_ms.append(ms) or [])  # type: ignore[assignment]
+        runner._poll = SimpleNamespace(
+            poll=lambda ms: waits_ms.append(ms) or [], modify=lambda *_watched: None
+        )  # type: ignore[assignment]
         runner._wait()
     assert waits_ms == [SECOND_KILLER_PERIOD_S * 1000]
 
