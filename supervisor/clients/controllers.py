@@ -39,18 +39,29 @@ class AttemptGroups(NamedTuple):
         return "; ".join(f"{name}: {self.lacking[name]}" for name in controllers if name in self.lacking)
 
 
-def find_attempt_groups(own: str | None, *, enable: bool = True) -> AttemptGroups:
-    """Returns where groups are made below ``own``, this process's group, or beside it. With ``enable`` the controllers
-    are enabled there; without it is only said which are not."""
+def find_attempt_groups(own: str | None) -> AttemptGroups:
+    """Returns where groups are made below ``own``, this process's group, or beside it, and enables the controllers
+    there."""
     base = base_of(own)
-    moved = enable and base is not None and base == own and not is_of_unit(base) and _move_into_subgroup(base)
+    moved = base is not None and base == own and not is_of_unit(base) and _move_into_subgroup(base)
     parent = find_cgroup_parent(base)
     if base is None or parent is None:
         return AttemptGroups(parent, dict.fromkeys(CONTROLLERS, NO_CGROUP))
     if base == own and not moved and is_of_unit(base):
         return AttemptGroups(parent, dict.fromkeys(CONTROLLERS, NO_SUBGROUP))
-    lacking = {name: why for name in CONTROLLERS if (why := _why_lacking(name, (base, parent), enable))}
+    lacking = {name: why for name in CONTROLLERS if (why := _why_not_enabled(name, (base, parent)))}
     return AttemptGroups(parent, lacking)
+
+
+def would_lack(own: str | None) -> dict[str, str]:
+    """Returns what a supervisor in the group ``own`` could not have, without changing anything."""
+    base = base_of(own)
+    if base is None:
+        return dict.fromkeys(CONTROLLERS, NO_CGROUP)
+    if base == own and is_of_unit(base):
+        return dict.fromkeys(CONTROLLERS, NO_SUBGROUP)
+    offered = _words(f"{base}/cgroup.controllers")
+    return {name: _not_offered(base) for name in CONTROLLERS if name not in offered}
 
 
 def base_of(own: str | None) -> str | None:
@@ -66,15 +77,14 @@ def is_of_unit(group: str) -> bool:
     return _OF_UNIT.search(group) is not None
 
 
-def _why_lacking(name: str, groups: tuple[str, ...], enable: bool) -> str:
-    """Returns why the children of all these groups, outermost first, do not have the controller, or an empty text."""
+def _why_not_enabled(name: str, groups: tuple[str, ...]) -> str:
+    """Enables the controller for the children of these groups, outermost first. Returns why that can't be, or an empty
+    text."""
     for group in groups:
         if name in _words(f"{group}/cgroup.subtree_control"):
             continue
         if name not in _words(f"{group}/cgroup.controllers"):
-            return f"the kernel does not offer it in {group}"
-        if not enable:
-            return f"it is not enabled in {group}"
+            return _not_offered(group)
         try:
             with open(f"{group}/cgroup.subtree_control", "w", encoding="ascii") as file:
                 file.write(f"+{name}")
@@ -83,6 +93,10 @@ def _why_lacking(name: str, groups: tuple[str, ...], enable: bool) -> str:
                 return f"{group} has processes of its own"
             return f"it cannot be enabled in {group} ({error.strerror})"
     return ""
+
+
+def _not_offered(group: str) -> str:
+    return f"the kernel does not offer it in {group}"
 
 
 def _move_into_subgroup(own: str) -> bool:

@@ -45,6 +45,23 @@ def main(uid: int, limit_s: float, directories: Sequence[str]) -> None:
             empty(directory, until_at_s)
 
 
+def remove(path: str, limit_s: float) -> bool:
+    """Removes a file, or a directory with all that is in it, for at most ``limit_s``, as this process's own user. Returns
+    whether it is gone; what is left then is left for another time."""
+    try:
+        if os.path.isdir(path) and not os.path.islink(path):
+            if not empty(path, time.monotonic() + limit_s):
+                return False
+            os.rmdir(path)
+        else:
+            os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False
+    return True
+
+
 def empty(directory: str, until_at_s: float) -> bool:
     """Removes what is in ``directory``, itself not, until ``until_at_s`` (``time.monotonic``). Returns whether it is
     empty. Raises OSError if it is no directory."""

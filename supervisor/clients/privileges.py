@@ -26,10 +26,11 @@ _CAPSET_VERSION: Final = 0x20080522
 _SETS: Final = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
 
-def missing() -> tuple[str, ...]:
-    """Returns the capabilities that this process, or one that it executes, would lack."""
-    status = _status()
-    sets = ["CapEff"] if os.geteuid() == ROOT else ["CapEff", "CapAmb"]
+def missing(pid: int | None = None) -> tuple[str, ...]:
+    """Returns the capabilities that this process (or ``pid``), or one that it executes, would lack."""
+    status = _status(pid)
+    is_root = status.get("Uid", "").split()[1:2] == [str(ROOT)]
+    sets = ["CapEff"] if is_root else ["CapEff", "CapAmb"]
     has = [int(status.get(name, "0"), 16) for name in sets]
     return tuple(name for name, bit in NEEDED.items() if not all(mask >> bit & 1 for mask in has))
 
@@ -92,10 +93,10 @@ def _require_became(user: DriverUser) -> None:
         raise PermissionError(errno.EPERM, f"it did not become user {user.name} alone")
 
 
-def _status() -> dict[str, str]:
-    """Returns what the kernel says of this process. Nothing known means nothing allowed."""
+def _status(pid: int | None = None) -> dict[str, str]:
+    """Returns what the kernel says of a process, this one if none is named. Nothing known means nothing allowed."""
     try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        with open(f"/proc/{pid or 'self'}/status", encoding="ascii", errors="replace") as file:
             pairs = (line.split(":", 1) for line in file if ":" in line)
             return {name: value.strip() for name, value in pairs}
     except OSError:

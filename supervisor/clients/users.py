@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
+from pathlib import Path
 
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.driver_user import ROOT, DriverUser
+
+
+def closed_to_others(path: str) -> str | None:
+    """Returns the part of ``path``, links resolved, that other users can't pass or read, or None if they can."""
+    whole = Path(os.path.realpath(path))
+    for part in (*reversed(whole.parents), whole):
+        try:
+            mode = part.stat().st_mode
+        except OSError:
+            return str(part)
+        if not mode & (stat.S_IROTH if part == whole else stat.S_IXOTH):
+            return str(part)
+    return None
 
 
 def find_driver_user(name: str) -> DriverUser:

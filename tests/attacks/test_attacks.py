@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -21,6 +20,7 @@ import pytest
 
 from supervisor.clients import run_dir
 from supervisor.clients.containment import find_own_cgroup
+from supervisor.clients.emptying import remove
 from supervisor.clients.package_path import PACKAGE_PARENT
 from supervisor.daemon.host.leftovers import LEFTOVERS
 from supervisor.demo.ensemble import EmbeddedEnsemble
@@ -183,7 +183,7 @@ def site(embedded_ensemble: EmbeddedEnsemble, monkeypatch: pytest.MonkeyPatch) -
         for below in sorted(group.rglob("*/"), reverse=True):
             remove_group(below)
         remove_group(group)
-        shutil.rmtree(directory, ignore_errors=True)
+        assert remove(str(directory), 60.0)
 
 
 def alive_of(user: int) -> list[int]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from supervisor.cli.doctor.findings import (
@@ -23,11 +25,17 @@ from supervisor.cli.doctor.findings import (
 from supervisor.cli.doctor.subject import Subject
 from supervisor.clients import host_probe
 from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
+from supervisor.clients.controllers import would_lack
 from supervisor.clients.host_probe import UNLIMITED, Limits, Unit, may_write
+from supervisor.clients.users import closed_to_others, find_driver_user
+from supervisor.daemon.host.driver_users import why_impossible
 from supervisor.daemon.process.supervisor import LOCK
+from supervisor.errors import Complaint, SupervisorError
 from supervisor.model.lease_terms import full_wait_s
 from supervisor.model.location import normalise
 from supervisor.settings.units import format_duration, format_size
+from supervisor.spark.arguments import BOOTSTRAP
+from supervisor.spark.toolchain import installed_spark_home
 
 UNIT_NAME: Final = "spark-supervisor.service"
 FILES_PER_DRIVER: Final = 4096
@@ -60,7 +68,9 @@ class HostFacts:
 
     ``written`` has the setting and path of each directory that the supervisor and its drivers write to.
     ``unit`` is None where no unit file is installed. ``unit_name`` is the service that the running supervisor
-    belongs to.
+    belongs to. ``users`` are those of ``policy.run_as``; ``without_user`` says that jobs may also run as the supervisor's
+    own. ``users_unknown`` says what is wrong with some of them, ``users_closed`` what of the supervisor's files other users
+    can't get to. ``controllers_lacking`` maps a controller to why limits can't use it.
     """
 
     boottime: str = ""
@@ -77,6 +87,12 @@ class HostFacts:
     lease_s: float = 30.0
     http: str = ""
     http_error: str = ""
+    users: tuple[str, ...] = ()
+    without_user: bool = False
+    users_trouble: Complaint = Complaint()
+    users_unknown: tuple[str, ...] = ()
+    users_closed: str | None = None
+    controllers_lacking: Mapping[str, str] = field(default_factory=dict)
 
 
 def collect(subject: Subject) -> HostFacts:
@@ -100,7 +116,40 @@ def collect(subject: Subject) -> HostFacts:
         lease_s=subject.settings.defaults.lease_s,
         http=settings.http,
         http_error="" if running is not None else _port_trouble(settings.http),
+        **_users(subject, pid),
+        controllers_lacking=would_lack(_group_of(pid)),
     )
+
+
+def _users(subject: Subject, pid: int | None) -> dict[str, Any]:
+    """Returns the facts about jobs of other users; the capabilities are those of the running supervisor, if any."""
+    policy = subject.settings.policy.run_as
+    names = tuple(dict.fromkeys((*((policy.default,) if policy.default else ()), *policy.allowed)))
+    if not names:
+        return {}
+    unknown = []
+    for name in names:
+        try:
+            find_driver_user(name)
+        except SupervisorError as error:
+            unknown.append(str(error))
+    spark = subject.settings.spark.home or installed_spark_home()
+    needed = [sys.executable, str(BOOTSTRAP), *([str(spark)] if spark is not None else [])]
+    return {
+        "users": names,
+        "without_user": policy.default is None,
+        "users_trouble": why_impossible(has_cgroup=find_own_cgroup() is not None, pid=pid),
+        "users_unknown": tuple(unknown),
+        "users_closed": next(filter(None, map(closed_to_others, needed)), None),
+    }
+
+
+def _group_of(pid: int | None) -> str | None:
+    try:
+        membership = Path(f"/proc/{pid or 'self'}/cgroup").read_text(errors="replace")
+    except OSError:
+        return None
+    return find_own_cgroup(membership=membership)
 
 
 def _may_inspect(pid: int) -> bool:
@@ -188,6 +237,47 @@ def judge_groups(facts: HostFacts) -> DoctorFinding:
             "upgrade the kernel",
         )
     return ok(f"a cgroup can be made, entered and killed in {groups.own}")
+
+
+def judge_run_as(facts: HostFacts) -> DoctorFinding:
+    if not facts.users:
+        return ok("every job runs as the supervisor's own user (policy.run_as is empty)")
+    if facts.users_trouble:
+        return problem(
+            f"no job can run as another user: {facts.users_trouble.what}", facts.users_trouble.remedy
+        )
+    if facts.users_unknown:
+        return problem(facts.users_unknown[0], "make the user, or correct policy.run_as")
+    if facts.users_closed is not None:
+        return problem(
+            f"other users can't get to {facts.users_closed}, and their drivers need it",
+            "open it to them (chmod o+rX)",
+        )
+    users = ", ".join(facts.users)
+    if facts.without_user:
+        return warning(
+            f"jobs may run as {users}, and those that name no user run as the supervisor's own, which can reach all others",
+            "set policy.run_as.default",
+        )
+    return ok(f"jobs run as {users}")
+
+
+def judge_limits(facts: HostFacts) -> DoctorFinding:
+    lacking = facts.controllers_lacking
+    if not lacking:
+        return ok("the limits of jobs (resources: memory_limit, cpu, tasks) are enforced by their cgroups")
+    whys = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_value(lacking).items())
+    return warning(
+        f"limits of jobs are not enforced in full ({whys}): such jobs start without",
+        "install deploy/systemd/drop-ins/limits.conf (systemd 254 or newer), if jobs are to have limits",
+    )
+
+
+def _by_value(found: Mapping[str, str]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for name, why in found.items():
+        grouped.setdefault(why, []).append(name)
+    return grouped
 
 
 def judge_open_files(facts: HostFacts) -> DoctorFinding:
@@ -304,6 +394,8 @@ HOST = CheckGroup(
         DoctorCheck(
             "cgroup", "a cgroup v2 for each driver tree can be made, entered and killed", judge_groups
         ),
+        DoctorCheck("run-as", "drivers can run as the Unix users of policy.run_as", judge_run_as),
+        DoctorCheck("limits", "the kernel's controllers for the limits of jobs", judge_limits),
         DoctorCheck("open-files", "the limit of open files, which drivers inherit", judge_open_files),
         DoctorCheck("threads", "limits of processes and threads against capacity.drivers", judge_processes),
         DoctorCheck("memory", "supervisor.capacity.memory against the host's memory", judge_memory),

@@ -15,7 +15,7 @@ from supervisor.model.records import Cause
 from supervisor.spark.refusal import Refused
 from supervisor.spec.site_policy import SitePolicy
 
-DROP_IN = "deploy/systemd/spark-supervisor.service.d/run-as.conf"
+DROP_IN = "deploy/systemd/drop-ins/run-as.conf"
 
 
 class DriverUsers:
@@ -48,9 +48,10 @@ class DriverUsers:
         return why_impossible(has_cgroup=self._has_cgroup)
 
 
-def why_impossible(*, has_cgroup: bool) -> Complaint:
-    """Returns what this process lacks to run drivers as other users, and the remedy; nothing if it lacks nothing."""
-    lacking = privileges.missing()
+def why_impossible(*, has_cgroup: bool, pid: int | None = None) -> Complaint:
+    """Returns what this process (or ``pid``) lacks to run drivers as other users, and the remedy; nothing if it lacks
+    nothing."""
+    lacking = privileges.missing(pid)
     if lacking:
         return Complaint(
             f"the supervisor lacks {', '.join(lacking)}", f"install {DROP_IN} and restart the service"

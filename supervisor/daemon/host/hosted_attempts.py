@@ -8,7 +8,6 @@ listed by ``prepared`` alone, and occupies nothing that a start may need.
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from supervisor.clients import processes, run_dir
+from supervisor.clients.emptying import remove
 from supervisor.daemon.host.leftovers import LEFTOVERS, Leftovers
 from supervisor.errors import Corrupt
 from supervisor.model.launch import NO_ATTEMPT, Launch
@@ -24,6 +24,8 @@ from supervisor.records.codec import decode
 from supervisor.records.layout import is_attempt, is_prepared
 
 LAUNCH_MAX_BYTES = 4 * 2**20
+REMOVAL_S = 1.0
+"""So long the agent's round removes one working directory; the rest is for the next round."""
 
 
 class HostedState(StrEnum):
@@ -231,4 +233,4 @@ def _remove_others(
         if entry.name not in keep:
             with suppress(OSError):  # in the next round
                 if not put_aside(entry):
-                    shutil.rmtree(entry, ignore_errors=True)
+                    remove(str(entry), REMOVAL_S)

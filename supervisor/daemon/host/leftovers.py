@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Final
 import structlog
 
 from supervisor.clients.channel import CHANNEL, CWD, DRIVERS_OWN, let_pass, user_of
-from supervisor.clients.emptying import empty_as
+from supervisor.clients.emptying import empty_as, remove
 
 log = structlog.get_logger(__name__)
 
@@ -85,8 +84,7 @@ class Leftovers:
                     path.rmdir()
         except OSError:
             return False
-        shutil.rmtree(directory, ignore_errors=True)
-        return not directory.exists()
+        return remove(str(directory), limit_s)
 
 
 def _has_something(directory: Path) -> bool:
