@@ -96,8 +96,10 @@ def _require_became(user: DriverUser) -> None:
 def _status(pid: int | None = None) -> dict[str, str]:
     """Returns what the kernel says of a process, this one if none is named. Nothing known means nothing allowed."""
     try:
-        with open(f"/proc/{pid or 'self'}/status", encoding="ascii", errors="replace") as file:
-            pairs = (line.split(":", 1) for line in file if ":" in line)
-            return {name: value.strip() for name, value in pairs}
+        # as bytes: what decodes others may have to be imported, and this user may not be able to
+        with open(f"/proc/{pid or 'self'}/status", "rb") as file:
+            lines = file.read().decode("utf-8", "replace").splitlines()
+        pairs = (line.split(":", 1) for line in lines if ":" in line)
+        return {name: value.strip() for name, value in pairs}
     except OSError:
         return {}

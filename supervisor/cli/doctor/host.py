@@ -70,7 +70,8 @@ class HostFacts:
     ``unit`` is None where no unit file is installed. ``unit_name`` is the service that the running supervisor
     belongs to. ``users`` are those of ``policy.run_as``; ``without_user`` says that jobs may also run as the supervisor's
     own. ``users_unknown`` says what is wrong with some of them, ``users_closed`` what of the supervisor's files other users
-    can't get to. ``controllers_lacking`` maps a controller to why limits can't use it.
+    can't get to. ``controllers_asked`` are needed by the limits of
+    the spec, or by default; ``controllers_lacking`` maps one to why it can't be had.
     """
 
     boottime: str = ""
@@ -92,6 +93,7 @@ class HostFacts:
     users_trouble: Complaint = Complaint()
     users_unknown: tuple[str, ...] = ()
     users_closed: str | None = None
+    controllers_asked: tuple[str, ...] = ()
     controllers_lacking: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -117,6 +119,7 @@ def collect(subject: Subject) -> HostFacts:
         http=settings.http,
         http_error="" if running is not None else _port_trouble(settings.http),
         **_users(subject, pid),
+        controllers_asked=_asked(subject),
         controllers_lacking=would_lack(_group_of(pid)),
     )
 
@@ -142,6 +145,12 @@ def _users(subject: Subject, pid: int | None) -> dict[str, Any]:
         "users_unknown": tuple(unknown),
         "users_closed": next(filter(None, map(closed_to_others, needed)), None),
     }
+
+
+def _asked(subject: Subject) -> tuple[str, ...]:
+    resources = subject.settings.defaults.resources if subject.spec is None else subject.spec.resources
+    asked = (("memory", resources.memory_limit_bytes), ("cpu", resources.cpu), ("pids", resources.tasks))
+    return tuple(name for name, limit in asked if limit is not None)
 
 
 def _group_of(pid: int | None) -> str | None:
@@ -266,10 +275,12 @@ def judge_limits(facts: HostFacts) -> DoctorFinding:
     lacking = facts.controllers_lacking
     if not lacking:
         return ok("the limits of jobs (resources: memory_limit, cpu, tasks) are enforced by their cgroups")
+    if not set(facts.controllers_asked) & lacking.keys():
+        return ok(f"no limit is asked for that is not enforced here; {', '.join(lacking)} would not be")
     whys = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_value(lacking).items())
     return warning(
         f"limits of jobs are not enforced in full ({whys}): such jobs start without",
-        "install deploy/systemd/drop-ins/limits.conf (systemd 254 or newer), if jobs are to have limits",
+        "install deploy/systemd/drop-ins/limits.conf (systemd 254 or newer)",
     )
 
 
