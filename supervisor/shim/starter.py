@@ -99,8 +99,8 @@ def limited(launch: Launch, tree: Containment) -> Launch:
         if launch.user is not None:
             raise OSError(f"a driver of user {launch.user.name} needs a cgroup of its own")
         return launch
-    why = tree.limit(launch.limits.files()) if launch.limits is not None and not launch.not_limited else ""
-    return replace(launch, not_limited=why) if why else launch
+    why = tree.limit(launch.limits.files()) if launch.limits is not None else ""
+    return replace(launch, not_limited=launch.not_limited or why) if why else launch
 
 
 def fork_starter(launch: Launch, claim_id: str, tree: Containment) -> Starter:
