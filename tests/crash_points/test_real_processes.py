@@ -74,7 +74,7 @@ def test_killed_at_points_of_a_hand_over(fleet: CrashFleet, name: Callable[[], s
 
 
 OF_ANOTHER_USER = (
-    ("agent", "os.setxattr", "clients.channel:make_channel", "before"),
+    ("agent", "os.setxattr", "prepare:_make_directories", "before"),
     ("agent", "os.setxattr", "launcher:Launcher._fetch", "after"),
     ("starter", "os.setgroups", "", "before"),
     ("starter", "os.setresuid", "", "after"),
@@ -107,7 +107,7 @@ def test_killed_at_points_of_a_driver_of_another_user(
     tasks = []
     for role, op, text, moment in OF_ANOTHER_USER:
         points = [point for point in passed if (point.role, point.op) == (role, op) and text in str(point)]
-        assert points, f"no point is {role} {op} {text}"
+        assert points, f"no point is {role} {op} {text} of {sorted(map(str, passed))}"
         tasks.append(Task("launch", "kill", ((str(points[0]), moment, 1),)))
     outcomes = [OneRun(fleet, name(), each).run() for each in tasks]
     assert not [f"{each.task.title}: {each.wrong}\n{each.story}" for each in outcomes if each.wrong]

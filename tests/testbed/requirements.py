@@ -91,6 +91,19 @@ def missing_users() -> str | None:
     return missing_cgroup()
 
 
+@lru_cache(maxsize=1)
+def missing_limits() -> str | None:
+    """Controllers of version 2: on a host with version 1 for them there are none."""
+    from supervisor.clients.containment import find_own_cgroup
+    from supervisor.clients.controllers import would_lack
+
+    own = find_own_cgroup()
+    lacking = would_lack(own)
+    if os.geteuid() != 0:
+        return "not root"
+    return "; ".join(f"{name}: {why}" for name, why in lacking.items()) or None
+
+
 def missing_prometheus() -> str | None:
     from tests.testbed import prometheus
 
@@ -177,6 +190,12 @@ REQUIREMENTS = (
         missing_users,
         "run the tests as root, with util-linux, a writable cgroup v2 and a Python outside of /root",
         "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "limits",
+        missing_limits,
+        "run the tests as root, outside of a service, where cgroup v2 has the controllers memory, cpu and pids",
+        "SPARK_SUPERVISOR_REQUIRE_LIMITS",
     ),
     Requirement(
         "memory_limit",
