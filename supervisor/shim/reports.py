@@ -72,14 +72,14 @@ class ReportSocket:
             # Not what a link of the driver's leads to: this process may reach sockets that the driver may not.
             target = os.open(self._orders, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
-                if not self._takes_orders(os.fstat(target)):
-                    return False
-                self._socket.sendto(data, f"/proc/self/fd/{target}")
+                if self._takes_orders(os.fstat(target)):
+                    self._socket.sendto(data, f"/proc/self/fd/{target}")
+                    return True
             finally:
                 os.close(target)
         except OSError:
-            return False
-        return True
+            pass
+        return False
 
     def _takes_orders(self, found: os.stat_result) -> bool:
         """Returns whether it is a socket of the driver's user."""

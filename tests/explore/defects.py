@@ -11,6 +11,7 @@ from tests.explore import (
     defects_of_removal,
     defects_of_rule,
     defects_of_sweep,
+    defects_of_users,
 )
 from tests.explore.defect import Defect
 
@@ -23,4 +24,5 @@ DEFECTS: tuple[Defect, ...] = (
     *defects_of_removal.DEFECTS,
     *defects_of_preparation.DEFECTS,
     *defects_of_adapters.DEFECTS,
+    *defects_of_users.DEFECTS,
 )
