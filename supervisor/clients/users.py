@@ -25,9 +25,12 @@ def closed_to_others(path: str) -> str | None:
 
 
 def find_driver_user(name: str) -> DriverUser:
-    """Returns the user ``name``, or the one with that number, with its own groups. A number without an entry has a group
-    of the same number, and no home. Raises NotFound for a name that this host does not know, and InvalidInput for one that
-    no driver may run as: root, root's group, and the user of this process."""
+    """Returns the user ``name``, or the one with that number, with its own groups.
+
+    A number without an entry has a group of the same number, and no home; Hadoop, and so Spark, does not run as one.
+    Raises NotFound for a name that this host does not know, and InvalidInput for one that no driver may run as: root,
+    root's group, and the user of this process.
+    """
     try:
         entry = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
     except KeyError:
@@ -38,7 +41,7 @@ def find_driver_user(name: str) -> DriverUser:
         user = DriverUser(name=name, uid=int(name), gid=int(name))
     else:
         groups = tuple(sorted(set(os.getgrouplist(entry.pw_name, entry.pw_gid)) - {entry.pw_gid}))
-        home = entry.pw_dir if entry.pw_dir.startswith("/") else ""
+        home = entry.pw_dir if Path(entry.pw_dir).is_dir() else ""
         user = DriverUser(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid, groups=groups, home=home)
     if ROOT in (user.uid, user.gid, *user.groups):
         raise InvalidInput(f"user {name} is root, or in root's group", "choose another user")

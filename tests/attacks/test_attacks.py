@@ -13,6 +13,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,9 @@ NOT_EVEN_AS_SUPERVISOR = {
 class Site:
     """A fleet of one supervisor, which runs as ``SERVICE``, and what its drivers of other users may write to."""
 
-    def __init__(self, ensemble: EmbeddedEnsemble, directory: Path, group: Path) -> None:
+    def __init__(
+        self, ensemble: EmbeddedEnsemble, directory: Path, group: Path, spark: dict[str, Any]
+    ) -> None:
         self.directory, self.group = directory, group
         for made in (directory, directory / "s0", directory / "open"):
             made.mkdir(exist_ok=True)
@@ -67,8 +70,8 @@ class Site:
             directory,
             supervisors=1,
             behind={0: lambda member: setattr(member, "wrapper", wrapper)},
-            spark={"home": str(HERE / "spark")},
-            policy={"run_as": {"default": None, "allowed": [str(HOSTILE), str(NEIGHBOUR)]}},
+            spark={"home": None, **spark},
+            policy={"run_as": {"default": None, "allowed": [str(HOSTILE), str(NEIGHBOUR), "nobody"]}},
         )
         self.results, self.targets = directory / "open" / "results", directory / "open" / "targets.json"
         self.results.touch()
@@ -166,8 +169,10 @@ def hostile_user(request: pytest.FixtureRequest) -> int | None:
     return user
 
 
-@pytest.fixture
-def site(embedded_ensemble: EmbeddedEnsemble, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+@contextmanager
+def site_of(
+    ensemble: EmbeddedEnsemble, monkeypatch: pytest.MonkeyPatch, spark: dict[str, Any]
+) -> Iterator[Site]:
     requirements.need("users")
     own = find_own_cgroup()
     assert own is not None
@@ -176,7 +181,7 @@ def site(embedded_ensemble: EmbeddedEnsemble, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PYTHONPATH", PACKAGE_PARENT)
     directory = Path(tempfile.mkdtemp(prefix="attacks-"))  # where other users get to, unlike tmp_path
     try:
-        made = Site(embedded_ensemble, directory, group)
+        made = Site(ensemble, directory, group, spark)
         with made.fleet:
             yield made
     finally:
@@ -186,6 +191,12 @@ def site(embedded_ensemble: EmbeddedEnsemble, monkeypatch: pytest.MonkeyPatch) -
             remove_group(below)
         remove_group(group)
         assert remove(str(directory), 60.0)
+
+
+@pytest.fixture
+def site(embedded_ensemble: EmbeddedEnsemble, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    with site_of(embedded_ensemble, monkeypatch, {"home": str(HERE / "spark")}) as made:
+        yield made
 
 
 def alive_of(user: int) -> list[int]:
