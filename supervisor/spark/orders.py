@@ -68,11 +68,14 @@ class Orders:
         self.unsaid: dict[str, dict[str, Any]] = {}
 
     def listen(self, path: str) -> None:
-        """Binds the socket ``path``, through /proc, because its address holds 108 bytes only. Raises OSError."""
+        """Binds the socket ``path``, through /proc, because its address holds 108 bytes only. Raises OSError.
+
+        The shim may be another user's process. Who gets to the socket is for its directory to say."""
         directory = os.open(Path(path).parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._socket.bind(f"/proc/self/fd/{directory}/{Path(path).name}")
+            os.chmod(Path(path).name, 0o666, dir_fd=directory)  # noqa: PTH101 - pathlib has no dir_fd
         finally:
             os.close(directory)
         os.register_at_fork(after_in_child=self._socket.close)

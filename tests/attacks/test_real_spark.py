@@ -37,6 +37,11 @@ def site(embedded_ensemble: EmbeddedEnsemble, monkeypatch: pytest.MonkeyPatch) -
         yield made
 
 
+def output(site: Site) -> str:
+    """What all drivers of the job have written."""
+    return "".join(path.read_text() for path in (site.fleet.members[0].directory / "log").glob("*/*.log"))
+
+
 def test_a_job_lives_as_another_user(site: Site) -> None:
     fleet, name, uid = site.fleet, "clicks", pwd.getpwnam(USER).pw_uid
     before = set(alive_of(uid))
@@ -54,11 +59,11 @@ def test_a_job_lives_as_another_user(site: Site) -> None:
 
     def runs() -> bool:
         document = fleet.show(name)
-        assert not document["failures"], (document["last_exit"], fleet.ok("logs", name).out[-3000:])
+        assert not document["failures"], (document["last_exit"], output(site)[-3000:])
         return bool(document["state"] == "running")
 
     wait_until(runs, START_S, "the first batch", period_s=1.0)
-    assert f"runs as {uid} {USER} " in fleet.ok("logs", name).out
+    assert f"runs as {uid} {USER} " in output(site)
     assert os.stat(site.directory / "open" / "checkpoint" / "metadata").st_uid == uid
 
     fleet.ok("restart", name)
@@ -68,7 +73,7 @@ def test_a_job_lives_as_another_user(site: Site) -> None:
         return document["attempt"] == 2 and document["state"] == "running"
 
     wait_until(handed_over, START_S, "the next attempt to run", period_s=1.0)
-    events = [entry["event"] for entry in fleet.ok("history", name, "-o", "json").document]
+    events = [entry["event"] for entry in fleet.show(name)["history"]]
     assert "prepared_lost" not in events
     assert "attempt_handed_over" in fleet.members[0].log
 

@@ -226,3 +226,16 @@ def test_an_order_that_nobody_takes_is_unheard(tmp_path: Path) -> None:
     order = shim.Order("stop", 5.0)
     with made(tmp_path) as (runner, _, _):
         assert runner._perform((order,)) == [shim.Unheard(order)]
+
+
+def test_a_driver_that_may_not_be_signalled_does_not_end_its_shim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor without CAP_KILL: the ladder goes on, and the cgroup needs no signal."""
+
+    def refuses(_pidfd: int, _number: int) -> bool:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(runner_module.processes, "send_signal", refuses)
+    with made(tmp_path) as (runner, _, _):
+        assert runner._perform((shim.Terminate(),)) == []

@@ -223,3 +223,13 @@ assert os.waitpid(pid, 0)[1] == 0
 """
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=bare, stdin=subprocess.DEVNULL)
+
+
+def test_a_shim_of_another_user_may_send_orders(tmp_path: Path) -> None:
+    """To send to a socket is to write to it; its directory says who gets there."""
+    before = os.umask(0o077)
+    try:
+        orders.Orders(print, []).listen(str(tmp_path / "orders"))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "orders").stat().st_mode & 0o777 == 0o666
