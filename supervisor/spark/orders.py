@@ -75,7 +75,7 @@ class Orders:
         try:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._socket.bind(f"/proc/self/fd/{directory}/{Path(path).name}")
-            os.chmod(Path(path).name, 0o666, dir_fd=directory)  # noqa: PTH101 - pathlib has no dir_fd
+            os.chmod(Path(path).name, 0o666, dir_fd=directory)
         finally:
             os.close(directory)
         os.register_at_fork(after_in_child=self._socket.close)
