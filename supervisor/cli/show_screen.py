@@ -96,6 +96,8 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     fence = document["checkpoint_fence"]
     yield "fence", fence if fence != "auto" else None
     yield "class archive", document["class_archive"]
+    yield "user", document["user"]
+    yield "limits", document["limits"]
     yield "savepoints", _savepoints(document["savepoints"])
     yield "start", _start(document["start"])
     yield "prepared", _prepared(document["prepared"])
@@ -267,6 +269,8 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "env", document["env_ignored"]
     yield "fence", document["checkpoint_fence"]
     yield "class archive", document["class_archive"]
+    yield "user", document["user"]
+    yield "limits", document["limits"]
     yield "savepoints", _savepoints(document["savepoints"])
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]

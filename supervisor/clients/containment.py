@@ -19,7 +19,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from supervisor.clients import processes
@@ -74,6 +74,18 @@ class CgroupContainment:
         """
         os.mkdir(self.path)
         self.hold()
+
+    def limit(self, files: Iterable[tuple[str, str]]) -> str:
+        """Writes limits into the group's files, before anything is in it. Returns what could not be written and why, or an
+        empty text. A host without swap has no limit for it."""
+        trouble = []
+        for name, text in files:
+            try:
+                _write(f"{self.path}/{name}", text)
+            except OSError as error:
+                if not (name == "memory.swap.max" and error.errno == errno.ENOENT):
+                    trouble.append(f"{name}: {error.strerror}")
+        return ", ".join(trouble)
 
     def hold(self) -> None:
         """Holds the files open that a kill and ``enter`` need, so that no process enters a group that was
@@ -150,26 +162,24 @@ class CgroupContainment:
             if self._kill is not None:
                 os.write(self._kill, b"1")
             else:
-                with open(f"{self.path}/cgroup.kill", "r+", encoding="ascii") as file:
-                    file.write("1")
-        except FileNotFoundError:
+                _write(f"{self.path}/cgroup.kill", "1")
+        except (FileNotFoundError, PermissionError):
             self._kill_frozen()
         except OSError:  # the group is gone
             pass
 
     def _kill_frozen(self) -> None:
-        """Kills without ``cgroup.kill`` (before Linux 5.14): freezes the group, so that no member can fork,
-        and signals each member."""
+        """Kills without ``cgroup.kill`` (before Linux 5.14, or not this user's): freezes the group, so that no member
+        can fork, and signals each member."""
         try:
-            with open(f"{self.path}/cgroup.freeze", "r+", encoding="ascii") as file:
-                file.write("1")
+            _write(f"{self.path}/cgroup.freeze", "1")
         except OSError:
             pass
         for pid in self.pids():
             try:
                 # frozen or zombie members keep their pid: no stranger can have it
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
+            except (ProcessLookupError, PermissionError):
                 pass
 
     def _await_change(self, timeout_s: float) -> None:
@@ -381,6 +391,16 @@ def _numbers(path: str) -> list[int]:
             return [int(word) for word in file.read().split()]
     except OSError:
         return []
+
+
+def _write(path: str, text: str) -> None:
+    """Writes into a file of a group that is there. Some may be written by their owner and read by nobody. Raises
+    OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
 
 
 def _read(path: str) -> str:

@@ -22,6 +22,9 @@ ready          is written once by the shim of a prepared driver: how far it has 
 kills          says, for metrics, who had to kill the driver tree, and how long that took
 =============  ============================================================================================
 
+A driver of another Unix user than the supervisor's gets to no run directory. For it ``report``, ``orders``, ``gate`` and
+``opening`` are in a *channel* (``clients.channel``); ``directory`` is that where this module speaks of these files.
+
 A missing or unreadable file proves nothing (protocol §5, exit), and a file that is not regular counts as
 missing. Renewing a lease needs no new file here: on a full disk the deadline is overwritten in place. This
 module imports the standard library only: the twin carries for life what is imported here.
@@ -39,6 +42,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from supervisor.clients.access import READ, grant
 from supervisor.clients.processes import ProcessId
 
 LAUNCH, LOCK, DEADLINE, REPORT, ORDERS, GATE = "launch.json", "lock", "deadline", "report", "orders", "gate"
@@ -303,22 +307,26 @@ def read_process(path: str) -> ShimRecord | None:
         return None
 
 
-def write_verdict(run_dir: str, verdict: StartVerdict) -> bool:
-    """Writes the verdict once: returns False when there was one already, or the attempt is over. Raises
-    OSError."""
+def write_verdict(directory: str, verdict: StartVerdict, reader: int | None = None) -> bool:
+    """Writes the verdict once: returns False when there was one already, or the attempt is over. ``reader``
+    is another user who may read it. Raises OSError."""
     data = json.dumps({"cause": verdict.cause, "why": verdict.why}).encode()
-    return _write_once(run_dir, GATE, data, lambda: read_verdict(run_dir) is not None)
+    return _write_once(directory, GATE, data, lambda: read_verdict(directory) is not None, reader)
 
 
-def _write_once(run_dir: str, name: str, data: bytes, is_there: Callable[[], bool]) -> bool:
-    """Writes a file with mode 0600, whole, unless ``is_there`` says that there is a believable one: then, and if
-    there is no directory any more, it returns False. Raises OSError."""
+def _write_once(
+    run_dir: str, name: str, data: bytes, is_there: Callable[[], bool], reader: int | None = None
+) -> bool:
+    """Writes a file with mode 0600, which the user ``reader`` may read too, whole, unless ``is_there`` says that there is a
+    believable one: then, and if there is no directory any more, it returns False. Raises OSError."""
     if is_there():
         return False
     drawn, final = f"{run_dir}/.{name}.{os.urandom(4).hex()}", f"{run_dir}/{name}"
     try:
         with open(drawn, "xb", opener=_private) as file:
             file.write(data)
+        if reader is not None:
+            grant(drawn, reader, READ)
         try:
             os.link(drawn, final)
         except PermissionError:  # a file system without hard links
@@ -339,10 +347,10 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def read_verdict(run_dir: str) -> StartVerdict | None:
+def read_verdict(directory: str) -> StartVerdict | None:
     """Returns the verdict; None if nothing is decided yet, or it is not believable."""
     try:
-        body: dict[str, Any] = json.loads(read_file(f"{run_dir}/{GATE}", _VERDICT_MAX_BYTES) or b"")
+        body: dict[str, Any] = json.loads(read_file(f"{directory}/{GATE}", _VERDICT_MAX_BYTES) or b"")
         return StartVerdict(str(body["cause"]), str(body["why"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -427,19 +435,18 @@ def _unlink_if_to(path: str, target: str) -> None:
             os.unlink(path)
 
 
-def write_opening(run_dir: str, opening: Opening) -> bool:
+def write_opening(directory: str, opening: Opening, reader: int | None = None) -> bool:
     """Writes the opening, once and whole. Returns False if anything has its name already (the application may have begun
-    by it), or there is no directory any more. Raises OSError."""
-    path = f"{run_dir}/{OPENING}"
-    return _write_once(
-        run_dir, OPENING, json.dumps(opening._asdict()).encode(), lambda: os.path.lexists(path)
-    )
+    by it), or there is no directory any more. ``reader`` is another user who may read it. Raises OSError."""
+    path = f"{directory}/{OPENING}"
+    data = json.dumps(opening._asdict()).encode()
+    return _write_once(directory, OPENING, data, lambda: os.path.lexists(path), reader)
 
 
-def read_opening(run_dir: str) -> Opening | None:
+def read_opening(directory: str) -> Opening | None:
     """Returns the opening; None if there is none, or it is not believable."""
     try:
-        body: dict[str, Any] = json.loads(read_file(f"{run_dir}/{OPENING}", HANDED_MAX_BYTES) or b"")
+        body: dict[str, Any] = json.loads(read_file(f"{directory}/{OPENING}", HANDED_MAX_BYTES) or b"")
         env, hadoop_conf = dict(body["env"]), dict(body["hadoop_conf"])
         return Opening(str(body["claim"]), float(body["before_at_s"]), env, hadoop_conf)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

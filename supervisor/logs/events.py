@@ -199,6 +199,15 @@ EVENTS: Final[dict[str, Event]] = {
     "checkpoint_not_fenced": Event(
         "A driver with its checkpoint on S3 starts without the storage fence.", f"{_ATTEMPT} why"
     ),
+    "limits_not_enforced": Event(
+        "The kernel can't enforce here what the spec limits; the job starts without.", f"{_ATTEMPT} why next"
+    ),
+    "run_as_impossible": Event(
+        "The policy has other users for jobs, and this host can start no driver as one.", "why next"
+    ),
+    "leftovers_not_removed": Event(
+        "What a driver of another user has left could not be removed yet.", "directory next"
+    ),
     "tools_of_job_ignored": Event(
         "An older version registered a job with a Spark or Java of its own: it is started with the host's.",
         f"{_ATTEMPT} why next",
@@ -280,6 +289,7 @@ EVENTS: Final[dict[str, Event]] = {
     "shim_deadline_unwritable": Event(
         "The deadline could not be written for the second killers.", f"{_ATTEMPT} why"
     ),
+    "shim_not_terminated": Event("The driver could not be sent SIGTERM.", f"{_ATTEMPT} why next"),
     "shim_request_failed": Event("A defect in a request to ZooKeeper.", f"{_ATTEMPT} why"),
     "shim_lost_twin": Event("The twin ended before the shim.", f"{_ATTEMPT} next"),
     "shim_done": Event("All is done, or nothing was to be done.", f"{_ATTEMPT} why"),

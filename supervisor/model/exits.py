@@ -226,7 +226,7 @@ def _short_of_memory(e: ExitEvidence) -> str | None:
         return f"exit code {SPARK_EXIT_OOM}, Spark's own for it: {out_of_memory.RAISE_BOTH}"
     if WORKER_DIED.search(e.error) or WORKER_DIED.search(e.tail):
         return out_of_memory.killed(e.oom, "a Python worker")
-    if e.oom is Oom.TREE:
+    if e.oom in (Oom.TREE, Oom.MEMBER):
         return out_of_memory.killed(e.oom, "a process of the driver")
     if e.signal != signal.SIGKILL:
         return None

@@ -13,6 +13,7 @@ from typing import Any
 
 from supervisor.model.bounds import Count, Seconds, SomeSeconds, SupervisorId
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
+from supervisor.model.driver_user import DriverUser, ResourceLimits
 from supervisor.model.records import OMITTED, Assignment
 from supervisor.model.zookeeper_access import OPEN_ACCESS, ZooKeeperAccess
 
@@ -31,6 +32,10 @@ appearance its application may begin. The application does not see it."""
 
 PREPARE_LEVEL = "SPARK_SUPERVISOR_PREPARE_LEVEL"
 """This variable goes with ``PREPARED``: it is a ``model.records.PrepareLevel``. The application does not see it."""
+
+ORDERS = "SPARK_SUPERVISOR_ORDERS"
+"""This variable is in the environment of a driver that runs as another user: it names the socket at which it takes
+orders, in the one directory of the channel where it may make files."""
 
 NO_ATTEMPT = 0
 """The launch file of a prepared driver has an assignment with this attempt: none was given to it yet."""
@@ -53,6 +58,11 @@ class Launch:
     (``run_dir.HANDED``), whose ``env`` and ``hadoop_conf`` say what the driver is told at the opening.
 
     ``access`` says how to connect to ``hosts``. It names files, and holds nothing of what is in them.
+
+    ``user`` is the Unix user that the driver runs as, or None for the supervisor's own. ``channel`` is then the
+    directory by which driver and supervisor talk (``run_dir``); if it is empty, that is the run directory. ``limits``
+    are what the kernel enforces on the attempt's cgroup; ``not_limited`` says why it does not enforce all of what the
+    spec asks for.
     """
 
     cluster: str
@@ -85,6 +95,10 @@ class Launch:
     hadoop_conf: dict[str, str] = field(default_factory=dict)
     class_archive: str = ""
     access: ZooKeeperAccess = field(default=OPEN_ACCESS, metadata=OMITTED)
+    user: DriverUser | None = field(default=None, metadata=OMITTED)
+    channel: str = field(default="", metadata=OMITTED)
+    limits: ResourceLimits | None = field(default=None, metadata=OMITTED)
+    not_limited: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -92,6 +106,10 @@ class Launch:
         """Returns the location of the checkpoint as the driver was given it, for Spark; None if the job has
         none."""
         return self.env.get(CHECKPOINT) or None
+
+    def channel_in(self, directory: str) -> str:
+        """Returns the directory by which driver and supervisor talk, where ``directory`` is the run directory."""
+        return self.channel or directory
 
     @property
     def waits_for_assignment(self) -> bool:

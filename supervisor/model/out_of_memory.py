@@ -19,7 +19,8 @@ class Oom(StrEnum):
     """
 
     NOBODY = "nobody"
-    TREE = "tree"  # a process of this very driver tree: the counter of its own cgroup
+    TREE = "tree"  # a process of this very driver tree, at the limit of its own cgroup
+    MEMBER = "member"  # a process of this very driver tree, for something around it was short
     GROUP = "group"  # a process of the cgroup that the driver shares with others
     HOST = "host"  # a process somewhere on the host: nothing finer is known
 
@@ -80,7 +81,10 @@ SPARK_EXIT_OOM: Final = 52
 WORKER_DIED: Final = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect back")
 
 _KILLED: Final = {
-    Oom.TREE: "at the limit of its cgroup: raise that limit and resources.memory, or lower spark.driver.memory",
+    Oom.TREE: "at the limit of its cgroup (resources.memory_limit): raise that limit and resources.memory, "
+    "or lower spark.driver.memory",
+    Oom.MEMBER: "for the host, or a cgroup around it, was short: raise resources.memory, so that fewer drivers share it, "
+    "or give it more",
     Oom.GROUP: "at the limit of the cgroup it is in: raise that limit or resources.memory, or lower spark.driver.memory",
     Oom.HOST: "for the host was short: raise resources.memory, so that fewer drivers share it, or give it more",
 }

@@ -126,6 +126,8 @@ class Cause(StrEnum):
     POLICY = "policy"  # refused: the policy of the host does not allow the spec
     # refused: it is not (any more) the checkpoint that the job left
     BAD_CHECKPOINT = "bad_checkpoint"
+    # refused: this host runs no driver as the job's Unix user
+    NO_USER = "no_user"
     # its prepared driver was gone before the application began; the next start is cold
     PREPARED_LOST = "prepared_lost"
 
@@ -150,7 +152,7 @@ PERMANENT_CAUSES = frozenset({Cause.BAD_ARTIFACT, Cause.NO_SPARK, Cause.NOT_STAR
 """After these causes trying again cannot help: the job shows ``quarantined`` until ``resume`` or ``restart``.
 """
 
-HOST_CAUSES = frozenset({Cause.NO_ROOM, Cause.NO_ACCESS, Cause.POLICY})
+HOST_CAUSES = frozenset({Cause.NO_ROOM, Cause.NO_ACCESS, Cause.POLICY, Cause.NO_USER})
 """For these causes this host refuses the attempt: another one may take it. It does so for now, and with ``policy`` for as
 long as policy and spec stay what they are (``Ownership.refused_by``)."""
 
@@ -692,6 +694,10 @@ class Lease:
     not_fenced: str = ""
     # the class-data archive that the driver was started with, or "off: " and why it has none
     class_archive: str = field(default="", metadata=OMITTED)
+    # the Unix user of the driver; empty: the supervisor's own
+    user: str = field(default="", metadata=OMITTED)
+    # why the limits of the spec are not enforced in full; empty: they are, or there are none
+    not_limited: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 

@@ -50,6 +50,8 @@ class JobView:
     env_ignored: str | None
     checkpoint_fence: str | None
     class_archive: str | None
+    user: str | None
+    limits: str | None
     update: dict[str, Any] | None
     fork: dict[str, Any] | None
     promotion: dict[str, Any] | None
@@ -83,6 +85,8 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         env_ignored=_env_ignored(spec),
         checkpoint_fence=_fence(spec, job.row.lease_of_owner),
         class_archive=_class_archive(job.row.lease_of_owner),
+        user=_user(spec, job.row.lease_of_owner),
+        limits=_limits(spec, job.row.lease_of_owner),
         update=_update(job.ref, job.own),
         fork=_fork(job.ref),
         promotion=_promotion(job.ref),
@@ -179,6 +183,26 @@ def _class_archive(lease: Lease | None) -> str | None:
     None means that no driver is there, or that a version before started it.
     """
     return lease.class_archive or None if lease is not None else None
+
+
+def _user(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:
+    """Returns the Unix user of the driver, or the one that the spec names; None means the supervisor's own, or that of the
+    host's policy."""
+    if lease is not None and lease.user:
+        return lease.user
+    run_as = spec.get("run_as") if spec is not None else None
+    return run_as if isinstance(run_as, str) else None
+
+
+def _limits(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:
+    """Returns what the kernel enforces on the driver, or ``off:`` and why it does not enforce all of what the spec asks
+    for. None means that it asks for nothing."""
+    if lease is not None and lease.not_limited:
+        return f"off: {lease.not_limited}"
+    resources = spec.get("resources") if spec is not None else None
+    asked = resources if isinstance(resources, dict) else {}
+    limits = [f"{key} {asked[key]}" for key in ("memory_limit", "cpu", "tasks") if asked.get(key) is not None]
+    return ", ".join(limits) or None
 
 
 def _fence(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:

@@ -26,11 +26,17 @@ StopGraceS = Annotated[DurationS, between(0.0, STOP_GRACE_MAX_S)]
 
 class Resources(Section):
     """Says what a job takes. ``memory`` is what the whole driver tree occupies on its host, for placement. A
-    higher ``priority`` is placed first.
+    higher ``priority`` is placed first. ``memory_limit``, ``cpu`` (processors) and ``tasks`` (processes and
+    threads) are limits that the kernel enforces on the whole driver tree; null means none.
     """
 
     memory_bytes: Annotated[SizeBytes, Field(ge=1024**2, le=1024**5)] = Field(default=GIB, alias="memory")
     priority: int = Field(default=0, ge=-1000, le=1000)
+    memory_limit_bytes: Annotated[SizeBytes, Field(ge=1024**2, le=1024**5)] | None = Field(
+        default=None, alias="memory_limit"
+    )
+    cpu: Annotated[float, Field(ge=0.01, le=100_000.0)] | None = None
+    tasks: Annotated[int, Field(ge=16, le=4_194_304)] | None = None
 
 
 class Health(Section):

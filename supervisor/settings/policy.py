@@ -93,11 +93,35 @@ class ConfSettings(Section):
     forbidden: Properties = ()
 
 
+_USER: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,30}\$?|[1-9][0-9]{0,9}")
+
+
+def user_name(value: str) -> str:
+    """Checks the name or number of a Unix user other than root. Raises ValueError."""
+    if not _USER.fullmatch(value) or value == "root":
+        raise ValueError(
+            f"{value[:40]!r} must be the name of a Unix user, or its number in quotes, and not root"
+        )
+    return value
+
+
+UserName = Annotated[str, AfterValidator(user_name)]
+
+
+class RunAsSettings(Section):
+    """Says as which Unix users jobs run. ``default`` is for jobs that name none; null means the supervisor's own
+    user. ``allowed`` are those that a job may name with ``run_as``.
+    """
+
+    default: UserName | None = None
+    allowed: Annotated[tuple[UserName, ...], Field(strict=False, max_length=1000)] = ()
+
+
 class PolicySettings(Section):
     """Holds the rules. ``checkpoints`` say where jobs may keep their checkpoint. ``deletable`` says where
     ``checkpoint_on_cancel: delete`` may delete; by default that is nowhere. ``endpoints`` are those of S3,
     besides the store's, that jobs may name. ``in_place_files`` says whether a job may name files that are not in the
-    store, and whether their SHA-256 must be in its spec.
+    store, and whether their SHA-256 must be in its spec. ``run_as`` says as which Unix users jobs run.
     """
 
     driver_environment: DriverEnvironmentSettings = DriverEnvironmentSettings()
@@ -107,6 +131,7 @@ class PolicySettings(Section):
     endpoints: Annotated[tuple[EndpointUrl, ...], Field(strict=False, max_length=1000)] = ()
     conf: ConfSettings = ConfSettings()
     in_place_files: Literal["allow", "pinned", "forbid"] = "allow"
+    run_as: RunAsSettings = RunAsSettings()
 
 
 def open_rules(policy: PolicySettings) -> tuple[str, ...]:

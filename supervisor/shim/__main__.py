@@ -55,13 +55,14 @@ def own_attempt(directory: str, cgroup: str | None) -> None:
     _record(directory, run_dir.TWIN, twin)
 
     # after the fork of the twin, which keeps what is loaded before it: once per job
-    from supervisor.shim.starter import fork_starter, held_at_barrier, read_launch
+    from supervisor.shim.starter import fork_starter, held_at_barrier, limited, read_launch
 
     launch = read_launch(directory)
     if launch.cgroup != cgroup:
         raise OSError(f"{directory}/{run_dir.LAUNCH} names the cgroup {launch.cgroup}, not {cgroup}")
     if launch.waits_for_assignment:
         launch = held_at_barrier(launch, directory)
+    launch = limited(launch, tree)
     if cgroup is None:
         become_subreaper()
     starter = fork_starter(launch, claim_id, tree)

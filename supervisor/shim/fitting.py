@@ -38,7 +38,11 @@ def _smaller(lease: Lease) -> Iterator[Lease]:
     fields of newer versions; a shim writes none."""
     driver = lease.driver
     giving_up: tuple[Callable[[Lease], dict[str, Any]], ...] = (
-        lambda now: {"not_fenced": clip(now.not_fenced, _WORDS_MAX_BYTES), "class_archive": ""},
+        lambda now: {
+            "not_fenced": clip(now.not_fenced, _WORDS_MAX_BYTES),
+            "class_archive": "",
+            "not_limited": clip(now.not_limited, _WORDS_MAX_BYTES),
+        },
         lambda now: {"queries": (), "more_queries": now.more_queries + len(now.queries)},
         lambda _now: {"progress": None, "start": None},
         lambda _now: {"driver": replace(driver, host=clip(driver.host, _WORDS_MAX_BYTES))},

@@ -195,6 +195,8 @@ def record_of(turn: Turn) -> Lease:
             remembered=queries.remembered(state.launch, state.life),
             not_fenced=state.launch.not_fenced,
             class_archive=state.launch.class_archive,
+            user=state.launch.user.name if state.launch.user is not None else "",
+            not_limited=state.launch.not_limited,
         )
     )
 

@@ -4,7 +4,8 @@ again when the driver has ended.
 There are three sources, and the most specific one that exists decides: ``memory.events`` of the attempt's own
 cgroup v2 (or of the nearest group above that has the memory controller), ``memory.oom_control`` of the cgroup
 v1 that shim and driver are in, else /proc/vmstat for the whole host. The counters of a group count kills of
-its members, whether the group or the host was short of memory.
+its members, whether the group or the host was short of memory; in the attempt's own group a second counter (``oom``)
+tells whether it was its own limit.
 
 Called by ``runner``. What the death means is decided elsewhere, in ``model.exits``.
 """
@@ -18,6 +19,8 @@ from supervisor.clients.containment import find_own_cgroup, find_own_memory_cgro
 from supervisor.model.out_of_memory import Oom
 
 VMSTAT = "/proc/vmstat"
+KILLS = b"oom_kill "
+LIMIT_MET = b"oom "
 
 
 class Counter(NamedTuple):
@@ -35,14 +38,21 @@ class OomWatch:
         self._before = [(counter, before) for counter in found if (before := read(counter.file)) is not None][
             :1
         ]
+        self._limits_met = [read(counter.file, LIMIT_MET) for counter, _ in self._before]
 
     def seen(self) -> Oom | None:
         """Returns whom the kernel has killed since; None if the counters do not show it."""
-        for counter, before in self._before:
+        for (counter, before), limit_met in zip(self._before, self._limits_met, strict=True):
             after = read(counter.file)
             if after is not None:
-                return counter.tells if after > before else Oom.NOBODY
+                return self._killed(counter, limit_met) if after > before else Oom.NOBODY
         return None
+
+    def _killed(self, counter: Counter, limit_met: int | None) -> Oom:
+        """Says whom the kernel killed, and for whose want of memory as far as that is known."""
+        if counter.tells is not Oom.TREE or limit_met is None:
+            return counter.tells
+        return Oom.MEMBER if read(counter.file, LIMIT_MET) == limit_met else Oom.TREE
 
 
 def find_counters(cgroup: str | None) -> tuple[Counter, ...]:
@@ -70,10 +80,10 @@ def _with_memory(group: str) -> str | None:
     return None
 
 
-def read(file: str) -> int | None:
-    """Returns the number of ``oom_kill`` in ``file``; None if there is no such file or line."""
+def read(file: str, name: bytes = KILLS) -> int | None:
+    """Returns the number after ``name`` in ``file``; None if there is no such file or line."""
     try:
         with open(file, "rb") as lines:
-            return next((int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")), None)
+            return next((int(line.split()[1]) for line in lines if line.startswith(name)), None)
     except (OSError, ValueError, IndexError):
         return None

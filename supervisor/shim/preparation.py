@@ -129,7 +129,8 @@ class PreparedTree:
         }
         try:
             opening = Opening(claim_id, before_at_s, env, launch.hadoop_conf)
-            self._opened = run_dir.write_opening(self._directory, opening)
+            reader = launch.user.uid if launch.user is not None else None
+            self._opened = run_dir.write_opening(launch.channel_in(self._directory), opening, reader)
             why = "" if self._opened else "there is an opening already, or no run directory"
         except OSError as error:
             why = str(error)
@@ -145,6 +146,8 @@ def _identity(launch: Launch) -> dict[str, object]:
         "uid": entry.uid,
         "revision": entry.revision,
         "cgroup": launch.cgroup,
+        "user": launch.user,
+        "channel": launch.channel,
         "cluster": launch.cluster,
         "root": launch.root,
     }

@@ -1,9 +1,11 @@
 """Receives what the driver, or the host's supervisor for it, reports to the shim: datagrams on a socket in
-the run directory. It also sends orders the other way, to the socket that the driver's bootstrap binds there
-(``spark/orders.py``).
+the channel of the attempt (``run_dir``). It also sends orders the other way, to the socket that the driver's bootstrap
+binds there (``spark/orders.py``).
 
 Everything that arrives here comes from user code: nothing of it is trusted to be complete, of the right type,
-or rare. Called by ``runner``.
+or rare. Where the driver runs as another Unix user, the kernel says of each datagram whose it is: what only the
+supervisor says (``OF_SUPERVISOR``) is heard from it alone, and nobody else but the driver's user is heard at all.
+Called by ``runner``.
 """
 
 from __future__ import annotations
@@ -11,38 +13,53 @@ from __future__ import annotations
 import json
 import os
 import socket
+import stat
+import struct
+import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+from supervisor.clients.channel import DRIVERS_OWN
 from supervisor.clients.run_dir import ORDERS, REPORT
 from supervisor.clock import wall_iso
 from supervisor.model.checkpoint_expectation import QUERIES_MAX
+from supervisor.model.driver_user import DriverUser
 from supervisor.model.location import LOCATION_MAX_BYTES
 from supervisor.model.records import Progress, clip
 from supervisor.shim.state import InPlace, Reported
 
 DATAGRAM_MAX_BYTES = 8192
 TAKEN_AT_ONCE = 50
+REPORTS_PER_S: Final = 1000
+"""A driver that reports more often waits for its shim: the socket keeps ten."""
+OF_SUPERVISOR: Final = frozenset({"wanted", "discard", "handed"})
 _TEXT_MAX_BYTES = 1024
 _NAME_MAX_BYTES = 120
 _ID_MAX_CHARS = 36
 BATCH_ID_MAX = 2**63 - 1
 """Spark's batch id is a long. Python's integers have no limit: one of some thousand digits would not fit into
 the lease record."""
+_CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid, as the kernel fills them in
 
 
 class ReportSocket:
     """Is the socket. It is bound through /proc/self/fd, so that the 108 bytes of a socket address are enough
-    for any directory."""
+    for any directory. ``user`` is that of the driver, or None if it is this process's own."""
 
-    def __init__(self, run_dir: str) -> None:
-        directory = os.open(run_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    def __init__(self, channel: str, user: DriverUser | None = None) -> None:
+        directory = os.open(channel, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         path = f"/proc/self/fd/{directory}/{REPORT}"
         if os.path.lexists(path):
             os.unlink(path)
-        self._orders = f"/proc/self/fd/{directory}/{ORDERS}"
+        self._user = user
+        self._orders = f"/proc/self/fd/{directory}/{ORDERS if user is None else f'{DRIVERS_OWN}/{ORDERS}'}"
+        self._left, self._second = REPORTS_PER_S, 0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        if user is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._socket.bind(path)
+        if user is not None:
+            os.chmod(path, 0o666)  # who gets to it is for the directory to say
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -50,25 +67,64 @@ class ReportSocket:
     def order(self, order: str, within_s: float) -> bool:
         """Sends an order to the driver's bootstrap. Returns False if nobody takes orders there. It never
         blocks."""
+        data = json.dumps({"order": order, "within_s": within_s}).encode()
         try:
-            self._socket.sendto(json.dumps({"order": order, "within_s": within_s}).encode(), self._orders)
+            # Not what a link of the driver's leads to: this process may reach sockets that the driver may not.
+            target = os.open(self._orders, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                if self._takes_orders(os.fstat(target)):
+                    self._socket.sendto(data, f"/proc/self/fd/{target}")
+                    return True
+            finally:
+                os.close(target)
         except OSError:
-            return False
-        return True
+            pass
+        return False
+
+    def _takes_orders(self, found: os.stat_result) -> bool:
+        """Returns whether it is a socket of the driver's user."""
+        return stat.S_ISSOCK(found.st_mode) and (self._user is None or found.st_uid == self._user.uid)
 
     def take(self) -> list[Reported]:
-        """Returns what has arrived, at most 50 reports: a driver that sends very many must not keep the shim
-        from its lease."""
+        """Returns what has arrived, at most 50 reports, and ``REPORTS_PER_S`` in a second: a driver that sends very many
+        must not keep the shim from its lease, nor a processor from others."""
         reports = []
-        for _ in range(TAKEN_AT_ONCE):
+        for _ in range(min(TAKEN_AT_ONCE, self._allowed())):
             try:
-                data = self._socket.recv(DATAGRAM_MAX_BYTES)
+                report = self._received()
             except OSError:  # nothing more
                 break
-            report = parse(data)
+            self._left -= 1
             if report is not None:
                 reports.append(report)
         return reports
+
+    def paused_s(self) -> float:
+        """Returns for how many seconds nothing is taken any more; 0.0 if something would be."""
+        return 0.0 if self._allowed() else 1.0 - time.monotonic() % 1.0
+
+    def _allowed(self) -> int:
+        second = int(time.monotonic())
+        if second != self._second:
+            self._left, self._second = REPORTS_PER_S, second
+        return self._left
+
+    def _received(self) -> Reported | None:
+        """Takes one datagram. Returns None for what is no report, or not from whom may send it. Raises OSError."""
+        if self._user is None:
+            return parse(self._socket.recv(DATAGRAM_MAX_BYTES))
+        data, ancillary, _flags, _address = self._socket.recvmsg(
+            DATAGRAM_MAX_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size)
+        )
+        sender = next(
+            (_CREDENTIALS.unpack(raw)[1] for _, kind, raw in ancillary if kind == socket.SCM_CREDENTIALS),
+            None,
+        )
+        if sender not in (os.getuid(), self._user.uid):
+            return None
+        report = parse(data)
+        is_supervisors = report is not None and report.event in OF_SUPERVISOR
+        return None if is_supervisors and sender != os.getuid() else report
 
 
 def parse(data: bytes) -> Reported | None:

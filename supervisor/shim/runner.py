@@ -73,7 +73,7 @@ class Runner:
         )
         file = RotatedFile(launch.log_path, launch.log_max_bytes, launch.log_keep)
         self._pump = OutputPump(parts.starter.output, file)
-        self._reports = ReportSocket(parts.directory)
+        self._reports = ReportSocket(launch.channel_in(parts.directory), launch.user)
         self._log = _log_of(launch)
         self._link: RegistryLink | None = None  # a prepared driver has none until an attempt is handed to it
         self._preparation: PreparedTree | None = None
@@ -133,6 +133,9 @@ class Runner:
         still in a suspend."""
         wanted_s = max(_SHORTEST_WAIT_S, next_wake_at_s(self._state) - boottime_s())
         wait_s = min(SECOND_KILLER_PERIOD_S, wanted_s)
+        paused_s = self._reports.paused_s()
+        self._poll.modify(self._reports.fileno(), 0 if paused_s else select.POLLIN)
+        wait_s = min(wait_s, paused_s or wait_s)
         ready = {descriptor for descriptor, _ in self._poll.poll(wait_s * 1000)}
         if self._wake in ready:
             os.eventfd_read(self._wake)
@@ -201,7 +204,9 @@ class Runner:
 
     def _refused(self) -> tuple[Cause, str] | None:
         """Returns the start verdict, if it is a refusal. It is final: after it the application has not begun."""
-        verdict = run_dir.read_verdict(self._parts.directory) if self._state.launch.is_held else None
+        launch = self._state.launch
+        channel = launch.channel_in(self._parts.directory)
+        verdict = run_dir.read_verdict(channel) if launch.is_held else None
         return (Cause(verdict.cause), verdict.why) if verdict is not None and verdict.cause else None
 
     # -- what is done --------------------------------------------------------------------------------------------------
@@ -247,7 +252,7 @@ class Runner:
                     if not self._reports.order(order, within_s):
                         events.append(shim.Unheard(effect))
                 case shim.Terminate():
-                    processes.send_signal(self._parts.starter.pidfd, signal.SIGTERM)
+                    self._terminate()
                 case shim.Kill():
                     events.extend(self._kill())
                 case shim.Finish(why):
@@ -255,6 +260,16 @@ class Runner:
                 case shim.WriteLog(name, why):
                     self._log.log_event(name, why=why)
         return events
+
+    def _terminate(self) -> None:
+        """Asks the driver to end. Where that is not allowed (a driver of another user, and a supervisor without
+        CAP_KILL) it is killed when its time is over."""
+        try:
+            processes.send_signal(self._parts.starter.pidfd, signal.SIGTERM)
+        except OSError as error:
+            self._log.log_event(
+                "shim_not_terminated", "error", why=str(error), next="it is killed after stop_grace"
+            )
 
     def _ask_registry(self, effect: shim.FirstConnect | Request) -> None:
         if isinstance(effect, shim.FirstConnect):

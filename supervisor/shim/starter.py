@@ -15,6 +15,9 @@ output and checkpoints in directories that other programs read, belongs to its u
 be without a supervisor. The supervisor starts the shim with that umask (``clients.spawn``); the shim
 remembers it when it takes its own, and gives it back here (``clients.umask``). Called by ``__main__`` and
 ``runner``.
+
+A driver of another Unix user becomes that user between the word and exec, and no sooner: while it waits, no process of
+that user can signal or trace it. What it cannot do as that user (enter its working directory, execute) fails there.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ import signal
 from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
-from supervisor.clients import umask
-from supervisor.clients.containment import CLAIM_MARKER, Containment
+from supervisor.clients import privileges, umask
+from supervisor.clients.containment import CLAIM_MARKER, CgroupContainment, Containment
 from supervisor.clients.run_dir import LAUNCH, OPENING
 from supervisor.clock import boottime_s
 from supervisor.model.launch import PREPARED, Launch
@@ -81,12 +84,23 @@ def read_launch(directory: str) -> Launch:
 def held_at_barrier(launch: Launch, directory: str) -> Launch:
     """Returns the launch of a prepared driver such that its application waits for the opening in ``directory``. Raises
     OSError if it would not: without the bootstrap, or with an opening that is there already."""
-    opening = f"{directory}/{OPENING}"
+    opening = f"{launch.channel_in(directory)}/{OPENING}"
     if not launch.reports:
         raise OSError("this driver has no barrier: it can't be prepared")
     if os.path.lexists(opening):
         raise OSError(f"{opening} is there already: it is of another shim")
     return replace(launch, env={**launch.env, PREPARED: opening})
+
+
+def limited(launch: Launch, tree: Containment) -> Launch:
+    """Sets the limits of the driver tree, which is empty yet. What can't be set is said in the lease; the driver starts
+    without it. Raises OSError for a driver of another user that no cgroup would hold: it could get away."""
+    if not isinstance(tree, CgroupContainment):
+        if launch.user is not None:
+            raise OSError(f"a driver of user {launch.user.name} needs a cgroup of its own")
+        return launch
+    why = tree.limit(launch.limits.files()) if launch.limits is not None else ""
+    return replace(launch, not_limited=launch.not_limited or why) if why else launch
 
 
 def fork_starter(launch: Launch, claim_id: str, tree: Containment) -> Starter:
@@ -162,6 +176,11 @@ def _be_starter(
             os._exit(0)
         os.dup2(output, 1)
         os.dup2(output, 2)
+        if launch.user is not None:
+            os.fchmod(output, 0o622)  # it may open /dev/stdout anew; nobody else can get at a pipe of another
+            privileges.become(launch.user)
+        else:
+            privileges.give_up()
         os.chdir(launch.cwd)
         if _may_start(launch, word):
             os.execvpe(launch.argv[0], launch.argv, env)

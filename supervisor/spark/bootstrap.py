@@ -248,7 +248,8 @@ class Watch:
             return
         try:
             orders = beside("orders").Orders(self.reports.send_last, self.sessions)
-            orders.listen(path)
+            # a driver of another user than the supervisor's makes its socket elsewhere
+            orders.listen(os.environ.get("SPARK_SUPERVISOR_ORDERS") or str(Path(path).with_name("orders")))
             self.orders = orders
         except Exception:  # noqa: BLE001 - it works; it is only not to be asked
             complain("no orders are taken")

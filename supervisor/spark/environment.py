@@ -7,7 +7,8 @@ values are in memory and in the driver's launch.json (mode 0600), nowhere else.
 Of the supervisor's environment passes what ``policy.driver_environment.inherit`` names, by default everything (AWS_*,
 proxies, HADOOP_CONF_DIR …). What is about the supervisor itself never passes: its configuration, its service manager, and
 Spark or PySpark variables of a session that it may have been started from, which would make the driver join that
-session.
+session. To a driver of another Unix user nothing passes but those of ``PASSES_TO_OTHERS`` that it names: what the
+supervisor may do is not for that user.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ KEPT_BACK: Final = frozenset(
         "MASTER",
     }
 )
+PASSES_TO_OTHERS: Final = frozenset({"LANG", "LANGUAGE", "TZ", "PATH", "HADOOP_CONF_DIR", "SPARK_CONF_DIR"})
+"""These, and the categories of the locale (LC_*)."""
 NOT_FOR_JOBS: Final = {
     "SPARK_REMOTE": "queries of a Spark Connect server live where no lease holds them",
     "PYSPARK_SUBMIT_ARGS": "the spec's own keys say that",
@@ -77,15 +80,21 @@ def build_environment(
     environ: Mapping[str, str],
     report: Path,
     policy: PolicySettings = OPEN,
+    *,
+    of_user: Mapping[str, str] | None = None,
+    closed: Path | None = None,
 ) -> dict[str, str]:
     """Returns the environment. ``report`` is the socket for reports. ``policy`` says what passes, and which secrets the job
-    may name. Raises ``Refused``."""
+    may name. ``of_user`` has the variables of another Unix user as which the driver runs. Below ``closed`` no secret of a
+    job is found. Raises ``Refused``."""
     for name, why in NOT_FOR_JOBS.items():
         if name in spec.env:
             raise Refused(Cause.NOT_STARTED, f"env sets {name}, but {why}", "remove it")
-    env = {name: value for name, value in environ.items() if passes(name) and _is_inherited(name, policy)}
+    passing = passes if of_user is None else passes_to_others
+    env = {name: value for name, value in environ.items() if passing(name) and _is_inherited(name, policy)}
+    env |= of_user or {}
     env |= _tools(toolchain)
-    secrets = Secrets(environ, policy.secrets, spec.name)
+    secrets = Secrets(environ, policy.secrets, spec.name, closed)
     env |= {name: secrets.of_env(name, value) for name, value in without(spec.env).items()}
     env |= _locale(env)
     if spec.launch == "session":  # as spark-submit does for Python drivers that it starts
@@ -103,6 +112,11 @@ def build_environment(
 def passes(name: str) -> bool:
     """Returns whether a driver may see this variable of the supervisor's environment."""
     return name not in KEPT_BACK and not name.startswith(OWN_PREFIX)
+
+
+def passes_to_others(name: str) -> bool:
+    """Returns whether a driver of another Unix user may see this variable."""
+    return passes(name) and (name in PASSES_TO_OTHERS or name.startswith("LC_"))
 
 
 def _is_inherited(name: str, policy: PolicySettings) -> bool:

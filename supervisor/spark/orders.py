@@ -33,7 +33,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-ORDERS = "orders"
 ORDER_MAX_BYTES = 1024
 PAUSE_S = 0.02
 LOCK_WAIT_S = 1
@@ -68,13 +67,15 @@ class Orders:
         # query id → its end, which the shim had no room to hear of
         self.unsaid: dict[str, dict[str, Any]] = {}
 
-    def listen(self, report_path: str) -> None:
-        """Binds the socket beside the one for reports, through /proc, because its address holds 108 bytes
-        only. Raises OSError."""
-        directory = os.open(Path(report_path).parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    def listen(self, path: str) -> None:
+        """Binds the socket ``path``, through /proc, because its address holds 108 bytes only. Raises OSError.
+
+        The shim may be another user's process. Who gets to the socket is for its directory to say."""
+        directory = os.open(Path(path).parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            self._socket.bind(f"/proc/self/fd/{directory}/{ORDERS}")
+            self._socket.bind(f"/proc/self/fd/{directory}/{Path(path).name}")
+            os.chmod(Path(path).name, 0o666, dir_fd=directory)
         finally:
             os.close(directory)
         os.register_at_fork(after_in_child=self._socket.close)

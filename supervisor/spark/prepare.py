@@ -9,6 +9,7 @@ attempt.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -17,9 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
+from supervisor.clients import run_dir
+from supervisor.clients.access import READ, grant
+from supervisor.clients.channel import CHANNEL, CWD, DRIVERS_OWN, READABLE, let_pass, let_read, make_channel
 from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
-from supervisor.model.launch import PREPARE_LEVEL, Launch
+from supervisor.model.driver_user import DriverUser
+from supervisor.model.launch import ORDERS, PREPARE_LEVEL, Launch
 from supervisor.model.records import Assignment, Cause, PrepareLevel, clip
 from supervisor.settings.file import Settings
 from supervisor.spark.arguments import (
@@ -46,6 +51,7 @@ LOCAL: Final = "local:"
 PROPERTIES: Final = "spark.properties"
 NOT_FENCED_MAX_BYTES: Final = 240
 CLASS_ARCHIVE_MAX_BYTES: Final = 160
+NOT_LIMITED_MAX_BYTES: Final = 200
 """The text of a property is of any length, and a lease record is not."""
 
 
@@ -56,7 +62,8 @@ class AttemptPlace:
 
     ``work_dir`` is made here (mode 0700), and holds the properties and the driver's working directory; it is
     removed together with the run directory. ``cgroup`` is that of the attempt, or None. ``environ`` is the
-    supervisor's environment.
+    supervisor's environment. ``user`` is the Unix user of the driver, or None for the supervisor's own. ``not_limited``
+    says why the limits of the spec are not enforced here in full.
     """
 
     host: str
@@ -64,6 +71,8 @@ class AttemptPlace:
     work_dir: Path
     log_path: Path
     cgroup: str | None = None
+    user: DriverUser | None = None
+    not_limited: str = ""
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -95,13 +104,12 @@ def prepare(
     )
     store = access_of_store(settings.store, settings.policy.endpoints)
     properties_file = attempt_place.work_dir / PROPERTIES
-    report = attempt_place.run_dir / "report"
-    env = build_environment(spec, assignment, toolchain, attempt_place.environ, report, settings.policy)
+    env = _environment(spec, assignment, settings, attempt_place, toolchain)
     if spec.launch == "session":
         env["PYSPARK_SUBMIT_ARGS"] = session_arguments(spec, properties_file)
     if prepared:
         env[PREPARE_LEVEL] = level.value
-    cwd = _make_directories(attempt_place.work_dir)
+    cwd = _make_directories(attempt_place)
     files = _fetch_all(spec, attempt_place.work_dir, fetch_stored, store)
     argv = build_argv(spec, files, toolchain, properties_file)
     fence = _fence(spec, assignment, settings, attempt_place, toolchain)
@@ -115,9 +123,13 @@ def prepare(
         driver_memory=assignment.driver_memory,
     )
     # what is decided above is decided without secrets, and said in records and logs
-    known = _with_secrets(spec, Secrets(attempt_place.environ, settings.policy.secrets, spec.name))
+    secrets = Secrets(
+        attempt_place.environ, settings.policy.secrets, spec.name, settings.supervisor.runtime_dir
+    )
+    known = _with_secrets(spec, secrets)
     properties = build_properties(known, files, toolchain, store, assignment.driver_memory, fence, archive)
     _write_private(properties_file, render_properties(properties))
+    _let_user_read(attempt_place, fence.jar, archive.file)
     driver = _DriverParts(argv, env, str(cwd), fence, archive.said, prepared)
     return _launch_of(spec, assignment, settings, attempt_place, root or settings.zookeeper.root, driver)
 
@@ -171,7 +183,56 @@ def _launch_of(
         hadoop_conf=driver.fence.hadoop_conf if driver.prepared else {},
         class_archive=clip(driver.archive, CLASS_ARCHIVE_MAX_BYTES),
         access=settings.zookeeper.access,
+        user=attempt_place.user,
+        channel=_channel(attempt_place),
+        limits=spec.limits(),
+        not_limited=clip(attempt_place.not_limited, NOT_LIMITED_MAX_BYTES),
     )
+
+
+def _environment(
+    spec: JobSpec,
+    assignment: Assignment,
+    settings: Settings,
+    attempt_place: AttemptPlace,
+    toolchain: Toolchain,
+) -> dict[str, str]:
+    user, closed = attempt_place.user, settings.supervisor.runtime_dir
+    environ, directory = attempt_place.environ, Path(_channel(attempt_place) or attempt_place.run_dir)
+    report = directory / run_dir.REPORT
+    if user is None:
+        return build_environment(spec, assignment, toolchain, environ, report, settings.policy, closed=closed)
+    home = user.home or str(attempt_place.work_dir / CWD)
+    of_user = {"HOME": home, "USER": user.name, "LOGNAME": user.name}
+    env = build_environment(
+        spec, assignment, toolchain, environ, report, settings.policy, of_user=of_user, closed=closed
+    )
+    return env | {ORDERS: str(directory / DRIVERS_OWN / run_dir.ORDERS)}
+
+
+def _channel(attempt_place: AttemptPlace) -> str:
+    """Returns the directory by which supervisor and driver talk if that is not the run directory, else nothing."""
+    return str(attempt_place.work_dir / CHANNEL) if attempt_place.user is not None else ""
+
+
+def _let_user_read(attempt_place: AttemptPlace, fence: Path | None, archive: Path | None) -> None:
+    """Lets the driver's user read what it is started with. Everything else below the runtime directory stays closed: it
+    can only pass there. Raises Unreachable."""
+    user = attempt_place.user
+    if user is None:
+        return
+    files = attempt_place.work_dir / "files"
+    try:
+        files.chmod(0o755)
+        let_read(str(files))
+        grant(str(attempt_place.work_dir / PROPERTIES), user.uid, READ)
+        if fence is not None:
+            let_pass(str(fence.parent))
+            fence.chmod(READABLE)
+        if archive is not None:  # its mode is right: a change would be one of its identity
+            let_pass(str(archive.parent))
+    except OSError as error:
+        raise _unusable(Path(error.filename or files), error) from None
 
 
 def _fence(
@@ -343,21 +404,35 @@ def _fetch(
     return target
 
 
-def _make_directories(work_dir: Path) -> Path:
-    """Makes ``work_dir`` with ``files`` and the driver's working directory ``cwd`` below it, and returns the
-    latter."""
-    for directory in (work_dir, work_dir / "files", work_dir / "cwd"):
+def _make_directories(attempt_place: AttemptPlace) -> Path:
+    """Makes the working directory of the attempt with ``files`` and that of its driver, ``cwd``, below it, and returns
+    the latter. A driver of another user also gets its channel there."""
+    work_dir, user = attempt_place.work_dir, attempt_place.user
+    for directory in (work_dir, work_dir / "files", work_dir / CWD):
         _make_directory(directory)
-    return work_dir / "cwd"
+    if user is not None:
+        try:
+            let_pass(str(work_dir.parent))
+            make_channel(str(work_dir), user.uid)
+        except OSError as error:
+            raise _unusable(work_dir, error) from None
+    return work_dir / CWD
 
 
 def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Unreachable(
-            f"{directory} cannot be made ({error.strerror})", "repair supervisor.runtime_dir"
-        ) from None
+        raise _unusable(directory, error) from None
+
+
+def _unusable(directory: Path, error: OSError) -> Unreachable:
+    if error.errno == errno.ENOTSUP:
+        return Unreachable(
+            f"{directory} is on a file system without ACLs, which a driver of another user needs",
+            "put supervisor.runtime_dir on ext4, xfs or tmpfs",
+        )
+    return Unreachable(f"{directory} cannot be made ({error.strerror})", "repair supervisor.runtime_dir")
 
 
 def _write_private(path: Path, text: str) -> None:

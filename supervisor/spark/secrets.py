@@ -25,11 +25,13 @@ ALL: Final = SecretSettings()
 
 
 class Secrets(NamedTuple):
-    """Resolves references of the job called ``job``. ``environ`` is the supervisor's environment."""
+    """Resolves references of the job called ``job``. ``environ`` is the supervisor's environment. No file below ``closed``
+    is a secret of a job."""
 
     environ: Mapping[str, str]
     rules: SecretSettings = ALL
     job: str = ""
+    closed: Path | None = None
 
     def of_env(self, name: str, value: str) -> str:
         """Returns what the variable ``name`` of the job's ``env`` is. Raises ``Refused``."""
@@ -91,10 +93,12 @@ class Secrets(NamedTuple):
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise ValueError("no regular file")
+        real = _opened(descriptor)
+        if self.closed is not None and real.is_relative_to(self.closed.resolve()):
+            raise ValueError("it is the supervisor's own, and may hold secrets of other jobs")
         if ANYWHERE in self.rules.files:
             return
-        real = str(Path(f"/proc/self/fd/{descriptor}").readlink())
-        outside = why_not_this_file(real, self.rules, self.job)
+        outside = why_not_this_file(str(real), self.rules, self.job)
         if outside is not None:
             raise Refused(
                 Cause.NO_ACCESS,
@@ -108,6 +112,11 @@ class Secrets(NamedTuple):
                 f"(owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o})",
                 "chown and chmod it",
             )
+
+
+def _opened(descriptor: int) -> Path:
+    """Returns the path of a file that is open, wherever links led."""
+    return Path(f"/proc/self/fd/{descriptor}").readlink()
 
 
 def _why(error: OSError | ValueError) -> str:

@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from supervisor.errors import Complaint, Corrupt, InvalidInput
 from supervisor.model import driver_memory, heap, host_tools, master
 from supervisor.model.deletable import why_not_deletable
+from supervisor.model.driver_user import ResourceLimits
 from supervisor.model.labels import packed
 from supervisor.model.location import normalise
 from supervisor.model.records import (
@@ -32,9 +33,11 @@ from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.secret import reference_in_conf
 from supervisor.settings.defaults import Defaults, Health, LeaseS, Resources, StopGraceS
 from supervisor.settings.labels import Labels
+from supervisor.settings.policy import UserName
 from supervisor.settings.restart import RestartSettings
 from supervisor.settings.sections import Section, validated
 from supervisor.settings.spark_conf import SparkConf
+from supervisor.settings.units import format_size
 from supervisor.settings.yaml_text import read_numbered
 from supervisor.spec.fields import (
     STORE_SCHEME,
@@ -73,7 +76,13 @@ _CONF_TWINS: Final = {
 message.
 """
 
-_ADDED_LATER: Final = (("restart", "memory_step"), ("restart", "memory_max"))
+_ADDED_LATER: Final = (
+    ("restart", "memory_step"),
+    ("restart", "memory_max"),
+    ("resources", "memory_limit"),
+    ("resources", "cpu"),
+    ("resources", "tasks"),
+)
 """Version 0.1 does not know these keys. They are written only where they differ from the default, so that its
 agents can read the other specs, and a spec that was submitted with it is still the same spec.
 """
@@ -87,6 +96,7 @@ _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, Any]] = {
     "labels": {},
     "placement": PlacementSettings().model_dump(mode="json", by_alias=True),
     "sha256": {},
+    "run_as": None,
 }
 """The same holds for these keys outside of any section; each stands with its default, which is not
 written.
@@ -127,6 +137,7 @@ class JobSpec(Section):
     deploy_mode: Annotated[Literal["client"], DeployMode] = "client"
     conf: SparkConf = Field(default_factory=dict)
     env: Env = Field(default_factory=dict)
+    run_as: UserName | None = None
     checkpoint: Checkpoint | None = None
     checkpoint_fence: Literal["auto", "off"] = "auto"
     checkpoint_on_cancel: Literal["keep", "delete"] = "keep"
@@ -243,6 +254,22 @@ class JobSpec(Section):
         return self
 
     @model_validator(mode="after")
+    def _limit_holds_what_is_declared(self) -> JobSpec:
+        limit = self.resources.memory_limit_bytes
+        if limit is None:
+            return self
+        for key, needs in (
+            ("resources.memory", self.resources.memory_bytes),
+            ("restart.memory_max", self.restart.memory_max_bytes),
+        ):
+            if needs is not None and limit < needs:
+                raise ValueError(
+                    f"resources.memory_limit ({format_size(limit)}) is below {key} ({format_size(needs)}): "
+                    "the kernel would kill the driver before it has that; raise it"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _standby_can_be_prepared(self) -> JobSpec:
         why = self.why_not_prepared() if self.standby.level is not None else None
         if why is not None:
@@ -250,6 +277,15 @@ class JobSpec(Section):
                 f"standby keeps a prepared driver, and none can be prepared: {why}; remove standby"
             )
         return self
+
+    def limits(self) -> ResourceLimits | None:
+        """Returns what the kernel is to enforce, or None if that is nothing."""
+        asked = ResourceLimits(
+            memory=self.resources.memory_limit_bytes or 0,
+            cpu=self.resources.cpu or 0.0,
+            tasks=self.resources.tasks or 0,
+        )
+        return asked if asked.controllers() else None
 
     def scheduling(self) -> SchedulingSpec:
         """Returns what the leader must know, for the job's reference. ``checkpoint`` is as written, not

@@ -106,6 +106,7 @@ def complaints(spec: JobSpec, policy: PolicySettings, store: StoreSettings) -> t
     supervisor, whose endpoint a job may name."""
     found = [
         *_of_locations(spec, policy, store),
+        *_of_user(spec, policy),
         *_of_secrets(spec, policy.secrets),
         *_of_conf(spec, policy.conf),
         *_of_files(spec, policy.in_place_files),
@@ -145,6 +146,12 @@ def _of_locations(spec: JobSpec, policy: PolicySettings, store: StoreSettings) -
     why = why_no_access(conf, (spec.checkpoint, *locations), access_of_store(store, policy.endpoints))
     if why is not None:
         yield Complaint(why)
+
+
+def _of_user(spec: JobSpec, policy: PolicySettings) -> Iterator[Complaint]:
+    why = site_policy(policy).why_not_user(spec.run_as)
+    if why is not None:
+        yield Complaint(why, "choose a user that is allowed")
 
 
 # -- secrets ------------------------------------------------------------------------------------------------------

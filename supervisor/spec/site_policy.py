@@ -27,11 +27,14 @@ ANYWHERE: Final = "*"
 @dataclass(frozen=True, slots=True)
 class SitePolicy:
     """Holds the rules of a site. ``checkpoints`` say where jobs may keep their checkpoints, ``deletable``
-    where ``checkpoint_on_cancel: delete`` may delete.
+    where ``checkpoint_on_cancel: delete`` may delete. ``run_as`` is the Unix user of jobs that name none, or None
+    for the supervisor's own; ``users`` are those that a job may name.
     """
 
     checkpoints: tuple[str, ...] = (ANYWHERE,)
     deletable: tuple[str, ...] = ()
+    run_as: str | None = None
+    users: tuple[str, ...] = ()
 
     def why_no_checkpoint(self, location: str | None) -> str | None:
         """Returns why no job may keep its checkpoint at ``location``, or None if it may, or if there is
@@ -43,9 +46,20 @@ class SitePolicy:
         """Returns why nobody may delete ``location``, or None if it is allowed."""
         return _why_not(location, self.deletable, "policy.deletable")
 
+    def user_of(self, run_as: str | None) -> str | None:
+        """Returns as which user a job runs whose spec says ``run_as``; None means the supervisor's own."""
+        return self.run_as if run_as is None else run_as
+
+    def why_not_user(self, run_as: str | None) -> str | None:
+        """Returns why no job may name the user ``run_as``, or None if it may, or if it names none."""
+        if run_as is None or run_as == self.run_as or run_as in self.users:
+            return None
+        allowed = f"allows only {', '.join(self.users)}" if self.users else "allows no user"
+        return f"policy.run_as of supervisor.yaml {allowed}; run_as is {run_as}"
+
 
 def site_policy(rules: PolicySettings) -> SitePolicy:
-    return SitePolicy(rules.checkpoints, rules.deletable)
+    return SitePolicy(rules.checkpoints, rules.deletable, rules.run_as.default, rules.run_as.allowed)
 
 
 def climbs(location: str) -> bool:

@@ -13,15 +13,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from supervisor.clients import processes
 from supervisor.clients.processes import ProcessId
+from supervisor.daemon.host.leftovers import LEFTOVERS
 from supervisor.errors import SupervisorError
 from supervisor.model.records import CheckpointClaim, Cleanliness, Ownership, OwnState, Result
 from supervisor.model.seen import Found
 from supervisor.records.ids import name_suffix
 from supervisor.records.reading import seen
 from tests.crash_points.points import Arm, Control, Hit
+from tests.testbed import shared_python
 from tests.testbed.fleet import Fleet
 from tests.testbed.fleet_commands import PATIENCE_S, CommandResult
 from tests.waiting import wait_until
@@ -45,11 +48,23 @@ class CrashFleet(Fleet):
     """Many runs use it side by side, each with a job of its own: ``cli`` may be called from any thread."""
 
     def __init__(
-        self, hosts: str, root: str, directory: Path, supervisors: int = 2, *, brief: bool = False
+        self,
+        hosts: str,
+        root: str,
+        directory: Path,
+        supervisors: int = 2,
+        *,
+        brief: bool = False,
+        user: str | None = None,
     ) -> None:
-        """``brief``: lease and session are short enough to be outlasted by a pause."""
+        """``brief``: lease and session are short enough to be outlasted by a pause. ``user``: as whom drivers run (root
+        only); ``directory`` is then one that other users get to."""
         directory.mkdir(parents=True, exist_ok=True)
         self.control = Control(directory / "control")
+        self._user = user
+        if user is not None:
+            self.control.open_to_all()
+            self._open_to_drivers(directory)
         super().__init__(
             Servers(hosts),
             root,
@@ -59,6 +74,7 @@ class CrashFleet(Fleet):
             lease_s=PAUSED_LEASE_S if brief else LEASE_S,
             session_s=PAUSED_SESSION_S if brief else SESSION_S,
             capacity={"memory": "16g", "drivers": 60, "starting": 30},
+            policy={"run_as": {"default": user, "allowed": []}},
             judged=False,
         )
         self._cli = threading.Lock()
@@ -69,6 +85,22 @@ class CrashFleet(Fleet):
         # of runs that were killed, with names like ours
         self._older_groups = {group.name for group in self.groups()}
         self._keeper = threading.Thread(target=self._keep_up, name="keeper", daemon=True)
+
+    @staticmethod
+    def _open_to_drivers(directory: Path) -> None:
+        """What drivers write themselves: the witness and their checkpoints."""
+        directory.chmod(0o755)
+        (directory / "witness.jsonl").touch()
+        (directory / "witness.jsonl").chmod(0o666)
+        (directory / "checkpoints").mkdir()
+        (directory / "checkpoints").chmod(0o777)
+
+    def spec_file(self, name: str, *, knobs: dict[str, Any] | None = None, **spec: Any) -> Path:
+        if self._user is not None:  # its environment is its own
+            python = shared_python.find()
+            env = {"WITNESS": str(self.witness_file), "PYSPARK_PYTHON": str(python)}
+            spec = {**spec, "env": {**env, **spec.get("env", {})}}
+        return super().spec_file(name, knobs=knobs, **spec)
 
     def start(self) -> None:
         super().start()
@@ -191,7 +223,7 @@ class CrashFleet(Fleet):
 
     def _files_of(self, suffix: str) -> Iterator[str]:
         for member in self.members:
-            for part in ("attempts", "work", "artifacts", "shim-logs"):
+            for part in ("attempts", "work", f"work/{LEFTOVERS}", "artifacts", "shim-logs"):
                 directory = member.directory / "run" / part
                 for entry in os.listdir(directory) if directory.is_dir() else ():
                     if suffix in entry:

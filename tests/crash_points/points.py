@@ -118,6 +118,8 @@ class Control:
 
     def record(self) -> None:
         (self.directory / "record").unlink(missing_ok=True)
+        (self.directory / "record").touch()
+        (self.directory / "record").chmod(0o666)
         self._turn(failpoints.RECORDING)
 
     def recorded(self) -> Counter[Point]:
@@ -144,6 +146,10 @@ class Control:
             for arm in arms:
                 self._arms.pop(arm.id, None)
             self._print_line()
+
+    def open_to_all(self) -> None:
+        """A starter that has become another user passes points too."""
+        self.directory.chmod(0o777)
 
     def off(self) -> None:
         with self._lock:

@@ -47,6 +47,7 @@ IO_MODULES = {
 NOT_IO = {
     "signal": {
         "signal",
+        "alarm",
         "pthread_sigmask",
         "valid_signals",
         "Signals",
@@ -56,7 +57,16 @@ NOT_IO = {
         "SIGSTOP",
     },
     "select": {"poll", "PIPE_BUF", "POLLIN", "POLLOUT", "POLLPRI"},
-    "socket": {"socket", "gethostname", "AF_UNIX", "AF_INET", "AF_INET6", "socketpair", "getaddrinfo"},
+    "socket": {
+        "socket",
+        "gethostname",
+        "AF_UNIX",
+        "AF_INET",
+        "AF_INET6",
+        "socketpair",
+        "getaddrinfo",
+        "CMSG_SPACE",
+    },
     "io": {"StringIO", "BytesIO", "FileIO"},  # FileIO: the file that is uploaded, read only
     "shutil": {"get_terminal_size"},
     # of Kerberos' library, which is a part of connecting
@@ -78,7 +88,7 @@ BY_PARTS = {
     "subprocess": {"Popen", "run", "check_output", "TimeoutExpired"},
     "shutil": {"rmtree", "move", "which", "copyfile", "copyfileobj", "disk_usage", "copytree"},
     "socket": {"create_connection", "send_fds", "recv_fds", "create_server"},
-    "os": {"fdopen", "makedirs", "walk", "removedirs", "get_exec_path", "execvpe"},
+    "os": {"fdopen", "makedirs", "walk", "fwalk", "removedirs", "get_exec_path", "execvpe"},
     "tempfile": {"mkdtemp", "TemporaryDirectory"},
     "ctypes": {"CDLL", "get_errno", "c_ulong", "c_int"},
 }

@@ -54,6 +54,24 @@ _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "test_rounds_that_need_a_correction_come_later_and_later": ("refused-as-fast-as-it-can",),
     },
+    "unit.shim.test_guards_of_users": {
+        "test_a_stranger_is_not_heard": ("strangers-report-is-heard",),
+        "test_what_the_supervisor_says_is_heard_from_nobody_else": ("driver-speaks-for-the-supervisor",),
+        "test_an_order_goes_where_no_link_leads": ("order-follows-a-link",),
+        "test_an_order_goes_to_the_drivers_user_only": ("order-goes-to-anybody",),
+        "test_it_is_not_executed_as_who_it_may_not_become": (
+            "driver-stays-the-supervisors-user",
+            "driver-becomes-root",
+        ),
+        "test_nothing_of_the_supervisors_passes_to_others": ("driver-gets-the-whole-environment",),
+        "test_no_driver_of_another_user_is_begun_outside_of_a_cgroup": ("other-user-without-a-cgroup",),
+        "test_a_host_without_a_cgroup_takes_none": ("host-without-a-cgroup-takes-other-users",),
+        "test_who_is_not_allowed_is_refused": ("user-that-is-not-allowed",),
+        "test_a_link_is_granted_to_nobody": ("grant-follows-a-link",),
+        "test_a_service_without_a_subgroup_is_asked_for_no_controller": (
+            "controllers-in-the-units-own-group",
+        ),
+    },
     RUNNER: {
         "test_it_looks_at_the_clock_again_in_time_whatever_it_waits_for": (
             "runner-waits-as-long-as-it-likes",

@@ -15,6 +15,7 @@ from tests.explore import (
     defects_of_removal,
     defects_of_rule,
     defects_of_sweep,
+    defects_of_users,
 )
 from tests.explore.defect import Defect
 
@@ -31,4 +32,5 @@ DEFECTS: tuple[Defect, ...] = (
     *defects_of_access.DEFECTS,
     *defects_of_refusal.DEFECTS,
     *defects_of_adapters.DEFECTS,
+    *defects_of_users.DEFECTS,
 )

@@ -206,6 +206,8 @@ SAMPLES: tuple[Any, ...] = (
         remembered=REMEMBERED,
         not_fenced="Spark is 4.0.1, and the fence needs 4.1 or newer",
         class_archive="off: none has been made yet",
+        user="etl",
+        not_limited="memory: the kernel does not offer it",
         queries=(
             QueryProgress(
                 query="counts",

@@ -55,6 +55,14 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
         "",
         b'"memory_max":"2g"',
     ),
+    "resources.memory_limit": (
+        FULL.replace("priority: 7", "priority: 7, memory_limit: 2g"),
+        "",
+        b'"memory_limit":"2g"',
+    ),
+    "resources.cpu": (FULL.replace("priority: 7", "priority: 7, cpu: 1.5"), "", b'"cpu":1.5'),
+    "resources.tasks": (FULL.replace("priority: 7", "priority: 7, tasks: 500"), "", b'"tasks":500'),
+    "run_as": (f"{FULL}run_as: etl\n", "run_as: null", b'"run_as":"etl"'),
     "checkpoint_fence": (
         f"{FULL}checkpoint_fence: off\n",
         "checkpoint_fence: auto",

@@ -83,6 +83,33 @@ def missing_kdc() -> str | None:
     return kerberos.missing()
 
 
+@lru_cache(maxsize=1)
+def missing_users() -> str | None:
+    """Root, which may become any user, and a cgroup to keep their processes in."""
+    if os.geteuid() != 0:
+        return "not root: no process can become another user"
+    if shutil.which("setpriv") is None:
+        return "no setpriv"
+    from tests.testbed import shared_python
+
+    if shared_python.find() is None:
+        return "no Python that another user may execute"
+    return missing_cgroup()
+
+
+@lru_cache(maxsize=1)
+def missing_limits() -> str | None:
+    """Controllers of version 2: on a host with version 1 for them there are none."""
+    from supervisor.clients.containment import find_own_cgroup
+    from supervisor.clients.controllers import would_lack
+
+    own = find_own_cgroup()
+    lacking = would_lack(own)
+    if os.geteuid() != 0:
+        return "not root"
+    return "; ".join(f"{name}: {why}" for name, why in lacking.items()) or None
+
+
 def missing_prometheus() -> str | None:
     from tests.testbed import prometheus
 
@@ -169,6 +196,18 @@ REQUIREMENTS = (
         missing_cgroup,
         "run the tests as root, or with a delegated cgroup v2 (systemd-run --scope -p Delegate=yes)",
         "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "users",
+        missing_users,
+        "run the tests as root, with util-linux, a writable cgroup v2 and a Python outside of /root",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "limits",
+        missing_limits,
+        "run the tests as root, outside of a service, where cgroup v2 has the controllers memory, cpu and pids",
+        "SPARK_SUPERVISOR_REQUIRE_LIMITS",
     ),
     Requirement(
         "memory_limit",

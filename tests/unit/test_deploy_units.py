@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.clients.controllers import SUBGROUP
 from supervisor.clients.host_probe import read_unit
+from supervisor.clients.privileges import NEEDED
 
 UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))
 EXPOSURE_MAX = 4.0
@@ -74,3 +76,34 @@ def test_a_unit_is_confined(unit: Path) -> None:
         "strict",
     )
     assert options["User"] == "spark"
+
+
+DROP_INS = UNITS[0].parent / "drop-ins"
+
+
+def installed(tmp_path: Path, *names: str) -> Path:
+    """The service's unit with drop-ins beside it, as systemd would find them."""
+    (service,) = (unit for unit in UNITS if unit.stem == "spark-supervisor")
+    below = tmp_path / f"{service.name}.d"
+    below.mkdir()
+    for name in names:
+        (below / name).write_bytes((DROP_INS / name).read_bytes())
+    (tmp_path / service.name).write_bytes(service.read_bytes())
+    return tmp_path / service.name
+
+
+def test_run_as_needs_three_capabilities_and_no_other(tmp_path: Path) -> None:
+    options = read_unit(installed(tmp_path, "run-as.conf"), ()).options
+    for key in ("CapabilityBoundingSet", "AmbientCapabilities"):
+        assert set(options[key].split()) == set(NEEDED)
+    assert (options["NoNewPrivileges"], options["RuntimeDirectoryMode"]) == ("yes", "0711")
+
+
+def test_controllers_are_had_with_a_group_for_the_supervisor_only(tmp_path: Path) -> None:
+    assert "DelegateSubgroup" not in read_unit(installed(tmp_path), ()).options
+    assert SUBGROUP in (DROP_INS / "limits.conf").read_text()
+
+
+@pytest.mark.systemd_analyze
+def test_systemd_knows_every_line_of_run_as(tmp_path: Path) -> None:
+    test_systemd_knows_every_line(installed(tmp_path, "run-as.conf"))

@@ -27,6 +27,7 @@ IN_FUNCTIONS = {
     ("supervisor.clients.containment", "supervisor.clients.spawn"): SHIM,
     ("supervisor.clients.kazoo_connection", "supervisor.clients.zookeeper_sasl"): SHIM,
     ("supervisor.clients.kazoo_connection", "supervisor.clients.zookeeper_tls"): SHIM,
+    ("supervisor.clients.privileges", "ctypes"): SHIM,
     ("supervisor.clients.run_dir", "shutil"): SHIM,
     ("supervisor.clients.store.open", "supervisor.clients.store.s3"): BOTO3,
     ("supervisor.clients.store.removal", "supervisor.clients.store.s3_objects"): BOTO3,

@@ -6,11 +6,13 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import sys
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from cryptography import x509
@@ -27,15 +29,20 @@ from supervisor.cli.doctor.findings import (
 from supervisor.cli.doctor.subject import Subject
 from supervisor.clients import host_probe
 from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
+from supervisor.clients.controllers import would_lack
 from supervisor.clients.host_probe import UNLIMITED, Limits, Unit, may_write
+from supervisor.clients.users import closed_to_others, find_driver_user
+from supervisor.daemon.host.driver_users import why_impossible
 from supervisor.daemon.process import http_access
 from supervisor.daemon.process.supervisor import LOCK
-from supervisor.errors import InvalidInput
+from supervisor.errors import Complaint, InvalidInput, SupervisorError
 from supervisor.model.lease_terms import full_wait_s
 from supervisor.model.location import normalise
 from supervisor.settings.addresses import are_loopback
 from supervisor.settings.policy import open_rules
 from supervisor.settings.units import format_duration, format_size
+from supervisor.spark.arguments import BOOTSTRAP
+from supervisor.spark.toolchain import installed_spark_home
 
 UNIT_NAME: Final = "spark-supervisor.service"
 FILES_PER_DRIVER: Final = 4096
@@ -89,7 +96,10 @@ class HostFacts:
     ``written`` has the setting and path of each directory that the supervisor and its drivers write to.
     ``open_rules`` are the keys of ``policy`` that allow everything; ``alone`` says that ZooKeeper is on this machine only.
     ``unit`` is None where no unit file is installed. ``unit_name`` is the service that the running supervisor
-    belongs to.
+    belongs to. ``users`` are those of ``policy.run_as``; ``without_user`` says that jobs may also run as the supervisor's
+    own. ``users_unknown`` says what is wrong with some of them, ``users_closed`` what of the supervisor's files other users
+    can't get to. ``controllers_asked`` are needed by the limits of
+    the spec, or by default; ``controllers_lacking`` maps one to why it can't be had.
     """
 
     boottime: str = ""
@@ -109,6 +119,13 @@ class HostFacts:
     http_access: HttpAccessFacts = HttpAccessFacts()
     open_rules: tuple[str, ...] = ()
     alone: bool = False
+    users: tuple[str, ...] = ()
+    without_user: bool = False
+    users_trouble: Complaint = Complaint()
+    users_unknown: tuple[str, ...] = ()
+    users_closed: str | None = None
+    controllers_asked: tuple[str, ...] = ()
+    controllers_lacking: Mapping[str, str] = field(default_factory=dict)
 
 
 def collect(subject: Subject) -> HostFacts:
@@ -135,6 +152,9 @@ def collect(subject: Subject) -> HostFacts:
         http_access=_http_access(subject),
         open_rules=open_rules(subject.settings.policy),
         alone=are_loopback(subject.settings.zookeeper.hosts),
+        **_users(subject, pid),
+        controllers_asked=_asked(subject),
+        controllers_lacking=would_lack(_group_of(pid)),
     )
 
 
@@ -172,6 +192,43 @@ def _days_left(certificate: Path) -> float | None:
     except (OSError, ValueError):
         return None
     return (found.not_valid_after_utc - datetime.now(UTC)).total_seconds() / 86_400
+
+
+def _users(subject: Subject, pid: int | None) -> dict[str, Any]:
+    """Returns the facts about jobs of other users; the capabilities are those of the running supervisor, if any."""
+    policy = subject.settings.policy.run_as
+    names = tuple(dict.fromkeys((*((policy.default,) if policy.default else ()), *policy.allowed)))
+    if not names:
+        return {}
+    unknown = []
+    for name in names:
+        try:
+            find_driver_user(name)
+        except SupervisorError as error:
+            unknown.append(str(error))
+    spark = subject.settings.spark.home or installed_spark_home()
+    needed = [sys.executable, str(BOOTSTRAP), *([str(spark)] if spark is not None else [])]
+    return {
+        "users": names,
+        "without_user": policy.default is None,
+        "users_trouble": why_impossible(has_cgroup=find_own_cgroup() is not None, pid=pid),
+        "users_unknown": tuple(unknown),
+        "users_closed": next(filter(None, map(closed_to_others, needed)), None),
+    }
+
+
+def _asked(subject: Subject) -> tuple[str, ...]:
+    resources = subject.settings.defaults.resources if subject.spec is None else subject.spec.resources
+    asked = (("memory", resources.memory_limit_bytes), ("cpu", resources.cpu), ("pids", resources.tasks))
+    return tuple(name for name, limit in asked if limit is not None)
+
+
+def _group_of(pid: int | None) -> str | None:
+    try:
+        membership = Path(f"/proc/{pid or 'self'}/cgroup").read_text(errors="replace")
+    except OSError:
+        return None
+    return find_own_cgroup(membership=membership)
 
 
 def _may_inspect(pid: int) -> bool:
@@ -259,6 +316,49 @@ def judge_groups(facts: HostFacts) -> DoctorFinding:
             "upgrade the kernel",
         )
     return ok(f"a cgroup can be made, entered and killed in {groups.own}")
+
+
+def judge_run_as(facts: HostFacts) -> DoctorFinding:
+    if not facts.users:
+        return ok("every job runs as the supervisor's own user (policy.run_as is empty)")
+    if facts.users_trouble:
+        return problem(
+            f"no job can run as another user: {facts.users_trouble.what}", facts.users_trouble.remedy
+        )
+    if facts.users_unknown:
+        return problem(facts.users_unknown[0], "make the user, or correct policy.run_as")
+    if facts.users_closed is not None:
+        return problem(
+            f"other users can't get to {facts.users_closed}, and their drivers need it",
+            "open it to them (chmod o+rX)",
+        )
+    users = ", ".join(facts.users)
+    if facts.without_user:
+        return warning(
+            f"jobs may run as {users}, and those that name no user run as the supervisor's own, which can reach all others",
+            "set policy.run_as.default",
+        )
+    return ok(f"jobs run as {users}")
+
+
+def judge_limits(facts: HostFacts) -> DoctorFinding:
+    lacking = facts.controllers_lacking
+    if not lacking:
+        return ok("the limits of jobs (resources: memory_limit, cpu, tasks) are enforced by their cgroups")
+    if not set(facts.controllers_asked) & lacking.keys():
+        return ok(f"no limit is asked for that is not enforced here; {', '.join(lacking)} would not be")
+    whys = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_value(lacking).items())
+    return warning(
+        f"limits of jobs are not enforced in full ({whys}): such jobs start without",
+        "install deploy/systemd/drop-ins/limits.conf (systemd 254 or newer)",
+    )
+
+
+def _by_value(found: Mapping[str, str]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for name, why in found.items():
+        grouped.setdefault(why, []).append(name)
+    return grouped
 
 
 def judge_open_files(facts: HostFacts) -> DoctorFinding:
@@ -418,6 +518,8 @@ HOST = CheckGroup(
         DoctorCheck(
             "cgroup", "a cgroup v2 for each driver tree can be made, entered and killed", judge_groups
         ),
+        DoctorCheck("run-as", "drivers can run as the Unix users of policy.run_as", judge_run_as),
+        DoctorCheck("limits", "the kernel's controllers for the limits of jobs", judge_limits),
         DoctorCheck("open-files", "the limit of open files, which drivers inherit", judge_open_files),
         DoctorCheck("threads", "limits of processes and threads against capacity.drivers", judge_processes),
         DoctorCheck("memory", "supervisor.capacity.memory against the host's memory", judge_memory),

@@ -138,7 +138,8 @@ def _master_trouble(master: str, patience: float) -> str:
 
 
 def _secret_troubles(subject: Subject, spec: JobSpec) -> Iterator[Complaint]:
-    secrets = Secrets(subject.environ, subject.settings.policy.secrets, spec.name)
+    settings = subject.settings
+    secrets = Secrets(subject.environ, settings.policy.secrets, spec.name, settings.supervisor.runtime_dir)
     tries = [partial(secrets.of_env, name, value) for name, value in spec.env.items()]
     tries += [partial(secrets.of_conf, name, value, spec.env) for name, value in spec.conf.items()]
     for resolve in tries:

@@ -254,7 +254,7 @@ class AttemptReporter:
                 self._boundary.log_error(key, error)
                 continue
             self._logs[key] = (commit_log, newest)
-            report(self._hosted.attempts_dir / key, event)
+            report(launch.channel_in(str(self._hosted.attempts_dir / key)), event)
 
     @staticmethod
     def _event(
@@ -270,10 +270,10 @@ class AttemptReporter:
         return {"event": "idle"} if commit_log.waits_for_data() else {"event": "looked", "batch_id": batch_id}
 
 
-def report(directory: Path, event: dict[str, object]) -> None:
-    """Sends one datagram to the shim of ``directory``, as the bootstrap does. Never blocks, never raises."""
+def report(channel: Path | str, event: dict[str, object]) -> None:
+    """Sends one datagram to the shim whose channel this is, as the bootstrap does. Never blocks, never raises."""
     try:
-        folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = os.open(channel, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return
     try:

@@ -44,6 +44,10 @@ def difference(prepared: MadeLaunch, now: MadeLaunch) -> str:
     """Returns what is not the same any more, in half a sentence that has no secret, or an empty text."""
     if (prepared.launch.cluster, prepared.launch.root) != (now.launch.cluster, now.launch.root):
         return "it is of another cluster"
+    if prepared.launch.user != now.launch.user:
+        return "it runs as another Unix user"
+    if (prepared.launch.limits, prepared.launch.not_limited) != (now.launch.limits, now.launch.not_limited):
+        return "the limits of its resources are others now"
     argv = [[each.without_directories(word) for word in each.launch.argv] for each in (prepared, now)]
     if argv[0] != argv[1]:
         return "its command line is another now"
@@ -89,6 +93,10 @@ def launch_of_opening(prepared: Launch, now: MadeLaunch) -> Launch:
         env=env,
         cwd=prepared.cwd,
         cgroup=prepared.cgroup,
+        user=prepared.user,
+        channel=prepared.channel,
+        limits=prepared.limits,
+        not_limited=prepared.not_limited,
         prepared=prepared.prepared,
         hadoop_conf={} if owner is None else {OWNER_KEY.removeprefix(_HADOOP): owner},
     )

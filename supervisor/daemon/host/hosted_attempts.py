@@ -8,12 +8,15 @@ listed by ``prepared`` alone, and occupies nothing that a start may need.
 from __future__ import annotations
 
 import os
-import shutil
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
 from supervisor.clients import processes, run_dir
+from supervisor.clients.emptying import remove
+from supervisor.daemon.host.leftovers import LEFTOVERS, Leftovers
 from supervisor.errors import Corrupt
 from supervisor.model.launch import NO_ATTEMPT, Launch
 from supervisor.model.records import Assignment
@@ -21,6 +24,8 @@ from supervisor.records.codec import decode
 from supervisor.records.layout import is_attempt, is_prepared
 
 LAUNCH_MAX_BYTES = 4 * 2**20
+REMOVAL_S = 1.0
+"""So long the agent's round removes one working directory; the rest is for the next round."""
 
 
 class HostedState(StrEnum):
@@ -94,6 +99,7 @@ class HostedAttempts:
         self.work_dir = runtime_dir / "work"
         self.artifacts_dir = runtime_dir / "artifacts"
         self.log_dir = log_dir
+        self.leftovers = Leftovers(self.work_dir)
         self.fresh = threading.Event()
         """It is set when a shim was started: ``attempt_reporter``, which times starts, then begins its next
         round at once."""
@@ -204,22 +210,27 @@ class HostedAttempts:
         """Removes the working directories of attempts that are over, files that no hosted uid needs, and what
         an agent that was killed left half made. ``under_way`` holds the keys that may be starting just
         now. The names of prepared drivers that are gone stay while they are ``assigned``: they say that the attempt was lost
-        here. An attempt that was handed over works where its driver was prepared.
+        here. An attempt that was handed over works where its driver was prepared. What a driver of another user has left is
+        only put aside.
         """
         run_dir.remove_drafts(str(self.attempts_dir), under_way)
         run_dir.remove_dangling_links(str(self.attempts_dir), under_way | assigned)
         names = self._names()
         links = {key for key in names if self.prepared_key_of(key) is not None}
         keys = (names - links) | under_way
-        _remove_others(self.work_dir, keys)
+        _remove_others(self.work_dir, keys | {LEFTOVERS}, self.leftovers.put_aside)
         _remove_others(self.artifacts_dir, frozenset(key.rpartition(".")[0] for key in names | under_way))
 
 
-def _remove_others(directory: Path, keep: frozenset[str]) -> None:
+def _remove_others(
+    directory: Path, keep: frozenset[str], put_aside: Callable[[Path], bool] = lambda _path: False
+) -> None:
     try:
         entries = list(directory.iterdir())
     except OSError:
         return
     for entry in entries:
         if entry.name not in keep:
-            shutil.rmtree(entry, ignore_errors=True)
+            with suppress(OSError):  # in the next round
+                if not put_aside(entry):
+                    remove(str(entry), REMOVAL_S)

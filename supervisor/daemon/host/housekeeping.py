@@ -5,7 +5,8 @@ It has one thread, which the watchdog does not watch, because nothing waits for 
 its run directory (memory), so that no disk can stop it. When the attempt is over the guardian puts that log
 aside (``ENDED``), and this thread moves it to ``<log_dir>/<name>/<uid>.<attempt>.shim.log``, beside the
 output of the driver, and removes logs of old attempts. Of prepared drivers to which no attempt was handed it keeps the
-newest few logs, and those of the ones that are still there. It probes every 30 s whether the store can be used: a
+newest few logs, and those of the ones that are still there. It removes what drivers of other Unix users have left
+(``leftovers``). It probes every 30 s whether the store can be used: a
 store that is down shows in no driver, only in the next start.
 """
 
@@ -40,9 +41,17 @@ PREPARED_KEPT = 3
 
 class Housekeeper:
     """Runs the thread. ``ended`` is ``<runtime_dir>/shim-logs``. ``check_store`` raises SupervisorError if
-    the store can't be used."""
+    the store can't be used. ``remove_leftovers`` removes some of what drivers of other users have left."""
 
-    def __init__(self, ended: Path, log_dir: Path, check_store: Callable[[], None], metrics: Metrics) -> None:
+    def __init__(
+        self,
+        ended: Path,
+        log_dir: Path,
+        check_store: Callable[[], None],
+        metrics: Metrics,
+        remove_leftovers: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._remove_leftovers = remove_leftovers
         self._ended = ended
         self._log_dir = log_dir
         self._check_store = check_store
@@ -65,6 +74,7 @@ class Housekeeper:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._apart.attempt("logs", self.keep_logs, None)
+            self._apart.attempt("leftovers", self._remove_leftovers, None)
             if boottime_s() - self._asked_at_s >= STORE_EVERY_S:
                 self._asked_at_s = boottime_s()
                 self._apart.attempt("store", self.ask_store, None)

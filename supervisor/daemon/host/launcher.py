@@ -28,18 +28,22 @@ from typing import NamedTuple
 import structlog
 
 from supervisor.clients import run_dir, umask
+from supervisor.clients.access import ENTER, READ, grant
+from supervisor.clients.channel import let_pass, let_read
 from supervisor.clients.spawn import spawn_shim
 from supervisor.clock import boottime_s
 from supervisor.daemon.host.admission import admitted
 from supervisor.daemon.host.attempt_reporter import report
+from supervisor.daemon.host.driver_users import DriverUsers
 from supervisor.daemon.host.handover import MadeLaunch, difference, launch_of_opening
 from supervisor.daemon.host.hosted_attempts import LAUNCH_MAX_BYTES, HostedAttempts, HostedState
 from supervisor.daemon.host.preflight import KnownCheckpoint, PreflightCheck, check_of
 from supervisor.daemon.host.prepared import HostCapacity, HostLoad, no_assignment_yet
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers, as_extra, files_of
 from supervisor.daemon.host.start_barrier import StartBarrier
-from supervisor.errors import Corrupt, NotFound, SupervisorError
+from supervisor.errors import Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
+from supervisor.model.driver_user import DriverUser
 from supervisor.model.host_tools import why_ignored
 from supervisor.model.launch import PREPARE_LEVEL, PREPARED, Launch
 from supervisor.model.phrases import all_its
@@ -54,6 +58,7 @@ from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec, from_canonical
 from supervisor.spec.policy_judge import with_forced
 from supervisor.spec.s3a import S3Access, access_of_store
+from supervisor.spec.site_policy import site_policy
 
 log = structlog.get_logger(__name__)
 
@@ -88,7 +93,8 @@ class TrustCheck(NamedTuple):
 
 class Launcher:
     """Starts attempts. ``cgroup_parent`` is the directory where attempts get a cgroup of their own, or None
-    where there is no usable cgroup v2."""
+    where there is no usable cgroup v2. ``why_not_limited`` says why limits that need these controllers are not
+    enforced there, or nothing if they are."""
 
     def __init__(
         self,
@@ -99,7 +105,10 @@ class Launcher:
         cgroup_parent: str | None,
         metrics: Metrics,
         prepared: PreparedDrivers | None = None,
+        why_not_limited: Callable[[tuple[str, ...]], str] = lambda _controllers: "",
     ) -> None:
+        self._users = DriverUsers(site_policy(settings.policy), has_cgroup=cgroup_parent is not None)
+        self._why_not_limited = why_not_limited
         self._settings = settings
         self._host = host
         self._blobs = blobs
@@ -194,7 +203,7 @@ class Launcher:
             )
 
     def _as_prepared(self, launch: Launch, key: str, request: Preparation, spec: JobSpec) -> Launch:
-        opening = self._hosted.attempts_dir / key / run_dir.OPENING
+        opening = Path(launch.channel_in(str(self._hosted.attempts_dir / key))) / run_dir.OPENING
         files = files_now(spec, self._hosted.work_dir / key)
         return replace(
             launch,
@@ -263,7 +272,7 @@ class Launcher:
                 is_handed = self._hosted.state_of(key) in (HostedState.HOSTED, HostedState.LOST)
                 log.warning("hand_over_failed", **about_key(key), prepared=prepared_key, why=str(error))
             if is_handed:
-                report(self._hosted.attempts_dir / prepared_key, {"event": "handed"})
+                report(handed.channel_in(str(self._hosted.attempts_dir / prepared_key)), {"event": "handed"})
                 if check is not None:
                     self._barrier.write_after(key, handed, check)
         return is_handed
@@ -364,14 +373,17 @@ class Launcher:
 
     def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
         cgroup = f"{self._cgroup_parent}/{key}-{secrets.token_hex(3)}" if self._cgroup_parent else None
+        limits, user = spec.limits(), self._users.of(spec.run_as)
         place = AttemptPlace(
             host=self._host,
             run_dir=self._hosted.attempts_dir / key,
             work_dir=self._hosted.work_dir / key,
             log_path=self._hosted.log_path(given),
             cgroup=cgroup,
+            user=user,
+            not_limited=self._why_not_limited(limits.controllers()) if limits is not None else "",
         )
-        launch = prepare(spec, given, self._settings, place, lambda stored: self._fetch(given, stored))
+        launch = prepare(spec, given, self._settings, place, lambda stored: self._fetch(given, user, stored))
         ignored = why_ignored(spec.env)
         if ignored is not None:
             log.warning(
@@ -389,6 +401,15 @@ class Launcher:
                 uid=given.uid,
                 attempt=given.attempt,
                 why=launch.not_fenced,
+            )
+        if launch.not_limited:
+            log.warning(
+                "limits_not_enforced",
+                job=given.name,
+                uid=given.uid,
+                attempt=given.attempt,
+                why=launch.not_limited,
+                next="it is started without them",
             )
         return launch
 
@@ -414,12 +435,24 @@ class Launcher:
     def _store_access(self) -> S3Access:
         return access_of_store(self._settings.store, self._settings.policy.endpoints)
 
-    def _fetch(self, given: Assignment, stored: str) -> Path:
+    def _fetch(self, given: Assignment, user: DriverUser | None, stored: str) -> Path:
         """Fetches ``<sha256>/<filename>`` of a spec's ``store:`` reference and returns the verified file,
-        which is kept per uid on this host."""
+        which is kept per uid on this host. ``user``, if it is another one, may read it."""
         sha256, _, filename = stored.partition("/")
         key = artifact_key(given.name, given.uid, sha256, filename)
-        return self._blobs().fetch_artifact(key, self._hosted.artifacts_dir / given.uid)
+        directory = self._hosted.artifacts_dir / given.uid
+        file = self._blobs().fetch_artifact(key, directory)
+        if user is not None:
+            try:
+                let_pass(str(self._hosted.artifacts_dir))
+                let_read(str(directory))
+                grant(str(directory), user.uid, READ | ENTER)
+            except OSError as error:
+                raise Unreachable(
+                    f"{directory} can't be opened to user {user.name} ({error.strerror})",
+                    "repair supervisor.runtime_dir",
+                ) from None
+        return file
 
     def _make_run_dir(self, key: str, launch: Launch) -> str | None:
         try:

@@ -153,12 +153,12 @@ class PreparedDrivers:
     def send(self) -> None:
         """Tells each shim that its driver is wanted, or not. It needs no registry: what is asked for is unknown while
         that does not answer, and unknown is wanted."""
-        for key in self._hosted.prepared():
+        for key, launch in self._hosted.prepared().items():
             with self._lock:
                 if key in self._books.taken:
                     continue
                 event = "discard" if key in self._books.discarded else "wanted"
-                report(self._hosted.attempts_dir / key, {"event": event})
+                report(launch.channel_in(self._directory(key)), {"event": event})
 
     def turn(
         self,
@@ -257,7 +257,9 @@ class PreparedDrivers:
             if key in self._books.taken or key in self._books.discarded:
                 return
             self._books.discarded[key] = why
-            report(self._hosted.attempts_dir / key, {"event": "discard"})
+            launch = self._hosted.prepared().get(key)
+            if launch is not None:
+                report(launch.channel_in(self._directory(key)), {"event": "discard"})
         log.info("prepared_driver_discarded", **about_key(key), why=why)
 
     def reject(self, key: str, why: str) -> None:

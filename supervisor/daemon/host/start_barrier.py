@@ -38,12 +38,15 @@ there is a driver."""
 
 class AwaitedVerdict(NamedTuple):
     """Describes a verdict for which a driver waits. ``directory`` identifies the run directory at the
-    beginning, as ``StartBarrier._directory`` does."""
+    beginning, as ``StartBarrier._directory`` does. The verdict is written into ``channel``, for
+    the user ``reader`` too if that is another one."""
 
     key: str
     given: Assignment
     check: PreflightCheck
     directory: tuple[int, int] | None
+    channel: str
+    reader: int | None
 
 
 class StartBarrier:
@@ -78,7 +81,7 @@ class StartBarrier:
 
     def held(self, key: str, launch: Launch) -> Launch:
         """Returns ``launch`` as that of a driver that waits. One that was prepared knows its own directory only."""
-        gate = self._attempts_dir / (launch.prepared or key) / run_dir.GATE
+        gate = Path(launch.channel_in(str(self._attempts_dir / (launch.prepared or key)))) / run_dir.GATE
         return replace(launch, env={**launch.env, GATE: str(gate)})
 
     def wait_for_answer(self, given: Assignment, check: PreflightCheck) -> None:
@@ -104,7 +107,9 @@ class StartBarrier:
 
     def write_after(self, key: str, launch: Launch, check: PreflightCheck) -> None:
         """Writes the verdict when the check is over."""
-        awaited = AwaitedVerdict(key, launch.assignment, check, self._directory(key))
+        channel = launch.channel_in(str(self._attempts_dir / key))
+        reader = launch.user.uid if launch.user is not None else None
+        awaited = AwaitedVerdict(key, launch.assignment, check, self._directory(key), channel, reader)
         with self._lock:
             self._awaited[key] = awaited
         check.then(lambda: self._write_verdict(awaited))
@@ -124,7 +129,7 @@ class StartBarrier:
         return {
             key: launch
             for key, launch in held.items()
-            if run_dir.read_verdict(str(self._attempts_dir / key)) is None
+            if run_dir.read_verdict(launch.channel_in(str(self._attempts_dir / key))) is None
         }
 
     def _directory(self, key: str) -> tuple[int, int] | None:
@@ -141,9 +146,9 @@ class StartBarrier:
         try:
             verdict = self._verdict(awaited)
             is_there = awaited.directory is not None and awaited.directory == self._directory(key)
-            written = is_there and run_dir.write_verdict(str(self._attempts_dir / key), verdict)
+            written = is_there and run_dir.write_verdict(awaited.channel, verdict, awaited.reader)
         except OSError as error:
-            why = f"{self._attempts_dir / key / run_dir.GATE} can't be written ({error.strerror}); make room there"
+            why = f"{awaited.channel}/{run_dir.GATE} can't be written ({error.strerror}); make room there"
             with self._lock:
                 is_new, self._unwritten[key] = self._unwritten.get(key) != why, why
             if is_new:

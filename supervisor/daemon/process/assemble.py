@@ -19,7 +19,9 @@ from supervisor.checkpoint.commit_log import CommitLog, open_commit_log
 from supervisor.checkpoint.opening import open_checkpoint
 from supervisor.checkpoint.preflight import left_behind
 from supervisor.clients import processes
-from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
+from supervisor.clients.channel import USER
+from supervisor.clients.containment import find_own_cgroup
+from supervisor.clients.controllers import find_attempt_groups
 from supervisor.clients.store.base import Store
 from supervisor.clients.zookeeper import Link, Session, ZooClient, close_session
 from supervisor.clock import boottime_s, wall_iso
@@ -33,11 +35,13 @@ from supervisor.daemon.host.agent import Agent
 from supervisor.daemon.host.archive_ahead import ArchiveAhead
 from supervisor.daemon.host.attempt_reporter import AttemptReporter
 from supervisor.daemon.host.drain_host import stop_drivers
+from supervisor.daemon.host.driver_users import DriverUsers
 from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.daemon.host.guardian import Guardian
 from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.host.housekeeping import ENDED, Housekeeper
 from supervisor.daemon.host.launcher import Launcher
+from supervisor.daemon.host.leftovers import LEFTOVERS
 from supervisor.daemon.host.prepared import HostCapacity
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers
 from supervisor.daemon.leader.controller import Controller
@@ -88,7 +92,9 @@ CLOSE_S = 3.0
 def build_supervisor(settings: Settings) -> Supervisor:
     """Returns the daemon of this host. Nothing is opened before its ``run``."""
     return Supervisor(
-        settings.supervisor.runtime_dir, lambda owner: Assembly(settings, owner, store_of(settings)).parts()
+        settings.supervisor.runtime_dir,
+        lambda owner: Assembly(settings, owner, store_of(settings)).parts(),
+        passable=_has_other_users(settings),
     )
 
 
@@ -102,6 +108,14 @@ def warn_of_policy(settings: Settings) -> None:
             why="who can submit a job gets what the supervisor has: its environment, its files, its access to stores",
             next="jobs are started all the same; conf/supervisor.secure.yaml is the policy to begin with",
         )
+
+
+def _has_other_users(settings: Settings) -> bool:
+    """Says whether drivers of other users may start here, or are here still."""
+    users, work_dir = settings.policy.run_as, settings.supervisor.runtime_dir / "work"
+    if users.default is not None or users.allowed:
+        return True
+    return any(work_dir.glob(f"*/{USER}")) or any(work_dir.glob(f"{LEFTOVERS}/*"))
 
 
 class Assembly:
@@ -131,11 +145,11 @@ class Assembly:
         """Returns the parts. Raises Conflict (another cluster), SupervisorError."""
         settings, runtime_dir = self._settings, self._settings.supervisor.runtime_dir
         warn_of_policy(settings)
-        cgroup_parent = find_cgroup_parent(find_own_cgroup())
+        self._groups = find_attempt_groups(find_own_cgroup())
         cluster = self._found()
         self._trust = self._remembered(cluster.id)
         server = self._server()
-        agent = self._agent(server.address, cgroup_parent)
+        agent = self._agent(server.address)
         self._agent_ = agent
         leader = Leader(self._controller, self._sweeper, self._remover, self._owner.failed, self._savepoints)
         guardian = Guardian(
@@ -147,9 +161,6 @@ class Assembly:
             self._prepared.note_end,
         )
         contender = self._contender(server.address, leader)
-        housekeeper = Housekeeper(
-            runtime_dir / ENDED, settings.supervisor.log_dir, self._store.check, self._metrics
-        )
         reporter = AttemptReporter(
             settings.supervisor.id,
             self._hosted,
@@ -169,7 +180,7 @@ class Assembly:
             guardian=guardian,
             reporter=reporter,
             contender=contender,
-            housekeeper=housekeeper,
+            housekeeper=self._housekeeper(),
             fence_ahead=FenceAhead(settings),
             archive_ahead=ArchiveAhead(
                 settings, lambda: agent.is_preparing or reporter.is_starting(), self._metrics
@@ -177,6 +188,11 @@ class Assembly:
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
         )
+
+    def _housekeeper(self) -> Housekeeper:
+        settings = self._settings.supervisor
+        ended, remove_leftovers = settings.runtime_dir / ENDED, self._hosted.leftovers.remove
+        return Housekeeper(ended, settings.log_dir, self._store.check, self._metrics, remove_leftovers)
 
     def _follow(self, agent: Agent, contender: Contender[ZooClient]) -> None:
         """Lets metrics and the status page ask agent and contender at every scrape."""
@@ -358,7 +374,7 @@ class Assembly:
 
     # -- this host ------------------------------------------------------------------------------------------------
 
-    def _agent(self, address: str, cgroup_parent: str | None) -> Agent:
+    def _agent(self, address: str) -> Agent:
         capacity = self._settings.supervisor.capacity
         me = Member(
             id=self._settings.supervisor.id,
@@ -381,10 +397,12 @@ class Assembly:
             self._host,
             lambda: self._blobs,
             self._hosted,
-            cgroup_parent,
+            self._groups.parent,
             self._metrics,
             self._prepared,
+            self._groups.why_not,
         )
+        self._warn_of_users()
         return Agent(
             me,
             self._layout,
@@ -396,6 +414,15 @@ class Assembly:
             lambda: doubt.own,
             self._prepared,
         )
+
+    def _warn_of_users(self) -> None:
+        """Says at the start what every job would be refused for that is to run as another user."""
+        site = site_policy(self._settings.policy)
+        trouble = DriverUsers(site, has_cgroup=self._groups.parent is not None).trouble()
+        if trouble:
+            log.warning(
+                "run_as_impossible", why=str(trouble), next="jobs of other users are refused on this host"
+            )
 
     def _publish_agent_session(self, session: Session | None) -> None:
         self._session_closer.publish_sessions((session,) if session else (), of="agent")

@@ -25,6 +25,7 @@ from typing import TypeVar
 import structlog
 
 from supervisor.clients import umask
+from supervisor.clients.channel import TRAVERSED
 from supervisor.clients.threads import BackgroundThread
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
@@ -77,8 +78,11 @@ class Supervisor:
     """Runs one daemon. ``assemble`` waits for ZooKeeper and checks the cluster; it returns the parts, which
     need to know it."""
 
-    def __init__(self, runtime_dir: Path, assemble: Callable[[Supervisor], SupervisorParts]) -> None:
+    def __init__(
+        self, runtime_dir: Path, assemble: Callable[[Supervisor], SupervisorParts], *, passable: bool = False
+    ) -> None:
         self._runtime_dir = runtime_dir
+        self._passable = passable
         self._assemble = assemble
         self.stopping = threading.Event()
         self._failure: str | None = None
@@ -88,7 +92,7 @@ class Supervisor:
     def run(self) -> int:
         """Runs until a signal or a defect, and returns the exit code. Raises SupervisorError if it cannot
         start."""
-        lock = take_lock(self._runtime_dir)
+        lock = take_lock(self._runtime_dir, passable=self._passable)
         try:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._on_signal)
@@ -189,11 +193,14 @@ def guard(guardian: Guardian, stopping: threading.Event, loop: Loop) -> None:
         guardian.close()
 
 
-def take_lock(runtime_dir: Path) -> int:
-    """Takes the lock that allows one supervisor per runtime directory, and returns its descriptor. Raises
-    Conflict while another supervisor lives, InvalidInput if the directory can't be used."""
+def take_lock(runtime_dir: Path, *, passable: bool = False) -> int:
+    """Takes the lock that allows one supervisor per runtime directory, and returns its descriptor.
+
+    If it is ``passable``, other users may pass the directory to what is granted to them below it. Raises Conflict while
+    another supervisor lives, InvalidInput if the directory can't be used.
+    """
     try:
-        make_private(runtime_dir)
+        make_private(runtime_dir, passable=passable)
         descriptor = os.open(runtime_dir / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise InvalidInput(
@@ -211,9 +218,10 @@ def take_lock(runtime_dir: Path) -> int:
     return descriptor
 
 
-def make_private(runtime_dir: Path) -> None:
+def make_private(runtime_dir: Path, *, passable: bool = False) -> None:
     """Makes the directory, or makes sure that it is this user's alone: whoever may write there may exchange
-    deadlines, locks and programs.
+    deadlines, locks and programs. Drivers of other users need it ``passable``: they get to what they know the name of and
+    are granted, and see nothing.
 
     A link that root or this user has made is followed. Raises InvalidInput if it is another user's, OSError.
     """
@@ -230,9 +238,13 @@ def make_private(runtime_dir: Path) -> None:
             f"supervisor.runtime_dir {runtime_dir} is {what} (mode {mode:04o}), and this supervisor runs as {_user(us)}: "
             f"chown it to {_user(us)}, or choose another, which is made if it does not exist"
         )
-    if mode & 0o077:
-        runtime_dir.chmod(0o700)
-        log.warning("runtime_dir_tightened", runtime_dir=str(runtime_dir), was=f"{mode:04o}", now="0700")
+    wanted = TRAVERSED if passable else 0o700
+    if mode & 0o077 & ~wanted:
+        log.warning(
+            "runtime_dir_tightened", runtime_dir=str(runtime_dir), was=f"{mode:04o}", now=f"{wanted:04o}"
+        )
+    if mode & 0o077 != wanted & 0o077:
+        runtime_dir.chmod(wanted)
 
 
 def _user(uid: int) -> str:

@@ -69,7 +69,7 @@ def is_whole(note: ArchiveNote) -> bool:
 
 def keep(directory: Path, key: ArchiveKey, draft: Path, names: Collection[str]) -> Path:
     """Puts ``draft``, which lies in the same file system, on the shelf, and returns where. Raises OSError."""
-    draft.chmod(0o400)
+    draft.chmod(0o444)  # for drivers of any user, if the directory lets them pass
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     sha256 = _sha256(draft)

@@ -105,6 +105,8 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
     assert set(shown) - set(listed) - more == {
         "driver_memory",
         "class_archive",
+        "user",
+        "limits",
         "starts_cold",
         "update",
         "last_exit",

@@ -10,19 +10,19 @@ from supervisor.clients.containment import find_own_memory_cgroup
 from supervisor.model.out_of_memory import Oom
 from supervisor.shim.oom import Counter, OomWatch, find_counters, read
 
-EVENTS = "low 0\nhigh 0\nmax 12\noom 3\noom_kill {}\noom_group_kill 0\n"
+EVENTS = "low 0\nhigh 0\nmax 12\noom {met}\noom_kill {kills}\noom_group_kill 0\n"
 
 
 def group(path: Path, *, memory: bool) -> Path:
     path.mkdir(parents=True)
     (path / "cgroup.procs").write_text("")
     if memory:
-        (path / "memory.events").write_text(EVENTS.format(0))
+        (path / "memory.events").write_text(EVENTS.format(met=3, kills=0))
     return path
 
 
 def reported_by(watch: OomWatch, file: Path, kills: int) -> Oom | None:
-    file.write_text(EVENTS.format(kills))
+    file.write_text(EVENTS.format(met=3 + kills, kills=kills))
     return watch.seen()
 
 
@@ -33,13 +33,20 @@ def test_the_attempts_own_group_tells_of_its_tree(tmp_path: Path) -> None:
     assert reported_by(watch, own / "memory.events", 1) is Oom.TREE
 
 
+def test_a_kill_of_its_tree_that_its_own_limit_did_not_cause_is_told_apart(tmp_path: Path) -> None:
+    own = group(tmp_path / "attempt", memory=True)
+    watch = OomWatch(str(own))
+    (own / "memory.events").write_text(EVENTS.format(met=3, kills=1))
+    assert watch.seen() is Oom.MEMBER
+
+
 def test_without_the_controller_the_nearest_group_above_tells(tmp_path: Path) -> None:
     """Its own kills only, where the kernel tells them apart: a sibling's are in the file that counts all below."""
     service = group(tmp_path / "service", memory=True)
     own = group(service / "supervisor" / "attempt", memory=False)
     (service / "supervisor" / "cgroup.procs").write_text("")
     assert [counter.file for counter in find_counters(str(own))][0] == f"{service}/memory.events"
-    (service / "memory.events.local").write_text(EVENTS.format(5))
+    (service / "memory.events.local").write_text(EVENTS.format(met=3, kills=5))
     watch = OomWatch(str(own))
     assert reported_by(watch, service / "memory.events", 9) is Oom.NOBODY
     assert reported_by(watch, service / "memory.events.local", 6) is Oom.GROUP

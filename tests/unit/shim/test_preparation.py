@@ -162,7 +162,7 @@ def test_what_can_not_be_opened_has_not_begun(tmp_path: Path, driver: PreparedTr
 
 
 def test_a_disk_that_fails_opens_nothing(driver: PreparedTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_directory: str, _opening: Opening) -> bool:
+    def fails(_directory: str, _opening: Opening, _reader: int | None) -> bool:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(run_dir, "write_opening", fails)

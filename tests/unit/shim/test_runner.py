@@ -108,7 +108,9 @@ def test_it_looks_at_the_clock_again_in_time_whatever_it_waits_for(
     waits_ms: list[float] = []
     monkeypatch.setattr(runner_module, "next_wake_at_s", lambda _state: boottime_s() + 1000.0)
     with made(tmp_path) as (runner, _, _):
-        runner._poll = SimpleNamespace(poll=lambda ms: waits_ms.append(ms) or [])  # type: ignore[assignment]
+        runner._poll = SimpleNamespace(
+            poll=lambda ms: waits_ms.append(ms) or [], modify=lambda *_watched: None
+        )  # type: ignore[assignment]
         runner._wait()
     assert waits_ms == [SECOND_KILLER_PERIOD_S * 1000]
 
@@ -224,3 +226,16 @@ def test_an_order_that_nobody_takes_is_unheard(tmp_path: Path) -> None:
     order = shim.Order("stop", 5.0)
     with made(tmp_path) as (runner, _, _):
         assert runner._perform((order,)) == [shim.Unheard(order)]
+
+
+def test_a_driver_that_may_not_be_signalled_does_not_end_its_shim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor without CAP_KILL: the ladder goes on, and the cgroup needs no signal."""
+
+    def refuses(_pidfd: int, _number: int) -> bool:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(runner_module.processes, "send_signal", refuses)
+    with made(tmp_path) as (runner, _, _):
+        assert runner._perform((shim.Terminate(),)) == []

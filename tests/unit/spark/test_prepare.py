@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import boto3
 import pytest
 
+from supervisor.clients.access import ENTER, READ, granted
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
+from supervisor.model.driver_user import DriverUser
 from supervisor.model.records import Assignment, Cause
+from supervisor.records.codec import encode
 from supervisor.settings.file import Settings
 from supervisor.settings.policy import PolicySettings
 from supervisor.spark import prepare as prepare_module
@@ -198,3 +203,39 @@ def test_a_host_that_cannot_be_read_just_now_ends_no_thread_of_the_supervisor(
 
     monkeypatch.setattr(prepare_module, "find_toolchain", unreadable)
     assert make_fence_ahead(settings, environ) is None
+
+
+def test_a_launch_of_another_user(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
+) -> None:
+    """What it is started with is granted to that user alone, below directories that it can only pass."""
+    user = DriverUser(name="etl", uid=20001, gid=20001)
+    spec = make_spec(resources={"memory": "1g", "memory_limit": "2g"})
+    for _ in range(2):
+        launch = prepare(
+            spec, assignment, settings, replace(place, user=user, not_limited="memory: no"), stored
+        )
+    work, channel = place.work_dir, str(place.work_dir / "channel")
+    assert (launch.user, launch.channel, launch.not_limited) == (user, channel, "memory: no")
+    assert launch.limits is not None and launch.limits.memory == 2 * 2**30
+    assert launch.env["SPARK_SUPERVISOR_REPORT"] == f"{channel}/report"
+    assert launch.env["SPARK_SUPERVISOR_ORDERS"] == f"{channel}/driver/orders"
+    assert (launch.env["HOME"], launch.env["USER"], launch.cwd) == (
+        str(work / "cwd"),
+        "etl",
+        str(work / "cwd"),
+    )
+    assert stat.S_IMODE(work.parent.stat().st_mode) == 0o711
+    assert granted(str(work)) == {20001: READ | ENTER}
+    assert granted(str(work / "spark.properties")) == {20001: READ}
+    assert stat.S_IMODE((work / "spark.properties").stat().st_mode) & 0o007 == 0
+    assert stat.S_IMODE((work / "files").stat().st_mode) == 0o755
+
+
+def test_a_launch_of_the_supervisors_user_is_as_ever(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
+) -> None:
+    launch = prepare(make_spec(), assignment, settings, place, stored)
+    assert (launch.user, launch.channel, launch.limits, launch.not_limited) == (None, "", None, "")
+    assert not {b"user", b"channel", b"limits"} & set(re.findall(rb'"(\w+)":', encode(launch, 1 << 20)))
+    assert not (place.work_dir / "channel").exists()

@@ -75,7 +75,10 @@ def test_defaults_are_those_of_the_contract() -> None:
         ("chekpoint: x", "unknown key 'chekpoint' in JOB.yaml; did you mean 'checkpoint'?"),
         ("py-files: []", "unknown key 'py-files' in JOB.yaml; did you mean 'py_files'?"),
         ("restart: {maxx: 1s}", "unknown key 'restart.maxx' in JOB.yaml; did you mean 'restart.max'?"),
-        ("resources: {cores: 2}", "unknown key 'resources.cores' in JOB.yaml; known here: memory, priority"),
+        (
+            "resources: {cores: 2}",
+            "unknown key 'resources.cores' in JOB.yaml; known here: cpu, memory, memory_limit, priority, tasks",
+        ),
         ("main_class: a.B", "unknown key 'main_class' in JOB.yaml"),
         ("lease_s: 30s", "unknown key 'lease_s' in JOB.yaml; did you mean 'lease'?"),
         ("args: --topic", "JOB.yaml: args must be a list, not text"),

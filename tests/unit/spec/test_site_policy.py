@@ -58,3 +58,20 @@ def test_by_default_jobs_may_be_anywhere_and_nothing_may_be_deleted() -> None:
 def test_what_is_no_rule_is_refused_with_its_key(rule: str) -> None:
     with pytest.raises(InvalidInput, match=r"supervisor.yaml: deletable\[0\]"):
         validated(PolicySettings, {"deletable": [rule]}, "supervisor.yaml")
+
+
+def test_users_that_a_job_may_name() -> None:
+    site = site_policy(
+        PolicySettings.model_validate({"run_as": {"default": "etl", "allowed": ["a", "20001"]}})
+    )
+    assert [site.user_of(run_as) for run_as in (None, "a")] == ["etl", "a"]
+    assert [site.why_not_user(run_as) for run_as in (None, "etl", "a", "20001")] == [None] * 4
+    why = site.why_not_user("b")
+    assert why is not None and "policy.run_as" in why and "a, 20001" in why
+    assert site_policy(PolicySettings()).user_of(None) is None
+
+
+@pytest.mark.parametrize("name", ["root", "0", "-1", "a b", "", "A" * 40, "../x"])
+def test_what_is_no_user(name: str) -> None:
+    with pytest.raises(InvalidInput, match="Unix user"):
+        validated(PolicySettings, {"run_as": {"allowed": [name]}}, "supervisor.yaml")
