@@ -107,7 +107,6 @@ def assign(
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = _history_before(context, job, old, attempt, memory, waited)
-    refused = refused_policies(job, old)
     where = f"to {host.id} by epoch {context.epoch}{', where a driver is prepared' if prepared else ''}"
     changed = Ownership(
         state=OwnState.ASSIGNED,
@@ -132,19 +131,23 @@ def assign(
         remembered=old.remembered,
         moved_by=moved_by,
         judged=_judged_after(job, old, queries),
-        refused_by=refused,
-        refused_of=version_of(job) if refused else "",
         extra=old.extra,
     )
     entry = replace(_entry_of(ref, own.version + 1, attempt, memory), prepared=prepared)
     return context.transaction(
         "assign",
         Check(context.layout.job(name), ref.version),
-        context.set_own(name, own, changed),
+        context.set_own(name, own, _with_refusals(changed, job, old)),
         *_guard(waited, context.layout, name),
         Create(context.layout.assignment(host.id, job.uid, attempt), encode(entry)),
         ring_doorbell(context.layout, name),
     )
+
+
+def _with_refusals(changed: Ownership, job: JobRef, old: Ownership) -> Ownership:
+    """Returns the next attempt with the policies that refuse the job as it is now."""
+    refused = refused_policies(job, old)
+    return replace(changed, refused_by=refused, refused_of=version_of(changed)) if refused else changed
 
 
 def _judged_after(job: JobRef, old: Ownership, queries: tuple[str, ...]) -> JudgedUpdate | None:

@@ -27,7 +27,7 @@ DEFECTS = (
     text(
         "assignment-forgets-who-refused",
         REMEMBERED,
-        (leader_writes.assign, "refused = refused_policies(job, old)", "refused = ()"),
+        (leader_writes._with_refusals, "refused = refused_policies(job, old)", "refused = ()"),
     ),
     text(
         "only-the-newest-refusal-is-remembered",

@@ -63,7 +63,9 @@ def test_the_secure_configuration_is_one_and_leaves_no_rule_open() -> None:
 def test_a_policy_in_a_page_is_one_and_leaves_no_rule_open(page: str) -> None:
     text = (CONF.parent / "supervisor" / "docs" / page).read_text()
     (block,) = [
-        each for each in re.findall(r"( *)```yaml\n(.*?)```", text, re.DOTALL) if "policy:" in each[1]
+        each
+        for each in re.findall(r"( *)```yaml\n(.*?)```", text, re.DOTALL)
+        if "driver_environment:" in each[1]
     ]
     body = read_mapping(textwrap.dedent(block[1]), page)
     assert open_rules(validated(Settings, {**REQUIRED, "policy": body["policy"]}, page).policy) == ()
