@@ -129,6 +129,11 @@ COVERED: dict[str, str] = {
 
 UNSEEN: dict[str, str] = {
     "a-job-that-all-refuse-waits-for-room": "no host is given it either way; only what is shown is another",
+    "a-move-asks-those-who-have-refused": "no scenario has both a move and a policy",
+    "a-driver-is-prepared-where-it-was-refused": "what is prepared where is not explored",
+    "what-is-stopped-for-a-move-was-refused-elsewhere": "no scenario has both a move and a policy",
+    "a-prepared-driver-stays-where-it-was-refused": "what is prepared where is not explored",
+    "hosts-without-the-labels-have-to-refuse-too": "hosts keep their labels",
     "an-update-that-cannot-be-prepared-stops-what-runs": "what can be prepared is not explored: it may be so or not at any time",
     "an-update-is-given-up-for-what-may-pass": "what can be prepared is not explored: it may be so or not at any time",
     "a-killed-preparation-is-the-fault-of-its-job": "what can be prepared is not explored: it may be so or not at any time",

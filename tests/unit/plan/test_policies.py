@@ -33,7 +33,7 @@ from supervisor.registry import leader_writes
 from supervisor.registry.attempt_writes import Exit, refuse
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from tests.unit.plan.rows import HOST, NOW_S, exited, job, lease, own, row, updated, view
-from tests.unit.plan.test_prepare import asked
+from tests.unit.plan.test_prepare import STANDBY, asked
 from tests.unit.registry.test_versions import entry_for
 
 STRICT, OTHER, OPEN = "5" * 64, "7" * 64, "0" * 64
@@ -206,8 +206,8 @@ def test_a_moved_job_keeps_what_is_known_of_refusals() -> None:
 def test_a_request_at_a_host_that_has_refused_is_taken_back_and_not_used() -> None:
     ready = PreparedDriver(uid="u1", revision=1, level=SESSION, sha256="0", ready=True)
     strict = host("s2", STRICT, prepares=1, prepared=(ready,))
-    plan = elsewhere(job(prepare=SESSION), strict, preparations=(asked(),), **DRAIN)
-    assert [type(action) for action in plan.actions] == [Withdraw]
+    (action,) = elsewhere(job(standby=STANDBY), strict, preparations=(asked(),)).actions
+    assert isinstance(action, Withdraw) and action.why == "s2 refuses it by its policy"
 
 
 # -- the writes ---------------------------------------------------------------------------------------------------
