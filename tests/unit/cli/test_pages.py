@@ -221,7 +221,9 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         subjects.append(subject)
         return FINE
 
-    def opened(states: list[StateOf], *_given: object, code: object) -> tuple[OpenedStore, ...]:
+    def opened(
+        states: list[StateOf], *_given: object, code: object, rules: object
+    ) -> tuple[OpenedStore, ...]:
         return (OpenedStore(states[0].location, 0, "stateStoreSave", "default", 2, 7, None),)
 
     monkeypatch.setattr(doctor_command, "examine", examine)

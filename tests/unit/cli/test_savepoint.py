@@ -219,7 +219,9 @@ def test_opened_with_spark_as_well(
     asked: list[StateOf] = []
     error: list[str | None] = [None]
 
-    def opened(states: list[StateOf], *_given: object, code: object) -> tuple[OpenedStore, ...]:
+    def opened(
+        states: list[StateOf], *_given: object, code: object, rules: object
+    ) -> tuple[OpenedStore, ...]:
         assert code is None
         asked.extend(states)
         return (
