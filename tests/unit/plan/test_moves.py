@@ -24,6 +24,7 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import SetData, Transaction
 from supervisor.model.view import Row, SeenLease, SeenPreparation, View
+from supervisor.plan import moves
 from supervisor.plan.check import violations
 from supervisor.plan.decide import FRESH
 from supervisor.plan.explain import Await, Explainer
@@ -557,3 +558,19 @@ def test_as_many_jobs_stay_as_find_no_room() -> None:
         said = explained.job(name)
         assert said.waits_for is not None and said.waits_for.text == ROOM_ELSEWHERE
         assert "no room: s2 has all its 5 drivers; s3 has all its 5 drivers" in said.why
+
+
+def test_a_drain_looks_at_the_jobs_of_its_own_host_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records of hosts that are gone for good may stay: a plan must not look at every job for each of them."""
+    looked: list[str] = []
+
+    def is_under_way(one: Row, cordon: Cordon) -> bool:
+        looked.append(one.name)
+        return under_way(one, cordon)
+
+    under_way = moves.is_under_way
+    monkeypatch.setattr(moves, "is_under_way", is_under_way)
+    gone = [replace(DRAINED, supervisor=f"gone{n}", op=f"g{n}", drain=f"g{n}") for n in range(9)]
+    rows = [running(), arrived("a", Phase.BEGUN), running("b")]
+    plan_of(*rows, **on(DRAINED, *gone))
+    assert sorted(looked) == ["a", "b", "j"]
