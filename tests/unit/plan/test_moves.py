@@ -19,6 +19,7 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Phase,
+    PlacementPolicy,
     PreparedDriver,
 )
 from supervisor.model.seen import Found, Unreadable
@@ -574,3 +575,17 @@ def test_a_drain_looks_at_the_jobs_of_its_own_host_only(monkeypatch: pytest.Monk
     rows = [running(), arrived("a", Phase.BEGUN), running("b")]
     plan_of(*rows, **on(DRAINED, *gone))
     assert sorted(looked) == ["a", "b", "j"]
+
+
+@pytest.mark.parametrize("asked_for", ["update", "restart"])
+def test_nothing_is_stopped_for_a_host_with_its_labels_that_is_cordoned(asked_for: str) -> None:
+    """Its present host lacks the label that it requires now, and the only one that has it takes nothing new."""
+    terms = {"prepare": None, "placement": PlacementPolicy(require=("gpu=1",))}
+    ref = updated(**terms) if asked_for == "update" else job(restart_nonce="n2", **terms)
+    runs = row(ref=ref, own=own(S.CLAIMED), lease=lease())
+    members = {"s1": A, "s2": replace(B, labels=("gpu=1",))}
+    plan = plan_of(runs, members=members, **on(replace(CORDONED, supervisor="s2")))
+    assert plan.actions == ()
+    note = note_of(plan)
+    assert note.unplaceable and "no host has gpu=1 (s2 is cordoned by ops@h: new disks)" in note.why
+    assert of(plan_of(runs, members=members), Drain) == ["j"]
