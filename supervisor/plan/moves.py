@@ -115,7 +115,8 @@ def _drain(
     rows: Collection[Row], cordon: Cordon, prepared: Preparations, moves: Moves, taken: set[str]
 ) -> None:
     """Decides about the jobs of one host that is drained, which are among ``rows``: the first of those that can leave it,
-    as many as there may be under way. First comes for whom most is done already, so that the choice stays the same from pass to pass."""
+    as many as there may be under way. First comes for whom most is done already, so that the choice stays the same from
+    pass to pass."""
     under_way = sorted(row.name for row in rows if is_under_way(row, cordon))
     leaving = []
     for row in sorted(rows, key=lambda each: each.name):
