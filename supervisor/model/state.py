@@ -467,11 +467,13 @@ def failures_of_update(job: JobRef, own: Ownership) -> int:
 
 def why_update_failed(job: JobRef, own: Ownership) -> str:
     """Returns, with the command that helps, that as many attempts of the target of an update have failed as its policy
-    allows, while it is observed and is not rolled back; else it is empty."""
+    allows, or that none follows the one that has failed, while it is observed and is not rolled back; else it is empty."""
     update = observed_update(job)
     if update is None or update.policy is None or own.restart_nonce != job.restart_nonce:
         return ""
-    if failures_of_update(job, own) < max(1, update.policy.failures):
+    failures = failures_of_update(job, own)
+    is_last = own.state is OwnState.EXITED and (own.permanent or account_of(job, own).exhausted)
+    if failures < (1 if is_last else max(1, update.policy.failures)):
         return ""
     what = f"revision {update.target} has failed while it was observed, and is not rolled back by itself"
     return (

@@ -341,7 +341,11 @@ DECISIONS = (
     text(
         "revisions-of-a-kept-result-are-swept",
         "§4: /revisions lives as the reference or the result of its uid",
-        (record_sweep._revisions, "not registered and not ended and not dirty", "not registered"),
+        (
+            record_sweep._revisions,
+            "not registered and uid not in with_result and not dirty",
+            "not registered",
+        ),
     ),
     text(
         "a-standby-skips-every-back-off",
