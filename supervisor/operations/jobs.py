@@ -802,6 +802,8 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
         submitted_at=record.submitted_at,
         changed=HistoryEntry(at=context.at, event="registered again", attempt=record.attempt),
         op=context.op_id,
+        fork=record.fork,
+        promotion=record.promotion,
         extra=record.extra,
     )
 
