@@ -140,12 +140,14 @@ def apply(
             if not chosen.document and one.action is not AppliedAction.UNCHANGED:
                 _print(one, "would be " if dry_run else "")
         _prune(chosen, context, applied, pruned, dry_run=dry_run)
-        if wait:
-            _wait(context, applied, timeout_s)
-    if chosen.document:
-        documents = [one.document() for one in applied]
-        chosen.print_document([*documents, *(one.document() for one in pruned)])
-    else:
+        try:
+            if wait:
+                _wait(context, applied, timeout_s)
+        finally:  # it is written: the document is due, whatever came of the wait
+            if chosen.document:
+                documents = [one.document() for one in applied]
+                chosen.print_document([*documents, *(one.document() for one in pruned)])
+    if not chosen.document:
         _print_unchanged(applied)
     return _exit_code([*applied, *pruned])
 

@@ -24,7 +24,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.state import is_pending, revision_before, revision_of, standing_update
 from supervisor.registry.revisions import known
-from supervisor.registry.user_writes import AskedRevision
+from supervisor.registry.user_writes import WITHDRAWN, AskedRevision
 
 
 class Change(StrEnum):
@@ -127,11 +127,13 @@ FAILED: Final = {RevisionFate.FAILED: "was given up", RevisionFate.ROLLED_BACK: 
 
 
 def is_rolled_back(job: JobRef) -> bool:
-    """Says whether the newest update of ``job`` is a roll back already, or was rolled back by the leader."""
+    """Says whether the newest update of ``job`` is a roll back already, was withdrawn, or was rolled back by the leader."""
     update = standing_update(job)
     if update is not None:
         return update.rolls_back
-    return job.update is not None and bool(job.update.rolled_back)
+    if job.update is None:
+        return job.changed.event == WITHDRAWN
+    return bool(job.update.rolled_back)
 
 
 def rolled_back(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
