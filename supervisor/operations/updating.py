@@ -141,13 +141,13 @@ def rolled_back(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
     nothing yet. Raises Conflict if nothing is known to go back to."""
     update, newest = standing_update(job), job.update
     if update is None:
-        failed = (
-            f" (the update to revision {newest.target} was given up)" if newest and newest.given_up else ""
+        none = (
+            f"the update to revision {newest.target} was given up and has changed nothing: {job.name} runs revision "
+            f"{job.revision} as before"
+            if newest is not None and newest.given_up
+            else f"{job.name} runs revision {job.revision}, and none is known to go back to"
         )
-        raise Conflict(
-            f"{job.name} runs revision {job.revision}, and none is known to go back to{failed}",
-            f"revisions {job.name} lists those that rollback {job.name} --to can name",
-        )
+        raise Conflict(none, f"revisions {job.name} lists those that rollback {job.name} --to can name")
     before = revision_before(job, update)
     if is_pending(job, own):
         return before, True

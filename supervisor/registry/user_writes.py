@@ -438,6 +438,7 @@ def resume_from(
     claimed: ClaimedLocation,
     move: Move,
     revisions: SeenRevisions = NO_RECORD,
+    by: str = "",
 ) -> Transaction:
     """Returns the multi that makes ``job`` the new revision, whose checkpoint is a copy of a savepoint; it
     runs again from there. Its spec and the copy are stored already.
@@ -459,7 +460,7 @@ def resume_from(
             ),
             *_claim_location(context, job, claimed),
             *_leave(context, name, move),
-            *keep_revision(layout, ref.record, job, NewRevision(why=job.changed.detail), revisions),
+            *keep_revision(layout, ref.record, job, NewRevision(by, job.changed.detail), revisions),
             ring_doorbell(layout, name),
         ),
     )
