@@ -140,7 +140,7 @@ def roll_back_to(context: CommandContext, name: str, number: int, by: str) -> Do
         raise Conflict(
             f"revision {number} of {name} has its checkpoint at {spec.checkpoint or 'none'}, and the job has it at "
             f"{place or 'none'} now: a roll back keeps the checkpoint",
-            f"suspend {name} --wait, then rollback {name} --to {number} --from-savepoint: it goes on from a copy of one",
+            f"suspend {name} --wait, then rollback {name} --to {number} --from-savepoint ID goes on from a copy of that one",
         )
     next_number = max(record.revision, record.last_revision) + 1
     target = SpecRevision(revision=next_number, spec=ref, terms=spec.scheduling())

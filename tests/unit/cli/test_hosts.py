@@ -373,3 +373,17 @@ def test_a_member_record_of_the_version_before_is_cordoned_like_any_other(cluste
     members = cluster.bench.record(Member, cluster.bench.layout.supervisor("s1"))
     assert isinstance(members, Found) and members.record.prepares == 0
     assert cluster.run("cordon", "s1").code == 0
+
+
+@pytest.mark.parametrize("ends", ["time", "keyboard"])
+def test_a_wait_that_fails_has_its_document_all_the_same(
+    cluster: Terminal, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if ends == "keyboard":
+        monkeypatch.setattr("supervisor.operations.waiting.sleep", interrupted)
+    ran = cluster.run("drain", "s1", "--wait", "-o", "json", "--timeout", "0s" if ends == "time" else "1m")
+    assert ran.code == (7 if ends == "time" else 130)
+    assert (ran.json["did"], [each["name"] for each in ran.json["left"]]) == ("draining", ["a"])
