@@ -361,12 +361,12 @@ def _observe(case: Case) -> Decision:
     update = observed_update(job)
     assert update is not None and update.policy is not None
     needed_s, lease = update.policy.observe_s, case.row.lease_of_owner
-    since_s = case.row.lease.running_at_s if lease is not None and case.row.lease is not None else None
+    since_at_s = case.row.lease.running_at_s if lease is not None and case.row.lease is not None else None
     alarm = _alarm_of_update(case, "") if why_update_failed(job, own) else None
-    if since_s is None:
+    if since_at_s is None:
         why = f"revision {job.revision} is to be observed for {needed_s:g} s from its first batch on"
         return Decision(note=Note(case.name, why, _remaining_s(case)), alarm=alarm)
-    left_s = since_s + needed_s - case.now_s
+    left_s = since_at_s + needed_s - case.now_s
     if left_s <= 0 and (lease is None or failed_query(lease) is None):
         why = f"revision {job.revision} has run for {needed_s:g} s"
         return Decision(action=FinishUpdate(case.name, why, case.ref, case.own))

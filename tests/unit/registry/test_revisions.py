@@ -137,10 +137,10 @@ def test_it_has_room_for_twenty_ordinary_ones() -> None:
 
 def test_the_results_are_looked_through_once_and_not_for_each_record() -> None:
     class Counted(dict[str, Any]):
-        looks = 0
+        iterations = 0
 
         def __iter__(self) -> Iterator[str]:
-            Counted.looks += 1
+            Counted.iterations += 1
             return super().__iter__()
 
     uids = [f"gone-{n}" for n in range(5)]
@@ -151,4 +151,4 @@ def test_the_results_are_looked_through_once_and_not_for_each_record() -> None:
     listing = RecordListing({}, {}, {}, Counted(), kept)
     found = to_sweep(listing, view.rows)
     assert [one.path for one in found] == list(kept)
-    assert Counted.looks <= 1
+    assert Counted.iterations <= 1
