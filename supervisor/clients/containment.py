@@ -150,26 +150,24 @@ class CgroupContainment:
             if self._kill is not None:
                 os.write(self._kill, b"1")
             else:
-                with open(f"{self.path}/cgroup.kill", "r+", encoding="ascii") as file:
-                    file.write("1")
-        except FileNotFoundError:
+                _write(f"{self.path}/cgroup.kill", "1")
+        except (FileNotFoundError, PermissionError):
             self._kill_frozen()
         except OSError:  # the group is gone
             pass
 
     def _kill_frozen(self) -> None:
-        """Kills without ``cgroup.kill`` (before Linux 5.14): freezes the group, so that no member can fork,
-        and signals each member."""
+        """Kills without ``cgroup.kill`` (before Linux 5.14, or not this user's): freezes the group, so that no member
+        can fork, and signals each member."""
         try:
-            with open(f"{self.path}/cgroup.freeze", "r+", encoding="ascii") as file:
-                file.write("1")
+            _write(f"{self.path}/cgroup.freeze", "1")
         except OSError:
             pass
         for pid in self.pids():
             try:
                 # frozen or zombie members keep their pid: no stranger can have it
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
+            except (ProcessLookupError, PermissionError):
                 pass
 
     def _await_change(self, timeout_s: float) -> None:
@@ -381,6 +379,16 @@ def _numbers(path: str) -> list[int]:
             return [int(word) for word in file.read().split()]
     except OSError:
         return []
+
+
+def _write(path: str, text: str) -> None:
+    """Writes into a file of a group that is there. Some may be written by their owner and read by nobody. Raises
+    OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
 
 
 def _read(path: str) -> str:

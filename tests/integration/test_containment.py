@@ -221,3 +221,32 @@ def test_a_session_number_that_was_handed_out_again_is_not_ours(tmp_path: Path) 
     finally:
         stranger.kill()
         stranger.wait()
+
+
+def test_a_killer_that_is_not_root_and_comes_later_kills(cgroup_parent: str) -> None:
+    """As the guardian of a service: ``cgroup.kill`` may be written by its owner, and read by nobody."""
+    requirements.need("netns")  # root
+    user, path = 20000, f"{cgroup_parent}/delegated"
+    group = CgroupContainment(path)
+    group.create()
+    child = subprocess.Popen(["sleep", "600"])
+    try:
+        Path(path, "cgroup.procs").write_text(str(child.pid))
+        for name in ("", "cgroup.procs", "cgroup.kill", "cgroup.freeze", "cgroup.events"):
+            os.chown(f"{path}/{name}", user, user)
+        killer = os.fork()
+        if killer == 0:
+            try:
+                os.setgroups([])
+                os.setresgid(user, user, user)
+                os.setresuid(user, user, user)
+                CgroupContainment(path).kill(10.0)
+            finally:
+                os._exit(0)
+        os.waitpid(killer, 0)
+        assert child.wait(10) == -signal.SIGKILL
+        assert group.emptiness() is Emptiness.EMPTY
+    finally:
+        child.kill()
+        group.release()
+        group.remove()
