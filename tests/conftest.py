@@ -19,8 +19,8 @@ import hypothesis
 import pytest
 
 from supervisor.demo.ensemble import EmbeddedEnsemble
-from tests.testbed import requirements
-from tests.testbed.ensembles import Ensemble, RevivedEnsemble
+from tests.testbed import requirements, secured_ensemble
+from tests.testbed.ensembles import Ensemble
 from tests.testbed.moto import MotoServer, use_only
 from tests.testbed.radosgw import RadosGateway
 from tests.testbed.radosgw import missing as missing_radosgw
@@ -42,10 +42,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole files, in turns: one that computes (real Spark), one that waits (fleets, servers), … the many short ones last.
+    """With another kind of ZooKeeper than plain, what runs on containers is left out. Then:
+
+    Whole files, in turns: one that computes (real Spark), one that waits (fleets, servers), … the many short ones last.
 
     Processes side by side (``-n``) take files in this order, so that they seldom all want the machine at the same moment.
     """
+    if secured_ensemble.chosen_kind() != "plain":
+        items[:] = [item for item in items if item.get_closest_marker("docker") is None]
     turns: dict[str, list[list[pytest.Item]]] = {
         kind: [] for kind in ("e2e", "faults", "integration", "others", "unit")
     }
@@ -98,14 +102,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 @pytest.fixture(scope="session")
 def embedded_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
     """Three real ZooKeeper processes, shared by the whole run: harm none of them. One that ends by itself is started again."""
-    with RevivedEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
+    with secured_ensemble.running(tmp_path_factory.mktemp("zookeeper")) as ensemble:
         yield ensemble
 
 
 @pytest.fixture
 def fresh_embedded_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
     """Three real ZooKeeper processes of this test alone."""
-    with EmbeddedEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
+    with secured_ensemble.running(tmp_path_factory.mktemp("zookeeper")) as ensemble:
         yield ensemble
 
 

@@ -88,6 +88,7 @@ COMMANDS = tuple(
             "supervisor.cli.accept_registry:accept_registry",
             "Accept a ZooKeeper that was restored.",
         ),
+        ("registry", "supervisor.cli.registry:app", "Who may do what in ZooKeeper: secure."),
         ("doctor", "supervisor.cli.doctor.command:doctor", "Check this host and what a job needs."),
         ("run", "supervisor.cli.run:run", "Run the supervisor daemon on this host."),
         (

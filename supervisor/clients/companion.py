@@ -20,6 +20,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
 from supervisor.clients.package_path import python_path
 from supervisor.errors import SupervisorError
@@ -119,11 +120,12 @@ class Companion:
 # -- the other side ---------------------------------------------------------------------------------------------------
 
 
-def last_message() -> bytes | None:
+def last_message(heard: Callable[[bytes], None] = lambda _line: None) -> bytes | None:
     """Waits in the companion until its parent is dead; returns the last line that was sent (b"" if there was
     none).
 
-    Returns None if the parent has dismissed it.
+    Returns None if the parent has dismissed it. ``heard`` is called with the newest line whenever one has come, so that
+    the companion can prepare; it must not raise.
     """
     parent, pipe = int(sys.argv[1]), sys.stdin.fileno()
     os.set_blocking(pipe, False)
@@ -140,6 +142,8 @@ def last_message() -> bytes | None:
         message = lines[-1] if lines else message
         if dead:
             return message
+        if lines:
+            heard(message)
         if ended:
             poller.unregister(pipe)  # proves nothing; the pidfd will show it
 

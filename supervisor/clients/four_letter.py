@@ -1,4 +1,4 @@
-"""Asks ZooKeeper servers for their status, by four-letter words over a plain socket.
+"""Asks ZooKeeper servers for their status, by four-letter words, over a plain socket or over TLS.
 
 It serves the embedded ensemble, doctor (``zookeeper_probe``) and tests. No decision of the product rests on
 it: a server that was cut off from its quorum goes on reporting ``leader`` for seconds.
@@ -6,10 +6,14 @@ it: a server that was cut off from its quorum goes on reporting ``leader`` for s
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from supervisor.clients.zookeeper_tls import secured
+from supervisor.model.zookeeper_access import TlsFiles
 
 _TIMEOUT_S = 0.5
 
@@ -23,14 +27,23 @@ class ServerStatus:
     epoch: int
 
 
-def ask(address: str, word: str, timeout_s: float = _TIMEOUT_S) -> str:
-    """Returns the answer of the server at ``host:port`` to ``word``. Raises OSError."""
+def ask(address: str, word: str, timeout_s: float = _TIMEOUT_S, tls: TlsFiles | None = None) -> str:
+    """Returns the answer of the server at ``host:port`` to ``word``. Raises OSError; with ``tls`` also ConnectFailure."""
     host, _, port = address.rpartition(":")
     answer = b""
-    with socket.create_connection((host, int(port)), timeout=timeout_s) as link:
+    with contextlib.ExitStack() as stack:
+        link: socket.socket = stack.enter_context(
+            socket.create_connection((host, int(port)), timeout=timeout_s)
+        )
+        if tls is not None:
+            link = stack.enter_context(secured(link, host, tls, timeout_s))
         link.sendall(word.encode())
-        while chunk := link.recv(65536):
-            answer += chunk
+        try:
+            while chunk := link.recv(65536):
+                answer += chunk
+        except OSError:  # a server may end TLS without a farewell once it has answered
+            if not answer:
+                raise
     return answer.decode(errors="replace")
 
 

@@ -3,7 +3,8 @@ happen within one thread.
 
 Only ``zookeeper_session`` calls it, and decides what is sent and how replies are handled. It overrides
 private methods of kazoo (2.11); ``test_zookeeper_client.py`` checks that a newer kazoo behaves in the same
-way. It never sees a record, never decides what an answer means, and makes no TLS connections.
+way. It never sees a record, and never decides what an answer means. TLS and SASL are done here, between TCP and
+the first request (``zookeeper_tls``, ``zookeeper_sasl``): a connection is announced when it may be used, not before.
 """
 
 from __future__ import annotations
@@ -18,18 +19,25 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from supervisor.clients.connect_failure import ConnectFailure, SaslRefused
 from supervisor.clients.kazoo_parts import (
     CLOSE_RESPONSE,
+    SASL,
+    AuthFailedError,
     Connect,
+    ConnectionDropped,
     ConnectionHandler,
     ForceRetryError,
     KazooException,
     KazooRetry,
     KeeperState,
+    SessionClosedRequireSaslError,
+    errors,
     int_struct,
     quiet_logger,
 )
 from supervisor.clock import boottime_s
+from supervisor.model.zookeeper_access import ZooKeeperAccess
 
 if TYPE_CHECKING:
     from supervisor.clients.zookeeper_session import SessionLink
@@ -49,7 +57,11 @@ _PAUSE_FIRST_S, _PAUSE_MAX_S = 0.1, 0.5  # between two rounds: a lease may be ru
 _PING_SHARE = 0.15  # of the session time, without a request (kazoo: 1/3)
 # of the session time: a node that says nothing for so long is left (kazoo: 2/3, pings included)
 _SILENCE_SHARE = 0.6
+_HANDSHAKE_FACTOR = 2.0  # TLS takes two more round trips than TCP, and some computing
+# between two rounds in which something was found that a person must correct: each makes work for every server
+_CORRECTION_FIRST_S, _CORRECTION_MAX_S = 0.5, 5.0
 _XID_MAX = 2**31 - 1
+_REFUSALS = (AuthFailedError.code, SessionClosedRequireSaslError.code)
 
 
 def run_callback(callback: Callable[..., object], *arguments: object) -> None:
@@ -59,6 +71,14 @@ def run_callback(callback: Callable[..., object], *arguments: object) -> None:
         callback(*arguments)
     except Exception:
         log.exception("zookeeper_callback_failed")
+
+
+def load_for(access: ZooKeeperAccess) -> None:
+    """Loads what a connection by ``access`` needs: for a process that must not take the time for that later."""
+    if access.tls is not None:
+        from supervisor.clients import zookeeper_tls  # noqa: F401 - OpenSSL: only where it is used
+    if access.uses_sasl:
+        from supervisor.clients import zookeeper_sasl  # noqa: F401 - with hashlib: as above
 
 
 class Handler:
@@ -86,23 +106,33 @@ class Handler:
     def create_socket_pair(self) -> tuple[socket.socket, socket.socket]:
         return socket.socketpair()
 
-    def create_connection(self, address: tuple[str, int], **_unused: Any) -> socket.socket:
+    def create_connection(self, address: tuple[str, int], hostname: str = "", **_unused: Any) -> Any:
         # kazoo would wait the whole session time for one node that swallows packets, and so lose the session.
         sock = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
         try:
             sock.settimeout(self.connect_timeout_s)
             sock.connect(address)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError:
+            return self._secured(sock, hostname)
+        except (OSError, ConnectFailure):
             sock.close()
             raise
-        return sock
+
+    def _secured(self, sock: socket.socket, host: str) -> Any:
+        """Returns ``sock``, or the TLS socket on it if the configuration asks for that."""
+        files = self._owner.access.tls
+        if files is None:
+            return sock
+        # OpenSSL takes two megabytes of each shim: only where it is used
+        from supervisor.clients.zookeeper_tls import TlsSocket, secured
+
+        return TlsSocket(secured(sock, host, files, self.connect_timeout_s * _HANDSHAKE_FACTOR), host)
 
     def select(
         self, readers: Sequence[Any], writers: Sequence[Any], _errors: Sequence[Any], timeout: float
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """Does as select.select, but wakes up for requests that are overdue (then it may raise
-        ConnectionDropped)."""
+        """Does as select.select, but wakes up for requests that are overdue (then it may raise ConnectionDropped), and
+        takes a TLS socket for readable only when it has data."""
         poller = select.poll()
         for sock in readers:
             poller.register(sock, select.POLLIN)
@@ -116,13 +146,27 @@ class Handler:
             self._owner.resolve_overdue()
             now_s = boottime_s()
             wake_at_s = min(end_at_s, self._owner.next_deadline_at_s() or end_at_s)
-            ready = {fd for fd, _ in poller.poll(max(0.0, wake_at_s - now_s) * 1000)}
-            if ready or boottime_s() >= end_at_s:
+            held = any(_holds_data(sock) for sock in readers)
+            found = poller.poll(0 if held else max(0.0, wake_at_s - now_s) * 1000)
+            ready = {fd for fd, _ in found}
+            readable = [s for s in readers if _holds_data(s) or (s.fileno() in ready and _has_data(s))]
+            writable = any(s.fileno() in ready for s in writers)
+            if readable or writable or boottime_s() >= end_at_s:
                 return (
-                    [s for s in readers if s.fileno() in ready],
+                    readable,
                     [s for s in writers if s.fileno() in ready],
                     [],
                 )
+
+
+def _holds_data(sock: Any) -> bool:
+    """Returns whether a TLS socket holds what was received already, of which the kernel knows nothing any more."""
+    return hasattr(sock, "pending") and sock.pending() > 0
+
+
+def _has_data(sock: Any) -> bool:
+    """Returns whether a socket that the kernel calls readable has data; part of a TLS record is none."""
+    return bool(sock.fill()) if hasattr(sock, "fill") else True
 
 
 class Silence(NamedTuple):
@@ -148,6 +192,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._last_tried: tuple[str, int] | None = None
         self._silences: dict[tuple[str, int], Silence] = {}
         self._spoken_to = False
+        self._rounds_to_correct = 0
 
     def zk_loop(self) -> None:
         self._owner._thread_id = threading.get_ident()
@@ -190,13 +235,26 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._spoken_to = False
         try:
             return super()._connect_loop(retry)
-        except (KazooException, ForceRetryError):
+        except ForceRetryError:
+            self._pause_for_correction()
+            raise
+        except KazooException:
             raise
         except (
             Exception
         ) as error:  # kazoo has logged it; a reply that makes no sense ends this connection only
             self._owner._session_callback(KeeperState.CONNECTING)
             raise ForceRetryError(f"unexpected {type(error).__name__} on the connection") from error
+
+    def _pause_for_correction(self) -> None:
+        """Ends a round in which no server could be used. If a person must correct something, whoever waits is told, and
+        the next round comes later and later: a server that refuses us has granted a session first."""
+        if not self._owner.end_round():
+            self._rounds_to_correct = 0
+            return
+        pause_s = min(_CORRECTION_FIRST_S * 2**self._rounds_to_correct, _CORRECTION_MAX_S)
+        self._rounds_to_correct = min(self._rounds_to_correct + 1, 10)
+        self._owner._stopped.wait(pause_s)
 
     def _connect_attempt(self, host: str, hostip: str, port: int, retry: Any) -> Any:
         """Tries one server. Returns None, which makes kazoo go on to the next one, also if this one is passed
@@ -220,9 +278,12 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         begun_at_s = boottime_s()
         try:
             limits = self._connect_once(host, hostip, port)
-        except Exception:
+        except Exception as error:
             took_s = boottime_s() - begun_at_s
-            if took_s < allowed_s:
+            explained = isinstance(error, ConnectFailure)
+            if isinstance(error, ConnectFailure):
+                self._owner.note_failure(error)
+            if explained or took_s < allowed_s:
                 self._spoken_to = True
                 self._silences.pop(address, None)
             else:
@@ -232,6 +293,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
                 )
             raise
         self._silences.clear()
+        self._rounds_to_correct = 0
         return limits
 
     def _connect_once(self, host: str, hostip: str, port: int) -> tuple[float, float]:
@@ -242,9 +304,44 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         read_timeout: float
         connect_timeout: float
         read_timeout, connect_timeout = super()._connect(host, hostip, port)
+        if self._owner.access.uses_sasl:
+            self._authenticate(host)
+            self._owner.announce_authenticated()
         self._once.reset()
         ping_ms = self._owner.timeout_s() * _PING_SHARE * 1000.0
         return min(read_timeout, 2 * ping_ms), connect_timeout  # kazoo pings after half of it
+
+    def _authenticate(self, host: str) -> None:
+        """Proves who we are, on a connection whose session is granted. Raises ConnectFailure, ConnectionDropped: either
+        way the session is kept, and the next server is tried."""
+        from supervisor.clients.zookeeper_sasl import authenticate  # with hashlib: not for every shim
+
+        try:
+            authenticate(self._owner.access, host, self._exchange)
+        except ConnectFailure:
+            raise
+        except (ConnectionDropped, self.handler.timeout_exception) as error:
+            raise ConnectFailure(
+                f"the server {host} ended the connection while it checked our credentials",
+                "if it goes on, compare zookeeper.auth with the servers' JAAS file",
+                needs_correction=False,  # it may just be going down
+            ) from error
+
+    def _exchange(self, response: bytes) -> bytes:
+        self._xid += 1
+        patience_s = self._patience_s(_REPLY_SHARE) * _HANDSHAKE_FACTOR
+        self._submit(SASL(response), patience_s, self._xid)
+        header, buffer, offset = self._read_header(patience_s)
+        if header.xid != self._xid:
+            raise ConnectionDropped("the answer to SASL is to another request")
+        if header.zxid > 0:
+            self._owner.last_zxid = header.zxid
+        if header.err in _REFUSALS:
+            raise SaslRefused(errors.EXCEPTIONS[header.err].__name__)
+        if header.err:
+            raise ConnectionDropped(f"SASL was answered with error {header.err}")
+        challenge: bytes | None = SASL.deserialize(buffer, offset)[0]
+        return challenge or b""
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         asked_at_s = boottime_s()

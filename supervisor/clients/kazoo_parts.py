@@ -1,11 +1,11 @@
 """Imports the few parts of kazoo that are used here, without the modules that they load but never use.
 
-Only ``kazoo_connection``, ``zookeeper_session``, ``zookeeper``, ``zookeeper_answers`` and ``zookeeper_reads``
-import it. This matters because every shim carries it: ``kazoo.client`` brings all recipes, ``ssl`` and
+Only ``kazoo_connection``, ``connect_failure``, ``zookeeper_session``, ``zookeeper``, ``zookeeper_answers`` and
+``zookeeper_reads`` import it. This matters because every shim carries it: ``kazoo.client`` brings all recipes, ``ssl`` and
 ``hashlib`` bring libcrypto; without them an import costs 5 MB less per job. What is left out can't be missed:
-``kazoo.protocol.connection`` names ``ssl`` only in two ``except`` clauses around a socket which is never a
-TLS one here, and ``kazoo.security`` uses ``hashlib`` only to make digest ACLs. A process that has the real
-modules keeps them.
+``kazoo.protocol.connection`` names ``ssl`` only in two ``except`` clauses around a socket that never raises an
+``SSLError`` (``zookeeper_tls`` translates them), and ``kazoo.security`` uses ``hashlib`` only to make digest ACLs.
+A process that has the real modules keeps them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from typing import Any
 
 __all__ = [
     "CLOSE_RESPONSE",
-    "OPEN_ACL_UNSAFE",
+    "ACL",
+    "SASL",
+    "AuthFailedError",
     "CheckVersion",
     "CloseInstance",
     "Connect",
@@ -28,12 +30,16 @@ __all__ = [
     "Delete",
     "Exists",
     "ForceRetryError",
+    "GetACL",
     "GetChildren",
     "GetData",
+    "Id",
     "KazooException",
     "KazooRetry",
     "KeeperState",
+    "SessionClosedRequireSaslError",
     "SessionExpiredError",
+    "SetACL",
     "SetData",
     "Sync",
     "Transaction",
@@ -55,8 +61,8 @@ class _Absent(ModuleType):
 
 
 class _NeverRaised(OSError):
-    """Is what ``except ssl.SSLError`` catches on a socket without TLS, where nothing raises it. Evaluating
-    that clause must not load OpenSSL."""
+    """Is what ``except ssl.SSLError`` catches in kazoo, where nothing raises it. Evaluating that clause must not
+    load OpenSSL."""
 
 
 def _absent_modules() -> list[_Absent]:
@@ -71,17 +77,26 @@ def _absent_modules() -> list[_Absent]:
 _stand_ins = _absent_modules()
 try:
     from kazoo import exceptions as errors
-    from kazoo.exceptions import ConnectionDropped, KazooException, SessionExpiredError
+    from kazoo.exceptions import (
+        AuthFailedError,
+        ConnectionDropped,
+        KazooException,
+        SessionClosedRequireSaslError,
+        SessionExpiredError,
+    )
     from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
     from kazoo.protocol.serialization import (
+        SASL,
         CheckVersion,
         CloseInstance,
         Connect,
         Create,
         Delete,
         Exists,
+        GetACL,
         GetChildren,
         GetData,
+        SetACL,
         SetData,
         Sync,
         Transaction,
@@ -89,7 +104,7 @@ try:
     )
     from kazoo.protocol.states import KeeperState
     from kazoo.retry import ForceRetryError, KazooRetry
-    from kazoo.security import OPEN_ACL_UNSAFE
+    from kazoo.security import ACL, Id
 finally:
     for _module in _stand_ins:
         if sys.modules.get(_module.__name__) is _module:

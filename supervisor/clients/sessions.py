@@ -18,6 +18,7 @@ from typing import Generic, Protocol, TypeVar
 from supervisor.clients.zookeeper import Link, Session, ZooClient, close_session
 from supervisor.clock import boottime_s
 from supervisor.errors import Unreachable
+from supervisor.model.zookeeper_access import OPEN_ACCESS, ZooKeeperAccess
 
 ANSWER_S = 15.0
 CONNECT_S = 7.0
@@ -46,7 +47,8 @@ C = TypeVar("C", bound=Client)
 
 class KeptSession(Generic[C]):
     """Keeps the present client. ``make_client`` returns a new client, not yet started. ``end_session`` closes
-    a session for certain, within seconds.
+    a session for certain, within seconds. ``check`` is called once for each client, as soon as it is connected; what it
+    raises is raised to whoever asked for that client, until it passes.
 
     It is not thread-safe. ``close`` must be called in the end.
     """
@@ -57,12 +59,15 @@ class KeptSession(Generic[C]):
         end_session: Callable[[Session], None],
         connect_s: float = CONNECT_S,
         resolve_s: float = RESOLVE_S,
+        check: Callable[[C], None] | None = None,
     ) -> None:
         self._make_client = make_client
         self._end_session = end_session
         self._connect_s = connect_s
         self._resolve_s = resolve_s
+        self._check = check
         self._client: C | None = None
+        self._checked: C | None = None
 
     def zoo(self) -> C:
         """Returns the present client, connected; a new one if its session is lost. Raises Unreachable within
@@ -71,6 +76,9 @@ class KeptSession(Generic[C]):
         if client is None or client.link in (Link.LOST, Link.CLOSED):
             client = self._renewed()
         client.wait_connected(self._connect_s)
+        if self._check is not None and self._checked is not client:
+            self._check(client)
+            self._checked = client
         return client
 
     def resolve_outcome(self) -> C:
@@ -106,13 +114,20 @@ class KeptSession(Generic[C]):
 
 
 def keep_session(
-    hosts: str, session_timeout_s: float, connect_s: float = CONNECT_S
+    hosts: str,
+    session_timeout_s: float,
+    connect_s: float = CONNECT_S,
+    *,
+    access: ZooKeeperAccess = OPEN_ACCESS,
+    check: Callable[[ZooClient], None] | None = None,
 ) -> KeptSession[ZooClient]:
-    """Returns a session with the ensemble ``hosts`` that is opened at the first use."""
+    """Returns a session with the ensemble ``hosts`` that is opened at the first use. ``check`` is as in
+    ``KeptSession``."""
     return KeptSession(
-        lambda: ZooClient(hosts, session_timeout_s, request_timeout_s=REQUEST_S),
-        lambda old: close_session(hosts, old.id, old.password, REQUEST_S),
+        lambda: ZooClient(hosts, session_timeout_s, request_timeout_s=REQUEST_S, access=access),
+        lambda old: close_session(hosts, old.id, old.password, REQUEST_S, access),
         connect_s,
+        check=check,
     )
 
 

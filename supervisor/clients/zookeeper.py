@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from supervisor.clients import kazoo_parts as kazoo
 from supervisor.clients.zookeeper_answers import (
+    acl_of_reply,
     children_of,
     node_of,
     nodes_of,
@@ -31,8 +32,9 @@ from supervisor.clients.zookeeper_answers import (
     outcome_of,
     read_of,
     request_of,
+    set_acl_request,
 )
-from supervisor.clients.zookeeper_reads import MultiRead
+from supervisor.clients.zookeeper_reads import MultiRead, WhoAmI
 from supervisor.clients.zookeeper_session import (
     FRAME_MAX_BYTES,
     Link,
@@ -44,6 +46,7 @@ from supervisor.clients.zookeeper_session import (
 from supervisor.clock import boottime_s
 from supervisor.errors import AccessDenied, InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.transaction import Committed, Node, Reads, Transaction
+from supervisor.model.zookeeper_access import OPEN_ACCESS, Acl, ZooKeeperAccess
 
 __all__ = ["Committed", "Link", "Reads", "Session", "ZooClient", "close_session", "parse_hosts"]
 
@@ -64,7 +67,8 @@ class ZooClient:
     thread (``done`` of a request that is refused at once, in the caller's): they may set events and use the
     ``_async`` methods; a call that would block there is refused (RuntimeError). Watches are hints: each fires
     at most once, also when the connection is lost, for then ZooKeeper forgets it. ``resume`` is the id and
-    the password of a session to take over. The client is thread-safe. It has no TLS and no authentication.
+    the password of a session to take over. ``access`` says how to connect, and which ACL a new znode gets. The client
+    is thread-safe.
     """
 
     def __init__(
@@ -75,12 +79,19 @@ class ZooClient:
         on_link: Callable[[Link], None] | None = None,
         request_timeout_s: float = 5.0,
         resume: tuple[int, bytes] | None = None,
+        access: ZooKeeperAccess = OPEN_ACCESS,
     ) -> None:
         self._hosts = hosts
+        self._acl = access.acl
         self._request_timeout_s = request_timeout_s
         self._reads_one_by_one = False
         self._session = SessionLink(
-            parse_hosts(hosts), session_timeout_s, request_timeout_s, on_link or (lambda _link: None), resume
+            parse_hosts(hosts),
+            session_timeout_s,
+            request_timeout_s,
+            on_link or (lambda _link: None),
+            resume,
+            access,
         )
 
     # -- the session -----------------------------------------------------------------------------------------------
@@ -92,12 +103,15 @@ class ZooClient:
 
     def wait_connected(self, timeout_s: float) -> None:
         """Waits for the connection. Raises Unreachable (after ``timeout_s``, or at once if this client can
-        never connect again), AccessDenied."""
+        never connect again), AccessDenied (as soon as no server lets us in until somebody corrects something; the
+        client goes on trying)."""
         link = self._session.wait(timeout_s)
         if link is Link.CONNECTED:
             return
-        if self._session.refused_credentials:
-            raise AccessDenied(f"ZooKeeper at {self._hosts} refused our credentials")
+        failure = self._session.failure
+        if link is Link.SUSPENDED and failure is not None:
+            kind = AccessDenied if failure.needs_correction else Unreachable
+            raise kind(f"no connection to ZooKeeper: {failure.complaint.what}", failure.complaint.remedy)
         if link is Link.SUSPENDED:
             raise Unreachable(
                 f"ZooKeeper at {self._hosts} did not answer within {timeout_s:g} s", "is it running?"
@@ -168,6 +182,25 @@ class ZooClient:
         answer."""
         _Batch(self, paths).start(done)
 
+    # -- access control --------------------------------------------------------------------------------------------
+
+    def read_acl(self, path: str) -> Acl | None:
+        """Returns the ACL of ``path``; None if there is no such node. Raises Unreachable, AccessDenied."""
+        return self._ask_and_wait(kazoo.GetACL(path), path, acl_of_reply)
+
+    def set_acl(self, path: str, acl: Acl) -> bool:
+        """Replaces the ACL of ``path``, and returns False if there is no such node. Raises Unreachable (it may have been
+        replaced: to do it again is harmless), AccessDenied, InvalidInput (the servers do not know such an id)."""
+        return self._ask_and_wait(set_acl_request(path, acl), path, lambda reply: reply.error is None)
+
+    def who_am_i(self) -> tuple[str, ...] | None:
+        """Returns as whom ZooKeeper knows this connection (``sasl:name``, ``x509:CN=…``); None if the server is too old
+        to say (before 3.7). Raises Unreachable."""
+        try:
+            return self._ask_and_wait(WhoAmI(), "who we are", lambda reply: tuple(reply.value))
+        except InvalidInput:
+            return None
+
     # -- writes ----------------------------------------------------------------------------------------------------
 
     def commit(self, tx: Transaction, connection: int | None = None) -> Committed:
@@ -196,7 +229,7 @@ class ZooClient:
         if not tx.ops:
             done(InvalidInput(f"the transaction {tx.what} has no operations"))
             return
-        request = kazoo.Transaction([request_of(op) for op in tx.ops])
+        request = kazoo.Transaction([request_of(op, self._acl) for op in tx.ops])
         self._ask(request, tx.what, partial(outcome_of, tx), done, connection)
 
     # -- plumbing --------------------------------------------------------------------------------------------------
@@ -224,9 +257,6 @@ class ZooClient:
         if len(frame) > FRAME_MAX_BYTES:
             limit = f"{len(frame)} bytes, more than the {FRAME_MAX_BYTES} that ZooKeeper accepts"
             done(InvalidInput(f"the request {what} has {limit}"))
-            return
-        if self._session.refused_credentials:
-            done(AccessDenied(f"ZooKeeper at {self._hosts} refused our credentials"))
             return
         try:
             self._session.submit(request, frame, reply, connection)
@@ -362,15 +392,22 @@ class _Batch:
             _Batch(self._client, self._paths).start(done)
 
 
-def close_session(hosts: str, session_id: int, password: bytes, timeout_s: float) -> None:
+def close_session(
+    hosts: str,
+    session_id: int,
+    password: bytes,
+    timeout_s: float,
+    access: ZooKeeperAccess = OPEN_ACCESS,
+) -> None:
     """Closes a session of any process, for the session closer and to resolve what a lost session wrote. It
     may be gone already.
 
     After this returns nothing of that session can be applied any more. ZooKeeper reports a wrong password
-    like a session that is gone. Raises Unreachable if it could not be done within ``timeout_s``.
+    like a session that is gone. Raises Unreachable if it could not be done within ``timeout_s``, AccessDenied if no
+    server lets us in.
     """
     deadline_at_s = boottime_s() + timeout_s
-    client = ZooClient(hosts, 10.0, request_timeout_s=timeout_s, resume=(session_id, password))
+    client = ZooClient(hosts, 10.0, request_timeout_s=timeout_s, resume=(session_id, password), access=access)
     client.start()
     closed = False
     try:

@@ -32,6 +32,7 @@ from supervisor.model.transaction import (
     Stat,
     Transaction,
 )
+from supervisor.model.zookeeper_access import Acl, AclEntry
 
 T = TypeVar("T")
 
@@ -57,16 +58,47 @@ _MALFORMED = (
 )
 
 
-def request_of(op: Op) -> Any:
+_REMEDIES = (
+    (
+        kazoo.errors.NoAuthError,
+        "its ACL names others: compare zookeeper.auth and acl_admins with those of a supervisor that works",
+    ),
+    (
+        (kazoo.errors.SessionClosedRequireSaslError, kazoo.errors.AuthFailedError),
+        "ZooKeeper asks for credentials: set zookeeper.auth (see spark-supervisor docs security)",
+    ),
+    (
+        kazoo.errors.InvalidACLError,
+        "the servers do not know such an id in acl_admins or acl_readers: give them the authProvider of its scheme",
+    ),
+)
+
+
+def request_of(op: Op, acl: Acl) -> Any:
+    """Returns the request for ``op``; what it creates gets ``acl``."""
     match op:
         case Create(path, data, ephemeral):
-            return kazoo.Create(path, data, kazoo.OPEN_ACL_UNSAFE, 1 if ephemeral else 0)
+            return kazoo.Create(path, data, _wire_acl(acl), 1 if ephemeral else 0)
         case SetData(path, data, version):
             return kazoo.SetData(path, data, version)
         case Delete(path, version):
             return kazoo.Delete(path, version)
         case Check(path, version):
             return kazoo.CheckVersion(path, version)
+
+
+def set_acl_request(path: str, acl: Acl) -> Any:
+    return kazoo.SetACL(path, _wire_acl(acl), -1)
+
+
+def _wire_acl(acl: Acl) -> list[Any]:
+    return [kazoo.ACL(entry.perms, kazoo.Id(*entry.who.split(":", 1))) for entry in acl]
+
+
+def acl_of_reply(reply: Reply) -> Acl | None:
+    if reply.error is not None:
+        return None
+    return tuple(AclEntry(f"{entry.id.scheme}:{entry.id.id}", entry.perms) for entry in reply.value[0])
 
 
 def outcome_of(tx: Transaction, reply: Reply) -> Committed:
@@ -81,9 +113,9 @@ def outcome_of(tx: Transaction, reply: Reply) -> Committed:
             raise Conflict(f"ZooKeeper rolled {tx.what} back and did not say why")
         return Committed(reply.sent_at_s, tuple(map(_version_after, tx.ops, reply.value)))
     if isinstance(error, _DENIED):
-        raise AccessDenied(f"ZooKeeper does not permit {tx.what}: {_name(error)}")
+        raise AccessDenied(f"ZooKeeper does not permit {tx.what}: {_name(error)}", _remedy(error))
     if isinstance(error, _MALFORMED):
-        raise InvalidInput(f"ZooKeeper does not accept {tx.what}: {_name(error)}")
+        raise InvalidInput(f"ZooKeeper does not accept {tx.what}: {_name(error)}", _remedy(error))
     if isinstance(error, kazoo.errors.ThrottledOpError) or (isinstance(error, Unanswered) and not error.sent):
         raise NotSent(f"{tx.what} was not sent: {_name(error)}")
     why = "an incomplete answer" if error is None else _name(error)
@@ -95,8 +127,8 @@ def _rejected(what: str, op: Op, index: int, error: Exception) -> SupervisorErro
         if isinstance(error, kind):
             return GuardFailed(op.path, name, index)
     if isinstance(error, _DENIED):
-        return AccessDenied(f"ZooKeeper does not permit {what} on {op.path}: {_name(error)}")
-    return InvalidInput(f"ZooKeeper does not accept {what} on {op.path}: {_name(error)}")
+        return AccessDenied(f"ZooKeeper does not permit {what} on {op.path}: {_name(error)}", _remedy(error))
+    return InvalidInput(f"ZooKeeper does not accept {what} on {op.path}: {_name(error)}", _remedy(error))
 
 
 def _version_after(op: Op, result: Any) -> int | None:
@@ -116,9 +148,9 @@ def read_of(what: str, read_reply: Callable[[Reply], T], reply: Reply) -> T:
     if error is None or isinstance(error, kazoo.errors.NoNodeError):
         return read_reply(reply)
     if isinstance(error, _DENIED):
-        raise AccessDenied(f"ZooKeeper does not permit reading {what}: {_name(error)}")
+        raise AccessDenied(f"ZooKeeper does not permit access to {what}: {_name(error)}", _remedy(error))
     if isinstance(error, _MALFORMED):
-        raise InvalidInput(f"ZooKeeper does not accept {what}: {_name(error)}")
+        raise InvalidInput(f"ZooKeeper does not accept {what}: {_name(error)}", _remedy(error))
     if isinstance(error, Unanswered) and not error.sent:
         raise NotSent(f"{what} was not read: {error}")
     raise Unreachable(f"ZooKeeper did not answer {what}: {_name(error)}")
@@ -151,7 +183,7 @@ def nodes_of(what: str, reply: Reply) -> list[Node | None]:
         raise Unreachable(f"ZooKeeper did not answer {what}: {_name(reply.error)}")
     for found in reply.value:
         if isinstance(found, _DENIED):
-            raise AccessDenied(f"ZooKeeper does not permit reading {what}: {_name(found)}")
+            raise AccessDenied(f"ZooKeeper does not permit reading {what}: {_name(found)}", _remedy(found))
         if isinstance(found, _MALFORMED):
             raise InvalidInput(f"ZooKeeper does not accept {what}: {_name(found)}")
         if isinstance(found, Exception):
@@ -165,3 +197,7 @@ def children_of(reply: Reply) -> tuple[str, ...] | None:
 
 def _name(error: Exception) -> str:
     return str(error) or type(error).__name__.removesuffix("Error")
+
+
+def _remedy(error: Exception) -> str:
+    return next((remedy for kinds, remedy in _REMEDIES if isinstance(error, kinds)), "")

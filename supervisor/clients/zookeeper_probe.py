@@ -16,11 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from supervisor.clients.connect_failure import ConnectFailure
 from supervisor.clients.four_letter import ask
 from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient, parse_hosts
 from supervisor.errors import AccessDenied, Complaint, SupervisorError
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, Transaction
+from supervisor.model.zookeeper_access import OPEN_ACCESS, ZooKeeperAccess
 
 SERVER_S = 3.0
 ROUNDS = 15
@@ -39,15 +41,19 @@ class ServerProbe:
     error: str = ""
 
 
-def probe_servers(hosts: str, within_s: float = SERVER_S) -> tuple[ServerProbe, ...]:
+def probe_servers(
+    hosts: str, within_s: float = SERVER_S, access: ZooKeeperAccess = OPEN_ACCESS
+) -> tuple[ServerProbe, ...]:
     """Probes every server of ``hosts``, in parallel, and returns the results in order. ``within_s`` bounds
     each answer of a server."""
     addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in parse_hosts(hosts)]
     with Pool(max(1, len(addresses)), "zookeeper-look") as pool:
-        return tuple(pool.map(partial(probe_server, within_s=within_s), addresses))
+        return tuple(pool.map(partial(probe_server, within_s=within_s, access=access), addresses))
 
 
-def probe_server(address: str, within_s: float = SERVER_S) -> ServerProbe:
+def probe_server(
+    address: str, within_s: float = SERVER_S, access: ZooKeeperAccess = OPEN_ACCESS
+) -> ServerProbe:
     """Probes one server. Never raises."""
     host, _, port = address.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
@@ -56,10 +62,12 @@ def probe_server(address: str, within_s: float = SERVER_S) -> ServerProbe:
     except OSError as error:
         return ServerProbe(address, False, error=f"its name does not resolve ({error.strerror or error})")
     try:
-        answer = ask(f"{bare}:{port}", "srvr", within_s)
+        answer = ask(f"{bare}:{port}", "srvr", within_s, access.tls)
+    except ConnectFailure as error:
+        return ServerProbe(address, False, error=error.complaint.what)
     except OSError as error:
         return ServerProbe(address, False, error=_why(error, within_s))
-    return read_srvr(address, answer) or _by_session(address, within_s)
+    return read_srvr(address, answer) or _by_session(address, within_s, access)
 
 
 def read_srvr(address: str, answer: str) -> ServerProbe | None:
@@ -74,13 +82,15 @@ def read_srvr(address: str, answer: str) -> ServerProbe | None:
     return None
 
 
-def _by_session(address: str, within_s: float) -> ServerProbe:
-    client = ZooClient(address, 10.0, request_timeout_s=within_s)
+def _by_session(address: str, within_s: float, access: ZooKeeperAccess) -> ServerProbe:
+    client = ZooClient(address, 10.0, request_timeout_s=within_s, access=access)
     client.start()
     try:
         client.wait_connected(within_s)
         client.sync()
         return ServerProbe(address, True)
+    except AccessDenied as error:
+        return ServerProbe(address, False, error=error.complaint.what)
     except SupervisorError:
         return ServerProbe(
             address, False, error="it accepts connections, but no session (no quorum, TLS, no ZooKeeper)"

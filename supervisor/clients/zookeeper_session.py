@@ -29,6 +29,7 @@ from enum import StrEnum
 from itertools import takewhile
 from typing import Any
 
+from supervisor.clients.connect_failure import ConnectFailure
 from supervisor.clients.kazoo_connection import Connection, Handler, run_callback
 from supervisor.clients.kazoo_parts import (
     CloseInstance,
@@ -39,6 +40,7 @@ from supervisor.clients.kazoo_parts import (
     int_struct,
 )
 from supervisor.clock import boottime_s
+from supervisor.model.zookeeper_access import OPEN_ACCESS, ZooKeeperAccess
 
 FRAME_MAX_BYTES = 0xFFFFF - 1024  # jute.maxbuffer; beyond it the server just drops the connection
 QUEUE_MAX = 10_000
@@ -128,14 +130,18 @@ class SessionLink:
         request_timeout_s: float,
         on_link: Callable[[Link], None],
         resume: tuple[int, bytes] | None,
+        access: ZooKeeperAccess = OPEN_ACCESS,
     ) -> None:
+        self.access = access
         self.request_timeout_s = request_timeout_s
         self.link = Link.SUSPENDED
         self.connections = 0  # that were made so far; the present one has this number
         self.session: Session | None = None
         self.last_success_at_s = 0.0
         self.heard_at_s = 0.0
-        self.refused_credentials = False
+        self.failure: ConnectFailure | None = None  # why the newest round of all servers needs a correction
+        self._round_failure: ConnectFailure | None = None
+        self._is_authenticated = not access.uses_sasl
         self._on_link = on_link
         self._changed = threading.Condition()
         self._closing = False
@@ -180,12 +186,18 @@ class SessionLink:
             self._connection._read_sock.setblocking(False)
 
     def wait(self, timeout_s: float) -> Link:
-        """Returns the link after at most ``timeout_s``, and earlier as soon as it is anything but
-        SUSPENDED."""
+        """Returns the link after at most ``timeout_s``, and earlier as soon as it is anything but SUSPENDED, or
+        somebody must correct something before it can be (``failure``)."""
         self.refuse_own_thread()
         with self._changed:
-            self._changed.wait_for(lambda: self.link is not Link.SUSPENDED, timeout_s)
+            self._changed.wait_for(
+                lambda: self.link is not Link.SUSPENDED or self.failure_to_correct() is not None, timeout_s
+            )
             return self.link
+
+    def failure_to_correct(self) -> ConnectFailure | None:
+        """Returns why no server lets us in, if waiting does not help; None if it may."""
+        return self.failure if self.failure is not None and self.failure.needs_correction else None
 
     def refuse_own_thread(self) -> None:
         """Raises RuntimeError in the connection thread: a blocking call from a callback would wait for
@@ -264,10 +276,10 @@ class SessionLink:
         """Handles every change of state, which kazoo reports here."""
         if state == KeeperState.CONNECTED_RO:
             raise ConnectionDropped("the node has no quorum and offered read-only service")
+        if state == KeeperState.CONNECTED and not self._is_authenticated:
+            return  # kazoo says so before SASL: see announce_authenticated
         with self._changed:
             self._state = state
-            if state == KeeperState.AUTH_FAILED:
-                self.refused_credentials = True
         if state == KeeperState.CONNECTED:
             self._move_to(Link.CONNECTED)
         elif state == KeeperState.CONNECTING:
@@ -277,6 +289,28 @@ class SessionLink:
             self._stopped.set()  # or kazoo would go on with a new session
             self._move_to(Link.CLOSED if state == KeeperState.CLOSED and self._closing else Link.LOST)
             self._drain("the ZooKeeper session has ended")
+
+    def announce_authenticated(self) -> None:
+        """Reports a connection on which SASL is done: only now it may be used."""
+        self._is_authenticated = True
+        try:
+            self._session_callback(KeeperState.CONNECTED)
+        finally:
+            self._is_authenticated = False
+
+    def note_failure(self, failure: ConnectFailure) -> None:
+        """Notes why one server could not be used, for the end of the round. What a person must correct counts more
+        than what may pass."""
+        before = self._round_failure
+        if before is None or failure.needs_correction or not before.needs_correction:
+            self._round_failure = failure
+
+    def end_round(self) -> bool:
+        """Reports that no server could be used in this round. Returns whether somebody must correct something."""
+        with self._changed:
+            self.failure, self._round_failure = self._round_failure, None
+            self._changed.notify_all()
+            return self.failure_to_correct() is not None
 
     def granted(self, asked_at_s: float, connect: Any, granted: Any) -> None:
         """Handles the server's answer to Connect. Raises SessionExpiredError for another session than the one
@@ -293,7 +327,9 @@ class SessionLink:
             if self._ended() or link is self.link:
                 return
             self.link = link
-            self.connections += link is Link.CONNECTED
+            if link is Link.CONNECTED:
+                self.connections += 1
+                self.failure = self._round_failure = None
             if link is Link.CONNECTED and self._closing:
                 self._send_close()
             self._changed.notify_all()

@@ -35,7 +35,6 @@ _JARS = re.compile(
 )
 _JVM = ("-Xms32m", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _FOREIGN_JAVA_SETTINGS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH")
-_PORTS_PER_NODE = 3  # client, quorum, election
 _START_TRIES = 3
 
 
@@ -60,6 +59,8 @@ class EmbeddedEnsemble:
     ``-Dreadonlymode.enabled=true``.
     """
 
+    ports_per_node = 3  # client, quorum, election
+
     def __init__(
         self,
         directory: Path | str,
@@ -76,7 +77,7 @@ class EmbeddedEnsemble:
         self._count = nodes
         self._sync_limit = sync_limit
         self._jvm_options = tuple(jvm_options)
-        self._ports = _Ports(0)
+        self._ports = _Ports(0, self.ports_per_node)
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * nodes
         self._paused: set[int] = set()
         self._guard: DeathGuard | None = None
@@ -99,6 +100,10 @@ class EmbeddedEnsemble:
         """Returns ``127.0.0.1:port`` of node ``i`` alone."""
         return f"127.0.0.1:{self._ports.client(i)}"
 
+    def status_address(self, i: int) -> str:
+        """Returns where node ``i`` answers four-letter words without TLS."""
+        return self.address(i)
+
     def node(self, i: int) -> EnsembleNode:
         process = self._processes[i]
         pid = process.pid if process is not None and process.poll() is None else None
@@ -112,7 +117,7 @@ class EmbeddedEnsemble:
         self._guard = DeathGuard()
         for attempt in range(1, _START_TRIES + 1):
             self._ports.release()
-            self._ports = _Ports(self._count * _PORTS_PER_NODE)
+            self._ports = _Ports(self._count, self.ports_per_node)
             self._write_configuration()
             for i in range(self._count):
                 self._launch(i, java, class_path)
@@ -174,7 +179,7 @@ class EmbeddedEnsemble:
     def modes(self) -> tuple[str | None, ...]:
         """Returns the mode that each node reports: ``leader``, ``follower``, ``standalone``, or None if there
         is no answer, or no quorum."""
-        return tuple(ask_status(self.address(i)).mode for i in range(self._count))
+        return tuple(ask_status(self.status_address(i)).mode for i in range(self._count))
 
     def leader(self, timeout_s: float = 30.0) -> int:
         """Returns the index of the leader, and waits for an election under way. Raises TimedOut.
@@ -183,7 +188,7 @@ class EmbeddedEnsemble:
         higher ZooKeeper epoch counts.
         """
         for _ in _polls(timeout_s):
-            index = newest_leader([self.address(i) for i in range(self._count)])
+            index = newest_leader([self.status_address(i) for i in range(self._count)])
             if index is not None:
                 return index
         raise TimedOut(f"no leader within {timeout_s:g} s", f"see {self.directory}/node*/zookeeper.log")
@@ -195,7 +200,7 @@ class EmbeddedEnsemble:
         for _ in _polls(timeout_s):
             for i in up:
                 self._check_alive(i)
-            if all(ask_status(self.address(i)).mode is not None for i in up):
+            if all(ask_status(self.status_address(i)).mode is not None for i in up):
                 return
         raise TimedOut(
             f"the ensemble did not serve within {timeout_s:g} s", f"see {self.directory}/node*/zookeeper.log"
@@ -214,6 +219,7 @@ class EmbeddedEnsemble:
             data.mkdir(parents=True, exist_ok=True)
             (data / "myid").write_text(f"{i + 1}\n")
             lines = [
+                *self.configuration_lines(i),
                 f"tickTime={self.tick_ms}",
                 "initLimit=20",
                 f"syncLimit={self._sync_limit}",
@@ -228,6 +234,10 @@ class EmbeddedEnsemble:
                 *(servers if self._count > 1 else []),
             ]
             (self._home(i) / "zoo.cfg").write_text("\n".join(lines) + "\n")
+
+    def configuration_lines(self, _i: int) -> Sequence[str]:
+        """Returns further lines of the configuration of a node; a kind of ensemble may have some."""
+        return ()
 
     def _launch(self, i: int, java: Path, class_path: str) -> None:
         argv = [
@@ -332,16 +342,23 @@ class HeldPorts:
 
 
 class _Ports(HeldPorts):
-    """Holds three ports for each ZooKeeper server."""
+    """Holds some ports for each ZooKeeper server: those for clients, quorum and election come first."""
+
+    def __init__(self, nodes: int, per_node: int) -> None:
+        super().__init__(nodes * per_node)
+        self._per_node = per_node
 
     def client(self, i: int) -> int:
-        return self.numbers[i * _PORTS_PER_NODE]
+        return self.numbers[i * self._per_node]
 
     def quorum(self, i: int) -> int:
-        return self.numbers[i * _PORTS_PER_NODE + 1]
+        return self.numbers[i * self._per_node + 1]
 
     def election(self, i: int) -> int:
-        return self.numbers[i * _PORTS_PER_NODE + 2]
+        return self.numbers[i * self._per_node + 2]
+
+    def further(self, i: int) -> int:
+        return self.numbers[i * self._per_node + 3]
 
 
 def find_java() -> Path:

@@ -13,7 +13,8 @@ from typing import Any
 
 from supervisor.model.bounds import Count, Seconds, SomeSeconds, SupervisorId
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
-from supervisor.model.records import Assignment
+from supervisor.model.records import OMITTED, Assignment
+from supervisor.model.zookeeper_access import OPEN_ACCESS, ZooKeeperAccess
 
 CHECKPOINT = "SPARK_SUPERVISOR_CHECKPOINT"
 """This variable is in the environment of every driver."""
@@ -50,6 +51,8 @@ class Launch:
     ``prepared`` is the key ``<uid>.p<random>`` of the run directory of a prepared driver. There are two launch files then:
     one by which it is brought up (its assignment has ``NO_ATTEMPT``), and one by which an attempt is handed to it
     (``run_dir.HANDED``), whose ``env`` and ``hadoop_conf`` say what the driver is told at the opening.
+
+    ``access`` says how to connect to ``hosts``. It names files, and holds nothing of what is in them.
     """
 
     cluster: str
@@ -81,6 +84,7 @@ class Launch:
     # Hadoop properties that name the attempt, such as the owner of the storage fence; set at the opening
     hadoop_conf: dict[str, str] = field(default_factory=dict)
     class_archive: str = ""
+    access: ZooKeeperAccess = field(default=OPEN_ACCESS, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -15,6 +15,7 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import SupervisorError
 from supervisor.operations.jobs import JobOperations
 from supervisor.records.layout import Layout
+from supervisor.registry.access_control import refuse_open_root
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
 from supervisor.spec.s3a import access_of_store, asked
@@ -94,12 +95,23 @@ class CommandContext:
 
 
 @contextmanager
-def open_commands(settings: Settings) -> Iterator[CommandContext]:
-    """Opens the registry for one command. Its session is closed at the end, within two seconds."""
-    zookeeper = settings.zookeeper
-    sessions = keep_session(zookeeper.hosts, zookeeper.session_timeout_s, connect_within_s(own_age_s()))
+def open_commands(settings: Settings, *, enforces: bool = True) -> Iterator[CommandContext]:
+    """Opens the registry for one command. Its session is closed at the end, within two seconds.
+
+    With ``zookeeper.acl: enforce`` a root that is open is refused at the first use, unless ``enforces`` is False: for the
+    command that mends it.
+    """
+    zookeeper, layout = settings.zookeeper, layout_of(settings)
+    is_enforced = enforces and zookeeper.acl == "enforce"
+    sessions = keep_session(
+        zookeeper.hosts,
+        zookeeper.session_timeout_s,
+        connect_within_s(own_age_s()),
+        access=zookeeper.access,
+        check=(lambda zoo: refuse_open_root(zoo, layout)) if is_enforced else None,
+    )
     try:
-        yield CommandContext(settings, sessions, layout_of(settings))
+        yield CommandContext(settings, sessions, layout)
     finally:
         with suppress(SupervisorError):  # what was answered stands, whatever becomes of the session
             sessions.close()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from supervisor.errors import OutcomeUnknown, Unreachable
+from supervisor.errors import AccessDenied, OutcomeUnknown, Unreachable
 from supervisor.model.transaction import Transaction
 from supervisor.records.ports import ReplaceableSession, ZkSession
 
@@ -42,7 +42,7 @@ def commit_resolved(
         resolved = sessions.resolve_outcome()
         resolved.sync()
         outcome = committed(resolved)
-    except Unreachable as error:
+    except (Unreachable, AccessDenied) as error:  # who may not read back does not know either
         why = error.complaint.what
         raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {why}", how_to_find_out) from lost
     if outcome is None:

@@ -37,6 +37,7 @@ from supervisor.settings.sections import Section, between, section_at, validated
 from supervisor.settings.small_files import read_small, shortened
 from supervisor.settings.units import DurationS, SizeBytes, format_duration
 from supervisor.settings.yaml_text import read_mapping, read_value
+from supervisor.settings.zookeeper_access import ZooKeeperSecurity
 
 DEFAULT_PATH: Final = Path("/etc/spark-supervisor/supervisor.yaml")
 PATH_VARIABLE: Final = "SPARK_SUPERVISOR_CONFIG"
@@ -47,9 +48,9 @@ OVERRIDE_PREFIX: Final = "SPARK_SUPERVISOR__"
 FILE_MAX_BYTES: Final = 256 * 1024
 
 
-class ZooKeeperSettings(Section):
-    """Says where ZooKeeper is. ``session_timeout`` is what the client asks for; the server may grant another
-    one (``doctor`` reports it).
+class ZooKeeperSettings(ZooKeeperSecurity):
+    """Says where ZooKeeper is, and how to connect to it. ``session_timeout`` is what the client asks for; the server may
+    grant another one (``doctor`` reports it).
     """
 
     hosts: ZooKeeperHosts

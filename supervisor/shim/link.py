@@ -69,6 +69,7 @@ class RegistryLink:
             self._launch.session_timeout_s,
             request_timeout_s=lease_terms.request_timeout_s(self._launch.lease_s),
             on_link=partial(self._on_link, self._generation),
+            access=self._launch.access,
         )
         self._client = client
         client.start()
@@ -156,7 +157,7 @@ class RegistryLink:
         if password is None:
             return shim.CloseFailed()
         try:
-            close_session(self._launch.hosts, session, password, _CLOSE_S)
+            close_session(self._launch.hosts, session, password, _CLOSE_S, self._launch.access)
         except SupervisorError:
             return shim.CloseFailed()
         return shim.SessionClosed()

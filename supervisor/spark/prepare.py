@@ -161,6 +161,7 @@ def _launch_of(
         prepared=driver.prepared,
         hadoop_conf=driver.fence.hadoop_conf if driver.prepared else {},
         class_archive=clip(driver.archive, CLASS_ARCHIVE_MAX_BYTES),
+        access=settings.zookeeper.access,
     )
 
 

@@ -59,6 +59,18 @@ NOT_IO = {
     "socket": {"socket", "gethostname", "AF_UNIX", "AF_INET", "AF_INET6", "socketpair", "getaddrinfo"},
     "io": {"StringIO", "BytesIO", "FileIO"},  # FileIO: the file that is uploaded, read only
     "shutil": {"get_terminal_size"},
+    # of Kerberos' library, which is a part of connecting
+    "ctypes": {
+        "POINTER",
+        "byref",
+        "c_char_p",
+        "c_size_t",
+        "c_uint32",
+        "c_void_p",
+        "cast",
+        "pointer",
+        "string_at",
+    },
 }
 """Calls that only this process can tell from others; a socket's own methods are points."""
 

@@ -16,7 +16,44 @@ AGENT, RUN_DIR = "unit.daemon.host.test_agent_reads", "unit.clients.test_run_dir
 PROCESSES, KEPT = "unit.clients.test_processes", "unit.clients.test_sessions"
 CONTENDER = "unit.coord.test_contender_events"
 
+ACCESS, SECURE = "unit.registry.test_access_control", "unit.operations.test_secure_registry"
+
 _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
+    ACCESS: {
+        "test_children_come_before_their_parents_and_the_root_last": ("root-is-secured-first",),
+        "test_whoever_would_be_locked_out_is_named_and_nothing_is_changed": (
+            "shims-without-credentials-are-locked-out",
+            "processes-with-other-admins-are-locked-out",
+        ),
+        "test_going_back_opens_everything_while_shims_with_credentials_run": (
+            "way-back-beside-supervisors-that-set-acls",
+        ),
+        "test_one_that_comes_in_the_middle_without_credentials_stops_it": ("who-comes-late-is-locked-out",),
+        "test_what_is_made_open_meanwhile_is_found_by_another_pass": ("what-is-made-meanwhile-stays-open",),
+        "test_an_operator_who_is_no_admin_is_refused_before_anything_changes": (
+            "operator-locks-itself-out",
+            "trial-of-an-operator-stays",
+        ),
+        "test_enforce_refuses_an_open_root_and_takes_one_that_is_absent_or_secured": (
+            "open-root-is-taken-by-who-enforces",
+        ),
+    },
+    SECURE: {
+        "test_the_way_there_needs_an_acl_to_set": ("secured-with-the-open-acl",),
+        "test_the_way_back_needs_an_open_configuration": ("way-back-while-znodes-are-made-with-an-acl",),
+    },
+    "unit.clients.test_digest_md5": {
+        "test_a_server_that_does_not_know_the_password_is_not_believed": (
+            "server-need-not-know-the-password",
+        ),
+    },
+    "unit.clients.test_zookeeper_failures": {
+        "test_a_connection_is_announced_after_sasl_and_counts_once": ("announced-before-sasl",),
+        "test_what_a_person_must_correct_counts_more_than_what_may_pass": (
+            "what-may-pass-hides-what-must-be-corrected",
+        ),
+        "test_rounds_that_need_a_correction_come_later_and_later": ("refused-as-fast-as-it-can",),
+    },
     RUNNER: {
         "test_it_looks_at_the_clock_again_in_time_whatever_it_waits_for": (
             "runner-waits-as-long-as-it-likes",
@@ -181,7 +218,8 @@ _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     KEPT: {
-        "test_resolving_reads_nothing_that_a_lagging_server_would_show": ("command-settles-without-a-sync",)
+        "test_resolving_reads_nothing_that_a_lagging_server_would_show": ("command-settles-without-a-sync",),
+        "test_each_client_is_checked_before_it_is_used": ("checked-once-for-all-clients",),
     },
     AGENT: {
         "test_an_id_that_another_session_holds_is_not_ours": ("agent-is-registered-as-another",),

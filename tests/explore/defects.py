@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.explore import (
+    defects_of_access,
     defects_of_adapters,
     defects_of_guards,
     defects_of_hosts,
@@ -26,5 +27,6 @@ DEFECTS: tuple[Defect, ...] = (
     *defects_of_preparation.DEFECTS,
     *defects_of_hosts.DEFECTS,
     *defects_of_promotion.DEFECTS,
+    *defects_of_access.DEFECTS,
     *defects_of_adapters.DEFECTS,
 )

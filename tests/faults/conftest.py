@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
-from supervisor.clients.four_letter import ask
-from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.conftest import KINDS
 from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet import Fleet
 from tests.testbed.proxy import Action, Match, Proxies, Trap
+from tests.testbed.secured_ensemble import ask_node, chosen_kind, running
 from tests.waiting import wait_until
 
-FIRST = 1 if os.environ.get("SPARK_SUPERVISOR_REQUIRE_DOCKER") == "1" else 0
+FIRST = 1 if os.environ.get("SPARK_SUPERVISOR_REQUIRE_DOCKER") == "1" and chosen_kind() == "plain" else 0
 """Of what may run on either kind: where containers must be there (CI) they are enough, for the servers in them are the same."""
 
 MakeFleet = Callable[..., Fleet]
@@ -132,7 +131,7 @@ class Fragile:
         def found() -> int | None:
             for node in set(range(3)) - self.killed - self.paused:
                 with suppress(OSError):
-                    if f"sid=0x{session:x}," in ask(self.ensemble.address(node), "cons"):
+                    if f"sid=0x{session:x}," in ask_node(self.ensemble, node, "cons"):
                         return node + 1
             return None
 
@@ -150,7 +149,7 @@ def shared_fragile(
 
             ensemble = stack.enter_context(DockerEnsemble())
         else:
-            ensemble = stack.enter_context(EmbeddedEnsemble(tmp_path_factory.mktemp("zookeeper")))
+            ensemble = stack.enter_context(running(tmp_path_factory.mktemp("zookeeper")))
         fleet = Fleet(ensemble, "/fragile", tmp_path_factory.mktemp("fleet"), lease_s=15.0, session_s=8.0)
         yield Fragile(ensemble, stack.enter_context(fleet))
 

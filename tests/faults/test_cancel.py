@@ -159,7 +159,9 @@ def test_f46_cancel_while_leaderless(fleet: Fleet, job: str) -> None:
     fleet.wait_attempt(names[1], 2)
     for member in fleet.members:
         fleet.kill(member)
-    assert fleet.status()["leader"] is None
+    wait_until(
+        lambda: fleet.status()["leader"] is None, 20, "the session closer to have closed the leader's session"
+    )
     uids = [fleet.cancel(name) for name in names]
     shim = fleet.process(names[0], SHIM, uids[0])
     fleet.wait_gone(shim)

@@ -10,10 +10,10 @@ import re
 import urllib.request
 from collections.abc import Sequence
 
-from supervisor.clients.four_letter import ask
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.conftest import MakeFleet
 from tests.testbed.fleet import Fleet, eventually
+from tests.testbed.secured_ensemble import ask_node
 from tests.waiting import wait_until
 
 SLOTS = {"memory": "4g", "drivers": 20, "starting": 2}
@@ -22,7 +22,7 @@ PATIENT = {"start_timeout": "60s"}  # so a slot is held for 20 s
 
 def watches(fleet: Fleet) -> int:
     """Of all sessions, as the servers count them."""
-    connections = "".join(ask(fleet.ensemble.address(node), "wchs") for node in range(3))
+    connections = "".join(ask_node(fleet.ensemble, node, "wchs") for node in range(3))
     return sum(int(count) for count in re.findall(r"Total watches:(\d+)", connections))
 
 

@@ -117,7 +117,7 @@ def s3(context: CommandLine, moto_server: MotoServer, s3_bucket: str) -> Iterato
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that give up sooner; how long they wait in truth is tested in test_commands.py."""
 
-    def keep(hosts: str, session_timeout_s: float, *_: float) -> KeptSession[ZooClient]:
+    def keep(hosts: str, session_timeout_s: float, *_: float, **__: object) -> KeptSession[ZooClient]:
         def end(old: Session) -> None:
             close_session(hosts, old.id, old.password, 2.0)
 

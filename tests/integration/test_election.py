@@ -26,6 +26,7 @@ from tests.testbed.election_world import CLUSTER, ElectionWorld, T
 from tests.testbed.ensembles import repair
 from tests.testbed.namespaces import Namespace
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
+from tests.testbed.secured_ensemble import running
 from tests.waiting import wait_until
 
 
@@ -39,7 +40,7 @@ def world(embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> 
 @pytest.fixture(scope="module")
 def harmed_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
     """Of this module alone; take ``repaired_ensemble``."""
-    with EmbeddedEnsemble(tmp_path_factory.mktemp("harmed")) as ensemble:
+    with running(tmp_path_factory.mktemp("harmed")) as ensemble:
         yield ensemble
 
 
@@ -183,7 +184,7 @@ def test_f52_flapping_has_growing_epochs_and_old_tasks_are_over(world: ElectionW
 
 @pytest.mark.parametrize("action", [Action.CUT_AFTER, Action.CUT_BEFORE])
 def test_f18_f19_lost_reply_of_the_election_is_resolved(world: ElectionWorld, action: Action) -> None:
-    with Proxy(world.hosts.split(",")[0]) as proxy:
+    with Proxy(world.hosts.split(",")[0], tls=Proxies.tls) as proxy:
         trap = proxy.on_request(zookeeper_request('"supervisor":"a"'), action)
         contender = world.start("a", hosts=proxy.address)
         trap.wait()

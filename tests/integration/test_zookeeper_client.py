@@ -28,6 +28,7 @@ from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import InvalidInput, NotSent, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
+from tests.testbed.secured_ensemble import ask_node, running
 from tests.waiting import wait_until
 
 SESSION_S = 6.0
@@ -38,7 +39,7 @@ PROJECT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def module_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
-    with EmbeddedEnsemble(tmp_path_factory.mktemp("zookeeper"), NODES) as ensemble:
+    with running(tmp_path_factory.mktemp("zookeeper"), NODES) as ensemble:
         yield ensemble
 
 
@@ -95,12 +96,8 @@ def connected(client: ZooClient) -> None:
 def node_of(ensemble: EmbeddedEnsemble, client: ZooClient) -> int:
     """The node that serves the client, by what the nodes say."""
     assert client.session is not None
-    sid = f"sid=0x{client.session.id:x},".encode()
     for i in range(NODES):
-        with socket.create_connection(("127.0.0.1", ensemble.node(i).client_port), 5) as sock:
-            sock.sendall(b"cons")
-            answer = b"".join(iter(lambda: sock.recv(65536), b""))
-        if sid in answer:
+        if f"sid=0x{client.session.id:x}," in ask_node(ensemble, i, "cons"):
             return i
     raise AssertionError("no node serves this client")
 
@@ -578,9 +575,11 @@ class TestSession:
 
 WRITER = """
 import sys, time
+from tests.testbed.secured_ensemble import use_what_the_parent_uses
 from supervisor.clients.zookeeper import Link, ZooClient
 from supervisor.errors import SupervisorError
 from supervisor.model.transaction import Create, SetData, Transaction
+use_what_the_parent_uses()
 hosts, node = sys.argv[1:]
 client = ZooClient(hosts, 2.0, request_timeout_s=1.0)
 client.start()

@@ -27,6 +27,7 @@ from supervisor.model.records import Assignment, BlobRef, Lease, Ownership, OwnS
 from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
 from supervisor.records.codec import decode, encode
 from supervisor.records.layout import Layout
+from tests.testbed.secured_ensemble import access_in_use
 from tests.waiting import wait_until
 
 FAKE_SUBMIT = Path(__file__).resolve().parents[1] / "fakes" / "spark" / "bin" / "spark-submit"
@@ -209,6 +210,7 @@ class Attempts:
             cwd=str(work),
             log_path=str(work / "driver.log"),
             cgroup=group,
+            access=access_in_use(),
         )
         described = replace(described, **launch)
         made = run_dir.create(str(attempts), directory.name, encode(described, 1 << 20))

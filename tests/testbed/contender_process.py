@@ -32,6 +32,7 @@ from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.errors import GuardFailed, SupervisorError
 from supervisor.model.transaction import ANY_VERSION, Check, SetData, Transaction
 from supervisor.records.layout import Layout
+from tests.testbed.secured_ensemble import use_what_the_parent_uses
 from tests.waiting import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -239,4 +240,5 @@ class _Program:
 
 if __name__ == "__main__":
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    use_what_the_parent_uses()
     _Program(json.loads(sys.argv[1])).run()

@@ -33,6 +33,7 @@ from supervisor.errors import SupervisorError
 from supervisor.model.records import LeaderHint
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Node
+from supervisor.model.zookeeper_access import ZooKeeperAccess
 from supervisor.operations.jobs import JobOperations
 from supervisor.records.layout import Layout, is_attempt
 from supervisor.records.reading import seen
@@ -42,6 +43,7 @@ from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet_commands import PATIENCE_S, CommandResult, FleetCommands
 from tests.testbed.fleet_member import FleetMember, hidden_cgroup, remove_group
 from tests.testbed.fleet_witness import FleetWitness
+from tests.testbed.secured_ensemble import access_in_use, settings_in_use
 from tests.waiting import wait_until
 
 __all__ = [
@@ -71,6 +73,7 @@ class Fleet(FleetCommands, FleetWitness):
     ``behind``: member number → what is done to it before its first start (``Cut.apply``).
     ``capacity``, ``defaults``, ``spark``, ``policy``: of each member, as in supervisor.yaml; deleting is allowed in its own
     directory if nothing is said. ``without_cgroup``: they see no cgroup v2 (root only).
+    ``zookeeper``: keys of that section instead of those in use; ``access``: how the harness itself connects.
     ``restored_at_s``: when (BOOTTIME) a test gave the ensemble older data back: numbers of attempts may recur after that.
     """
 
@@ -88,6 +91,8 @@ class Fleet(FleetCommands, FleetWitness):
     defaults: dict[str, Any] = field(default_factory=dict)
     spark: dict[str, Any] = field(default_factory=dict)
     policy: dict[str, Any] = field(default_factory=dict)
+    zookeeper: dict[str, Any] | None = None
+    access: ZooKeeperAccess = field(default_factory=access_in_use)
     members: list[FleetMember] = field(default_factory=list)
     acknowledged: list[Acknowledged] = field(default_factory=list)
     restored_at_s: list[float] = field(default_factory=list)
@@ -359,7 +364,7 @@ class Fleet(FleetCommands, FleetWitness):
 
     def commands(self) -> JobOperations:
         """The registry as a command sees it, on a session of its own: for many commands in quick succession."""
-        sessions = keep_session(self.ensemble.hosts, self.session_s)
+        sessions = keep_session(self.ensemble.hosts, self.session_s, access=self.access)
         self._sessions.append(sessions)
         return JobOperations(sessions, self.layout)
 
@@ -369,7 +374,7 @@ class Fleet(FleetCommands, FleetWitness):
         if self._client is None or self._client.link in ("lost", "closed"):
             if self._client is not None:
                 self._client.close()
-            self._client = ZooClient(self.ensemble.hosts, 10.0)
+            self._client = ZooClient(self.ensemble.hosts, 10.0, access=self.access)
             self._client.start()
             self._client.wait_connected(PATIENCE_S)
         return self._client
@@ -428,7 +433,12 @@ class Fleet(FleetCommands, FleetWitness):
     def _settings(self, hosts: str) -> dict[str, Any]:
         return {
             "cluster": "fleet",
-            "zookeeper": {"hosts": hosts, "root": self.root, "session_timeout": _ms(self.session_s)},
+            "zookeeper": {
+                "hosts": hosts,
+                "root": self.root,
+                "session_timeout": _ms(self.session_s),
+                **(settings_in_use() if self.zookeeper is None else self.zookeeper),
+            },
             "store": {"url": self.store},
             "spark": {"home": str(FAKE_SPARK), **self.spark},
             "policy": {"deletable": [f"file://{self.directory.resolve()}/*"], **self.policy},

@@ -1,5 +1,6 @@
 """A TCP proxy that misbehaves on demand, for what lies between kazoo or boto3 and their servers.
 
+Between a client and a server that speak TLS it ends both conversations (``TlsEnds``), so that a trap sees what is said.
 It runs in a thread of the test process. Every method has taken effect when it returns. Bytes are passed on as they
 come; a trap (``on_request``) looks at each chunk that a client sends, which is one request for both clients unless
 they pipeline.
@@ -11,13 +12,14 @@ import asyncio
 import contextlib
 import re
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 T = TypeVar("T")
 # given a chunk from the server: does it hold the answer to the trapped request?
@@ -88,10 +90,19 @@ def zookeeper_request(fragment: str | bytes) -> Match:
     return match
 
 
+@dataclass(frozen=True)
+class TlsEnds:
+    """How a proxy speaks TLS: as a server to clients, and as a client to the server."""
+
+    to_clients: ssl.SSLContext
+    to_server: ssl.SSLContext
+
+
 class Proxy:
     """Listens on ``listen_host``, on a free port, and passes everything to ``target`` (``host:port``)."""
 
-    def __init__(self, target: str, listen_host: str = "127.0.0.1") -> None:
+    def __init__(self, target: str, listen_host: str = "127.0.0.1", tls: TlsEnds | None = None) -> None:
+        self._tls = tls
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._listen_host = listen_host
@@ -244,10 +255,11 @@ class Proxy:
 
     async def _serve(self, link: _Link) -> None:
         try:
-            client, to_client = await asyncio.open_connection(sock=link.client)
+            client, to_client = await self._streams(link.client)
             link.writers.append(to_client)
             await self._gates[Way.REQUESTS].wait()
-            server, to_server = await asyncio.open_connection(*self._target)
+            to = self._tls.to_server if self._tls is not None else None
+            server, to_server = await asyncio.open_connection(*self._target, ssl=to)
             link.writers.append(to_server)
             async with asyncio.TaskGroup() as pumps:
                 pumps.create_task(self._pump(link, Way.REQUESTS, client, to_server))
@@ -257,6 +269,16 @@ class Proxy:
             link.reset()  # one of the two has reset it, or was not there, or we did: the other sees a reset
         finally:
             self._rearm(link)
+
+    async def _streams(self, client: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._tls is None:
+            return await asyncio.open_connection(sock=client)
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await self._loop.connect_accepted_socket(
+            lambda: protocol, client, ssl=self._tls.to_clients
+        )
+        return reader, asyncio.StreamWriter(transport, protocol, reader, self._loop)
 
     async def _pump(
         self, link: _Link, way: Way, source: asyncio.StreamReader, sink: asyncio.StreamWriter
@@ -273,7 +295,7 @@ class Proxy:
             await asyncio.Event().wait()  # nor does the end of the stream get through
         await self._gates[way].wait()
         with contextlib.suppress(OSError):
-            sink.write_eof()
+            sink.write_eof() if sink.can_write_eof() else sink.close()
 
     async def _may_pass(self, link: _Link, way: Way, chunk: bytes) -> bool:
         """Whatever is to be done with ``chunk`` before it is passed on. False: it is not."""
@@ -355,8 +377,11 @@ class _Link:
 class Proxies:
     """One proxy before each server of ``hosts``; ``hosts`` of this object is for the client."""
 
+    tls: ClassVar[TlsEnds | None] = None
+    """Of all that are made; ``secured_ensemble.site`` sets it."""
+
     def __init__(self, hosts: str, listen_host: str = "127.0.0.1") -> None:
-        self._proxies = [Proxy(target, listen_host) for target in hosts.split(",")]
+        self._proxies = [Proxy(target, listen_host, self.tls) for target in hosts.split(",")]
 
     def __enter__(self) -> Proxies:
         return self

@@ -77,6 +77,12 @@ def missing_cgroup() -> str | None:
     return None
 
 
+def missing_kdc() -> str | None:
+    from tests.testbed import kerberos
+
+    return kerberos.missing()
+
+
 def missing_prometheus() -> str | None:
     from tests.testbed import prometheus
 
@@ -132,6 +138,12 @@ REQUIREMENTS = (
         "mount",
         lambda: None if os.geteuid() == 0 and shutil.which("mount") else "not root: nothing can be mounted",
         "run the tests as root",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "kerberos",
+        missing_kdc,
+        "tests/testbed/unpack_kdc.sh DIRECTORY (Debian; installs nothing), then SPARK_SUPERVISOR_TEST_KDC=DIRECTORY",
         "SPARK_SUPERVISOR_REQUIRE_DOCKER",
     ),
     Requirement(

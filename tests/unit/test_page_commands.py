@@ -30,7 +30,7 @@ from tests.unit.page_commands import (
     problem_of,
 )
 
-MARKERS = {"docker", "spark", "netns", "compose", "systemd_analyze", "slow", "prometheus"}
+MARKERS = {"docker", "spark", "netns", "compose", "systemd_analyze", "slow", "prometheus", "kerberos"}
 
 
 IMAGE = "tests/integration/test_image.py::test_the_image_builds_and_runs_as_nobody_special"

@@ -17,6 +17,7 @@ from supervisor.cli.doctor.job import JOB, PACKAGES
 from supervisor.cli.doctor.spark import SPARK
 from supervisor.cli.doctor.stores import CHECKPOINT, STORE
 from supervisor.cli.doctor.zookeeper import ZOOKEEPER
+from supervisor.cli.doctor.zookeeper_security import ZOOKEEPER_SECURITY
 
 AREAS: Final[tuple[AnyArea, ...]] = (
     JAVA,
@@ -24,6 +25,7 @@ AREAS: Final[tuple[AnyArea, ...]] = (
     STORE,
     CHECKPOINT,
     ZOOKEEPER,
+    ZOOKEEPER_SECURITY,
     HOST,
     DIRECTORIES,
     JOB,

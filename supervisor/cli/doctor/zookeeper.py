@@ -86,7 +86,7 @@ class ZooFacts:
 def collect(subject: Subject) -> ZooFacts:
     settings, spec = subject.settings, subject.spec
     zookeeper = settings.zookeeper
-    servers = probe_servers(zookeeper.hosts, SERVER_S * subject.patience)
+    servers = probe_servers(zookeeper.hosts, SERVER_S * subject.patience, zookeeper.access)
     leases = (
         ("defaults.lease", settings.defaults.lease_s),
         *((("lease of the job", spec.lease_s),) if spec else ()),
@@ -104,7 +104,10 @@ def collect(subject: Subject) -> ZooFacts:
         checkpoint=spec.checkpoint if spec else None,
     )
     client = ZooClient(
-        zookeeper.hosts, zookeeper.session_timeout_s, request_timeout_s=REQUEST_S * subject.patience
+        zookeeper.hosts,
+        zookeeper.session_timeout_s,
+        request_timeout_s=REQUEST_S * subject.patience,
+        access=zookeeper.access,
     )
     client.start()
     try:
@@ -231,7 +234,8 @@ def judge_ensemble(facts: ZooFacts) -> DoctorFinding:
 
 def judge_session(facts: ZooFacts) -> DoctorFinding:
     if facts.error:
-        return problem_of(facts.error, "see the line zookeeper-servers")
+        serves = any(server.serving for server in facts.servers)
+        return problem_of(facts.error, "" if serves else "see the line zookeeper-servers")
     if facts.granted_s is None:
         return skipped("the session time is not known")
     asked, granted = format_duration(facts.asked_s), format_duration(facts.granted_s)
@@ -265,7 +269,7 @@ def judge_permissions(facts: ZooFacts) -> DoctorFinding:
     if facts.trial.error:
         return problem(
             f"nothing can be created in {facts.trial.parent}: {facts.trial.error.what}",
-            "set its ACL to world:anyone:cdrwa (this software uses no authentication), or take another zookeeper.root",
+            "connect as one of its acl_admins (zookeeper.auth), or take another zookeeper.root; see docs security",
         )
     return ok(f"znodes can be created, read and deleted in {facts.trial.parent}")
 

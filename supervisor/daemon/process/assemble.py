@@ -63,6 +63,7 @@ from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, 
 from supervisor.operations.context import store_of
 from supervisor.plan.make import Policy
 from supervisor.records.layout import Layout
+from supervisor.registry.access_control import refuse_open_root
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
@@ -100,7 +101,7 @@ class Assembly:
         self._blobs, self._epochs = Blobs(store), EpochMarks(store)
         self._metrics = Metrics(boottime_s, supervisor.__version__)
         self._watchdog = Watchdog()
-        self._session_closer = SessionCloser(settings.zookeeper.hosts)
+        self._session_closer = SessionCloser(settings.zookeeper.hosts, settings.zookeeper.access)
         self._contender_loop: Loop | None = None
         self._leadership: Callable[[], object] = lambda: None
         self._host = socket.gethostname()
@@ -190,6 +191,8 @@ class Assembly:
             try:
                 client.wait_connected(10.0)
                 self._compare_session_time(client)
+                if settings.zookeeper.acl == "enforce":
+                    refuse_open_root(client, self._layout)
                 return self._check_cluster(client, identity)
             finally:
                 client.close()
@@ -237,16 +240,26 @@ class Assembly:
         zookeeper = self._settings.zookeeper
         timeout_s = zookeeper.session_timeout_s
         return ZooClient(
-            zookeeper.hosts, timeout_s, on_link=on_link, request_timeout_s=min(REQUEST_MAX_S, timeout_s / 2)
+            zookeeper.hosts,
+            timeout_s,
+            on_link=on_link,
+            request_timeout_s=min(REQUEST_MAX_S, timeout_s / 2),
+            access=zookeeper.access,
         )
 
     # -- leadership -----------------------------------------------------------------------------------------------
 
     def _contender(self, address: str, leader: Leader) -> Contender[ZooClient]:
-        layout, hosts = self._layout, self._settings.zookeeper.hosts
+        layout, zookeeper = self._layout, self._settings.zookeeper
 
         def close(session: Session) -> None:
-            close_session(hosts, session.id, session.password, min(CLOSE_S, session.timeout_s))
+            close_session(
+                zookeeper.hosts,
+                session.id,
+                session.password,
+                min(CLOSE_S, session.timeout_s),
+                zookeeper.access,
+            )
 
         def step_down(term: Term[ZooClient]) -> None:
             leader.step_down(term, self._contender_beats)

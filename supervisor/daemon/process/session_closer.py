@@ -18,13 +18,15 @@ import logging
 import os
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from supervisor.clients.companion import Companion, last_message
+from supervisor.clients.kazoo_connection import load_for
 from supervisor.clients.threads import BackgroundThread
 from supervisor.clients.zookeeper import Session, close_session
 from supervisor.errors import SupervisorError
+from supervisor.model.zookeeper_access import OPEN_ACCESS, ZooKeeperAccess, access_from
 
 log = logging.getLogger(__name__)
 
@@ -34,28 +36,33 @@ _STOP_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True)
 class Charge:
-    """Describes a session to be closed, and where."""
+    """Describes a session to be closed, where, and how to connect for that."""
 
     hosts: str
     id: int
     password: bytes
     timeout_s: float
+    access: ZooKeeperAccess = OPEN_ACCESS
 
 
 def encode(charges: tuple[Charge, ...]) -> bytes:
-    """Returns the line that names *all* sessions that are current now."""
+    """Returns the line that names *all* sessions that are current now. How to connect stands there once, and without the
+    ACL of new znodes: a line is short (``Companion.send``), and the child makes none."""
     entries = [
         {"hosts": c.hosts, "id": c.id, "password": c.password.hex(), "timeout_s": c.timeout_s}
         for c in charges
     ]
-    return json.dumps({"sessions": entries}).encode()
+    access = replace(charges[0].access if charges else OPEN_ACCESS, admins=(), readers=())
+    return json.dumps({"sessions": entries, "access": asdict(access)}).encode()
 
 
 def decode(line: bytes) -> tuple[Charge, ...]:
     """Returns the sessions of such a line. Raises ValueError, KeyError or TypeError for another text."""
+    body = json.loads(line)
+    access = access_from(body["access"])
     return tuple(
-        Charge(str(e["hosts"]), int(e["id"]), bytes.fromhex(e["password"]), float(e["timeout_s"]))
-        for e in json.loads(line)["sessions"]
+        Charge(str(e["hosts"]), int(e["id"]), bytes.fromhex(e["password"]), float(e["timeout_s"]), access)
+        for e in body["sessions"]
     )
 
 
@@ -63,8 +70,9 @@ class SessionCloser:
     """Is the daemon's side. ``publish_sessions`` may be called from any thread. Nothing here raises or blocks: without a
     session closer a crash is only noticed later, after the session time."""
 
-    def __init__(self, hosts: str) -> None:
+    def __init__(self, hosts: str, access: ZooKeeperAccess = OPEN_ACCESS) -> None:
         self._hosts = hosts
+        self._access = access
         self._lock = threading.Lock()
         self._published: dict[str, tuple[Session, ...]] = {}
         self._child: Companion | None = None
@@ -110,7 +118,7 @@ class SessionCloser:
             if self._child is None or not self._child.alive:
                 self._child = Companion("supervisor.daemon.process.session_closer")
             charges = tuple(
-                Charge(self._hosts, s.id, s.password, s.timeout_s)
+                Charge(self._hosts, s.id, s.password, s.timeout_s, self._access)
                 for published in self._published.values()
                 for s in published
             )
@@ -122,9 +130,17 @@ class SessionCloser:
 
 def main() -> None:
     """Runs the child."""
-    message = last_message()
+    message = last_message(_prepare)
     if message:
         _close_all(decode(message))
+
+
+def _prepare(message: bytes) -> None:
+    """Loads what it takes to connect, while there is time: TLS takes a busy host longer than closing a session."""
+    try:
+        load_for(access_from(json.loads(message)["access"]))
+    except (ValueError, KeyError, TypeError):
+        return
 
 
 def _close_all(charges: tuple[Charge, ...]) -> None:
@@ -135,7 +151,9 @@ def _close_all(charges: tuple[Charge, ...]) -> None:
 
 def _close(charge: Charge) -> None:
     try:
-        close_session(charge.hosts, charge.id, charge.password, min(charge.timeout_s, CLOSE_MAX_S))
+        close_session(
+            charge.hosts, charge.id, charge.password, min(charge.timeout_s, CLOSE_MAX_S), charge.access
+        )
     except SupervisorError as error:
         sys.stderr.write(f"session closer: session {charge.id:#x} was not closed: {error}\n")
 

@@ -61,6 +61,9 @@ SOCKET_CALLS = (
 NOT_OURS = {
     "supervisor.clients.kazoo_connection": "the wire below ZooClient's requests, which are points themselves",
     "supervisor.clients.zookeeper_session": "as kazoo_connection",
+    "supervisor.clients.zookeeper_tls": "as kazoo_connection",
+    "supervisor.clients.secret_file": "as kazoo_connection",
+    "supervisor.clients.gssapi": "as kazoo_connection",
     "supervisor.daemon.process.http": "answers of the HTTP server: nothing rests on them",
     "supervisor.logs": "lines of the log",
     "supervisor.shim.log": "lines of the log",
@@ -68,8 +71,8 @@ NOT_OURS = {
 }
 """Modules whose own calls are no points, and why."""
 
-ZOO_READS = ("sync", "read", "watch_exists", "children", "read_many")
-ZOO_OTHERS = ("start", "wait_connected", "close", "commit")
+ZOO_READS = ("sync", "read", "watch_exists", "children", "read_many", "read_acl", "who_am_i")
+ZOO_OTHERS = ("start", "wait_connected", "close", "commit", "set_acl")
 STORE_CALLS = ("create", "create_from", "read", "read_to", "delete", "check")
 READS = frozenset(
     {

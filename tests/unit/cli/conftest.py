@@ -67,7 +67,7 @@ def terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> Terminal:
     bench = Bench(bootstrapped=False)
-    keep: Callable[..., Any] = lambda *_: bench.sessions()  # noqa: E731
+    keep: Callable[..., Any] = lambda *_, **__: bench.sessions()  # noqa: E731
     monkeypatch.setattr(operations_context, "keep_session", keep)
     terminal = Terminal(bench, tmp_path, capsys)
     terminal.config.write_text(

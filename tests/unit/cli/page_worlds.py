@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import yaml
+
+from supervisor.clients.sessions import KeptSession
 from supervisor.clients.store.files import FileStore
 from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.model.records import (
@@ -27,7 +30,10 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
+from supervisor.model.zookeeper_access import acl_of
+from supervisor.settings.file import load_settings
 from tests.fakes.registry_bench import AT
+from tests.fakes.zookeeper_acls import GuardedZoo
 from tests.integration.test_drain_host import OBEDIENT, Host
 from tests.unit.checkpoint.golden import unpack, without
 from tests.unit.cli.conftest import Terminal
@@ -309,3 +315,30 @@ def hosting(site: Site) -> None:
     """This host has a driver, whose shim obeys."""
     running(site)
     site.host.shim("u1.1", OBEDIENT)
+
+
+def to_be_secured(site: Site) -> None:
+    """A root from before there were ACLs; every process has credentials, and sets ACLs by now."""
+    _with_acls(site, "create")
+
+
+def to_be_opened(site: Site) -> None:
+    """The way back: the root is secured, and no process sets ACLs any more."""
+    zoo = _with_acls(site, "open")
+    zoo.acls.update(dict.fromkeys(zoo.tree(), acl_of(("sasl:supervisor",), ())))
+
+
+def _with_acls(site: Site, acl: str) -> GuardedZoo:
+    config = site.terminal.config
+    body = yaml.safe_load(config.read_text())
+    body["zookeeper"] |= {
+        "auth": {"mechanism": "digest-md5", "username": "supervisor", "password_file": "/password"},
+        "acl": acl,
+        "acl_admins": ["sasl:supervisor"],
+    }
+    config.write_text(yaml.safe_dump(body))
+    zookeeper, zoo = load_settings(config, {}).zookeeper, GuardedZoo()
+    zoo.put(f"{zookeeper.root}/jobs", b"")
+    client = zoo.known_as("sasl:supervisor", acl=zookeeper.access.acl)
+    site.terminal.bench.sessions = lambda: KeptSession(lambda: client, lambda _old: None)  # type: ignore[method-assign, assignment, return-value]
+    return zoo

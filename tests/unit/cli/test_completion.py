@@ -77,7 +77,7 @@ def test_names_are_those_that_are_registered_else_those_that_were(terminal: Term
 
 def test_nobody_waits_for_a_slow_answer(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completion, "LIMIT_S", 0.05)
-    monkeypatch.setattr(operations_context, "keep_session", lambda *_: time.sleep(3600))
+    monkeypatch.setattr(operations_context, "keep_session", lambda *_, **__: time.sleep(3600))
     assert (
         completion.job_names(SimpleNamespace(params={"config": str(terminal.config)}, parent=None), "") == []
     )

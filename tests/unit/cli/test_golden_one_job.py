@@ -172,6 +172,7 @@ FACTS = {
     "store": facts.STORE,
     "checkpoint": facts.NO_PROBE,
     "zookeeper": replace(facts.ZOO, job="", checkpoint=None),
+    "zookeeper-security": replace(facts.SECURED, acl="enforce"),
     "host": facts.HOST,
     "directories": facts.DIRECTORIES,
     "job": JobFacts(),

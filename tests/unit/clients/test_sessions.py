@@ -117,3 +117,25 @@ def test_resolving_reads_nothing_that_a_lagging_server_would_show() -> None:
     real = client.sync
     client.sync = lambda: (synced.append(True), real())[1]  # type: ignore[method-assign,func-returns-value]
     assert rig.kept.resolve_outcome() is client and synced == [True]
+
+
+def test_each_client_is_checked_before_it_is_used(rig: Rig) -> None:
+    checked: list[MemoryClient] = []
+    kept = KeptSession(lambda: MemoryClient(rig.zoo), rig._end, connect_s=0.1, check=checked.append)
+    first = kept.zoo()
+    assert kept.zoo() is first and checked == [first]
+    rig.zoo.expire(first)
+    assert kept.zoo() is not first and checked == [first, kept.zoo()]
+
+
+def test_a_client_that_failed_its_check_is_checked_again(rig: Rig) -> None:
+    answers = [Unreachable("no answer"), None]
+
+    def check(_client: MemoryClient) -> None:
+        if (error := answers.pop(0)) is not None:
+            raise error
+
+    kept = KeptSession(lambda: MemoryClient(rig.zoo), rig._end, connect_s=0.1, check=check)
+    with pytest.raises(Unreachable):
+        kept.zoo()
+    assert kept.zoo().link is Link.CONNECTED and answers == []

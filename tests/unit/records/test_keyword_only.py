@@ -29,7 +29,9 @@ def encoded() -> set[type[Any]]:
     for path in ROOT.rglob("*.py"):
         if KEEPS_UNKNOWN in path.read_text():
             name = ".".join(("supervisor", *path.relative_to(ROOT).with_suffix("").parts))
-            for _, cls in inspect.getmembers(importlib.import_module(name), dataclasses.is_dataclass):
+            for _, cls in inspect.getmembers(importlib.import_module(name), inspect.isclass):
+                if not dataclasses.is_dataclass(cls):
+                    continue
                 if "extra" in {field.name for field in dataclasses.fields(cls)}:
                     found |= with_parts(typing.cast(type, cls))
     return found

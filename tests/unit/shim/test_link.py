@@ -253,7 +253,7 @@ def test_of_a_client_that_was_replaced_nothing_is_told(monkeypatch: pytest.Monke
 def test_a_session_is_told_closed_when_it_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[tuple[int, bytes]] = []
 
-    def close(_hosts: str, session: int, password: bytes, _timeout_s: float) -> None:
+    def close(_hosts: str, session: int, password: bytes, _timeout_s: float, _access: object) -> None:
         if session == 7:
             raise Unreachable("down")
         closed.append((session, password))

@@ -94,7 +94,7 @@ def test_a_server_that_is_slow_is_given_its_share_and_one_that_is_down_is_not_wa
     asked: dict[str, float] = {}
 
     class Client:
-        def __init__(self, *_: object, request_timeout_s: float) -> None:
+        def __init__(self, *_: object, request_timeout_s: float, access: object) -> None:
             asked["request"] = request_timeout_s
 
         def start(self) -> None: ...
@@ -105,7 +105,7 @@ def test_a_server_that_is_slow_is_given_its_share_and_one_that_is_down_is_not_wa
 
         def close(self, _within_s: float) -> None: ...
 
-    def probed(_hosts: str, within_s: float) -> tuple[ServerProbe, ...]:
+    def probed(_hosts: str, within_s: float, _access: object) -> tuple[ServerProbe, ...]:
         asked["server"] = within_s
         return (ServerProbe("zk:2181", serving, error="" if serving else "connection refused"),)
 

@@ -20,12 +20,14 @@ from supervisor.cli.doctor.job import JobFacts, PackageFacts
 from supervisor.cli.doctor.spark import SDK_PARTS, SparkFacts
 from supervisor.cli.doctor.stores import CheckpointFacts, StoreFacts
 from supervisor.cli.doctor.zookeeper import ZooFacts
+from supervisor.cli.doctor.zookeeper_security import SecurityFacts
 from supervisor.clients.host_probe import UNLIMITED, Directory, Limits, Unit
 from supervisor.clients.store.probe import StoreProbe
 from supervisor.clients.tools import Ran
 from supervisor.clients.zookeeper_probe import Latency, ServerProbe, WriteTrial
 from supervisor.errors import Complaint
 from supervisor.model.records import Member
+from supervisor.model.zookeeper_access import OPEN_ACL, Mechanism, TlsFiles, ZooKeeperAccess, acl_of
 from supervisor.spark.class_archive.assign import OFF
 from supervisor.spark.class_archive.choice import ClassArchive
 from supervisor.spark.class_archive.shelf import NOT_YET
@@ -100,6 +102,14 @@ ZOO = ZooFacts(
     memory=GIB,
     checkpoint="s3://bucket/ck",
 )
+ACCESS = ZooKeeperAccess(
+    tls=TlsFiles(ca="/ca"),
+    mechanism=Mechanism.DIGEST_MD5,
+    username="supervisor",
+    password_file="/password",
+    admins=("sasl:supervisor",),
+)
+SECURED = SecurityFacts(ACCESS, "create", False, ("ip:10.0.0.1", "sasl:supervisor"), True, ACCESS.acl)
 NO_ZOO = ZooFacts(
     10.0,
     (down(1), down(2), down(3)),
@@ -425,6 +435,38 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("zookeeper-session", ZOO, OK, "10s, as asked"),
     ("zookeeper-session", replace(ZOO, granted_s=4.0), WARNING, "ZooKeeper grants 4s"),
     ("zookeeper-session", NO_ZOO, PROBLEM, "did not answer"),
+    ("zookeeper-session", replace(ZOO, error=Complaint("refused", "compare it")), PROBLEM, "compare it"),
+    ("zookeeper-transport", SecurityFacts(), OK, "on this machine"),
+    ("zookeeper-transport", SecurityFacts(is_local=False), WARNING, "set zookeeper.tls.ca"),
+    ("zookeeper-transport", SECURED, OK, "certificate of each server is checked"),
+    (
+        "zookeeper-transport",
+        replace(SECURED, access=replace(ACCESS, tls=TlsFiles(ca="/ca", verify_hostname=False))),
+        WARNING,
+        "any certificate of its authority",
+    ),
+    ("zookeeper-credentials", SecurityFacts(), OK, "on this machine"),
+    ("zookeeper-credentials", SecurityFacts(is_local=False), WARNING, "set zookeeper.auth"),
+    ("zookeeper-credentials", SECURED, OK, "as sasl:supervisor"),
+    ("zookeeper-credentials", replace(SECURED, known_as=None), SKIPPED, "older than 3.7"),
+    ("zookeeper-credentials", replace(SECURED, known_as=("ip:10.0.0.1",)), PROBLEM, "by no id of sasl"),
+    ("zookeeper-credentials", replace(SECURED, known_as=("sasl:other",)), PROBLEM, "none of acl_admins"),
+    ("zookeeper-acl", replace(SecurityFacts(), is_known=True), OK, "on this machine"),
+    ("zookeeper-acl", SecurityFacts(), SKIPPED, "no session"),
+    ("zookeeper-acl", SecurityFacts(is_local=False, is_known=True), WARNING, "set zookeeper.auth"),
+    (
+        "zookeeper-acl",
+        replace(SECURED, acl="open", root_acl=OPEN_ACL, access=replace(ACCESS, admins=(), readers=())),
+        WARNING,
+        "set acl: create",
+    ),
+    ("zookeeper-acl", replace(SECURED, acl="open"), PROBLEM, "znodes of this host would be open"),
+    ("zookeeper-acl", replace(SECURED, root_acl=None), OK, "will be created with its ACL"),
+    ("zookeeper-acl", replace(SECURED, root_acl=OPEN_ACL), WARNING, "registry secure"),
+    ("zookeeper-acl", replace(SECURED, acl="enforce", root_acl=OPEN_ACL), PROBLEM, "open to everyone"),
+    ("zookeeper-acl", replace(SECURED, root_acl=acl_of(("sasl:old",), ())), WARNING, "differ from the ACL"),
+    ("zookeeper-acl", SECURED, OK, "acl: enforce is the last step"),
+    ("zookeeper-acl", replace(SECURED, acl="enforce"), OK, "no other one is accepted"),
     ("zookeeper-latency", ZOO, OK, "0.4 / 1.2 / 9.0 ms"),
     ("zookeeper-latency", replace(ZOO, latency=Latency(100, 300, 500)), WARNING, "dataLogDir"),
     ("zookeeper-latency", replace(ZOO, latency=Latency(1, 1, 4000)), PROBLEM, "a third of the session time"),
@@ -434,7 +476,7 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         "zookeeper-permissions",
         replace(ZOO, trial=WriteTrial("/x", Complaint("ZooKeeper does not permit doctor: NoAuth"))),
         PROBLEM,
-        "cdrwa",
+        "acl_admins",
     ),
     ("zookeeper-permissions", NO_ZOO, SKIPPED, "no session"),
     ("zookeeper-root", ZOO, OK, "holds cluster prod"),

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import select
+from dataclasses import replace
+
 import pytest
 
 from supervisor.clients.zookeeper import Session
+from supervisor.coord.contender import ABANDONED_MAX
 from supervisor.daemon.process import session_closer as under_test
 from supervisor.daemon.process.session_closer import Charge, SessionCloser, decode, encode
 from supervisor.errors import SupervisorError
+from supervisor.model.zookeeper_access import Mechanism, TlsFiles, ZooKeeperAccess
 
 SESSION = Session(0x1F, bytes(range(16)), 10.0)
 
@@ -76,3 +81,29 @@ def test_a_session_that_could_not_be_closed_keeps_it_running(made: list[Child]) 
     assert not made[0].alive
     session_closer.publish_sessions((SESSION,))
     assert len(made) == 1
+
+
+def test_with_long_names_of_files_and_many_admins_a_line_still_fits_into_the_pipe() -> None:
+    """Otherwise a crash of a supervisor with TLS would be found out by the session time alone."""
+    directory = "/etc/spark-supervisor/" + "a-long-name-of-a-directory/" * 4
+    access = ZooKeeperAccess(
+        tls=TlsFiles(
+            ca=f"{directory}ca.pem",
+            cert=f"{directory}cert.pem",
+            key=f"{directory}key.pem",
+            key_password_file=f"{directory}password",
+        ),
+        mechanism=Mechanism.DIGEST_MD5,
+        username="supervisor",
+        password_file=f"{directory}password",
+        admins=tuple(f"x509:CN=somebody-{number},OU=a department,O=an organisation" for number in range(32)),
+    )
+    hosts = ",".join(f"zookeeper-{number}.example.org:2281" for number in range(5))
+    charges = tuple(
+        Charge(hosts, (1 << 62) + number, b"p" * 16, 10.0, access) for number in range(ABANDONED_MAX + 2)
+    )
+    line = encode(charges)
+    assert len(line) < select.PIPE_BUF
+    plain = replace(access, admins=())
+    assert decode(line) == tuple(replace(charge, access=plain) for charge in charges)
+    assert decode(encode(())) == ()

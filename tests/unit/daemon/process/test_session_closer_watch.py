@@ -25,7 +25,7 @@ def closed_after(monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes) -> 
         monkeypatch.setattr(
             session_closer,
             "close_session",
-            lambda _hosts, session, _password, _timeout_s: closed.append(session),
+            lambda _hosts, session, _password, _timeout_s, _access: closed.append(session),
         )
         watching = threading.Thread(target=session_closer.main, daemon=True)
         os.write(write, first)
