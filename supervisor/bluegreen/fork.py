@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 import secrets
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 from supervisor.clients.store.area import open_area
@@ -97,7 +97,7 @@ def fork(
         location, savepoint = there.terms.checkpoint, there.fork.savepoint
     blobs = context.blobs()
     context.bootstrap_or_check(blobs)
-    with TemporaryDirectory(prefix="spark-supervisor-fork-") as folder:
+    with tempfile.TemporaryDirectory(prefix="spark-supervisor-fork-") as folder:
         prepared = _prepared(blobs, job, wish, location, Path(folder))
         require_allowed(prepared, context.settings)
         if there is None:

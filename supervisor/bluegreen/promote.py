@@ -9,10 +9,10 @@ happens to either job, whatever fails; the hook may run more than once.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from supervisor.bluegreen.compare import QueryOrder, compare_offsets, reader_of, summary_of
@@ -105,12 +105,12 @@ def _target(
         return (), stored
     blobs = context.blobs()
     if stored:
-        with TemporaryDirectory(prefix="spark-supervisor-promote-") as folder:
+        with tempfile.TemporaryDirectory(prefix="spark-supervisor-promote-") as folder:
             data = blobs.fetch_artifact(stored, Path(folder)).read_bytes()
         return decode_offsets(data, stored), stored
     target = reader_of(context, pair.over).committed()
     _require_ordered(pair, _orders(context, pair, target))
-    with TemporaryDirectory(prefix="spark-supervisor-promote-") as folder:
+    with tempfile.TemporaryDirectory(prefix="spark-supervisor-promote-") as folder:
         path = Path(folder, OFFSETS)
         path.write_bytes(encode_offsets(target))
         return target, blobs.put_artifact(pair.new, pair.new_uid, path)

@@ -125,6 +125,7 @@ COVERED: dict[str, str] = {
     "sweep-unguarded-by-lease": "whoever makes it anew has moved /own by his claim",
     "sweep-unguarded-by-claim": "whoever takes it over has moved /own",
     "sweep-unguarded-by-result": "whoever changes it moves /own",
+    "sweep-unguarded-by-revisions": "they change with a reference of that uid, and who makes one again moves /own",
     "switchover-unguarded-by-switchover": "whoever is written over asked the leader of the same term to go, or of one that is over",
 }
 
