@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from supervisor.checkpoint.offset_order import Order, PartOrder, SourceKind, compare, summary
+from supervisor.checkpoint.offset_order import OffsetOrder, PartOrder, SourceKind, compare, summary
 from supervisor.checkpoint.offset_reader import OffsetReader, QueryOffsets
 from supervisor.clock import wall_s
 from supervisor.errors import SupervisorError
@@ -27,7 +27,7 @@ class SourceOrder(NamedTuple):
 
     source: int
     kind: SourceKind
-    order: Order
+    order: OffsetOrder
     parts: tuple[PartOrder, ...]
 
 
@@ -39,7 +39,7 @@ class QueryOrder:
     id: str
     old_batch: int
     new_batch: int | None
-    order: Order
+    order: OffsetOrder
     sources: tuple[SourceOrder, ...]
 
 
@@ -60,7 +60,7 @@ class Comparison:
     problem: str
 
     @property
-    def order(self) -> Order:
+    def order(self) -> OffsetOrder:
         return summary_of(self.queries)
 
 
@@ -92,17 +92,17 @@ def compare_offsets(
     return tuple(_query(new_reader, by_id.get(query.id), old_reader, query) for query in old)
 
 
-def summary_of(queries: Iterable[QueryOrder]) -> Order:
+def summary_of(queries: Iterable[QueryOrder]) -> OffsetOrder:
     """Returns how far the whole job is. Where there is nothing to compare it is unordered."""
     found = tuple(queries)
-    return summary(query.order for query in found) if found else Order.UNORDERED
+    return summary(query.order for query in found) if found else OffsetOrder.UNORDERED
 
 
 def _query(
     new_reader: OffsetReader, new: QueryOffsets | None, old_reader: OffsetReader, old: QueryOffsets
 ) -> QueryOrder:
     if new is None:
-        return QueryOrder(old.id, old.batch, None, Order.UNORDERED, ())
+        return QueryOrder(old.id, old.batch, None, OffsetOrder.UNORDERED, ())
     sources = []
     for number in range(max(len(new.sources), len(old.sources))):
         here, there = new_reader.position(new, number), old_reader.position(old, number)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 import secrets
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 from supervisor.clients.store.area import open_area
@@ -55,7 +55,7 @@ class ForkWish:
     suspended: bool = False
 
 
-class Planned(NamedTuple):
+class PlannedFork(NamedTuple):
     """Describes a fork that is registered. ``location`` is that of its checkpoint."""
 
     new: str
@@ -67,14 +67,14 @@ class Forked(NamedTuple):
     """Holds the outcome. ``manifest`` is None if the fork was there already."""
 
     done: Done
-    planned: Planned
+    planned: PlannedFork
     manifest: Manifest | None
 
 
 def fork(
     context: CommandContext,
     wish: ForkWish,
-    begun: Callable[[Planned], None],
+    begun: Callable[[PlannedFork], None],
     report_progress: ReportProgress,
 ) -> Forked:
     """Forks a job. ``begun`` is called when the fork is registered, before anything is copied.
@@ -97,7 +97,7 @@ def fork(
         location, savepoint = there.terms.checkpoint, there.fork.savepoint
     blobs = context.blobs()
     context.bootstrap_or_check(blobs)
-    with TemporaryDirectory(prefix="spark-supervisor-fork-") as folder:
+    with tempfile.TemporaryDirectory(prefix="spark-supervisor-fork-") as folder:
         prepared = _prepared(blobs, job, wish, location, Path(folder))
         require_allowed(prepared, context.settings)
         if there is None:
@@ -114,7 +114,7 @@ def fork(
                 f"{wish.new} is a fork of {wish.name} with another spec than this command gives it",
                 f"give the command that began it, or cancel {wish.new} and fork again",
             )
-    planned = Planned(wish.new, savepoint, prepared.spec.checkpoint or "")
+    planned = PlannedFork(wish.new, savepoint, prepared.spec.checkpoint or "")
     if there.fork is not None and not there.fork.copying:
         return Forked(Done(wish.new, there.uid, Did.UNCHANGED), planned, None)
     begun(planned)
@@ -260,7 +260,7 @@ def _copy(
     operations: PromotionOperations,
     source: Located,
     wish: ForkWish,
-    planned: Planned,
+    planned: PlannedFork,
     spec: JobSpec,
     report_progress: ReportProgress,
 ) -> Manifest:

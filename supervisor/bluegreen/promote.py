@@ -9,14 +9,14 @@ happens to either job, whatever fails; the hook may run more than once.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from supervisor.bluegreen.compare import QueryOrder, compare_offsets, reader_of, summary_of
-from supervisor.checkpoint.offset_order import FILES_SHOWN, Order, has_passed
+from supervisor.checkpoint.offset_order import FILES_SHOWN, OffsetOrder, has_passed
 from supervisor.checkpoint.offset_reader import QueryOffsets, decode_offsets, encode_offsets
 from supervisor.clients.tools import run_shown
 from supervisor.errors import Conflict, SupervisorError, TimedOut, Unreachable
@@ -50,9 +50,9 @@ def promote(
     context: CommandContext,
     wish: PromoteWish,
     listener: WaitListener,
-    say: Callable[[str], None],
+    publish: Callable[[str], None],
 ) -> Done:
-    """Promotes a job over another. ``say`` is called with what is done, once the intent is stored.
+    """Promotes a job over another. ``publish`` is called with what is done, once the intent is stored.
 
     Raises NotFound, Conflict (either job is not what it has to be, or the offsets have no order), TimedOut (the new
     job has not caught up), SupervisorError (the hook failed), and what ZooKeeper and the store raise.
@@ -69,13 +69,13 @@ def promote(
     stands = settled(job, pair) is not None
     target, key = _target(context, pair, there.offsets if stands and there is not None else "", wish)
     operations.intend(pair, wish.by, key)
-    say(f"{pair.new}: to be promoted over {pair.over}")
+    publish(f"{pair.new}: to be promoted over {pair.over}")
     if wish.caught_up:
         _wait(context, operations, pair, target, wish, listener)
     else:
         operations.require_running(pair)
     if wish.hook:
-        run_hook(wish, pair, "promote", say)
+        run_hook(wish, pair, "promote", publish)
     try:
         return operations.promote(pair)
     except Conflict as error:
@@ -83,13 +83,13 @@ def promote(
         raise Conflict(f"{error}{ran}") from None
 
 
-def undo(context: CommandContext, wish: PromoteWish, say: Callable[[str], None]) -> Done:
+def undo(context: CommandContext, wish: PromoteWish, publish: Callable[[str], None]) -> Done:
     """Undoes the promotion of ``wish.new`` over ``wish.over``, or withdraws one that has come to nothing yet. Raises
     Conflict if there is none, SupervisorError (the hook failed), and what ZooKeeper raises."""
     operations = PromotionOperations(context.sessions, context.layout)
     pair = operations.pair_to_undo(wish.new, wish.over)
     if wish.hook:
-        run_hook(wish, pair, "undo", say)
+        run_hook(wish, pair, "undo", publish)
     return operations.undo_promotion(pair)
 
 
@@ -105,12 +105,12 @@ def _target(
         return (), stored
     blobs = context.blobs()
     if stored:
-        with TemporaryDirectory(prefix="spark-supervisor-promote-") as folder:
+        with tempfile.TemporaryDirectory(prefix="spark-supervisor-promote-") as folder:
             data = blobs.fetch_artifact(stored, Path(folder)).read_bytes()
         return decode_offsets(data, stored), stored
     target = reader_of(context, pair.over).committed()
     _require_ordered(pair, _orders(context, pair, target))
-    with TemporaryDirectory(prefix="spark-supervisor-promote-") as folder:
+    with tempfile.TemporaryDirectory(prefix="spark-supervisor-promote-") as folder:
         path = Path(folder, OFFSETS)
         path.write_bytes(encode_offsets(target))
         return target, blobs.put_artifact(pair.new, pair.new_uid, path)
@@ -123,7 +123,7 @@ def _orders(context: CommandContext, pair: Pair, target: tuple[QueryOffsets, ...
 
 def _require_ordered(pair: Pair, orders: tuple[QueryOrder, ...]) -> None:
     """Raises Conflict if it can never be said that the new job has caught up."""
-    if summary_of(orders) is not Order.UNORDERED:
+    if summary_of(orders) is not OffsetOrder.UNORDERED:
         return
     lost = [each.id for each in orders if each.new_batch is None]
     why = (
@@ -194,10 +194,10 @@ def in_words(orders: tuple[QueryOrder, ...]) -> str:
 # -- the hook -------------------------------------------------------------------------------------------------------
 
 
-def run_hook(wish: PromoteWish, pair: Pair, step: str, say: Callable[[str], None]) -> None:
+def run_hook(wish: PromoteWish, pair: Pair, step: str, publish: Callable[[str], None]) -> None:
     """Runs the hook of the user on this machine; ``step`` is ``promote`` or ``undo``. Raises SupervisorError if it
     fails, or does not end in time."""
-    say(f"{pair.new}: running the hook")
+    publish(f"{pair.new}: running the hook")
     environment = {
         **os.environ,
         "SPARK_SUPERVISOR_HOOK": step,

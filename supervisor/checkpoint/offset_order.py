@@ -19,9 +19,9 @@ from supervisor.checkpoint.layout import Malformed
 FILES_SHOWN: Final = "files of its own"
 
 
-class Order(StrEnum):
-    """Says how far one reading is, seen from another. ``BEHIND`` means that something which the other has read is missing,
-    whatever else may be ahead. ``AHEAD`` means that nothing is missing, and there is more."""
+class OffsetOrder(StrEnum):
+    """Says how far one reading is, seen from another. ``BEHIND`` means that something which the other has read is
+    missing, whatever else may be ahead. ``AHEAD`` means that nothing is missing, and there is more."""
 
     BEHIND = "behind"
     EQUAL = "equal"
@@ -57,7 +57,7 @@ class PartOrder(NamedTuple):
     part: str
     new: int | None
     old: int | None
-    order: Order
+    order: OffsetOrder
 
 
 def position_of(offset: str | None) -> SourcePosition:
@@ -104,7 +104,7 @@ def compare(new: SourcePosition, old: SourcePosition) -> tuple[PartOrder, ...]:
     if not kinds:
         return ()
     if len(kinds) > 1 or SourceKind.OTHER in kinds:
-        return (PartOrder("", None, None, Order.UNORDERED),)
+        return (PartOrder("", None, None, OffsetOrder.UNORDERED),)
     if kinds == {SourceKind.FILES}:
         return (_of_files(new.files, old.files),)
     return tuple(
@@ -115,29 +115,32 @@ def compare(new: SourcePosition, old: SourcePosition) -> tuple[PartOrder, ...]:
     )
 
 
-def summary(orders: Iterable[Order]) -> Order:
+def summary(orders: Iterable[OffsetOrder]) -> OffsetOrder:
     """Returns the order of a whole by those of its parts: what is unordered in part is unordered, and what is behind
     in part is behind."""
     found = set(orders)
-    return next((each for each in (Order.UNORDERED, Order.BEHIND, Order.AHEAD) if each in found), Order.EQUAL)
+    return next(
+        (each for each in (OffsetOrder.UNORDERED, OffsetOrder.BEHIND, OffsetOrder.AHEAD) if each in found),
+        OffsetOrder.EQUAL,
+    )
 
 
-def has_passed(order: Order) -> bool:
+def has_passed(order: OffsetOrder) -> bool:
     """Returns whether nothing is missing that the other has read."""
-    return order in (Order.EQUAL, Order.AHEAD)
+    return order in (OffsetOrder.EQUAL, OffsetOrder.AHEAD)
 
 
-def _of(new: int | None, old: int | None) -> Order:
+def _of(new: int | None, old: int | None) -> OffsetOrder:
     if new == old:
-        return Order.EQUAL
+        return OffsetOrder.EQUAL
     if new is None or (old is not None and new < old):
-        return Order.BEHIND
-    return Order.AHEAD
+        return OffsetOrder.BEHIND
+    return OffsetOrder.AHEAD
 
 
 def _of_files(new: frozenset[str], old: frozenset[str]) -> PartOrder:
     more, missing = len(new - old), len(old - new)
-    order = Order.BEHIND if missing else Order.AHEAD if more else Order.EQUAL
+    order = OffsetOrder.BEHIND if missing else OffsetOrder.AHEAD if more else OffsetOrder.EQUAL
     return PartOrder(FILES_SHOWN, more, missing, order)
 
 

@@ -131,8 +131,8 @@ def apply(
         pruned = [] if wish is None else judge_prune(context, applied, wish)
         if _is_refused(chosen, applied):
             return _exit_code(applied)
-        if pruned and wish is not None and not dry_run:
-            _confirm_prune(pruned, wish, yes=yes)
+        if wish is not None and not dry_run:
+            _confirm_prune([one for one in pruned if one.action is AppliedAction.PRUNED], wish, yes=yes)
         done = applied if dry_run else carry_out(context, applied, user_of_command())
         for one in done:
             if dry_run:
@@ -140,12 +140,14 @@ def apply(
             if not chosen.document and one.action is not AppliedAction.UNCHANGED:
                 _print(one, "would be " if dry_run else "")
         _prune(chosen, context, applied, pruned, dry_run=dry_run)
-        if wait:
-            _wait(context, applied, timeout_s)
-    if chosen.document:
-        documents = [one.document() for one in applied]
-        chosen.print_document([*documents, *(one.document() for one in pruned)])
-    else:
+        try:
+            if wait:
+                _wait(context, applied, timeout_s)
+        finally:  # it is written: the document is due, whatever came of the wait
+            if chosen.document:
+                documents = [one.document() for one in applied]
+                chosen.print_document([*documents, *(one.document() for one in pruned)])
+    if not chosen.document:
         _print_unchanged(applied)
     return _exit_code([*applied, *pruned])
 
@@ -168,6 +170,8 @@ def _prune_wish(prune: bool, texts: list[str] | None, prune_all: bool) -> PruneW
 
 
 def _confirm_prune(pruned: list[Pruned], wish: PruneWish, *, yes: bool) -> None:
+    if not pruned:
+        return
     deleted = [one.name for one in pruned if one.deletes_checkpoint]
     if deleted:
         notice(f"with their checkpoints, as their specs say (checkpoint_on_cancel): {', '.join(deleted)}")
@@ -188,7 +192,8 @@ def _prune(
         if one.error is not None:
             notice(f"error: {one.error}")
         elif not chosen.document:
-            print_line(f"{one.name}: {'would be ' if dry_run else ''}{one.action.value}; {one.why}")
+            would = "would be " if dry_run and one.action is AppliedAction.PRUNED else ""
+            print_line(f"{one.name}: {would}{one.action.value}; {one.why}")
 
 
 @command

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from supervisor.bluegreen.compare import Comparison, JobProgress, QueryOrder, compare_jobs
-from supervisor.bluegreen.fork import Forked, ForkWish, Planned
+from supervisor.bluegreen.fork import Forked, ForkWish, PlannedFork
 from supervisor.bluegreen.fork import fork as fork_job
 from supervisor.bluegreen.promote import PromoteWish, undo
 from supervisor.bluegreen.promote import promote as promote_job
-from supervisor.checkpoint.offset_order import Order
+from supervisor.checkpoint.offset_order import OffsetOrder
 from supervisor.cli.apply import SetKey
 from supervisor.cli.completion import job_names
 from supervisor.cli.narrator import Narrator
@@ -109,9 +109,9 @@ def fork(
         shared_sink=shared_sink,
         suspended=suspended,
     )
-    begun: list[Planned] = []
+    begun: list[PlannedFork] = []
 
-    def begins(planned: Planned) -> None:
+    def begins(planned: PlannedFork) -> None:
         begun.append(planned)
         notice(f"{new}: copying savepoint {planned.savepoint} of {name} to {planned.location}")
 
@@ -184,12 +184,12 @@ def compare(chosen: Chosen, name: Name, new: OtherName) -> int:
     return 0
 
 
-def _verdict(order: Order, name: str) -> str:
+def _verdict(order: OffsetOrder, name: str) -> str:
     return {
-        Order.BEHIND: f"behind {name}",
-        Order.EQUAL: f"as far as {name}",
-        Order.AHEAD: f"ahead of {name}",
-        Order.UNORDERED: f"not to be compared with {name} by its offsets",
+        OffsetOrder.BEHIND: f"behind {name}",
+        OffsetOrder.EQUAL: f"as far as {name}",
+        OffsetOrder.AHEAD: f"ahead of {name}",
+        OffsetOrder.UNORDERED: f"not to be compared with {name} by its offsets",
     }[order]
 
 
@@ -226,7 +226,7 @@ def _print_query(query: QueryOrder, name: str, new: str) -> None:
         for source in query.sources
         for part in source.parts
     ]
-    behind = [row for row in rows if row[-1] in (Order.BEHIND.value, Order.UNORDERED.value)]
+    behind = [row for row in rows if row[-1] in (OffsetOrder.BEHIND.value, OffsetOrder.UNORDERED.value)]
     shown = rows if len(rows) <= PARTS_SHOWN else behind[:PARTS_SHOWN]
     print_line(
         f"query {query.id}: committed batch {query.old_batch} and {query.new_batch}, {query.order.value}"
@@ -341,13 +341,13 @@ def _pair(names: list[str], over: str | None, *, undo_it: bool) -> tuple[str, st
 def _promote(chosen: Chosen, context: CommandContext, wish: PromoteWish) -> None:
     said: list[str] = []
 
-    def say(sentence: str) -> None:
+    def publish(sentence: str) -> None:
         said.append(sentence)
         notice(sentence)
 
     try:
         with Narrator(1, "promoted") as narrator:
-            done = promote_job(context, wish, narrator, say)
+            done = promote_job(context, wish, narrator, publish)
     except BaseException:
         if said:
             notice(

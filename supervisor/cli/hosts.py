@@ -95,12 +95,14 @@ def drain(
         progress = first_progress(context, host)
         if not chosen.document:
             _print_drain(done, progress, wait)
-        if wait:
-            _wait(context, done, progress, timeout_s)
-            progress = first_progress(context, host)
-    if chosen.document:
-        chosen.print_document({**done.document(), "left": _left(progress)})
-    elif wait:
+        try:
+            if wait:
+                _wait(context, done, progress, timeout_s)
+        finally:  # the drain is written: its document is due, whatever came of the wait
+            if chosen.document:
+                left = first_progress(context, host) if wait else progress
+                chosen.print_document({**done.document(), "left": _left(left)})
+    if wait and not chosen.document:
         print_line(f"{host}: drained: no driver is left there; spark-supervisor uncordon {host} ends it")
     return 0
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -64,9 +65,8 @@ def rollback(
 
     def act(context: CommandContext) -> Done:
         if from_savepoint is not None:
-            return resume_from(
-                chosen, context, name, from_savepoint, None, lambda: spec_to_go_back_to(context, name, to)
-            )
+            back = partial(spec_to_go_back_to, context, name, to)
+            return resume_from(chosen, context, name, from_savepoint, None, user_of_command(), back)
         if to is not None:
             return roll_back_to(context, name, to, user_of_command())
         return context.commands.roll_back(name, user_of_command())

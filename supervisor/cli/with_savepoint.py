@@ -26,9 +26,10 @@ def resume_from(
     name: str,
     which: str | None,
     to: str | None,
+    by: str,
     spec_of: Callable[[], BlobRef] | None = None,
 ) -> Done:
-    """Resumes the job and says what it did. ``spec_of`` is as in ``savepoints.resume``.
+    """Resumes the job and says what it did. ``spec_of`` and ``by`` are as in ``savepoints.resume``.
 
     Interrupted, or refused after the copy was begun, it names the copy.
     """
@@ -36,7 +37,14 @@ def resume_from(
     try:
         with progress("restoring") as report_progress:
             resumed = resume.resume_from(
-                context, name, which, to, lambda planned: _begins(begun, planned), report_progress, spec_of
+                context,
+                name,
+                which,
+                to,
+                lambda planned: _begins(begun, planned),
+                report_progress,
+                spec_of,
+                by,
             )
     except BaseException:
         if begun:

@@ -183,7 +183,7 @@ class Live:
         return None
 
     def roll_back(self) -> str:
-        return self._run("rollback", JOB)
+        return self._run("rollback", JOB, "--to", "1")
 
     def list_all(self) -> str:
         return self._run("list", "--all")

@@ -250,7 +250,7 @@ class Story:
         self._hand_over(Claim.CHANGED, f"spark-supervisor apply {world.commands()[1]}", world.change)
         self._break()
         view.text("And if a change was no good although it could be started: back, by a hand-over, too.")
-        self._hand_over(Claim.ROLLED_BACK, "spark-supervisor rollback clicks", world.roll_back)
+        self._hand_over(Claim.ROLLED_BACK, "spark-supervisor rollback clicks --to 1", world.roll_back)
         lines = self._record(Claim.EXACT)
         self._record_exact(self._batches(Claim.EXACT, len(lines) + self._pace.batches, LIMIT_S))
         view.why("A change costs a pause between two batches, and one that cannot be started costs nothing.")

@@ -773,6 +773,8 @@ class Result:
     update: Update | None = field(
         default=None, metadata=OMITTED
     )  # as in the reference, if there is room for it
+    fork: Fork | None = field(default=None, metadata=OMITTED)  # as in the reference
+    promotion: Promotion | None = field(default=None, metadata=OMITTED)  # as in the reference
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

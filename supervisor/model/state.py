@@ -284,7 +284,7 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
         return Shown(JobState.STARTING, f"claimed on {own.host}", HOW_FAR[Phase.CLAIMED])
     phase = lease.record.phase
     if phase is Phase.RUNNING:
-        others = (_strays(lease.record), _unused(job, lease.record), _of_update(job))
+        others = (_strays(lease.record), _unused(job, lease.record), _of_update(job, own))
         unproven, failed = _unproven(own, lease.record), failed_query(lease.record)
         where = f"running on {own.host}" + (f", {unproven}" if unproven else "")
         reason = _joined((where, _of_failed(failed, str), *others))
@@ -295,7 +295,7 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
     return Shown(JobState.STARTING, f"starting on {own.host}: {how_far}", how_far)
 
 
-def _of_update(job: JobRef) -> str:
+def _of_update(job: JobRef, own: Ownership) -> str:
     """Returns what there is to say of the newest update beside a driver that runs, with the command that tells more."""
     update = job.update
     if update is None:
@@ -304,6 +304,8 @@ def _of_update(job: JobRef) -> str:
         return f"revision {update.target} was rolled back (revisions {job.name})"
     if update.given_up:
         return f"revision {update.target} was given up (revisions {job.name})"
+    if is_pending(job, own):
+        return f"its update to revision {update.target} is under way"
     return f"revision {update.target} is observed" if observed_update(job) is not None else ""
 
 
@@ -467,11 +469,13 @@ def failures_of_update(job: JobRef, own: Ownership) -> int:
 
 def why_update_failed(job: JobRef, own: Ownership) -> str:
     """Returns, with the command that helps, that as many attempts of the target of an update have failed as its policy
-    allows, while it is observed and is not rolled back; else it is empty."""
+    allows, or that none follows the one that has failed, while it is observed and is not rolled back; else it is empty."""
     update = observed_update(job)
     if update is None or update.policy is None or own.restart_nonce != job.restart_nonce:
         return ""
-    if failures_of_update(job, own) < max(1, update.policy.failures):
+    failures = failures_of_update(job, own)
+    is_last = own.state is OwnState.EXITED and (own.permanent or account_of(job, own).exhausted)
+    if failures < (1 if is_last else max(1, update.policy.failures)):
         return ""
     what = f"revision {update.target} has failed while it was observed, and is not rolled back by itself"
     return (

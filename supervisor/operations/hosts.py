@@ -17,6 +17,7 @@ from supervisor.errors import Conflict, SupervisorError, TimedOut
 from supervisor.model.actions import ROOM_ELSEWHERE
 from supervisor.model.records import OCCUPYING, REASON_MAX_BYTES, Cordon, LeaderHint, clip
 from supervisor.model.seen import Found, Seen
+from supervisor.model.state import is_pending
 from supervisor.model.view import Row
 from supervisor.observe.status import cordon_document
 from supervisor.operations.cluster import Asked, ClusterOperations, ClusterWrite
@@ -26,6 +27,7 @@ from supervisor.operations.scene import Scene, take_scene
 from supervisor.operations.waiting import WaitListener, poll
 from supervisor.plan.explain import Await, Explanation
 from supervisor.plan.moves import is_under_way
+from supervisor.plan.prepare import waits_for_restart
 from supervisor.records.ids import new_op_id
 from supervisor.records.ports import ZkSession
 from supervisor.records.reading import seen
@@ -163,12 +165,16 @@ class HostOperations(ClusterOperations):
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Describes a job that a drain is not done with: why it is not, and whether it is ``held`` because no other host can
-    take it."""
+    """Describes a job that a drain is not done with, and why it is not. If it stays until a person does something, ``helps``
+    says what."""
 
     name: str
     why: str
-    held: bool = False
+    helps: str = ""
+
+    @property
+    def held(self) -> bool:
+        return bool(self.helps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +216,26 @@ def _is_on(row: Row, host: str) -> bool:
 
 
 def _leaving(scene: Scene, name: str) -> Leaving:
-    if scene.view.rows[name].ref is None:
+    row = scene.view.rows[name]
+    if row.ref is None:
         return Leaving(name, "it was cancelled, and its driver is being stopped")
     explained = scene.explainer.job(name)
     awaited = explained.waits_for
-    held = awaited is not None and awaited.kind is Await.MOVE and awaited.text == ROOM_ELSEWHERE
-    return Leaving(name, _why(explained), held)
+    helps = f"restart {name}" if _waits_for_restart(row) else ""
+    if awaited is not None and awaited.kind is Await.LABELS:
+        helps = "give another host the labels that it requires"
+    elif awaited is not None and awaited.kind is Await.MOVE and awaited.text == ROOM_ELSEWHERE:
+        helps = "make room on another host"
+    return Leaving(name, _why(explained), helps)
+
+
+def _waits_for_restart(row: Row) -> bool:
+    """Says whether the job stays where it is until somebody restarts it: its next attempt would be of an update which its
+    spec leaves to a person (``update.mode: manual``)."""
+    if not isinstance(row.ref, Found) or not isinstance(row.own, Found):
+        return False
+    job, own = row.ref.record, row.own.record
+    return is_pending(job, own) and waits_for_restart(job, own)
 
 
 def _why(explained: Explanation) -> str:
@@ -255,7 +275,7 @@ def why_not_drained(progress: DrainProgress, timeout_s: float) -> tuple[str, str
     what = f"{progress.host} is not drained after {timeout_s:g} s, {len(progress.left)} left ({shown}{more})"
     held = progress.held
     helps = (
-        f"the drain goes on; make room on another host, or stop {held[0].name} (suspend {held[0].name})"
+        f"the drain goes on; {held[0].helps}, or stop {held[0].name} (suspend {held[0].name})"
         if held
         else f"the drain goes on: drain {progress.host} --wait looks on, uncordon {progress.host} ends it"
     )

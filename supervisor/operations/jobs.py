@@ -625,7 +625,7 @@ class JobOperations:
             require_basis(revision.basis, ref.record)
             job = moved_reference(ref.record, revision, "resumed", context.op_id, context.at)
             revisions = read_revisions(zoo, self._layout, uid)
-            tx = user_writes.resume_from(context, ref, own, job, claimed, move, revisions)
+            tx = user_writes.resume_from(context, ref, own, job, claimed, move, revisions, revision.by)
             return JobWrite(tx, Done(name, uid, Did.RESUMED), _changed_by(tx, ref), claimed)
 
         return self._carry_out(name, uid, attempt)
@@ -648,7 +648,7 @@ class JobOperations:
             _again(result.record, context), revision, "registered again", context.op_id, context.at
         )
         revisions = read_revisions(zoo, self._layout, job.uid)
-        tx = user_writes.register_again(context, job, own, result, claimed, move, revisions)
+        tx = user_writes.register_again(context, job, own, result, claimed, move, revisions, revision.by)
         return JobWrite(tx, Done(name, job.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), claimed)
 
     # -- the loop -------------------------------------------------------------------------------------------------
@@ -807,6 +807,8 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
         submitted_at=record.submitted_at,
         changed=HistoryEntry(at=context.at, event="registered again", attempt=record.attempt),
         op=context.op_id,
+        fork=record.fork,
+        promotion=record.promotion,
         extra=record.extra,
     )
 

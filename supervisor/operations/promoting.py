@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from supervisor.errors import Conflict
 from supervisor.model.checkpoint_expectation import SeenQuery, pairs_of
-from supervisor.model.records import Desired, JobRef, Ownership, OwnState, Promotion
+from supervisor.model.records import Desired, JobRef, Outcome, Ownership, OwnState, Promotion
 from supervisor.model.seen import Found
-from supervisor.operations.jobs import Did, Done, JobOperations, JobWrite
+from supervisor.operations.jobs import Did, Done, JobOperations, JobRecords, JobWrite
 from supervisor.records.ids import new_op_id
 from supervisor.records.ports import ZkSession
 from supervisor.registry import promotion_writes
@@ -36,8 +36,10 @@ class PromotionOperations(JobOperations):
             raise Conflict(f"{new} can't take its own place: name two jobs")
         jobs = []
         for name in (new, over):
-            known = self.job_records(name).ref
-            uid = known.record.uid if isinstance(known, Found) else ""
+            found = self.job_records(name)
+            if has_failed(found):
+                raise Conflict(f"{name} has failed: nothing was done", f"resume {name} --wait runs it again")
+            uid = found.ref.record.uid if isinstance(found.ref, Found) else ""
             jobs.append(self._registered(self._sessions.zoo(), name, uid)[1].record)
         return Pair(new, jobs[0].uid, over, jobs[1].uid), jobs[0], jobs[1]
 
@@ -66,18 +68,44 @@ class PromotionOperations(JobOperations):
         return True
 
     def pair_to_undo(self, new: str, over: str) -> Pair:
-        """Returns the two jobs of the promotion of ``new`` over ``over``, which may have ended meanwhile. Raises
-        NotFound, or Conflict if there is no such promotion."""
-        ref = self.job_records(new).ref
+        """Returns the two jobs of the promotion of ``new`` over ``over``; of one that has come to nothing yet, ``over`` may
+        have ended meanwhile. Raises NotFound, or Conflict if there is no such promotion, or ``over`` can't run again."""
+        found = self.job_records(new)
+        if has_failed(found):
+            raise Conflict(
+                f"{new} has failed, so there is nothing of it to suspend: nothing was done",
+                f"resume {over} runs that again",
+            )
+        ref = found.ref
         uid = ref.record.uid if isinstance(ref, Found) else ""
         job = self._registered(self._sessions.zoo(), new, uid)[1].record
         there = job.promotion
         if there is not None and there.over == over:
-            return Pair(new, uid, over, there.uid)
+            pair = Pair(new, uid, over, there.uid)
+            if there.done:
+                self._registered_over(self._sessions.zoo(), pair)
+            return pair
         if is_undone(job, over):
             return Pair(new, uid, over, "")
         other = f": it was promoted over {there.over}" if there is not None else ""
         raise Conflict(f"{new} was not promoted over {over}{other}")
+
+    def _registered_over(
+        self, zoo: ZkSession, pair: Pair
+    ) -> tuple[JobRecords, Found[JobRef], Found[Ownership]]:
+        """Returns the records of the job that runs again. Raises Conflict if it was cancelled, or has failed."""
+        found = self._read(zoo, pair.over, pair.over_uid)
+        if found.ref is None and has_failed(found):
+            raise Conflict(
+                f"{pair.over} has failed since {pair.new} took its place: nothing was done",
+                f"resume {pair.over}, then give the same command again",
+            )
+        if found.ref is None or isinstance(found.ref, Found) and found.ref.record.uid != pair.over_uid:
+            raise Conflict(
+                f"{pair.over} was cancelled since {pair.new} took its place, so that can't be undone: nothing was done",
+                f"submit its spec and suspend {pair.new}, if that is what is wanted",
+            )
+        return self._registered(zoo, pair.over, pair.over_uid)
 
     def finish_fork(self, name: str, uid: str, queries: tuple[SeenQuery, ...], *, suspended: bool) -> Done:
         """Lets a fork start, whose checkpoint is complete and holds ``queries``. Given again, it changes nothing."""
@@ -147,7 +175,7 @@ class PromotionOperations(JobOperations):
             if not intent.done:
                 tx = promotion_writes.set_promotion(self._context(), ref, own, None)
                 return self._change(tx, ref, Did.WITHDRAWN)
-            _, over, over_own = self._registered(zoo, pair.over, pair.over_uid)
+            _, over, over_own = self._registered_over(zoo, pair)
             tx = promotion_writes.undo_promotion(
                 self._context(),
                 ref,
@@ -160,6 +188,15 @@ class PromotionOperations(JobOperations):
             return self._change(tx, ref, Did.UNDONE)
 
         return self._carry_out(pair.new, pair.new_uid, attempt)
+
+
+def has_failed(found: JobRecords) -> bool:
+    """Returns whether the newest submission of a name has failed for good; a resume would register it again."""
+    return (
+        found.ref is None
+        and isinstance(found.result, Found)
+        and found.result.record.outcome is Outcome.FAILED
+    )
 
 
 def is_over(promotion: Promotion | None, pair: Pair) -> bool:

@@ -1,8 +1,9 @@
 """Decides which registered jobs ``apply --prune`` cancels, and cancels exactly those.
 
 Called by ``cli.apply``. A selector of labels draws the line: what is applied must carry these labels, and only jobs that
-carry them are cancelled. So two folders with different labels never touch each other's jobs. What is judged is a uid at
-one version of its reference: a job that was changed or submitted anew since then is left alone.
+carry them are cancelled. So two folders with different labels never touch each other's jobs. A fork has the labels of the
+job that it is of, and is in no file of anybody: it is left alone. What is judged is a uid at one version of its reference:
+a job that was changed or submitted anew since then is left alone.
 """
 
 from __future__ import annotations
@@ -73,8 +74,9 @@ def require_prunable(selector: Selector) -> None:
 
 
 def judge_prune(context: CommandContext, applied: Iterable[Applied], wish: PruneWish) -> list[Pruned]:
-    """Returns the jobs that are to be cancelled, and refuses of ``applied`` what is not of the selector. Nothing is
-    written. Raises Conflict if no job of the selector would be left, and nobody has said that this is meant."""
+    """Returns the jobs that are to be cancelled, and as unchanged the forks that are in no file. Refuses of ``applied`` what
+    is not of the selector. Nothing is written. Raises Conflict if no job of the selector would be left but forks, and
+    nobody has said that this is meant."""
     selector = wish.selector
     applied = list(applied)
     jobs = registered_jobs(context.zoo(), context.layout) if context.check() is not None else Jobs(())
@@ -86,14 +88,21 @@ def judge_prune(context: CommandContext, applied: Iterable[Applied], wish: Prune
         return []
     names = {one.name for one in applied}
     chosen = jobs.selected(selector).found
-    pruned = [Pruned(job) for job in chosen if job.name not in names]
-    if pruned and len(pruned) == len(chosen) and not wish.everything:
+    in_no_file = [job for job in chosen if job.name not in names]
+    pruned = [Pruned(job) for job in in_no_file if not job.beside]
+    if pruned and len(in_no_file) == len(chosen) and not wish.everything:
         raise Conflict(
             f"--prune would leave none of the {counted(len(pruned), 'registered job')} with {selector}, since no file is "
             "about one of them: nothing was done",
             "if this is not the wrong folder, and they shall all be cancelled, give --prune-all, too",
         )
-    return pruned
+    return [*pruned, *(_left_alone(job) for job in in_no_file if job.beside)]
+
+
+def _left_alone(fork: Selected) -> Pruned:
+    """Returns a fork that is in no file, which only its user can judge: it may have the place of the other job by now."""
+    why = f"it is in no file, but beside {fork.beside} or in its place (fork): left alone; cancel {fork.name} cancels it"
+    return Pruned(fork, AppliedAction.UNCHANGED, why)
 
 
 def _require_of_selector(one: Applied, selector: Selector, registered: Selected | None) -> None:
@@ -119,6 +128,9 @@ def prune(context: CommandContext, pruned: Iterable[Pruned]) -> Iterator[Pruned]
     is refused: nothing of it was done."""
     gone: SupervisorError | None = None
     for one in pruned:
+        if one.action is AppliedAction.UNCHANGED:
+            yield one
+            continue
         try:
             if gone is not None:
                 raise Unreachable(f"{one.name} was not cancelled: {gone}")
@@ -132,4 +144,5 @@ def prune(context: CommandContext, pruned: Iterable[Pruned]) -> Iterator[Pruned]
 def leave_all(pruned: Iterable[Pruned]) -> None:
     """Refuses all of ``pruned``, since something of what was applied has failed."""
     for one in pruned:
-        one.refuse(Conflict(f"{one.name} was not cancelled: not all that was applied has succeeded"))
+        if one.action is not AppliedAction.UNCHANGED:
+            one.refuse(Conflict(f"{one.name} was not cancelled: not all that was applied has succeeded"))

@@ -27,7 +27,7 @@ from supervisor.operations.apply import flat_keys
 from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Did, Done
 from supervisor.operations.updating import Target
-from supervisor.registry.revisions import spec_of
+from supervisor.registry.revisions import WITHDRAWN, spec_of
 from supervisor.registry.user_writes import AskedRevision
 from supervisor.spec.job import JobSpec, from_canonical
 
@@ -140,7 +140,7 @@ def roll_back_to(context: CommandContext, name: str, number: int, by: str) -> Do
         raise Conflict(
             f"revision {number} of {name} has its checkpoint at {spec.checkpoint or 'none'}, and the job has it at "
             f"{place or 'none'} now: a roll back keeps the checkpoint",
-            f"suspend {name} --wait, then rollback {name} --to {number} --from-savepoint: it goes on from a copy of one",
+            f"suspend {name} --wait, then rollback {name} --to {number} --from-savepoint ID goes on from a copy of that one",
         )
     next_number = max(record.revision, record.last_revision) + 1
     target = SpecRevision(revision=next_number, spec=ref, terms=spec.scheduling())
@@ -177,7 +177,7 @@ def spec_to_go_back_to(context: CommandContext, name: str, number: int | None) -
 
 
 def _was_stable(entry: KeptRevision) -> bool:
-    return entry.fate not in (RevisionFate.FAILED, RevisionFate.ROLLED_BACK)
+    return entry.fate not in (RevisionFate.FAILED, RevisionFate.ROLLED_BACK) and entry.why != WITHDRAWN
 
 
 def spec_of_revision(

@@ -51,7 +51,7 @@ class Revision:
     """Describes the next revision. Its spec is in the store already, and its checkpoint (of ``scheduling``) holds
     the copy of ``savepoint``.
 
-    ``queries`` are those of the savepoint, with the batch after which it was made.
+    ``queries`` are those of the savepoint, with the batch after which it was made. ``by`` is who asked for it, for people.
     """
 
     basis: Basis
@@ -59,6 +59,7 @@ class Revision:
     scheduling: SchedulingSpec
     savepoint: str
     queries: tuple[SeenQuery, ...]
+    by: str = ""
 
 
 def why_running(job: JobRef, own: Found[Ownership]) -> str:

@@ -21,13 +21,15 @@ from supervisor.records.reading import seen_all
 @dataclass(frozen=True, slots=True)
 class Selected:
     """Is a job as it was read: its submission, and the version of its reference. If ``version`` is None it has none,
-    because it has failed. ``terms`` is what its spec asks for; None means that nobody knows."""
+    because it has failed. ``terms`` is what its spec asks for; None means that nobody knows. ``beside`` is the job of which
+    it is a fork, or whose place it takes; it is empty for any other job."""
 
     name: str
     uid: str
     version: int | None
     terms: SchedulingSpec | None
     is_suspended: bool = False
+    beside: str = ""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -69,7 +71,8 @@ def registered_jobs(zoo: ZkSession, layout: Layout) -> Jobs:
         elif ref is not None:
             job = ref.record
             suspended = job.desired is Desired.SUSPENDED
-            found.append(Selected(name, job.uid, ref.version, job.terms, suspended))
+            beside = job.promotion.over if job.promotion is not None else job.fork.of if job.fork else ""
+            found.append(Selected(name, job.uid, ref.version, job.terms, suspended, beside))
     return Jobs(tuple(found), tuple(unreadable))
 
 

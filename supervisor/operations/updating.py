@@ -24,7 +24,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.state import is_pending, revision_before, revision_of, standing_update
 from supervisor.registry.revisions import known
-from supervisor.registry.user_writes import AskedRevision
+from supervisor.registry.user_writes import WITHDRAWN, AskedRevision
 
 
 class Change(StrEnum):
@@ -127,11 +127,13 @@ FAILED: Final = {RevisionFate.FAILED: "was given up", RevisionFate.ROLLED_BACK: 
 
 
 def is_rolled_back(job: JobRef) -> bool:
-    """Says whether the newest update of ``job`` is a roll back already, or was rolled back by the leader."""
+    """Says whether the newest update of ``job`` is a roll back already, was withdrawn, or was rolled back by the leader."""
     update = standing_update(job)
     if update is not None:
         return update.rolls_back
-    return job.update is not None and bool(job.update.rolled_back)
+    if job.update is None:
+        return job.changed.event == WITHDRAWN
+    return bool(job.update.rolled_back)
 
 
 def rolled_back(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
@@ -139,13 +141,13 @@ def rolled_back(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
     nothing yet. Raises Conflict if nothing is known to go back to."""
     update, newest = standing_update(job), job.update
     if update is None:
-        failed = (
-            f" (the update to revision {newest.target} was given up)" if newest and newest.given_up else ""
+        none = (
+            f"the update to revision {newest.target} was given up and has changed nothing: {job.name} runs revision "
+            f"{job.revision} as before"
+            if newest is not None and newest.given_up
+            else f"{job.name} runs revision {job.revision}, and none is known to go back to"
         )
-        raise Conflict(
-            f"{job.name} runs revision {job.revision}, and none is known to go back to{failed}",
-            f"revisions {job.name} lists those that rollback {job.name} --to can name",
-        )
+        raise Conflict(none, f"revisions {job.name} lists those that rollback {job.name} --to can name")
     before = revision_before(job, update)
     if is_pending(job, own):
         return before, True

@@ -59,12 +59,15 @@ from supervisor.model.state import (
     why_update_failed,
 )
 from supervisor.model.view import Leftover, Row
-from supervisor.plan.placement import why_nowhere
+from supervisor.plan.placement import why_nowhere, why_unfit
 from supervisor.plan.prepare import Preparations, waits_for_restart
 from supervisor.plan.table import ROWS, TABLE, Do, Owned, Wanted
 
 LEFT_BEHIND_MAX_S: Final = 60.0
 """For so long the leader waits to hear whether the target of an update has left anything in the checkpoint."""
+
+MAY_HAVE_LEFT: Final = "nothing says that it left its checkpoint as it was"
+"""Is said of a target where there is no answer: to the leader, or to a command, which does not have the leader's."""
 
 FRESH = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False)
 
@@ -338,12 +341,16 @@ def _keep(case: Case) -> Decision:
 
 
 def _held(case: Case, asked: str) -> Decision | None:
-    """Returns that an attempt that runs goes on, if no host has the labels that its job requires: nothing is stopped that
-    nobody could start again."""
+    """Returns that an attempt that runs goes on, if no host has the labels that its job requires, or only such as take
+    nothing new: nothing is stopped that nobody could start again."""
+    cordoned = case.prepared.cordoned if case.prepared is not None else {}
     trusting = [member for member in case.members.values() if member.distrust is None]
-    nowhere = why_nowhere(trusting, case.ref.record.terms.placement)
+    placement = case.ref.record.terms.placement
+    nowhere = why_nowhere((member for member in trusting if member.id not in cordoned), placement)
     if nowhere is None:
         return None
+    closed = [m.id for m in trusting if m.id in cordoned and why_unfit(m, placement) is None]
+    nowhere += f" ({'; '.join(cordoned[host] for host in sorted(closed))})" if closed else ""
     why = f"{asked} was asked for, and {nowhere}: attempt {case.own.record.attempt} goes on"
     return Decision(note=Note(case.name, why, unplaceable=True))
 
@@ -354,12 +361,12 @@ def _observe(case: Case) -> Decision:
     update = observed_update(job)
     assert update is not None and update.policy is not None
     needed_s, lease = update.policy.observe_s, case.row.lease_of_owner
-    since_s = case.row.lease.running_at_s if lease is not None and case.row.lease is not None else None
+    since_at_s = case.row.lease.running_at_s if lease is not None and case.row.lease is not None else None
     alarm = _alarm_of_update(case, "") if why_update_failed(job, own) else None
-    if since_s is None:
+    if since_at_s is None:
         why = f"revision {job.revision} is to be observed for {needed_s:g} s from its first batch on"
         return Decision(note=Note(case.name, why, _remaining_s(case)), alarm=alarm)
-    left_s = since_s + needed_s - case.now_s
+    left_s = since_at_s + needed_s - case.now_s
     if left_s <= 0 and (lease is None or failed_query(lease) is None):
         why = f"revision {job.revision} has run for {needed_s:g} s"
         return Decision(action=FinishUpdate(case.name, why, case.ref, case.own))
@@ -506,7 +513,7 @@ def _after_failed_update(case: Case) -> tuple[Decision | None, Alarm | None]:
     if case.row.left_behind is None and left_s > 0:
         what = f"whether revision {update.target} has left anything in the checkpoint is being looked at"
         return case.waits(f"{what}: if not, {update.before.revision} goes on", left_s), None
-    return None, _alarm_of_update(case, case.row.left_behind or "nobody could look at its checkpoint")
+    return None, _alarm_of_update(case, case.row.left_behind or MAY_HAVE_LEFT)
 
 
 def asks_what_was_left(row: Row) -> bool:

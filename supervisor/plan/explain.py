@@ -68,6 +68,7 @@ from supervisor.plan.placement import why_barred
 from supervisor.plan.prepare import Preparations
 from supervisor.plan.remedies import (
     Remedy,
+    remedies_of_copied,
     remedies_of_ended,
     remedies_of_held,
     remedies_of_quarantined,
@@ -373,6 +374,8 @@ class Explainer:
                 *remedies_of_quarantined(name, own, job),
                 *runbook_of(own.cause if own is not None else None, damaged=damaged),
             )
+        if isinstance(row.ref, Found) and row.ref.record.fork is not None and row.ref.record.fork.copying:
+            return remedies_of_copied(name, row.ref.record.fork.of)
         if note is not None and note.moves == ROOM_ELSEWHERE:
             return remedies_of_held(name)
         failed = own is not None and own.failures > 0 and shown.state is not JobState.RUNNING

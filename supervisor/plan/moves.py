@@ -14,6 +14,7 @@ jobs of another, not all.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -69,11 +70,25 @@ def moving(view: View, prepared: Preparations, loads: Mapping[str, Load], taken:
         if _may_leave(row) and _is_asked(row):
             with _apart(name, moves):
                 _move(row, prepared, moves)
-    for host in sorted(view.cordons):
-        cordon = view.cordons[host]
-        if isinstance(cordon, Found) and cordon.record.draining:
-            _drain(view, cordon.record, prepared, moves, set(taken))
+    drained = [found.record for found in view.cordons.values() if isinstance(found, Found)]
+    drained = sorted((each for each in drained if each.draining), key=lambda each: each.supervisor)
+    rows = _by_place(view.rows.values()) if drained else {}
+    for cordon in drained:
+        about = {row.name: row for key in (cordon.supervisor, cordon.drain) for row in rows.get(key, ())}
+        _drain(about.values(), cordon, prepared, moves, set(taken))
     return moves
+
+
+def _by_place(rows: Iterable[Row]) -> Mapping[str, list[Row]]:
+    """Groups the rows by the host of their attempts, and by the drain by which they left one: a drain looks at its own jobs
+    only, since the records of hosts that are gone for good may stay."""
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if isinstance(row.own, Found):
+            found[row.own.record.supervisor].append(row)
+            if row.own.record.moved_by:
+                found[row.own.record.moved_by].append(row)
+    return found
 
 
 def _move(row: Row, prepared: Preparations, moves: Moves) -> None:
@@ -97,12 +112,16 @@ def _move(row: Row, prepared: Preparations, moves: Moves) -> None:
         moves.wait(row, f"{why}: {said.why}", said)
 
 
-def _drain(view: View, cordon: Cordon, prepared: Preparations, moves: Moves, taken: set[str]) -> None:
-    """Decides about the jobs of one host that is drained: the first of those that can leave it, as many as there may be
-    under way. First comes for whom most is done already, so that the choice stays the same from pass to pass."""
-    under_way = sorted(name for name, row in view.rows.items() if is_under_way(row, cordon))
+def _drain(
+    rows: Collection[Row], cordon: Cordon, prepared: Preparations, moves: Moves, taken: set[str]
+) -> None:
+    """Decides about the jobs of one host that is drained, which are among ``rows``: the first of those that can leave it,
+    as many as there may be under way. First comes for whom most is done already, so that the choice stays the same from
+    pass to pass."""
+    under_way = sorted(row.name for row in rows if is_under_way(row, cordon))
     leaving = []
-    for name, row in view.rows.items():
+    for row in sorted(rows, key=lambda each: each.name):
+        name = row.name
         if name in taken or not _runs_on(row, cordon.supervisor) or not _may_leave(row):
             continue
         if name in moves.stopped or (name in moves.notes and moves.notes[name].moves != ROOM_ELSEWHERE):

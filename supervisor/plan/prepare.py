@@ -22,6 +22,7 @@ first): so no request goes back and forth. A start that can be claimed never wai
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -120,6 +121,7 @@ class Preparations:
         self.requests = tuple(sorted(known, key=lambda each: (not self.is_ready(each), each.path)))
         for request in self.requests:
             self._by_uid.setdefault(request.record.uid, []).append(request)
+        self._kept = Counter(request.supervisor for request in self.requests)
         self._claimable = frozenset(_given(view.rows.values()))
         self.running = loads_of(view.rows.values(), now_s)
         self.loads = dict(self.running)
@@ -275,11 +277,14 @@ class Preparations:
             return self.cordoned[host]
         return f"{host} does not trust the registry" if host in self._members else f"{host} is not up"
 
+    def takes_more(self, loads: Mapping[str, Load]) -> bool:
+        """Says whether the record of any host has room for one more prepared driver."""
+        return any(self._why_full(host, loads.get(host.id, Load())) is None for host in self.hosts.values())
+
     def _why_full(self, host: Member, load: Load) -> str | None:
         """Returns a reason if the record of ``host`` has no room for one more. ``load`` has what this plan adds."""
-        kept = sum(request.supervisor == host.id for request in self.requests)
         added = load.drivers - self.loads.get(host.id, Load()).drivers
-        if kept + added >= PREPARED_MAX:
+        if self._kept[host.id] + added >= PREPARED_MAX:
             return f"{host.id} keeps {counted(PREPARED_MAX, 'prepared driver')} already"
         return None
 
@@ -472,6 +477,8 @@ def preparing(
     ):
         row = view.rows[name]
         assert isinstance(row.ref, Found) and isinstance(row.own, Found)
+        if not ready.takes_more(loads):
+            break
         host, _, _ = ready.choice(row.ref.record, row.own.record, wish, memory.whole, loads, spread)
         if host is None:
             continue

@@ -160,6 +160,14 @@ def remedies_of_state(
     return ()
 
 
+def remedies_of_copied(name: str, of: str) -> tuple[Remedy, ...]:
+    """Returns what helps the fork ``name`` of the job ``of``, whose checkpoint is not copied yet: a resume is refused."""
+    return (
+        Remedy(f"{PROGRAM} fork {of} {name}", "as it was given: goes on with the copy, then starts it"),
+        Remedy(f"{PROGRAM} cancel {name}", "gives it up"),
+    )
+
+
 def remedies_of_held(name: str) -> tuple[Remedy, ...]:
     """Returns what helps a job that is to leave its host, and for which no other host has room."""
     return (

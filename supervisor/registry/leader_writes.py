@@ -459,6 +459,8 @@ def conclude(
         revision=job.revision,
         last_revision=job.last_revision,
         update=job.update,
+        fork=job.fork,
+        promotion=job.promotion,
         spec=job.spec,
         terms=job.terms,
         attempt=old.attempt,

@@ -45,9 +45,10 @@ def _room(record: Ownership | Result) -> int:
 
 
 def encode_result(result: Result) -> bytes:
-    """Returns the record of a result that is ended now: with the update of its job, for a roll back after a resume, unless
-    there is no room for it. A result that could not be written would keep its job from ever ending."""
+    """Returns the record of a result that is ended now: with the update of its job, for a roll back after a resume, and of
+    what it is a fork, unless there is no room for it. A result that could not be written would keep its job from ever
+    ending."""
     try:
         return encode(older_aside(result))
     except ValueError:
-        return encode(older_aside(replace(result, update=None)))
+        return encode(older_aside(replace(result, update=None, fork=None, promotion=None)))

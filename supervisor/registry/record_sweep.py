@@ -146,15 +146,15 @@ def _claims(listing: RecordListing, rows: Mapping[str, Row]) -> Iterable[Deletio
 def _revisions(listing: RecordListing, rows: Mapping[str, Row]) -> Iterable[Deletion]:
     """Yields the revisions of uids that neither are registered, nor own their name, nor have a result: nobody can go back
     to them any more."""
+    with_result = {path.rpartition("/")[2] for path in listing.results}
     for path, revisions in listing.revisions.items():
         row = rows.get(revisions.record.name) if isinstance(revisions, Found) else None
         if row is None or not isinstance(revisions, Found) or not isinstance(row.own, Found):
             continue
         uid, own = revisions.record.uid, row.own.record
         registered = row.ref is not None and not (isinstance(row.ref, Found) and row.ref.record.uid != uid)
-        ended = any(path.rpartition("/")[2] == uid for path in listing.results)
         dirty = any(left.result.record.uid == uid for left in row.leftovers)
-        if not registered and not ended and not dirty and uid not in (own.uid, own.newest_uid):
+        if not registered and uid not in with_result and not dirty and uid not in (own.uid, own.newest_uid):
             yield from _deletion("revisions", path, revisions, row)
 
 

@@ -38,6 +38,8 @@ REVISIONS_MAX_BYTES: Final = 8192
 """This record may be larger than others, for it is read by commands about one job, and never in bulk."""
 BY_MAX_BYTES: Final = 60
 LEADER: Final = "leader"
+WITHDRAWN: Final = "withdrawn before it began"
+"""Is why a revision has never run."""
 
 
 class SeenRevisions(NamedTuple):
@@ -138,7 +140,7 @@ def keep_revision(
 
 
 def _withdrawn(entry: KeptRevision) -> KeptRevision:
-    return replace(entry, why="withdrawn before it began")
+    return replace(entry, why=WITHDRAWN)
 
 
 def _encoded(job: JobRef, entries: tuple[KeptRevision, ...], read: SeenRevisions) -> bytes:

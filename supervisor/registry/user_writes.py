@@ -10,6 +10,7 @@ resume and restart only check it, because the leader will do what follows.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
@@ -40,6 +41,9 @@ from supervisor.records.layout import Layout
 from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.older_history import encode_result
 from supervisor.registry.revisions import NO_RECORD, NewRevision, SeenRevisions, keep_revision
+
+WITHDRAWN: Final = "update withdrawn"
+"""It is the event of a change that withdraws an update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +404,7 @@ def with_update(
     kept = standing.before if standing is not None and replaced else revision_of(job)
     withdrawn = target.revision == kept.revision
     if withdrawn:
-        event, detail = "update withdrawn", f"revision {kept.revision} stays"
+        event, detail = WITHDRAWN, f"revision {kept.revision} stays"
     else:
         event = "rolled back" if asked.rolls_back else "updated"
         detail = f"revision {target.revision} replaces {kept.revision}"
@@ -434,6 +438,7 @@ def resume_from(
     claimed: ClaimedLocation,
     move: Move,
     revisions: SeenRevisions = NO_RECORD,
+    by: str = "",
 ) -> Transaction:
     """Returns the multi that makes ``job`` the new revision, whose checkpoint is a copy of a savepoint; it
     runs again from there. Its spec and the copy are stored already.
@@ -455,7 +460,7 @@ def resume_from(
             ),
             *_claim_location(context, job, claimed),
             *_leave(context, name, move),
-            *keep_revision(layout, ref.record, job, NewRevision(why=job.changed.detail), revisions),
+            *keep_revision(layout, ref.record, job, NewRevision(by, job.changed.detail), revisions),
             ring_doorbell(layout, name),
         ),
     )

@@ -49,11 +49,12 @@ def resume_from(
     begun: Callable[[Planned], None],
     report_progress: ReportProgress,
     spec_of: Callable[[], BlobRef] | None = None,
+    by: str = "",
 ) -> Resumed:
     """Resumes a job from a savepoint. ``which`` is the id or location of the savepoint, or None for the
     newest. ``to`` is the location of the checkpoint from now on; if it is None, ``fresh_location`` chooses
     one. ``spec_of`` returns the spec of the new revision (``rollback --from-savepoint``); if it is None, it is the present
-    one.
+    one. ``by`` is who asked for it, for people.
 
     ``begun`` is called before the first object is copied. Raises NotFound (no savepoint), Conflict (the job
     may run; the location is taken, not empty, or overlaps), Corrupt (the savepoint is damaged), and what
@@ -86,7 +87,7 @@ def resume_from(
     restored = restore_to(context.settings, saved, target, spec.conf, report_progress)
     ref = blobs.put_spec(name, basis.uid, basis.next_revision, canonical_json(moved))
     queries = tuple(SeenQuery(query.id, query.batch) for query in restored.manifest.queries)
-    done = context.commands.resume_from(Revision(basis, ref, moved.scheduling(), manifest.id, queries))
+    done = context.commands.resume_from(Revision(basis, ref, moved.scheduling(), manifest.id, queries, by))
     return Resumed(done, planned)
 
 

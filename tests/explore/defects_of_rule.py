@@ -336,12 +336,20 @@ DECISIONS = (
     text(
         "an-update-is-done-before-its-first-batch",
         "§9.2: until an attempt of the target has run for `observe` after its first batch",
-        (decide._observe, "if since_s is None:", "since_s = case.row.own_seen_at_s\n    if since_s is None:"),
+        (
+            decide._observe,
+            "if since_at_s is None:",
+            "since_at_s = case.row.own_seen_at_s\n    if since_at_s is None:",
+        ),
     ),
     text(
         "revisions-of-a-kept-result-are-swept",
         "§4: /revisions lives as the reference or the result of its uid",
-        (record_sweep._revisions, "not registered and not ended and not dirty", "not registered"),
+        (
+            record_sweep._revisions,
+            "not registered and uid not in with_result and not dirty",
+            "not registered",
+        ),
     ),
     text(
         "a-standby-skips-every-back-off",

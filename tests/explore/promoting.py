@@ -104,6 +104,8 @@ def _wrong(before: ExploredWorld, after: ExploredWorld, tx: Transaction, wish: U
         return None if now.desired is Desired.SUSPENDED else f"an undo does not suspend {wish.name}"
     if over_was.desired is not Desired.RUNNING or over_now.desired is not Desired.SUSPENDED or intent.done:
         return f"{wish.name} takes the place of {wish.uid}, which did not run there"
+    if now.promotion is None or not now.promotion.done:
+        return f"{wish.name} has the place of {wish.uid}, and nothing says so"
     return (
         None if _runs(before, wish.name) else f"{wish.uid} is suspended for {wish.name}, which does not run"
     )

@@ -80,6 +80,7 @@ COVERED: dict[str, str] = {
     "register-again-unguarded-by-claim": "whoever took the place meanwhile has moved /checkpoints",
     "register-again-unguarded-by-lease": "nobody writes a lease while /own is vacant or exited, which is set at the version read",
     "cancel-unguarded-by-job": "a cancel is meant for whatever revision there is, and another uid has moved /own",
+    "undo-that-forgets-a-suspend": "a suspend or a cancel of the other one moves its /own, which is checked",
     "suspend-unguarded-by-job": "a command that stops moves /own; one that starts is overruled, as by a later suspend",
     "run-again-unguarded-by-job": "cancel and suspend move /own, which is checked",
     "a-move-goes-to-a-host-that-cannot-take-it": "no place is found on a host that is closed, whoever asks for it",
@@ -124,6 +125,7 @@ COVERED: dict[str, str] = {
     "sweep-unguarded-by-lease": "whoever makes it anew has moved /own by his claim",
     "sweep-unguarded-by-claim": "whoever takes it over has moved /own",
     "sweep-unguarded-by-result": "whoever changes it moves /own",
+    "sweep-unguarded-by-revisions": "they change with a reference of that uid, and who makes one again moves /own",
     "switchover-unguarded-by-switchover": "whoever is written over asked the leader of the same term to go, or of one that is over",
 }
 
@@ -369,7 +371,6 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "undo-over-a-change-of-the-fork": ("undone, changed",),
     "undo-runs-nothing": ("undone",),
     "undo-of-an-intent": ("promoted, withdrawn",),
-    "undo-that-forgets-a-suspend": ("undone, the other resumed",),
     "fork-is-started-before-its-copy": ("forked, resumed",),
     "finished-fork-is-finished-again": ("forked, suspended",),
     "suspend-unguarded-by-own": ("suspend at the start",),

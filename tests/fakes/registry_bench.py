@@ -204,6 +204,8 @@ class Bench:
             submitted_at=AT,
             op="op",
             failures=1,
+            fork=job.fork,
+            promotion=job.promotion,
         )
         self.zoo.client().commit(
             Transaction(

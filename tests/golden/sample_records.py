@@ -122,6 +122,10 @@ UPDATE = Update(
     done=True,
     rolled_back="revision 2 failed: it stalled",
 )
+FORK = Fork(of="clicks-1", uid=UID, savepoint="before", copying=True)
+PROMOTION = Promotion(
+    over="clicks-1", uid=UID, by="me@host", at=AT, offsets="artifacts/clicks/offsets.json", done=True
+)
 SAMPLES: tuple[Any, ...] = (
     JobRef(
         name="clicks",
@@ -141,10 +145,8 @@ SAMPLES: tuple[Any, ...] = (
         update=UPDATE,
         last_revision=3,
         move=MoveRequest(to="host-b", nonce="r1", before="r0"),
-        fork=Fork(of="clicks-1", uid=UID, savepoint="before", copying=True),
-        promotion=Promotion(
-            over="clicks-1", uid=UID, by="me@host", at=AT, offsets="artifacts/clicks/offsets.json", done=True
-        ),
+        fork=FORK,
+        promotion=PROMOTION,
     ),
     Ownership(
         state=OwnState.EXITED,
@@ -290,6 +292,8 @@ SAMPLES: tuple[Any, ...] = (
         wrote="0f1e2d3c4b5a6978",
         last_revision=3,
         update=UPDATE,
+        fork=FORK,
+        promotion=PROMOTION,
         history=HISTORY,
         earlier=EARLIER,
     ),

@@ -51,8 +51,8 @@ TOOLS = {
 }
 """Of a distribution that is imported nowhere: what stands in the configuration, or in CI, because of it."""
 
-OWN = {"supervisor", "tests", "failpoints"}
-"""``failpoints``: of tests/crash_points/inject, which is put on the path."""
+OWN = {"supervisor", "tests", "failpoints", "counts"}
+"""``failpoints``: of tests/crash_points/inject, which is put on the path; ``counts``: an application of tests/e2e, beside another."""
 
 
 def imported(*roots: str) -> set[str]:

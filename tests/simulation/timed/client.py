@@ -13,6 +13,7 @@ from typing import Any
 from supervisor.clients.zookeeper import Committed, Link, Reads, Session
 from supervisor.errors import InvalidInput, NotSent, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.transaction import Node, Transaction
+from supervisor.model.zookeeper_access import OPEN_ACCESS, ZooKeeperAccess
 from tests.simulation.timed.ensemble import Server
 from tests.simulation.timed.loop import Fiber, Process
 from tests.simulation.timed.network import UP, Conn, Network, SimulatedRequest
@@ -30,7 +31,9 @@ class SimClient:
         on_link: Callable[[Link], None] | None = None,
         request_timeout_s: float = 5.0,
         resume: tuple[int, bytes] | None = None,
+        access: ZooKeeperAccess = OPEN_ACCESS,
     ) -> None:
+        assert access == OPEN_ACCESS  # the simulated servers ask for no credentials
         self.net = net
         self.loop = net.loop
         self.process: Process = net.loop.process

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from supervisor.checkpoint.layout import Malformed
 from supervisor.checkpoint.offset_order import (
-    Order,
+    OffsetOrder,
     SourceKind,
     SourcePosition,
     compare,
@@ -29,47 +29,51 @@ from tests.unit.checkpoint.golden import NAMES, unpack, write
 KAFKA = '{"clicks":{"0":1200,"1":1310},"views":{"0":7}}'
 
 
-def order(new: str | None, old: str | None) -> Order:
+def order(new: str | None, old: str | None) -> OffsetOrder:
     return summary(part.order for part in compare(position_of(new), position_of(old)))
 
 
 @pytest.mark.parametrize(
     ("new", "old", "expected"),
     [
-        (KAFKA, KAFKA, Order.EQUAL),
-        ('{"clicks":{"1":1310,"0":1200},"views":{"0":7}}', KAFKA, Order.EQUAL),
-        ('{"clicks":{"0":1201,"1":1310},"views":{"0":7}}', KAFKA, Order.AHEAD),
+        (KAFKA, KAFKA, OffsetOrder.EQUAL),
+        ('{"clicks":{"1":1310,"0":1200},"views":{"0":7}}', KAFKA, OffsetOrder.EQUAL),
+        ('{"clicks":{"0":1201,"1":1310},"views":{"0":7}}', KAFKA, OffsetOrder.AHEAD),
         (
             '{"clicks":{"0":1300,"1":1309},"views":{"0":7}}',
             KAFKA,
-            Order.BEHIND,
+            OffsetOrder.BEHIND,
         ),  # ahead in one, behind in another
-        ('{"clicks":{"0":1200,"1":1310}}', KAFKA, Order.BEHIND),  # a topic that is not read yet
+        ('{"clicks":{"0":1200,"1":1310}}', KAFKA, OffsetOrder.BEHIND),  # a topic that is not read yet
         (
             '{"clicks":{"0":1200,"1":1310,"2":0},"views":{"0":7}}',
             KAFKA,
-            Order.AHEAD,
+            OffsetOrder.AHEAD,
         ),  # a partition that is new
-        ("12", "12", Order.EQUAL),
-        ("13", "12", Order.AHEAD),
-        ("9", "12", Order.BEHIND),
-        ('{"offset":2000,"timestamp":9}', '{"offset":1000,"timestamp":99}', Order.AHEAD),
-        (None, None, Order.EQUAL),
-        (None, "12", Order.BEHIND),
-        ("12", None, Order.AHEAD),
-        (None, KAFKA, Order.BEHIND),
-        ("12", KAFKA, Order.UNORDERED),
-        ('{"shard":"49590338271490256608559692538361571095921575989136588898"}', None, Order.UNORDERED),
-        ('{"sourceVersion":1,"reservoirId":"r","reservoirVersion":5,"index":-1}', None, Order.UNORDERED),
-        ("not json", "12", Order.UNORDERED),
-        ("true", "12", Order.UNORDERED),
-        ('{"clicks":{"a":1}}', KAFKA, Order.UNORDERED),
-        ('{"clicks":{}}', KAFKA, Order.UNORDERED),
-        ("{}", KAFKA, Order.UNORDERED),
-        ("[" * 100_000, KAFKA, Order.UNORDERED),
+        ("12", "12", OffsetOrder.EQUAL),
+        ("13", "12", OffsetOrder.AHEAD),
+        ("9", "12", OffsetOrder.BEHIND),
+        ('{"offset":2000,"timestamp":9}', '{"offset":1000,"timestamp":99}', OffsetOrder.AHEAD),
+        (None, None, OffsetOrder.EQUAL),
+        (None, "12", OffsetOrder.BEHIND),
+        ("12", None, OffsetOrder.AHEAD),
+        (None, KAFKA, OffsetOrder.BEHIND),
+        ("12", KAFKA, OffsetOrder.UNORDERED),
+        ('{"shard":"49590338271490256608559692538361571095921575989136588898"}', None, OffsetOrder.UNORDERED),
+        (
+            '{"sourceVersion":1,"reservoirId":"r","reservoirVersion":5,"index":-1}',
+            None,
+            OffsetOrder.UNORDERED,
+        ),
+        ("not json", "12", OffsetOrder.UNORDERED),
+        ("true", "12", OffsetOrder.UNORDERED),
+        ('{"clicks":{"a":1}}', KAFKA, OffsetOrder.UNORDERED),
+        ('{"clicks":{}}', KAFKA, OffsetOrder.UNORDERED),
+        ("{}", KAFKA, OffsetOrder.UNORDERED),
+        ("[" * 100_000, KAFKA, OffsetOrder.UNORDERED),
     ],
 )
-def test_offsets_as_they_are_written(new: str | None, old: str | None, expected: Order) -> None:
+def test_offsets_as_they_are_written(new: str | None, old: str | None, expected: OffsetOrder) -> None:
     assert order(new, old) is expected
 
 
@@ -77,7 +81,7 @@ def test_partitions_are_told_one_by_one_in_their_order() -> None:
     new = json.dumps({"t": {str(n): n for n in range(12)}})
     parts = compare(position_of(new), position_of('{"t":{"0":0,"11":12}}'))
     assert [part.part for part in parts] == [f"t-{n}" for n in range(12)]
-    assert (parts[11].new, parts[11].old, parts[11].order) == (11, 12, Order.BEHIND)
+    assert (parts[11].new, parts[11].old, parts[11].order) == (11, 12, OffsetOrder.BEHIND)
 
 
 def files(*names: str) -> SourcePosition:
@@ -86,8 +90,8 @@ def files(*names: str) -> SourcePosition:
 
 def test_files_are_a_set_and_their_batches_do_not_matter() -> None:
     ((_, new, old, found),) = compare(files("a", "b", "d"), files("a", "b", "c"))
-    assert (new, old, found) == (1, 1, Order.BEHIND)
-    assert compare(files("b", "a"), files("a", "b"))[0].order is Order.EQUAL
+    assert (new, old, found) == (1, 1, OffsetOrder.BEHIND)
+    assert compare(files("b", "a"), files("a", "b"))[0].order is OffsetOrder.EQUAL
 
 
 def test_entries_of_the_file_log_up_to_an_offset() -> None:
@@ -113,22 +117,22 @@ POSITIONS = st.one_of(
 )
 
 
-def of(new: SourcePosition, old: SourcePosition) -> Order:
+def of(new: SourcePosition, old: SourcePosition) -> OffsetOrder:
     return summary(part.order for part in compare(new, old))
 
 
 @given(POSITIONS, POSITIONS)
 def test_ahead_is_behind_from_the_other_side(one: SourcePosition, other: SourcePosition) -> None:
     there, back = of(one, other), of(other, one)
-    assert (there is Order.UNORDERED) == (back is Order.UNORDERED)
-    assert (there is Order.EQUAL) == (back is Order.EQUAL)
-    if there is Order.AHEAD:
-        assert back is Order.BEHIND
+    assert (there is OffsetOrder.UNORDERED) == (back is OffsetOrder.UNORDERED)
+    assert (there is OffsetOrder.EQUAL) == (back is OffsetOrder.EQUAL)
+    if there is OffsetOrder.AHEAD:
+        assert back is OffsetOrder.BEHIND
 
 
 @given(POSITIONS)
 def test_each_is_equal_to_itself(one: SourcePosition) -> None:
-    assert of(one, one) is (Order.UNORDERED if one.kind is SourceKind.OTHER else Order.EQUAL)
+    assert of(one, one) is (OffsetOrder.UNORDERED if one.kind is SourceKind.OTHER else OffsetOrder.EQUAL)
 
 
 @given(POSITIONS, POSITIONS, POSITIONS)
@@ -139,8 +143,8 @@ def test_what_has_passed_the_second_has_passed_what_that_has_passed(
         assert has_passed(of(one, third))
 
 
-@given(st.lists(st.sampled_from(Order)), st.lists(st.sampled_from(Order)))
-def test_a_summary_is_of_its_parts_in_any_grouping(one: list[Order], other: list[Order]) -> None:
+@given(st.lists(st.sampled_from(OffsetOrder)), st.lists(st.sampled_from(OffsetOrder)))
+def test_a_summary_is_of_its_parts_in_any_grouping(one: list[OffsetOrder], other: list[OffsetOrder]) -> None:
     assert summary([*one, *other]) is summary([summary(one), summary(other)])
     assert has_passed(summary(one)) is all(map(has_passed, one))
 
@@ -161,7 +165,7 @@ def test_each_golden_checkpoint_is_as_far_as_itself(name: str, tmp_path: Path) -
     assert query.batch >= 2 and query.sources
     for number in range(len(query.sources)):
         place = found.position(query, number)
-        assert place.kind is not SourceKind.OTHER and of(place, place) is Order.EQUAL
+        assert place.kind is not SourceKind.OTHER and of(place, place) is OffsetOrder.EQUAL
     assert decode_offsets(encode_offsets([query]), "here") == (query,)
 
 
@@ -209,4 +213,4 @@ def test_a_query_that_has_committed_nothing_is_behind(tmp_path: Path) -> None:
         each.unlink()
     (query,) = reader(path).committed()
     assert query == QueryOffsets(query.id, "", -1)
-    assert of(reader(path).position(query, 0), files("a")) is Order.BEHIND
+    assert of(reader(path).position(query, 0), files("a")) is OffsetOrder.BEHIND

@@ -16,6 +16,8 @@ from supervisor.records.codec import MAX_RECORD_BYTES, encode
 from supervisor.registry import leader_writes
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from tests.fakes.registry_bench import ROOT
+from tests.fakes.zookeeper import MemoryClient
+from tests.unit.checkpoint.savepoints import Killed, Life
 from tests.unit.cli.conftest import Terminal
 
 
@@ -407,3 +409,66 @@ def test_submit_names_the_file_in_which_an_error_stands(terminal: Terminal) -> N
     path = Path(terminal.spec("a"))
     path.write_text(f"extends: _b.yaml\n{path.read_text()}")
     assert f"unknown key 'bogus' in {terminal.home}/_b.yaml:1" in terminal.run("submit", str(path)).err
+
+
+def test_interrupted_while_it_waits_it_has_its_document_all_the_same(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    terminal.submit("a")
+    runs(terminal, "a")
+    monkeypatch.setattr("supervisor.operations.waiting.sleep", interrupted)
+    ran = terminal.run("apply", terminal.spec("a", "lease: 20s"), "--wait", "-o", "json")
+    assert (ran.code, [(one["name"], one["action"], one["revision"]) for one in ran.json]) == (
+        130,
+        [("a", "updated", 2)],
+    )
+
+
+def test_what_is_prepared_is_not_said_to_be_observed(terminal: Terminal) -> None:
+    terminal.submit("a")
+    terminal.bench.run("a")
+    terminal.run("apply", terminal.spec("a", "lease: 20s"))
+    for command in (("list",), ("show", "a"), ("explain", "a")):
+        said = terminal.run(*command).out
+        assert "its update to revision 2 is under way" in said and "is observed" not in said
+    terminal.bench.set_own("a", OwnState.CLAIMED, revision=2, restart_nonce=ref(terminal, "a").restart_nonce)
+    assert "revision 2 is observed" in terminal.run("list").out
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_any_write_an_apply_comes_to_the_same_end_when_it_is_given_again(
+    terminal: Terminal, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """new is submitted, old is updated, gone is pruned; then old is rolled back."""
+    label = "labels: {team: web}"
+    path = folder(terminal, "old", "gone", text=label)
+    assert terminal.run("apply", str(path)).code == 0
+    runs(terminal, "old")
+    (path / "gone.yaml").unlink()
+    folder(terminal, "new", text=label)
+    folder(terminal, "old", text=f"{label}\nlease: 20s")
+    commit = MemoryClient.commit
+    for given in (("apply", str(path), "--prune", "-l", "team=web", "--yes"), ("rollback", "old")):
+        for at in range(20):
+            life = Life(at, after=after)
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    MemoryClient,
+                    "commit",
+                    lambda client, tx, life=life: life.change(lambda: commit(client, tx)),
+                )
+                try:
+                    ran = terminal.run(*given)
+                    break
+                except Killed:
+                    assert terminal.bench.own("old").state is OwnState.CLAIMED
+        else:
+            raise AssertionError("it never ends")
+        assert ran.code == 0, ran.err
+        jobs = set(terminal.bench.sessions().zoo().children(terminal.bench.layout.jobs) or ())
+        assert jobs == {"old", "new"}
+        job = ref(terminal, "old")
+        assert (job.revision, job.last_revision or 1) == ((2, 2) if given[0] == "apply" else (1, 2))

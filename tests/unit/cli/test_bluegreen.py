@@ -593,3 +593,78 @@ def test_killed_at_any_change_a_promotion_and_its_undo_go_on(
         for name in ("clicks", "clicks-2"):
             if ref(terminal, name).desired is Desired.RUNNING:
                 terminal.bench.run(name)
+
+
+# -- beside other commands --------------------------------------------------------------------------------------------
+
+
+def test_an_undo_that_cannot_be_runs_no_hook(terminal: Terminal, forked: Path, tmp_path: Path) -> None:
+    """The hook would point everybody to a job that does not exist any more."""
+    terminal.run("promote", "clicks-2", "--over", "clicks")
+    terminal.run("cancel", "clicks")
+    undo = ("promote", "--undo", "clicks", "clicks-2", "--hook", f"touch {tmp_path}/ran")
+    ran = terminal.run(*undo)
+    assert (ran.code, (tmp_path / "ran").exists()) == (4, False)
+    assert "clicks was cancelled since clicks-2 took its place, so that can't be undone" in ran.err
+    terminal.submit("clicks")
+    ran = terminal.run(*undo)
+    assert (ran.code, "clicks was cancelled since" in ran.err, (tmp_path / "ran").exists()) == (
+        4,
+        True,
+        False,
+    )
+
+
+def test_a_promotion_outlives_a_failure_and_a_resume(terminal: Terminal, forked: Path) -> None:
+    terminal.run("promote", "clicks-2", "--over", "clicks")
+    terminal.bench.set_own("clicks", OwnState.EXITED, cause=Cause.STOPPED)
+    before = ref(terminal, "clicks-2")
+    terminal.bench.fail("clicks-2")
+    for given in (("--undo", "clicks", "clicks-2"), ("clicks-2", "--over", "clicks")):
+        ran = terminal.run("promote", *given)
+        assert (ran.code, "clicks-2 has failed" in ran.err) == (4, True)
+    assert "resume clicks-2 --wait" in ran.err
+    assert terminal.run("resume", "clicks-2").code == 0
+    assert (ref(terminal, "clicks-2").fork, ref(terminal, "clicks-2").promotion) == (
+        before.fork,
+        before.promotion,
+    )
+    assert terminal.run("promote", "--undo", "clicks", "clicks-2").code == 0
+    assert ref(terminal, "clicks").desired is Desired.RUNNING
+
+
+@pytest.mark.parametrize("promoted", [False, True])
+def test_a_fork_is_of_no_folder(terminal: Terminal, checkpoint: Path, promoted: bool) -> None:
+    """It has the labels of the job that it is of; --prune would cancel the very job that has the place."""
+    folder = terminal.home / "jobs"
+    folder.mkdir()
+    text = Path(terminal.spec("clicks", f"checkpoint: {checkpoint}\n{ARGS}labels: {{team: web}}")).read_text()
+    (folder / "clicks.yaml").write_text(text)
+    (folder / "app.py").write_text("print('hello')\n")
+    assert terminal.run("apply", str(folder)).code == 0
+    terminal.bench.run("clicks")
+    assert terminal.run("fork", "clicks", "clicks-2").code == 0
+    terminal.bench.run("clicks-2")
+    if promoted:
+        assert terminal.run("promote", "clicks-2", "--over", "clicks").code == 0
+    for options in (("--dry-run",), ("--yes",), ("--yes", "-o", "json")):
+        ran = terminal.run("apply", str(folder), "--prune", "-l", "team=web", *options)
+        assert ran.code == 0, ran.err
+        assert "beside clicks or in its place (fork): left alone; cancel clicks-2 cancels it" in ran.out
+        assert "cancel 0 jobs" not in ran.err
+    assert [(one["name"], one["action"]) for one in ran.json] == [
+        ("clicks", "unchanged"),
+        ("clicks-2", "unchanged"),
+    ]
+    assert ref(terminal, "clicks-2").desired is Desired.RUNNING
+
+
+def test_what_helps_a_fork_whose_copy_is_not_complete(
+    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(fork_module, "restore_to", killed)
+        terminal.run("fork", "clicks", "clicks-2")
+    ran = terminal.run("explain", "clicks-2")
+    assert "spark-supervisor fork clicks clicks-2" in ran.out and "resume" not in ran.out
+    assert "spark-supervisor cancel clicks-2" in ran.out

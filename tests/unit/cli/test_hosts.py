@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,11 @@ from supervisor.model.records import (
     LeaderHint,
     Member,
     OwnState,
+    PlacementPolicy,
+    SpecRevision,
+    Update,
+    UpdateMode,
+    UpdatePolicy,
 )
 from supervisor.model.seen import Found
 from tests.unit.cli.conftest import Terminal
@@ -47,6 +53,19 @@ def cordon_of(terminal: Terminal, host: str = "s1") -> Cordon | None:
 def supervisors(terminal: Terminal) -> dict[str, dict[str, object]]:
     document = terminal.run("status", "-o", "json").json
     return {each["id"]: each for each in document["supervisors"]}
+
+
+def change_a(terminal: Terminal, **changes: Any) -> None:
+    """Another revision of a was applied, whose terms are changed by ``changes``; its update waits for a restart."""
+    found = terminal.bench.ref("a")
+    before = SpecRevision(revision=1, spec=found.record.spec, terms=found.record.terms)
+    policy = UpdatePolicy(mode=UpdateMode.HANDOVER if changes else UpdateMode.MANUAL)
+    update = Update(target=2, sha256="1", before=before, by="me@here", at="t", policy=policy)
+    spec = replace(found.record.spec, sha256="1")
+    record = replace(
+        found.record, revision=2, spec=spec, terms=replace(found.record.terms, **changes), update=update
+    )
+    terminal.bench.put(terminal.bench.layout.job("a"), record)
 
 
 # -- cordon, uncordon -----------------------------------------------------------------------------------------------------
@@ -330,6 +349,22 @@ def test_the_only_supervisor_is_drained_all_the_same_and_says_that_nobody_can_ta
     assert "held by a:" in ran.out
 
 
+def test_a_job_whose_update_waits_for_a_restart_holds_the_drain_of_its_host(cluster: Terminal) -> None:
+    change_a(cluster)
+    ran = cluster.run("drain", "s1")
+    assert "held by a: revision 2 waits until the job is restarted, as its spec says" in ran.out
+    waited = cluster.run("drain", "s1", "--wait", "--timeout", "100ms")
+    assert waited.code == 7
+    assert "the drain goes on; restart a, or stop a (suspend a)" in waited.err
+
+
+def test_a_job_whose_update_requires_labels_that_no_host_has_holds_the_drain_of_its_host(
+    cluster: Terminal,
+) -> None:
+    change_a(cluster, placement=PlacementPolicy(require=("gpu=1",)))
+    assert "held by a: revision 2 was asked for, and no host has gpu=1" in cluster.run("drain", "s1").out
+
+
 def test_max_parallel_is_at_least_one(cluster: Terminal) -> None:
     assert cluster.run("drain", "s1", "--max-parallel", "0").code == 2
 
@@ -338,3 +373,17 @@ def test_a_member_record_of_the_version_before_is_cordoned_like_any_other(cluste
     members = cluster.bench.record(Member, cluster.bench.layout.supervisor("s1"))
     assert isinstance(members, Found) and members.record.prepares == 0
     assert cluster.run("cordon", "s1").code == 0
+
+
+@pytest.mark.parametrize("ends", ["time", "keyboard"])
+def test_a_wait_that_fails_has_its_document_all_the_same(
+    cluster: Terminal, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if ends == "keyboard":
+        monkeypatch.setattr("supervisor.operations.waiting.sleep", interrupted)
+    ran = cluster.run("drain", "s1", "--wait", "-o", "json", "--timeout", "0s" if ends == "time" else "1m")
+    assert ran.code == (7 if ends == "time" else 130)
+    assert (ran.json["did"], [each["name"] for each in ran.json["left"]]) == ("draining", ["a"])

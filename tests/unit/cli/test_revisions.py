@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from supervisor.plan.decide import FRESH
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.revisions import REVISIONS_MAX, known
 from tests.fakes.registry_bench import ROOT
+from tests.unit.checkpoint.golden import unpack
 from tests.unit.cli.conftest import Terminal
 
 
@@ -265,3 +267,16 @@ def test_a_name_that_was_never_submitted(terminal: Terminal, known_job: bool) ->
     if known_job:
         terminal.submit("a")
     assert terminal.run("revisions", "b").code != 0
+
+
+@pytest.mark.parametrize("verb", ["rollback", "resume"])
+def test_who_went_back_to_a_savepoint_is_told(terminal: Terminal, tmp_path: Path, verb: str) -> None:
+    text = f"checkpoint: {unpack('files', tmp_path)}\nargs: ['{{checkpoint}}']"
+    assert terminal.run("submit", terminal.spec("a", text)).code == 0
+    assert terminal.run("savepoint", "create", "a", "one").code == 0
+    assert terminal.run("apply", terminal.spec("a", f"{text}\nlease: 40s")).code == 0
+    terminal.run("suspend", "a")
+    assert terminal.run(verb, "a", "--from-savepoint", "one").code == 0
+    newest, applied_one, _ = terminal.run("revisions", "a", "-o", "json").json
+    assert newest["by"] == applied_one["by"] is not None
+    assert "from savepoint one" in newest["why"]

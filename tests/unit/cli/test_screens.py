@@ -104,6 +104,8 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
     more = {"history", "spec", "spec_error", "queries", "more_queries", "stop_mode", "start"}
     assert set(shown) - set(listed) - more == {
         "driver_memory",
+        "fork",
+        "promotion",
         "class_archive",
         "user",
         "limits",

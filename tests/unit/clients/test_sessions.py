@@ -119,7 +119,8 @@ def test_resolving_reads_nothing_that_a_lagging_server_would_show() -> None:
     assert rig.kept.resolve_outcome() is client and synced == [True]
 
 
-def test_each_client_is_checked_before_it_is_used(rig: Rig) -> None:
+def test_each_client_is_checked_before_it_is_used() -> None:
+    rig = Rig()
     checked: list[MemoryClient] = []
     kept = KeptSession(lambda: MemoryClient(rig.zoo), rig._end, connect_s=0.1, check=checked.append)
     first = kept.zoo()

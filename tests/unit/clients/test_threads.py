@@ -53,6 +53,7 @@ STARTED = {
     "daemon/host/fence_ahead.py": ({"BackgroundThread"}, "compiles while nobody waits for it"),
     "daemon/host/housekeeping.py": ({"BackgroundThread"}, "a loop that may hang on a disk"),
     "daemon/process/http.py": ({"BackgroundThread"}, "the loop that takes connections"),
+    "daemon/leader/left_behind.py": ({"run_in_thread"}, "looks at checkpoints: no pass waits for one"),
     "daemon/leader/leader.py": ({"BackgroundThread"}, "the loops of a term"),
     "daemon/leader/scheduled_savepoints.py": (
         {"Pool"},

@@ -103,6 +103,7 @@ def test_a_running_job_shows_its_driver_and_progress(bench: Bench) -> None:
         "batch_ms": 300.0,
         "at": AT,
         "lag": 7.0,
+        "state_rows": None,
     }
 
 

@@ -60,8 +60,10 @@ def test_the_first_cordon_of_all_makes_the_parent_also_if_two_come_at_once(bench
     assert bench.has(bench.layout.host("s1")) and bench.has(bench.layout.host("s2"))
 
 
-def test_a_cordon_that_arrives_late_undoes_nothing(bench: Bench) -> None:
+def test_a_cordon_that_arrives_late_undoes_nothing() -> None:
     """Its outcome was unknown, and another operator has uncordoned and cordoned since: the version has moved on."""
+    bench = Bench()
+    bench.join("s1")
     operator = HostOperations(bench.sessions(), bench.layout, "ops@here")
     operator.cordon("s1", "first")
     before = found(bench)

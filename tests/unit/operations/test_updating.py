@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from supervisor.errors import Conflict
-from supervisor.model.records import BlobRef, JobRef, OwnState, SpecRevision
+from supervisor.model.records import BlobRef, JobRef, KeptRevision, OwnState, SpecRevision
 from supervisor.operations.jobs import Did
+from supervisor.operations.revisions import stable_revision
 from supervisor.operations.updating import Change, Judged, Target
+from supervisor.registry.revisions import WITHDRAWN
 from supervisor.registry.user_writes import AskedRevision
 from tests.fakes.registry_bench import Bench
+from tests.unit.plan import rows
 
 FIRST, SECOND = "a" * 64, "b" * 64
 
@@ -72,3 +77,12 @@ def test_a_roll_back_given_again_changes_nothing(bench: Bench) -> None:
     assert (back.revision, back.spec.sha256) == (3, FIRST)
     assert bench.commands().roll_back("a", "me").did is Did.ALREADY_ROLLED_BACK
     assert job(bench) == back
+
+
+def test_a_revision_that_was_withdrawn_before_it_began_is_none_to_go_back_to() -> None:
+    kept = tuple(
+        KeptRevision(revision=n, sha256=str(n), at="t", why=WITHDRAWN if n == 2 else "") for n in (1, 2, 3)
+    )
+    record = replace(rows.job().record, revision=3)
+    context: Any = SimpleNamespace(commands=SimpleNamespace(revisions=lambda name: (record, None, kept)))
+    assert stable_revision(context, "j") == 1

@@ -19,11 +19,13 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Phase,
+    PlacementPolicy,
     PreparedDriver,
 )
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import SetData, Transaction
 from supervisor.model.view import Row, SeenLease, SeenPreparation, View
+from supervisor.plan import moves
 from supervisor.plan.check import violations
 from supervisor.plan.decide import FRESH
 from supervisor.plan.explain import Await, Explainer
@@ -557,3 +559,33 @@ def test_as_many_jobs_stay_as_find_no_room() -> None:
         said = explained.job(name)
         assert said.waits_for is not None and said.waits_for.text == ROOM_ELSEWHERE
         assert "no room: s2 has all its 5 drivers; s3 has all its 5 drivers" in said.why
+
+
+def test_a_drain_looks_at_the_jobs_of_its_own_host_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records of hosts that are gone for good may stay: a plan must not look at every job for each of them."""
+    looked: list[str] = []
+
+    def is_under_way(one: Row, cordon: Cordon) -> bool:
+        looked.append(one.name)
+        return under_way(one, cordon)
+
+    under_way = moves.is_under_way
+    monkeypatch.setattr(moves, "is_under_way", is_under_way)
+    gone = [replace(DRAINED, supervisor=f"gone{n}", op=f"g{n}", drain=f"g{n}") for n in range(9)]
+    rows = [running(), arrived("a", Phase.BEGUN), running("b")]
+    plan_of(*rows, **on(DRAINED, *gone))
+    assert sorted(looked) == ["a", "b", "j"]
+
+
+@pytest.mark.parametrize("asked_for", ["update", "restart"])
+def test_nothing_is_stopped_for_a_host_with_its_labels_that_is_cordoned(asked_for: str) -> None:
+    """Its present host lacks the label that it requires now, and the only one that has it takes nothing new."""
+    terms = {"prepare": None, "placement": PlacementPolicy(require=("gpu=1",))}
+    ref = updated(**terms) if asked_for == "update" else job(restart_nonce="n2", **terms)
+    runs = row(ref=ref, own=own(S.CLAIMED), lease=lease())
+    members = {"s1": A, "s2": replace(B, labels=("gpu=1",))}
+    plan = plan_of(runs, members=members, **on(replace(CORDONED, supervisor="s2")))
+    assert plan.actions == ()
+    note = note_of(plan)
+    assert note.unplaceable and "no host has gpu=1 (s2 is cordoned by ops@h: new disks)" in note.why
+    assert of(plan_of(runs, members=members), Drain) == ["j"]

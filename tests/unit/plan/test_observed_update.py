@@ -31,6 +31,8 @@ from supervisor.model.transaction import Check, SetData
 from supervisor.model.view import Row, SeenLease
 from supervisor.plan.check import violations
 from supervisor.plan.decide import LEFT_BEHIND_MAX_S
+from supervisor.plan.explain import Explainer
+from supervisor.plan.make import Policy
 from supervisor.records.codec import decode
 from supervisor.records.layout import Layout
 from supervisor.registry.leader_write_context import LeaderWriteContext
@@ -376,3 +378,29 @@ def test_the_check_refuses_to_write_the_reference_otherwise(kind: Any, ref: Any,
     plan = replace(plan_of(row()), actions=(kind("j", "w", ref, owned),), notes=(), alarms=())
     (sentence,) = violations(view(one, members=HOSTS), plan)
     assert sentence.startswith(f"j: {kind.__name__} although no observed update of it")
+
+
+# -- an exit after which nothing is tried again ---------------------------------------------------------------------
+
+
+def test_a_refusal_for_good_is_rolled_back_although_more_failures_were_allowed() -> None:
+    refused = ended(Cause.BAD_ARTIFACT, permanent=True)
+    assert isinstance(only(plan_of(after(judged(failures=3), refused))), RollBack)
+
+
+def test_a_budget_that_is_spent_first_is_rolled_back_before_the_job_is_concluded() -> None:
+    ref = judged(failures=3, restart=RestartPolicy(jitter=0.0, attempts=0))
+    assert isinstance(only(plan_of(after(ref, ended()))), RollBack)
+
+
+def test_what_is_no_fault_of_the_revision_is_not_rolled_back_for_a_spent_budget() -> None:
+    ref = judged(failures=3, restart=RestartPolicy(jitter=0.0, attempts=0))
+    assert not any(isinstance(a, RollBack) for a in plan_of(after(ref, ended(Cause.SHIM_DIED))).actions)
+
+
+def test_a_command_that_has_no_answer_of_its_own_does_not_say_that_nobody_looked() -> None:
+    """The leader has looked, and found something; ``explain`` reads the same records later, without its answer."""
+    old = replace(after(judged(RollbackRule.CLEAN, checkpoint=PLACE), ended()), own_seen_at_s=NOW_S - 61)
+    explained = Explainer(view(old, members=HOSTS), Policy(), NOW_S, "s1").job("j")
+    assert explained.alarm is not None
+    assert "(nothing says that it left its checkpoint as it was)" in explained.alarm.text

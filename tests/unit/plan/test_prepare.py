@@ -15,6 +15,7 @@ from supervisor.model.records import (
     Assignment,
     Cause,
     Desired,
+    JobRef,
     Member,
     OwnState,
     Phase,
@@ -32,6 +33,7 @@ from supervisor.plan.check import violations
 from supervisor.plan.decide import FRESH
 from supervisor.plan.explain import Explainer
 from supervisor.plan.make import Policy, make_plan
+from supervisor.plan.prepare import Preparations
 from supervisor.records.codec import decode
 from supervisor.records.layout import Layout
 from supervisor.registry import leader_writes
@@ -505,3 +507,25 @@ def test_after_any_prefix_the_rest_is_still_to_be_done() -> None:
         rest = [a for a in make_plan(after, Policy(), NOW_S).actions if isinstance(a, Prepare | Withdraw)]
         planned = {(type(a), a.name) for a in actions[1:]}
         assert planned <= {(type(a), a.name) for a in rest} or isinstance(actions[0], Withdraw)
+
+
+def test_wishes_cost_no_look_at_every_host_once_all_hosts_keep_as_many_as_they_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked_for: list[str] = []
+
+    def choice(self: Preparations, job: JobRef, *rest: Any) -> Any:
+        asked_for.append(job.name)
+        return chosen(self, job, *rest)
+
+    chosen = Preparations.choice
+    monkeypatch.setattr(Preparations, "choice", choice)
+    rows = [
+        replace(running(), name=f"j{n}", ref=job(f"j{n}", f"u{n}", prepare=SESSION, standby=STANDBY))
+        for n in range(PREPARED_MAX + 5)
+    ]
+    rows = [replace(one, own=own(S.CLAIMED, f"u{n}"), lease=lease(uid=f"u{n}")) for n, one in enumerate(rows)]
+    wide = replace(B, drivers=99, starting=99, memory=10**6)
+    plan = plan_of(*rows, members={"s2": wide})
+    assert len([one for one in plan.actions if isinstance(one, Prepare)]) == PREPARED_MAX
+    assert len(asked_for) == PREPARED_MAX

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from supervisor.clock import boottime_s
 from supervisor.model.records import Cleanliness, KeptRevision, OwnState, RevisionFate, Revisions
@@ -10,7 +12,7 @@ from supervisor.model.seen import Found
 from supervisor.observe.observer import Observer
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
-from supervisor.registry.record_sweep import Deletion, take_listing, to_sweep
+from supervisor.registry.record_sweep import Deletion, RecordListing, take_listing, to_sweep
 from supervisor.registry.revisions import (
     REVISIONS_MAX_BYTES,
     NewRevision,
@@ -131,3 +133,22 @@ def test_it_has_room_for_twenty_ordinary_ones() -> None:
     )
     record = Revisions(name="clicks", uid="u" * 26, revisions=many)
     assert len(encode(record, REVISIONS_MAX_BYTES)) < REVISIONS_MAX_BYTES
+
+
+def test_the_results_are_looked_through_once_and_not_for_each_record() -> None:
+    class Counted(dict[str, Any]):
+        iterations = 0
+
+        def __iter__(self) -> Iterator[str]:
+            Counted.iterations += 1
+            return super().__iter__()
+
+    uids = [f"gone-{n}" for n in range(5)]
+    kept = {f"/c/revisions/{uid}": Found(Revisions(name="a", uid=uid), 0) for uid in uids}
+    bench = Bench()
+    bench.submit("a")
+    view = Observer(bench.zoo.client(), bench.layout, boottime_s, 1).take_view(None)
+    listing = RecordListing({}, {}, {}, Counted(), kept)
+    found = to_sweep(listing, view.rows)
+    assert [one.path for one in found] == list(kept)
+    assert Counted.iterations <= 1
