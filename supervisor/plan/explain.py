@@ -33,7 +33,7 @@ from supervisor.model.actions import (
     Withdraw,
 )
 from supervisor.model.driver_memory import next_memory
-from supervisor.model.load import Load, loads_of
+from supervisor.model.load import Load
 from supervisor.model.records import (
     DEAD,
     LEASED,
@@ -333,10 +333,7 @@ class Explainer:
 
     def _hosts(self, row: Row) -> tuple[Host, ...]:
         assert isinstance(row.ref, Found) and isinstance(row.own, Found)
-        memory, loads = (
-            next_memory(row.ref.record, row.own.record).whole,
-            loads_of(self._view.rows.values(), self._now_s),
-        )
+        memory, loads = next_memory(row.ref.record, row.own.record).whole, self._prepared.running
         hosts = []
         for member in sorted(self._view.members.values(), key=lambda member: member.id):
             load = loads.get(member.id, Load())
@@ -348,7 +345,7 @@ class Explainer:
                     max(0, member.memory - load.memory),
                     load.starting,
                     member.starting,
-                    self._view.cordoned.get(member.id)
+                    self._prepared.cordoned.get(member.id)
                     or why_unfit(member, row.ref.record.terms.placement)
                     or lacking(member, load, memory),
                 )

@@ -456,7 +456,6 @@ def preparing(
     if not ready.hosts and not view.preparations:
         return ()
     taken = set(names)
-    loads, spread = dict(ready.loads), ready.spread.copy()
     actions: list[Action] = []
     standing: set[str] = set()
     for action in _withdrawals(view, ready, standing, moves):
@@ -464,9 +463,11 @@ def preparing(
             taken.add(action.name)
             actions.append(action)
     standing_names = {each.record.name for each in ready.requests if each.path in standing}
-    for _, name, wish, memory in sorted(
-        _wanted(view, ready, taken | standing_names, moves), key=lambda each: each[:2]
-    ):
+    wanted = sorted(_wanted(view, ready, taken | standing_names, moves), key=lambda each: each[:2])
+    if not wanted:
+        return tuple(actions)
+    loads, spread = dict(ready.loads), ready.spread.copy()
+    for _, name, wish, memory in wanted:
         row = view.rows[name]
         assert isinstance(row.ref, Found) and isinstance(row.own, Found)
         if not ready.takes_more(loads):
