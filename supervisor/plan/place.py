@@ -112,11 +112,11 @@ def moved_by(candidate: WaitingAssignment, cordons: Mapping[str, Found[Cordon] |
     if own.uid != job.uid:
         return ""
     found = cordons.get(own.supervisor)
-    stopped = candidate.waited is not None or (own.state is OwnState.EXITED and own.cause is Cause.STOPPED)
-    if stopped and isinstance(found, Found) and found.record.draining:
+    stopped = own.state is OwnState.EXITED and own.cause is Cause.STOPPED
+    left = stopped or candidate.waited is not None
+    if left and isinstance(found, Found) and found.record.draining:
         return found.record.drain
-    has_run = own.state is OwnState.EXITED and own.cause is Cause.STOPPED
-    return "" if has_run else own.moved_by
+    return "" if stopped else own.moved_by
 
 
 def _in_turn(
