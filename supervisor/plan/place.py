@@ -10,7 +10,7 @@ from types import MappingProxyType
 from supervisor.model.actions import Assign, Note
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.load import Load
-from supervisor.model.phrases import counted
+from supervisor.model.phrases import counted, first_few
 from supervisor.model.records import (
     HOST_CAUSES,
     Cause,
@@ -233,6 +233,5 @@ def _why_no_room(
     cordoned: Mapping[str, str],
 ) -> str:
     reasons = [cordoned.get(m.id) or lacking(m, loads.get(m.id, Load()), memory) or "" for m in fit]
-    more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
     which = f" where {', '.join(placement.require)} is" if placement is not None and placement.require else ""
-    return f"no room{which}: " + "; ".join(sorted(reasons)[:3]) + more
+    return f"no room{which}: {first_few(sorted(reasons))}"

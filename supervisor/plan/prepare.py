@@ -32,7 +32,7 @@ from typing import Final
 from supervisor.model.actions import Action, Prepare, Withdraw
 from supervisor.model.driver_memory import DriverMemory, next_memory
 from supervisor.model.load import SLOT_MAX_S, Load, loads_of
-from supervisor.model.phrases import counted
+from supervisor.model.phrases import counted, first_few
 from supervisor.model.records import (
     PREPARED_MAX,
     Cause,
@@ -228,8 +228,7 @@ class Preparations:
                     False,
                 )
             return None, f"no room: {which} that keeps prepared drivers is up{self.but_cordoned()}", False
-        more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
-        return None, "no room: " + "; ".join(reasons[:3]) + more + self.but_cordoned(), False
+        return None, f"no room: {first_few(reasons)}{self.but_cordoned()}", False
 
     def but_cordoned(self) -> str:
         """Returns what there is to add to a reason that names hosts: those that are left out."""
@@ -262,8 +261,7 @@ class Preparations:
                 reasons.append(why)
         if busy:
             return None, busy, True
-        more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
-        return None, "no room: " + "; ".join(reasons[:3]) + more + self.but_cordoned(), False
+        return None, f"no room: {first_few(reasons)}{self.but_cordoned()}", False
 
     def why_not_open(self, host: str, placement: PlacementPolicy | None) -> str:
         """Returns why a job of ``placement`` can't be placed on ``host``; empty if that is open for it."""
