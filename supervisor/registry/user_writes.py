@@ -326,11 +326,10 @@ def move(context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], t
         assert standing is not None
         nonce, request, event = standing.before, None, "move withdrawn"
     else:
-        nonce, event = context.op_id, "to be moved"
-        before = (
-            standing.before if standing is not None and own.record.restart_nonce != standing.nonce else None
-        )
-        request = MoveRequest(to=to, nonce=nonce, before=job.restart_nonce if before is None else before)
+        nonce, event, before = context.op_id, "to be moved", job.restart_nonce
+        if standing is not None and own.record.restart_nonce != standing.nonce:
+            before = standing.before  # it replaces a request that no assignment has obeyed yet
+        request = MoveRequest(to=to, nonce=nonce, before=before)
     detail = f"to {to}" if to is not None else ""
     changed = replace(
         job,
