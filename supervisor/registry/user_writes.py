@@ -42,7 +42,7 @@ from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.older_history import encode_result
 from supervisor.registry.revisions import NO_RECORD, NewRevision, SeenRevisions, keep_revision
 
-WITHDRAWN: Final = "update withdrawn"
+UPDATE_WITHDRAWN: Final = "update withdrawn"
 """It is the event of a change that withdraws an update."""
 
 
@@ -403,7 +403,7 @@ def with_update(
     kept = standing.before if standing is not None and replaced else revision_of(job)
     withdrawn = target.revision == kept.revision
     if withdrawn:
-        event, detail = WITHDRAWN, f"revision {kept.revision} stays"
+        event, detail = UPDATE_WITHDRAWN, f"revision {kept.revision} stays"
     else:
         event = "rolled back" if asked.rolls_back else "updated"
         detail = f"revision {target.revision} replaces {kept.revision}"
