@@ -161,8 +161,8 @@ class Explanation:
     ``later`` are what ``action`` and ``then`` describe. ``error`` is what ended the last attempt that failed,
     as its records have it; it is empty if nothing did. ``after_earlier`` is True if an attempt of an earlier
     submission of the name may be alive still. ``standby`` says what there is of the prepared driver that its spec
-    asks for, or is empty; ``failed_update`` says why its newest update was given up, ``move`` why it is to leave its host
-    and what keeps it there for now; both may be empty.
+    asks for, or is empty; ``failed_update`` says what became of its newest update if that has failed (given up, rolled back
+    or neither yet), ``move`` why it is to leave its host and what keeps it there for now; both may be empty.
     """
 
     name: str

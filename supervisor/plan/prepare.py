@@ -338,8 +338,8 @@ class Preparations:
     ) -> NextDriver:
         """Says whether the present driver is stopped now so that the job leaves its host, for ``to`` if that is given: when
         a driver is ready there; at once where none is ever prepared, or has no room, but a start has. Else it goes on
-        (``impossible``: there is no host for it). ``loads`` is what hosts carry without prepared drivers. ``why`` asks
-        for the move.
+        (``impossible``: there is no host for it). ``loads`` is what hosts carry without prepared drivers; ``why`` says
+        what asks for the move.
 
         A driver that could not be prepared stops nothing, as for an update: it would hardly start.
         """
@@ -412,9 +412,9 @@ class Preparations:
         return f"no standby: {why}" if chosen is None else f"a driver is to be prepared on {chosen.id}"
 
 
-def _by_preference(hosts: Iterable[Member], present: str, rank: Mapping[str, int]) -> Iterable[list[Member]]:
-    """Yields groups of hosts, the best first: each has one rank, and the present host stands alone, after the others of
-    its rank."""
+def _by_preference(hosts: Iterable[Member], present: str, rank: Mapping[str, int]) -> list[list[Member]]:
+    """Returns groups of hosts, the best first: the hosts of a group have the same rank, and the present host is a group of
+    its own, after the others of its rank."""
     groups: dict[tuple[int, bool], list[Member]] = {}
     for host in sorted(hosts, key=lambda member: member.id):
         groups.setdefault((rank.get(host.id, 0), host.id == present), []).append(host)
