@@ -468,8 +468,11 @@ def failures_of_update(job: JobRef, own: Ownership) -> int:
 
 
 def why_update_failed(job: JobRef, own: Ownership) -> str:
-    """Returns, with the command that helps, that as many attempts of the target of an update have failed as its policy
-    allows, or that none follows the one that has failed, while it is observed and is not rolled back; else it is empty."""
+    """Returns that an update has failed, with the command that helps; it is empty if it has not.
+
+    It has failed if its target is still observed, and either the attempt number ``failures`` of its policy has failed, or
+    one after which no other follows.
+    """
     update = observed_update(job)
     if update is None or update.policy is None or own.restart_nonce != job.restart_nonce:
         return ""

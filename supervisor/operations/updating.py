@@ -24,7 +24,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.state import is_pending, revision_before, revision_of, standing_update
 from supervisor.registry.revisions import known
-from supervisor.registry.user_writes import WITHDRAWN, AskedRevision
+from supervisor.registry.user_writes import UPDATE_WITHDRAWN, AskedRevision
 
 
 class Change(StrEnum):
@@ -132,7 +132,7 @@ def is_rolled_back(job: JobRef) -> bool:
     if update is not None:
         return update.rolls_back
     if job.update is None:
-        return job.changed.event == WITHDRAWN
+        return job.changed.event == UPDATE_WITHDRAWN
     return bool(job.update.rolled_back)
 
 

@@ -47,6 +47,7 @@ def violations(view: View, plan: Plan) -> tuple[str, ...]:
     ]
     if plan.actions and (view.distrust is not None or view.paused):
         found.append("actions although the registry is not trusted or the cluster is paused")
+    cordoned = view.cordoned
     for action in plan.actions:
         if isinstance(action, Assign) and not may_start(view):
             found.append(f"{action.name}: started before the wait after an accepted restore was over")
@@ -55,8 +56,8 @@ def violations(view: View, plan: Plan) -> tuple[str, ...]:
         flaw = _flaw(action, view.rows.get(action.name, Row(action.name)))
         if flaw is not None:
             found.append(f"{action.name}: {type(action).__name__} although {flaw}")
-        if isinstance(action, Assign | Prepare) and action.host.id in view.cordoned:
-            found.append(f"{action.name}: {type(action).__name__} although {view.cordoned[action.host.id]}")
+        if isinstance(action, Assign | Prepare) and action.host.id in cordoned:
+            found.append(f"{action.name}: {type(action).__name__} although {cordoned[action.host.id]}")
         if isinstance(action, Prepare) and view.members.get(action.host.id) is not action.host:
             found.append(f"{action.name}: {action.host.id} was asked to prepare its driver and is not there")
     return (*found, *_overbooked(view, plan))

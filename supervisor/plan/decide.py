@@ -495,7 +495,7 @@ def _after_failure(case: Case) -> Decision:
 
 def _after_failed_update(case: Case) -> tuple[Decision | None, Alarm | None]:
     """Decides an exit of an update's target while that is observed (protocol §9.2): None for what follows any exit, and an
-    alarm where somebody should decide. The reference is written while no attempt is assigned or claimed only."""
+    alarm where somebody should decide. The reference is written only while no attempt is assigned or claimed."""
     own, job = case.own.record, case.ref.record
     update = observed_update(job)
     if update is None or update.policy is None or not why_update_failed(job, own):

@@ -33,7 +33,7 @@ from supervisor.model.actions import (
     Withdraw,
 )
 from supervisor.model.driver_memory import next_memory
-from supervisor.model.load import Load, loads_of
+from supervisor.model.load import Load
 from supervisor.model.policies import refused_policies
 from supervisor.model.records import (
     DEAD,
@@ -162,8 +162,8 @@ class Explanation:
     ``later`` are what ``action`` and ``then`` describe. ``error`` is what ended the last attempt that failed,
     as its records have it; it is empty if nothing did. ``after_earlier`` is True if an attempt of an earlier
     submission of the name may be alive still. ``standby`` says what there is of the prepared driver that its spec
-    asks for, or is empty; ``failed_update`` says why its newest update was given up, ``move`` why it is to leave its host
-    and what keeps it there for now; both may be empty.
+    asks for, or is empty; ``failed_update`` says what became of its newest update if that has failed (given up, rolled back
+    or neither yet), ``move`` why it is to leave its host and what keeps it there for now; both may be empty.
     """
 
     name: str
@@ -335,10 +335,7 @@ class Explainer:
     def _hosts(self, row: Row) -> tuple[Host, ...]:
         assert isinstance(row.ref, Found) and isinstance(row.own, Found)
         job, own = row.ref.record, row.own.record
-        memory, loads = (
-            next_memory(job, own).whole,
-            loads_of(self._view.rows.values(), self._now_s),
-        )
+        memory, loads = next_memory(job, own).whole, self._prepared.running
         hosts = []
         for member in sorted(self._view.members.values(), key=lambda member: member.id):
             load = loads.get(member.id, Load())
@@ -350,7 +347,7 @@ class Explainer:
                     max(0, member.memory - load.memory),
                     load.starting,
                     member.starting,
-                    self._view.cordoned.get(member.id)
+                    self._prepared.cordoned.get(member.id)
                     or why_barred(member, job, own)
                     or lacking(member, load, memory),
                 )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from supervisor.model.actions import Action, Alarm, Assign, Drain, Note, Plan, Prepare, Revoke, Withdraw
-from supervisor.model.load import Load, loads_of
+from supervisor.model.load import Load
 from supervisor.model.phrases import counted
 from supervisor.model.policies import why_refused_everywhere
 from supervisor.model.records import Member
@@ -68,7 +68,7 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     candidates = [candidate for candidate in candidates if candidate.name not in placing]
     allowed, forbidden = _allowed(candidates, policy.site, view)
     notes.extend(forbidden)
-    loads = with_in_flight(loads_of(view.rows.values(), now_s), in_flight, view.rows)
+    loads = with_in_flight(prepared.running, in_flight, view.rows)
     spread = Spread(view.rows.values(), in_flight) if allowed else None
     placed, pending = place(allowed, willing, loads, prepared, view.cordons, spread)
     alarms.extend(_cordon_alarms(view, willing, pending))
@@ -96,9 +96,10 @@ def _with_moves(
     moves = Moves({})
     if may_start(view) and view.recorded:  # what is stopped for a move is to be started again at once
         moves = moving(view, prepared, loads, taken)
-    taken |= {action.name for action in moves.actions}
+    taken |= moves.stopped
     wished = preparing(view, prepared, taken, moves.wishes)
-    left = [note for note in plan.notes if note.name not in moves.notes and note.name not in moves.stopped]
+    judged = moves.notes.keys() | moves.stopped
+    left = [note for note in plan.notes if note.name not in judged]
     return replace(
         plan, actions=(*plan.actions, *moves.actions, *wished), notes=(*left, *moves.notes.values())
     )
@@ -106,12 +107,13 @@ def _with_moves(
 
 def _cordon_alarms(view: View, willing: Mapping[str, Member], pending: list[Note]) -> Iterator[Alarm]:
     """Yields what a person should know of cordons: one that can't be read, and that nothing can be started."""
+    cordoned = view.cordoned
     for host in sorted(view.cordons):
         if isinstance(view.cordons[host], Unreadable):
             helps = f"spark-supervisor uncordon {host} (or cordon {host}) writes it anew"
-            yield Alarm(f"{view.cordoned[host]}, so nothing new is placed there: {helps}")
+            yield Alarm(f"{cordoned[host]}, so nothing new is placed there: {helps}")
     waiting = sorted(note.name for note in pending if note.pending)
-    if waiting and willing and all(host in view.cordoned for host in willing):
+    if waiting and willing and all(host in cordoned for host in willing):
         what = f"{counted(len(waiting), 'job')} can't be started: every host is cordoned"
         yield Alarm(f"{what}; spark-supervisor uncordon HOST lets one take jobs again")
 

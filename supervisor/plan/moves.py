@@ -61,13 +61,14 @@ class Moves:
         self.notes[row.name] = Note(row.name, why, said.wait_s, prepares=prepares, moves=awaited)
 
 
-def moving(view: View, prepared: Preparations, loads: Mapping[str, Load], taken: Collection[str]) -> Moves:
+def moving(view: View, prepared: Preparations, loads: Mapping[str, Load], taken: set[str]) -> Moves:
     """Returns what is done about the jobs that are to leave their host. ``loads`` is what hosts carry without prepared
     drivers, with all that this plan starts; the jobs in ``taken`` have another action, or one that is under way."""
     moves = Moves(dict(loads))
-    for name in sorted(view.rows.keys() - set(taken)):
+    asked = [name for name, row in view.rows.items() if name not in taken and _is_asked(row)]
+    for name in sorted(asked):
         row = view.rows[name]
-        if _may_leave(row) and _is_asked(row):
+        if _may_leave(row):
             with _apart(name, moves):
                 _move(row, prepared, moves)
     drained = [found.record for found in view.cordons.values() if isinstance(found, Found)]
@@ -75,7 +76,7 @@ def moving(view: View, prepared: Preparations, loads: Mapping[str, Load], taken:
     rows = _by_place(view.rows.values()) if drained else {}
     for cordon in drained:
         about = {row.name: row for key in (cordon.supervisor, cordon.drain) for row in rows.get(key, ())}
-        _drain(about.values(), cordon, prepared, moves, set(taken))
+        _drain(about.values(), cordon, prepared, moves, taken)
     return moves
 
 
@@ -119,12 +120,12 @@ def _drain(
     as many as there may be under way. First comes for whom most is done already, so that the choice stays the same from
     pass to pass."""
     under_way = sorted(row.name for row in rows if is_under_way(row, cordon))
-    leaving = []
+    stopped, leaving = moves.stopped, []
     for row in sorted(rows, key=lambda each: each.name):
         name = row.name
         if name in taken or not _runs_on(row, cordon.supervisor) or not _may_leave(row):
             continue
-        if name in moves.stopped or (name in moves.notes and moves.notes[name].moves != ROOM_ELSEWHERE):
+        if name in stopped or (name in moves.notes and moves.notes[name].moves != ROOM_ELSEWHERE):
             under_way.append(name)  # somebody moves it
         else:
             leaving.append(row)
@@ -202,7 +203,9 @@ def _may_leave(row: Row) -> bool:
 
 def _is_asked(row: Row) -> bool:
     """Says whether somebody moves the job, and its attempt was not assigned for that."""
-    ref, own = _records(row)
+    ref, own = row.ref, row.own
+    if not isinstance(ref, Found) or not isinstance(own, Found):
+        return False
     return ref.record.move_in_force is not None and own.record.restart_nonce != ref.record.restart_nonce
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from supervisor.model.actions import Assign, Note
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.load import Load
-from supervisor.model.phrases import counted
+from supervisor.model.phrases import counted, first_few
 from supervisor.model.policies import refuses
 from supervisor.model.records import (
     HOST_CAUSES,
@@ -114,11 +114,11 @@ def moved_by(candidate: WaitingAssignment, cordons: Mapping[str, Found[Cordon] |
     if own.uid != job.uid:
         return ""
     found = cordons.get(own.supervisor)
-    stopped = candidate.waited is not None or (own.state is OwnState.EXITED and own.cause is Cause.STOPPED)
-    if stopped and isinstance(found, Found) and found.record.draining:
+    stopped = own.state is OwnState.EXITED and own.cause is Cause.STOPPED
+    left = stopped or candidate.waited is not None
+    if left and isinstance(found, Found) and found.record.draining:
         return found.record.drain
-    has_run = own.state is OwnState.EXITED and own.cause is Cause.STOPPED
-    return "" if has_run else own.moved_by
+    return "" if stopped else own.moved_by
 
 
 def _in_turn(
@@ -241,6 +241,5 @@ def _why_no_room(
         cordoned.get(m.id) or why_barred(m, job, own) or lacking(m, loads.get(m.id, Load()), memory) or ""
         for m in fit
     ]
-    more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
     which = f" where {', '.join(placement.require)} is" if placement is not None and placement.require else ""
-    return f"no room{which}: " + "; ".join(sorted(reasons)[:3]) + more
+    return f"no room{which}: {first_few(sorted(reasons))}"

@@ -22,7 +22,6 @@ from supervisor.model.view import Row
 
 BY_HOST: Final = "host"
 """This value of ``spread`` stands for the host itself."""
-SHOWN_MAX: Final = 3
 
 
 def why_unfit(member: Member, placement: PlacementPolicy | None) -> str | None:

@@ -32,7 +32,7 @@ from typing import Final
 from supervisor.model.actions import Action, Prepare, Withdraw
 from supervisor.model.driver_memory import DriverMemory, next_memory
 from supervisor.model.load import SLOT_MAX_S, Load, loads_of
-from supervisor.model.phrases import counted
+from supervisor.model.phrases import counted, first_few
 from supervisor.model.policies import by_policy, refuses
 from supervisor.model.records import (
     PREPARED_MAX,
@@ -230,8 +230,7 @@ class Preparations:
                     False,
                 )
             return None, f"no room: {which} that keeps prepared drivers is up{self.but_cordoned()}", False
-        more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
-        return None, "no room: " + "; ".join(reasons[:3]) + more + self.but_cordoned(), False
+        return None, f"no room: {first_few(reasons)}{self.but_cordoned()}", False
 
     def but_cordoned(self) -> str:
         """Returns what there is to add to a reason that names hosts: those that are left out."""
@@ -266,8 +265,7 @@ class Preparations:
                 reasons.append(why)
         if busy:
             return None, busy, True
-        more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
-        return None, "no room: " + "; ".join(reasons[:3]) + more + self.but_cordoned(), False
+        return None, f"no room: {first_few(reasons)}{self.but_cordoned()}", False
 
     def why_not_open(self, host: str, job: JobRef, own: Ownership) -> str:
         """Returns why ``job`` can't be placed on ``host``; empty if that is open for it."""
@@ -344,8 +342,8 @@ class Preparations:
     ) -> NextDriver:
         """Says whether the present driver is stopped now so that the job leaves its host, for ``to`` if that is given: when
         a driver is ready there; at once where none is ever prepared, or has no room, but a start has. Else it goes on
-        (``impossible``: there is no host for it). ``loads`` is what hosts carry without prepared drivers. ``why`` asks
-        for the move.
+        (``impossible``: there is no host for it). ``loads`` is what hosts carry without prepared drivers; ``why`` says
+        what asks for the move.
 
         A driver that could not be prepared stops nothing, as for an update: it would hardly start.
         """
@@ -422,9 +420,9 @@ class Preparations:
         return f"no standby: {why}" if chosen is None else f"a driver is to be prepared on {chosen.id}"
 
 
-def _by_preference(hosts: Iterable[Member], present: str, rank: Mapping[str, int]) -> Iterable[list[Member]]:
-    """Yields groups of hosts, the best first: each has one rank, and the present host stands alone, after the others of
-    its rank."""
+def _by_preference(hosts: Iterable[Member], present: str, rank: Mapping[str, int]) -> list[list[Member]]:
+    """Returns groups of hosts, the best first: the hosts of a group have the same rank, and the present host is a group of
+    its own, after the others of its rank."""
     groups: dict[tuple[int, bool], list[Member]] = {}
     for host in sorted(hosts, key=lambda member: member.id):
         groups.setdefault((rank.get(host.id, 0), host.id == present), []).append(host)
@@ -464,7 +462,6 @@ def preparing(
     if not ready.hosts and not view.preparations:
         return ()
     taken = set(names)
-    loads, spread = dict(ready.loads), ready.spread.copy()
     actions: list[Action] = []
     standing: set[str] = set()
     for action in _withdrawals(view, ready, standing, moves):
@@ -472,9 +469,11 @@ def preparing(
             taken.add(action.name)
             actions.append(action)
     standing_names = {each.record.name for each in ready.requests if each.path in standing}
-    for _, name, wish, memory in sorted(
-        _wanted(view, ready, taken | standing_names, moves), key=lambda each: each[:2]
-    ):
+    wanted = sorted(_wanted(view, ready, taken | standing_names, moves), key=lambda each: each[:2])
+    if not wanted:
+        return tuple(actions)
+    loads, spread = dict(ready.loads), ready.spread.copy()
+    for _, name, wish, memory in wanted:
         row = view.rows[name]
         assert isinstance(row.ref, Found) and isinstance(row.own, Found)
         if not ready.takes_more(loads):

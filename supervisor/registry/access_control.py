@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from supervisor.errors import AccessDenied, Conflict, NotFound, SupervisorError
+from supervisor.model.phrases import first_few
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, Node, Transaction
 from supervisor.model.zookeeper_access import PERM_ALL, Acl
 from supervisor.records.layout import Layout
@@ -191,5 +192,4 @@ def refuse_lock_out(found: RootSurvey, layout: Layout, wanted: Acl) -> None:
     """Raises Conflict if ``blockers`` finds a process."""
     sentences = blockers(found, layout, wanted)
     if sentences:
-        more = f" (and {len(sentences) - SHOWN_MAX} more)" if len(sentences) > SHOWN_MAX else ""
-        raise Conflict(f"nothing more was changed: {'; '.join(sentences[:SHOWN_MAX])}{more}")
+        raise Conflict(f"nothing more was changed: {first_few(sentences, SHOWN_MAX)}")

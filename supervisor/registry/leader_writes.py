@@ -156,10 +156,8 @@ def _judged_after(job: JobRef, old: Ownership, queries: tuple[str, ...]) -> Judg
     update, judged = observed_update(job), judged_update(job, old)
     if update is None:
         return None
-    if (
-        judged is None and old.uid == job.uid and old.revision == update.target
-    ):  # by a leader of the version before
-        judged = JudgedUpdate(target=update.target)
+    if judged is None and old.uid == job.uid and old.revision == update.target:
+        judged = JudgedUpdate(target=update.target)  # a leader of the version before assigned it
     if judged is None:
         mine = old.uid == job.uid and old.revision == update.before.revision and old.raised > 0
         memory, raised = (old.driver_memory, old.raised) if mine else (0, 0)

@@ -45,9 +45,9 @@ def _room(record: Ownership | Result) -> int:
 
 
 def encode_result(result: Result) -> bytes:
-    """Returns the record of a result that is ended now: with the update of its job, for a roll back after a resume, and of
-    what it is a fork, unless there is no room for it. A result that could not be written would keep its job from ever
-    ending."""
+    """Returns the record of a uid that ends now: with the update of its job, which a roll back after a resume needs, its
+    fork and its promotion; without all three if there is no room for them. A result that could not be written would keep
+    its job from ever ending."""
     try:
         return encode(older_aside(result))
     except ValueError:

@@ -137,8 +137,7 @@ def _claims(listing: RecordListing, rows: Mapping[str, Row]) -> Iterable[Deletio
         if row is None or not isinstance(claim, Found):
             continue
         uid = claim.record.uid
-        registered = row.ref is not None and not (isinstance(row.ref, Found) and row.ref.record.uid != uid)
-        dirty = any(left.result.record.uid == uid for left in row.leftovers)
+        registered, dirty = _is_registered(row, uid), _is_dirty(row, uid)
         if not registered and not dirty and uid not in doubtful and not _may_run(row, uid):
             yield from _deletion("claim", path, claim, row)
 
@@ -152,10 +151,19 @@ def _revisions(listing: RecordListing, rows: Mapping[str, Row]) -> Iterable[Dele
         if row is None or not isinstance(revisions, Found) or not isinstance(row.own, Found):
             continue
         uid, own = revisions.record.uid, row.own.record
-        registered = row.ref is not None and not (isinstance(row.ref, Found) and row.ref.record.uid != uid)
-        dirty = any(left.result.record.uid == uid for left in row.leftovers)
+        registered, dirty = _is_registered(row, uid), _is_dirty(row, uid)
         if not registered and uid not in with_result and not dirty and uid not in (own.uid, own.newest_uid):
             yield from _deletion("revisions", path, revisions, row)
+
+
+def _is_registered(row: Row, uid: str) -> bool:
+    """Says whether ``uid`` may be that of the reference. One that can't be read may be of any uid."""
+    return row.ref is not None and not (isinstance(row.ref, Found) and row.ref.record.uid != uid)
+
+
+def _is_dirty(row: Row, uid: str) -> bool:
+    """Says whether ``uid`` has ended, and what it left behind waits to be cleaned."""
+    return any(left.result.record.uid == uid for left in row.leftovers)
 
 
 def _may_run(row: Row, uid: str) -> bool:

@@ -42,7 +42,7 @@ from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.older_history import encode_result
 from supervisor.registry.revisions import NO_RECORD, NewRevision, SeenRevisions, keep_revision
 
-WITHDRAWN: Final = "update withdrawn"
+UPDATE_WITHDRAWN: Final = "update withdrawn"
 """It is the event of a change that withdraws an update."""
 
 
@@ -326,11 +326,10 @@ def move(context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], t
         assert standing is not None
         nonce, request, event = standing.before, None, "move withdrawn"
     else:
-        nonce, event = context.op_id, "to be moved"
-        before = (
-            standing.before if standing is not None and own.record.restart_nonce != standing.nonce else None
-        )
-        request = MoveRequest(to=to, nonce=nonce, before=job.restart_nonce if before is None else before)
+        nonce, event, before = context.op_id, "to be moved", job.restart_nonce
+        if standing is not None and own.record.restart_nonce != standing.nonce:
+            before = standing.before  # it replaces a request that no assignment has obeyed yet
+        request = MoveRequest(to=to, nonce=nonce, before=before)
     detail = f"to {to}" if to is not None else ""
     changed = replace(
         job,
@@ -404,7 +403,7 @@ def with_update(
     kept = standing.before if standing is not None and replaced else revision_of(job)
     withdrawn = target.revision == kept.revision
     if withdrawn:
-        event, detail = WITHDRAWN, f"revision {kept.revision} stays"
+        event, detail = UPDATE_WITHDRAWN, f"revision {kept.revision} stays"
     else:
         event = "rolled back" if asked.rolls_back else "updated"
         detail = f"revision {target.revision} replaces {kept.revision}"

@@ -44,13 +44,12 @@ class LeftBehind:
 
     def answered(self, view: View) -> View:
         """Returns ``view`` with the answers that there are, and begins to examine what it asks for."""
-        asking = {name: row for name, row in view.rows.items() if asks_what_was_left(row)}
-        keys = {(name, _exit_of(row)): row for name, row in asking.items()}
-        self._asked = {key: each for key, each in self._asked.items() if key in keys or not each.done()}
-        if not keys:
+        asking = {_key(row): row for row in view.rows.values() if asks_what_was_left(row)}
+        self._asked = {key: each for key, each in self._asked.items() if key in asking or not each.done()}
+        if not asking:
             return view
         rows = dict(view.rows)
-        for key, row in keys.items():
+        for key, row in asking.items():
             if key not in self._asked and self._is_free():
                 self._begin(key, row)
             future = self._asked.get(key)
@@ -89,5 +88,7 @@ class LeftBehind:
         return left
 
 
-def _exit_of(row: Row) -> int:
-    return row.own.version if isinstance(row.own, Found) else -1
+def _key(row: Row) -> tuple[str, int]:
+    """Returns the job, and the version of /own that its exit has written."""
+    assert isinstance(row.own, Found)
+    return row.name, row.own.version
