@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from supervisor.clients.connect_failure import ConnectFailure
+from supervisor.clients.secret_file import check_readable
 
 LIBRARY = "libgssapi_krb5.so.2"
 _CACHE = b"MEMORY:spark-supervisor"
@@ -53,14 +54,11 @@ class Gssapi:
     def __init__(self, principal: str, keytab: str, host: str) -> None:
         self._principal = principal
         self._host = host
+        self._context, self._credential, self._target = (ctypes.c_void_p() for _ in range(3))
         self._library = _library()
-        self._context = ctypes.c_void_p()
         self._is_established = False
         self.is_complete = False
-        if not os.access(keytab, os.R_OK):
-            raise ConnectFailure(
-                f"zookeeper.auth.keytab: {keytab} cannot be read", "check its name and permissions"
-            )
+        check_readable("zookeeper.auth.keytab", keytab)
         self._credential = self._acquire(keytab)
         self._target = self._name(f"zookeeper@{host}", _HOST_SERVICE)
 
@@ -76,19 +74,13 @@ class Gssapi:
         return self._wrap(bytes((_NO_LAYER, 0, 0, 0)))
 
     def __del__(self) -> None:
-        minor = ctypes.c_uint32()
-        library = self.__dict__.get("_library")
-        if library is None:
-            return
-        for release, held in (
-            ("gss_delete_sec_context", "_context"),
-            ("gss_release_cred", "_credential"),
-            ("gss_release_name", "_target"),
-        ):
-            handle = self.__dict__.get(held)
-            if handle:
-                arguments = (ctypes.byref(minor), ctypes.byref(handle), None)
-                getattr(library, release)(*arguments[: 3 if held == "_context" else 2])
+        minor = ctypes.byref(ctypes.c_uint32())
+        if self._context:
+            self._library.gss_delete_sec_context(minor, ctypes.byref(self._context), None)
+        if self._credential:
+            self._library.gss_release_cred(minor, ctypes.byref(self._credential))
+        if self._target:
+            self._library.gss_release_name(minor, ctypes.byref(self._target))
 
     def _acquire(self, keytab: str) -> ctypes.c_void_p:
         pairs = (_Pair * 2)(_Pair(b"client_keytab", os.fsencode(f"FILE:{keytab}")), _Pair(b"ccache", _CACHE))

@@ -60,9 +60,7 @@ def run_tool(argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> R
             cwd="/",
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return Ran(
-            None, "", "", f"{argv[0]} cannot be executed ({getattr(error, 'strerror', None) or error})"
-        )
+        return _not_executed(argv, error)
     try:
         out, err = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
@@ -79,9 +77,7 @@ def run_shown(argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> 
             list(argv), env=dict(env), stdin=subprocess.DEVNULL, stdout=2, stderr=2, start_new_session=True
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return Ran(
-            None, "", "", f"{argv[0]} cannot be executed ({getattr(error, 'strerror', None) or error})"
-        )
+        return _not_executed(argv, error)
     try:
         return Ran(process.wait(timeout_s), "", "")
     except subprocess.TimeoutExpired:
@@ -122,9 +118,12 @@ def run_unhurried(
             output.seek(max(0, output.seek(0, os.SEEK_END) - OUTPUT_MAX_CHARS))
             return Ran(process.returncode, _text(output.read()), "")
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return Ran(
-            None, "", "", f"{argv[0]} cannot be executed ({getattr(error, 'strerror', None) or error})"
-        )
+        return _not_executed(argv, error)
+
+
+def _not_executed(argv: Sequence[str], error: Exception) -> Ran:
+    why = getattr(error, "strerror", None) or error
+    return Ran(None, "", "", f"{argv[0]} cannot be executed ({why})")
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -139,9 +139,8 @@ class SessionLink:
         self.session: Session | None = None
         self.last_success_at_s = 0.0
         self.heard_at_s = 0.0
-        self.failure: ConnectFailure | None = None  # why the newest round of all servers needs a correction
-        self._round_failure: ConnectFailure | None = None
-        self._is_authenticated = not access.uses_sasl
+        self.failure: ConnectFailure | None = None  # why no server could be used in the newest round
+        self._round_failure: ConnectFailure | None = None  # as failure, of the round under way
         self._on_link = on_link
         self._changed = threading.Condition()
         self._closing = False
@@ -276,8 +275,15 @@ class SessionLink:
         """Handles every change of state, which kazoo reports here."""
         if state == KeeperState.CONNECTED_RO:
             raise ConnectionDropped("the node has no quorum and offered read-only service")
-        if state == KeeperState.CONNECTED and not self._is_authenticated:
+        if state == KeeperState.CONNECTED and self.access.uses_sasl:
             return  # kazoo says so before SASL: see announce_authenticated
+        self._enter(state)
+
+    def announce_authenticated(self) -> None:
+        """Reports a connection on which SASL is done: only now it may be used."""
+        self._enter(KeeperState.CONNECTED)
+
+    def _enter(self, state: str) -> None:
         with self._changed:
             self._state = state
         if state == KeeperState.CONNECTED:
@@ -289,14 +295,6 @@ class SessionLink:
             self._stopped.set()  # or kazoo would go on with a new session
             self._move_to(Link.CLOSED if state == KeeperState.CLOSED and self._closing else Link.LOST)
             self._drain("the ZooKeeper session has ended")
-
-    def announce_authenticated(self) -> None:
-        """Reports a connection on which SASL is done: only now it may be used."""
-        self._is_authenticated = True
-        try:
-            self._session_callback(KeeperState.CONNECTED)
-        finally:
-            self._is_authenticated = False
 
     def note_failure(self, failure: ConnectFailure) -> None:
         """Notes why one server could not be used, for the end of the round. What a person must correct counts more

@@ -1,13 +1,12 @@
 """Speaks TLS to one ZooKeeper server, and says in one sentence why that does not work.
 
-``kazoo_connection`` and ``four_letter`` import it when a connection is to use TLS, and not before: OpenSSL takes two
-megabytes of each shim. The files are read at each connect, so a rotated certificate counts from the next connection on,
-and a session survives it.
+``kazoo_connection`` imports it when a connection is to use TLS, and not before: OpenSSL takes two megabytes of each
+shim; ``four_letter``, which no shim loads, always imports it. The files are read at each connect, so a rotated
+certificate counts from the next connection on, and a session survives it.
 """
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 import ssl
@@ -15,7 +14,7 @@ import time
 from contextlib import suppress
 
 from supervisor.clients.connect_failure import ConnectFailure
-from supervisor.clients.secret_file import read_secret
+from supervisor.clients.secret_file import check_readable, read_secret
 from supervisor.model.zookeeper_access import TlsFiles
 
 CHUNK_BYTES = 64 * 1024
@@ -113,8 +112,6 @@ def secured(sock: socket.socket, host: str, files: TlsFiles, timeout_s: float) -
         # bytes, because a str would load the tables of IDNA into every shim
         name = host.encode() if host.isascii() else host
         return context.wrap_socket(sock, server_hostname=name)
-    except TimeoutError:
-        raise
     except ssl.SSLError as error:
         raise _failure(error, host) from error
     except ConnectionResetError as error:
@@ -126,7 +123,7 @@ def _context(files: TlsFiles) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.check_hostname = files.verify_hostname
-    _check_readable("ca", files.ca)
+    check_readable("zookeeper.tls.ca", files.ca)
     try:
         context.load_verify_locations(cafile=files.ca)
     except (OSError, ValueError) as error:
@@ -140,8 +137,8 @@ def _context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def _load_own(context: ssl.SSLContext, files: TlsFiles) -> None:
-    _check_readable("cert", files.cert)
-    _check_readable("key", files.key or files.cert)
+    check_readable("zookeeper.tls.cert", files.cert)
+    check_readable("zookeeper.tls.key", files.key or files.cert)
     password = ""
     if files.key_password_file:
         password = read_secret("zookeeper.tls.key_password_file", files.key_password_file)
@@ -159,15 +156,6 @@ def _load_own(context: ssl.SSLContext, files: TlsFiles) -> None:
             )
         raise ConnectFailure(
             f"zookeeper.tls: cert {files.cert} and key {files.key or files.cert} {what}", remedy
-        ) from error
-
-
-def _check_readable(key: str, path: str) -> None:
-    try:
-        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
-    except OSError as error:
-        raise ConnectFailure(
-            f"zookeeper.tls.{key}: {path} cannot be read ({error.strerror})", "check its name and permissions"
         ) from error
 
 

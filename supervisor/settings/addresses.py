@@ -6,6 +6,7 @@ begins with the key. Nothing here uses the network or the disk.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import socket
 from pathlib import Path
@@ -33,8 +34,14 @@ def split_host_port(text: str) -> tuple[str, int]:
 
 def are_loopback(hosts: str) -> bool:
     """Returns whether only this machine reaches all of ``host:port,host:port``, as far as their names say."""
-    names = [split_host_port(each)[0] for each in hosts.split(",")]
-    return all(name in ("localhost", "::1") or name.startswith("127.") for name in names)
+    return all(_is_loopback(split_host_port(each)[0]) for each in hosts.split(","))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _hosts(value: str) -> str:

@@ -109,7 +109,7 @@ DEFECTS = (
         KEPT,
         (
             SessionLink._session_callback,
-            "state == KeeperState.CONNECTED and not self._is_authenticated",
+            "state == KeeperState.CONNECTED and self.access.uses_sasl",
             "False",
         ),
     ),

@@ -449,7 +449,7 @@ SESSION = (
     text(
         "lost-session-has-a-successor",
         ONE_SESSION,
-        (SessionLink._session_callback, "self._stopped.set()", "pass"),
+        (SessionLink._enter, "self._stopped.set()", "pass"),
     ),
     text(
         "read-only-node-is-taken",

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -24,11 +25,22 @@ from kazoo.retry import KazooRetry
 from supervisor.clients.four_letter import ask
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.conftest import KINDS
+from tests.testbed.certificates import Authority
 from tests.testbed.docker_ensemble import DockerEnsemble
 from tests.testbed.ensembles import Ensemble, RevivedEnsemble, repair
 from tests.testbed.moto import MotoServer
 from tests.testbed.namespaces import Namespace
-from tests.testbed.proxy import Action, Proxies, Proxy, Way, any_request, http_request, zookeeper_request
+from tests.testbed.proxy import (
+    Action,
+    Proxies,
+    Proxy,
+    TlsEnds,
+    Way,
+    any_request,
+    http_request,
+    zookeeper_request,
+)
+from tests.testbed.secured_ensemble import tls_ends
 from tests.waiting import wait_until
 
 
@@ -454,6 +466,21 @@ def test_nothing_passes_a_proxy_that_refused_while_it_was_accepting() -> None:
             proxy.heal()
 
 
+def test_a_proxy_cuts_a_tls_connection_that_both_ends_are_closing(tmp_path: Path) -> None:
+    """As at the end of a test, when the client has just been closed."""
+    ends = tls_ends(Authority(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
+        serving = pool.submit(_accept_tls, listening, ends)
+        with Proxy(f"127.0.0.1:{listening.getsockname()[1]}", tls=ends) as proxy:
+            link = socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
+            client = ends.to_server.wrap_socket(link, server_hostname="127.0.0.1")
+            server = serving.result(10)
+            proxy.hold(Way.REQUESTS)  # so that the connection is not over yet
+            for end in (client, server):
+                end.unwrap().close()  # once the proxy has seen it
+            proxy.cut()
+
+
 def test_a_slow_proxy_loses_nothing() -> None:
     with (
         _echo() as target,
@@ -465,6 +492,12 @@ def test_a_slow_proxy_loses_nothing() -> None:
         link.sendall(b"ab" * 5_000)
         link.shutdown(socket.SHUT_WR)
         assert b"".join(iter(lambda: link.recv(65536), b"")) == b"ab" * 5_000
+
+
+def _accept_tls(listening: socket.socket, ends: TlsEnds) -> ssl.SSLSocket:
+    accepted, _ = listening.accept()
+    accepted.settimeout(10)
+    return ends.to_clients.wrap_socket(accepted, server_side=True)
 
 
 @contextmanager

@@ -295,7 +295,7 @@ class Proxy:
             await asyncio.Event().wait()  # nor does the end of the stream get through
         await self._gates[way].wait()
         with contextlib.suppress(OSError):
-            sink.write_eof() if sink.can_write_eof() else sink.close()
+            sink.write_eof() if sink.can_write_eof() else _close(sink)
 
     async def _may_pass(self, link: _Link, way: Way, chunk: bytes) -> bool:
         """Whatever is to be done with ``chunk`` before it is passed on. False: it is not."""
@@ -355,7 +355,7 @@ class _Link:
 
     def close(self) -> None:
         for writer in self.writers:
-            writer.close()
+            _close(writer)
 
     def reset(self) -> None:
         """RST to both ends: no orderly end of stream that could be taken for an answer."""
@@ -407,6 +407,13 @@ class Proxies:
 
     def close(self) -> None:
         self.each(Proxy.close)
+
+
+def _close(writer: asyncio.StreamWriter) -> None:
+    """Closes it once: asyncio's TLS transport, which closes itself when the peer does, can't be asked anything, nor be
+    aborted, after ``close`` has come to a closing one."""
+    if not writer.is_closing():
+        writer.close()
 
 
 def _http_answer(chunk: bytes) -> bool:

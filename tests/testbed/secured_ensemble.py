@@ -169,7 +169,7 @@ def site() -> Site:
     access = by_password(tls, Path(directory.name)) if kind == "tls+sasl" else ZooKeeperAccess(tls=tls)
     _give_default(access)
     os.environ[ACCESS_VARIABLE] = json.dumps(asdict(access))
-    Proxies.tls = _ends(authority)
+    Proxies.tls = tls_ends(authority)
     return Site(authority, access, directory)
 
 
@@ -232,7 +232,8 @@ def _give_default(access: ZooKeeperAccess) -> ZooKeeperAccess:
     return before
 
 
-def _ends(authority: Authority) -> TlsEnds:
+def tls_ends(authority: Authority) -> TlsEnds:
+    """How a proxy speaks TLS where ``authority`` signs everybody."""
     signed = authority.sign("proxy")
     to_clients = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     to_clients.load_cert_chain(signed.cert, signed.key)

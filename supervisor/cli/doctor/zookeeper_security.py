@@ -18,15 +18,15 @@ from supervisor.cli.doctor.findings import (
     warning,
 )
 from supervisor.cli.doctor.subject import Subject
-from supervisor.clients.zookeeper import ZooClient, parse_hosts
+from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import SupervisorError
 from supervisor.model.zookeeper_access import OPEN_ACCESS, Acl, Mechanism, ZooKeeperAccess
 from supervisor.registry.access_control import is_open
+from supervisor.settings.addresses import are_loopback
 
 PAGE: Final = "see spark-supervisor docs security"
 CONNECT_S: Final = 6.0
 REQUEST_S: Final = 3.0
-_LOOPBACK: Final = ("localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def collect(subject: Subject) -> SecurityFacts:
     found = SecurityFacts(
         zookeeper.access,
         zookeeper.acl,
-        all(host.startswith("127.") or host in _LOOPBACK for host, _ in parse_hosts(zookeeper.hosts)),
+        are_loopback(zookeeper.hosts),
     )
     client = ZooClient(
         zookeeper.hosts,
