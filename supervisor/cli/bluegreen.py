@@ -20,9 +20,8 @@ from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Name, command, known_name, seconds
 from supervisor.cli.output import notice, print_line, print_table
 from supervisor.cli.progress import progress
-from supervisor.cli.rollback import user_of_command
 from supervisor.errors import InvalidInput, NotFound
-from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.context import CommandContext, open_commands, user_of_command
 from supervisor.operations.jobs import Did, Done
 
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="Name of the fork.")]

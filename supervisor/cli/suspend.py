@@ -19,11 +19,10 @@ from supervisor.cli.change import (
 from supervisor.cli.confirm import Yes
 from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice
-from supervisor.cli.rollback import user_of_command
 from supervisor.cli.several import AskedJobs, Names, SelectorOption, SeveralChange
 from supervisor.cli.with_savepoint import resume_from, save_stopped, savepoint_document
 from supervisor.errors import InvalidInput
-from supervisor.operations.context import CommandContext
+from supervisor.operations.context import CommandContext, user_of_command
 from supervisor.savepoints.suspend import check_before
 
 if TYPE_CHECKING:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -92,6 +95,15 @@ class CommandContext:
     @cached_property
     def _store(self) -> Store:
         return store_of(self.settings, COMMAND_STORE_DEADLINE_S)
+
+
+def user_of_command() -> str:
+    """Returns who gives this command, for people: nothing proves it."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}".encode(errors="replace").decode()
 
 
 @contextmanager
