@@ -24,7 +24,7 @@ from supervisor.cli.several import (
     named,
 )
 from supervisor.errors import NotFound
-from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.context import CommandContext, open_commands, require_submitted
 from supervisor.operations.jobs import ChosenJob
 from supervisor.operations.waiting import wait_gone, wait_running
 
@@ -163,10 +163,8 @@ def change_job(
 ) -> int:
     """Carries out ``act``, says what it did (if ``announced``, ``act`` has said it), then does ``afterwards``."""
     known_name(name)
-    settings = chosen.settings()
-    with open_commands(settings) as context:
-        if context.check() is None:
-            raise NotFound(f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}")
+    with open_commands(chosen.settings()) as context:
+        require_submitted(context, name)
         done = act(context)
         if not announced:
             print_done(chosen, done)
