@@ -143,7 +143,7 @@ def _http_access(subject: Subject) -> HttpAccessFacts:
     except InvalidInput as found:
         days_left, error = None, str(found)
     return HttpAccessFacts(
-        beyond_loopback=not _is_loopback(host),
+        beyond_loopback=not is_loopback(host),
         tls=settings.tls.cert is not None,
         client_ca=settings.tls.client_ca is not None,
         users=settings.users_file is not None,
@@ -153,7 +153,8 @@ def _http_access(subject: Subject) -> HttpAccessFacts:
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Says whether ``host`` is an address, or the name, of this machine that no other one reaches."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -17,6 +17,7 @@ from supervisor.cli.doctor.findings import (
     skipped,
     warning,
 )
+from supervisor.cli.doctor.host import is_loopback
 from supervisor.cli.doctor.subject import Subject
 from supervisor.clients.zookeeper import ZooClient, parse_hosts
 from supervisor.errors import SupervisorError
@@ -26,7 +27,6 @@ from supervisor.registry.access_control import is_open
 PAGE: Final = "see spark-supervisor docs security"
 CONNECT_S: Final = 6.0
 REQUEST_S: Final = 3.0
-_LOOPBACK: Final = ("localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def collect(subject: Subject) -> SecurityFacts:
     found = SecurityFacts(
         zookeeper.access,
         zookeeper.acl,
-        all(host.startswith("127.") or host in _LOOPBACK for host, _ in parse_hosts(zookeeper.hosts)),
+        all(is_loopback(host) for host, _ in parse_hosts(zookeeper.hosts)),
     )
     client = ZooClient(
         zookeeper.hosts,
