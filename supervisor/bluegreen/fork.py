@@ -186,10 +186,9 @@ def _prepared(blobs: Blobs, job: JobRef, wish: ForkWish, location: str | None, f
     body, origins = changed(body, wish.changes)
     if body["name"] != job.name:
         raise InvalidInput(f"the name of a fork is the second argument of the command, {wish.new}")
-    source = f"the spec of {wish.new}"
-    still = spec_of(
-        {**_fetched(blobs, job, body, folder), "checkpoint": old.checkpoint}, source, origins=origins
-    )
+    source, given = f"the spec of {wish.new}", body["checkpoint"]
+    body = _fetched(blobs, job, body, folder)
+    still = spec_of({**body, "checkpoint": old.checkpoint}, source, origins=origins)
     stays = would_not_follow(still)
     if stays is not None:
         raise Conflict(
@@ -197,11 +196,9 @@ def _prepared(blobs: Blobs, job: JobRef, wish: ForkWish, location: str | None, f
             "write {checkpoint} there, or give it another value with --set",
         )
     if location is None:
-        given = body["checkpoint"]
         moved = given if given != old.checkpoint else None
         location = moved or fork_location(old.checkpoint or "", wish.new, secrets.token_hex(TAG_BYTES))
-    whole = {**_fetched(blobs, job, body, folder), "name": wish.new, "checkpoint": location}
-    spec = spec_of(whole, source, origins=origins)
+    spec = spec_of({**body, "name": wish.new, "checkpoint": location}, source, origins=origins)
     if not wish.shared_sink and writes_to(spec) == writes_to(old):
         raise Conflict(
             f"{wish.new} would have the very arguments of {job.name}, and so write to the same sink",

@@ -19,7 +19,6 @@ from supervisor.cli.confirm import Yes, confirm_jobs
 from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice, print_line
-from supervisor.cli.rollback import user_of_command
 from supervisor.cli.several import SELECTOR
 from supervisor.cli.submit import complaints
 from supervisor.errors import InvalidInput, SupervisorError
@@ -33,7 +32,7 @@ from supervisor.operations.apply import (
     rollout,
     spec_files,
 )
-from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.context import CommandContext, open_commands, user_of_command
 from supervisor.operations.pruning import (
     Pruned,
     PruneWish,

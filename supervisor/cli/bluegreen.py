@@ -20,9 +20,8 @@ from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Name, command, known_name, seconds
 from supervisor.cli.output import notice, print_line, print_table
 from supervisor.cli.progress import progress
-from supervisor.cli.rollback import user_of_command
-from supervisor.errors import InvalidInput, NotFound
-from supervisor.operations.context import CommandContext, open_commands
+from supervisor.errors import InvalidInput
+from supervisor.operations.context import CommandContext, open_commands, require_submitted, user_of_command
 from supervisor.operations.jobs import Did, Done
 
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="Name of the fork.")]
@@ -316,10 +315,7 @@ def promote(
         by=user_of_command(),
     )
     with open_commands(chosen.settings()) as context:
-        if context.check() is None:
-            raise NotFound(
-                f"no job is named {new}: nothing was ever submitted at {chosen.settings().zookeeper.root}"
-            )
+        require_submitted(context, new)
         if undo_it:
             _print_done(chosen, undo(context, wish, notice), other)
         else:

@@ -21,9 +21,10 @@ from supervisor.cli.several import (
     SeveralChange,
     change_jobs,
     line_of,
+    named,
 )
 from supervisor.errors import NotFound
-from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.context import CommandContext, open_commands, require_submitted
 from supervisor.operations.jobs import ChosenJob
 from supervisor.operations.waiting import wait_gone, wait_running
 
@@ -68,24 +69,13 @@ def cancel(
       spark-supervisor cancel -l team=web --yes
     """
     timeout_s = seconds("--timeout", timeout)
-    asked = AskedJobs.of(names, selector, yes)
-    if asked.one is not None:
-        name = asked.one
-        return change_job(
-            chosen, name, lambda context: context.commands.cancel(name), until_gone(wait, timeout_s)
-        )
 
     def act(context: CommandContext, job: Selected) -> Done:
         chosen_job = ChosenJob(job.uid, job.version) if job.uid else None
         return context.commands.cancel(job.name, chosen=chosen_job)
 
-    return change_several(
-        chosen,
-        asked,
-        SeveralChange(
-            "cancel", "cancelled", act, lambda _: True, "job", timeout_s if wait else None, gone=True
-        ),
-    )
+    change = SeveralChange("cancel", "cancelled", act, lambda _: True, "job", wait, timeout_s, gone=True)
+    return change_asked(chosen, AskedJobs.of(names, selector, yes), change)
 
 
 @command
@@ -110,32 +100,21 @@ def restart(
       spark-supervisor restart -l team=web --yes
     """
     timeout_s = seconds("--timeout", timeout)
-    asked = AskedJobs.of(names, selector, yes)
-    if asked.one is not None:
-        name = asked.one
-        return change_job(
-            chosen,
-            name,
-            lambda context: context.commands.restart(name, cold=cold),
-            until_running(wait, timeout_s),
-        )
 
     def act(context: CommandContext, job: Selected) -> Done:
         return context.commands.restart(job.name, cold=cold)
 
-    return change_several(
-        chosen,
-        asked,
-        SeveralChange(
-            "restart",
-            "restarted",
-            act,
-            lambda job: not job.is_suspended,
-            "job that shall run",
-            timeout_s if wait else None,
-            gone=False,
-        ),
+    change = SeveralChange(
+        "restart",
+        "restarted",
+        act,
+        lambda job: not job.is_suspended,
+        "job that shall run",
+        wait,
+        timeout_s,
+        gone=False,
     )
+    return change_asked(chosen, AskedJobs.of(names, selector, yes), change)
 
 
 Afterwards: TypeAlias = "Callable[[CommandContext, Done], None]"
@@ -184,10 +163,8 @@ def change_job(
 ) -> int:
     """Carries out ``act``, says what it did (if ``announced``, ``act`` has said it), then does ``afterwards``."""
     known_name(name)
-    settings = chosen.settings()
-    with open_commands(settings) as context:
-        if context.check() is None:
-            raise NotFound(f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}")
+    with open_commands(chosen.settings()) as context:
+        require_submitted(context, name)
         done = act(context)
         if not announced:
             print_done(chosen, done)
@@ -195,8 +172,17 @@ def change_job(
     return 0
 
 
-def change_several(chosen: Chosen, asked: AskedJobs, change: SeveralChange) -> int:
-    """Carries out ``change`` of all jobs that ``asked`` is about, and returns the worst exit code."""
+def change_asked(chosen: Chosen, asked: AskedJobs, change: SeveralChange) -> int:
+    """Carries out ``change`` of all jobs that ``asked`` is about, and returns the worst exit code. Of one name the answer
+    is one document, not a list."""
+    if asked.one is not None:
+        job, until = named(asked.one), until_gone if change.gone else until_running
+        return change_job(
+            chosen,
+            job.name,
+            lambda context: change.act(context, job),
+            until(change.wait, change.timeout_s),
+        )
     settings = chosen.settings()
     with open_commands(settings) as context:
         if context.check() is None:

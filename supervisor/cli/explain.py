@@ -29,10 +29,9 @@ from supervisor.cli.output import (
 )
 from supervisor.cli.plain import brief, plain_lines
 from supervisor.clock import wall_iso
-from supervisor.errors import NotFound
 from supervisor.model.actions import Alarm
 from supervisor.model.phrases import counted
-from supervisor.operations.context import open_commands
+from supervisor.operations.context import open_commands, require_submitted
 from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
 
 if TYPE_CHECKING:
@@ -73,11 +72,9 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
         known_name(name)
     settings = chosen.settings()
     with open_commands(settings) as context:
-        if context.check() is None:
-            if name is not None:
-                raise NotFound(
-                    f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}"
-                )
+        if name is not None:
+            require_submitted(context, name)
+        elif context.check() is None:
             notice(f"nothing was ever submitted at {settings.zookeeper.root}")
         scene = take_scene(context)
         if name is not None:

@@ -5,9 +5,6 @@ None of them touches a job.
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -20,7 +17,7 @@ from supervisor.cli.output import print_line, with_local_times
 from supervisor.clock import boottime_s
 from supervisor.errors import NotFound, SupervisorError
 from supervisor.operations.cluster import Asked, ClusterOperations, Paused
-from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.context import CommandContext, open_commands, user_of_command
 from supervisor.operations.waiting import wait_switched_over
 
 if TYPE_CHECKING:
@@ -125,15 +122,7 @@ def opened(chosen: Chosen, operations: type[Operations]) -> Iterator[tuple[Comma
             raise NotFound(
                 f"there is no cluster at {root}: no supervisor ever ran there, and nothing was submitted"
             )
-        yield context, operations(context.sessions, context.layout, _who())
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = f"uid {os.getuid()}"
-    return f"{user}@{socket.gethostname()}"
+        yield context, operations(context.sessions, context.layout, user_of_command())
 
 
 def _sentence(record: Pause | None) -> str:

@@ -10,6 +10,7 @@ import typer
 from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import print_labelled, print_line
 from supervisor.cli.progress import counting
+from supervisor.errors import Conflict
 from supervisor.model.zookeeper_access import PERM_ALL, Acl
 from supervisor.operations.context import open_commands
 from supervisor.operations.secure_registry import AclFinding, examine_acl, secure_registry
@@ -47,7 +48,7 @@ def secure(chosen: Chosen, dry_run: DryRun = False, open_again: Open = False) ->
         chosen.print_document(_document(finding, changed, dry_run=dry_run))
     else:
         _print(finding, changed, dry_run=dry_run)
-    return 4 if dry_run and finding.blockers else 0
+    return Conflict.exit_code if dry_run and finding.blockers else 0
 
 
 def _print(finding: AclFinding, changed: int, *, dry_run: bool) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from supervisor.cli.columns import Columns
 from supervisor.cli.options import Chosen, Name, command, known_name
 from supervisor.cli.output import local_time, print_table
-from supervisor.errors import NotFound
-from supervisor.operations.context import open_commands
+from supervisor.operations.context import open_commands, require_submitted
 from supervisor.operations.revisions import RevisionRow, revisions_of
 
 HEAD = Columns(("REVISION", "AT", "BY", "STATE", "CHANGED", "WHY"), state=3, whole=True)
@@ -27,10 +26,8 @@ def revisions(chosen: Chosen, name: Name) -> int:
       spark-supervisor rollback clicks --to 3
     """
     known_name(name)
-    settings = chosen.settings()
-    with open_commands(settings) as context:
-        if context.check() is None:
-            raise NotFound(f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}")
+    with open_commands(chosen.settings()) as context:
+        require_submitted(context, name)
         rows = revisions_of(context, name)
     if chosen.document:
         chosen.print_document([row.document() for row in rows])

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +14,7 @@ from supervisor.cli.change import RunWait, change_job, until_running
 from supervisor.cli.options import Chosen, Name, Timeout, command, seconds
 from supervisor.cli.with_savepoint import resume_from
 from supervisor.errors import SupervisorError
-from supervisor.operations.context import CommandContext
+from supervisor.operations.context import CommandContext, user_of_command
 from supervisor.operations.jobs import Did
 from supervisor.operations.revisions import roll_back_to, spec_to_go_back_to
 from supervisor.operations.waiting import why_given_up
@@ -78,12 +76,3 @@ def rollback(
             raise SupervisorError(f"{name} runs on as it was: {given_up}")
 
     return change_job(chosen, name, act, afterwards, announced=from_savepoint is not None)
-
-
-def user_of_command() -> str:
-    """Returns who gives this command, for people: nothing proves it."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):
-        user = "?"
-    return f"{user}@{socket.gethostname()}".encode(errors="replace").decode()

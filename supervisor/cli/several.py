@@ -78,14 +78,15 @@ class AskedJobs:
 class SeveralChange:
     """Describes what is done with each job. ``verb`` and ``participle`` are words for sentences. ``act`` does it.
     ``takes`` says whether it is for this one of the jobs that a selector finds, and ``takes_which`` which these are.
-    ``until_s`` is how long ``--wait`` waits, or None; with ``gone`` until no driver is alive, else until it runs."""
+    With ``wait`` it is waited for at most ``timeout_s``; with ``gone`` until no driver is alive, else until it runs."""
 
     verb: str
     participle: str
     act: Callable[[CommandContext, Selected], Done]
     takes: Callable[[Selected], bool]
     takes_which: str
-    until_s: float | None
+    wait: bool
+    timeout_s: float
     gone: bool
 
 
@@ -122,9 +123,14 @@ def change_jobs(chosen: Chosen, context: CommandContext, asked: AskedJobs, chang
             print_line(line_of(one.done))
     if chosen.document:
         chosen.print_document([one.document() for one in changed])
-    if change.until_s is not None:
-        _wait(context, changed, change, change.until_s)
+    if change.wait:
+        _wait(context, changed, change)
     return max(one.error.exit_code if one.error is not None else 0 for one in changed)
+
+
+def named(name: str) -> Selected:
+    """Returns a job of which no more than its name is known yet."""
+    return Selected(name, "", None, None)
 
 
 def line_of(done: Done) -> str:
@@ -136,7 +142,7 @@ def line_of(done: Done) -> str:
 def _jobs(context: CommandContext, asked: AskedJobs, change: SeveralChange) -> Sequence[Selected]:
     selector = selector_of(SELECTOR, list(asked.selector))
     if selector is None:
-        return [Selected(name, "", None, None) for name in asked.names]
+        return [named(name) for name in asked.names]
     jobs = jobs_and_failed(context.zoo(), context.layout).selected(selector)
     for name in jobs.unreadable:
         notice(f"{name} is left out: its labels can't be read (see explain {name})")
@@ -163,14 +169,14 @@ def _carry_out(
         yield one
 
 
-def _wait(context: CommandContext, changed: list[ChangedJob], change: SeveralChange, until_s: float) -> None:
+def _wait(context: CommandContext, changed: list[ChangedJob], change: SeveralChange) -> None:
     """Waits for all that was changed, beside each other."""
     uids = {one.name: one.done.uid for one in changed if one.done is not None}
     if not uids:
         return
     goal, wait = ("gone", wait_gone) if change.gone else ("running", wait_running)
     with Narrator(len(uids), goal) as narrator:
-        outcomes = wait(context, uids, until_s, change.participle, narrator)
+        outcomes = wait(context, uids, change.timeout_s, change.participle, narrator)
     for one in changed:
         error = outcomes.get(one.name)
         if error is not None:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from supervisor.cli.change import (
+    Afterwards,
     GoneWait,
     RunWait,
+    change_asked,
     change_job,
-    change_several,
     print_done,
     until_gone,
     until_running,
@@ -18,11 +19,10 @@ from supervisor.cli.change import (
 from supervisor.cli.confirm import Yes
 from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice
-from supervisor.cli.rollback import user_of_command
 from supervisor.cli.several import AskedJobs, Names, SelectorOption, SeveralChange
 from supervisor.cli.with_savepoint import resume_from, save_stopped, savepoint_document
 from supervisor.errors import InvalidInput
-from supervisor.operations.context import CommandContext
+from supervisor.operations.context import CommandContext, user_of_command
 from supervisor.savepoints.suspend import check_before
 
 if TYPE_CHECKING:
@@ -76,29 +76,21 @@ def suspend(
     if savepoint:
         name, which = _job_and_savepoint(names, selector)
         return _suspend_and_save(chosen, name, which, timeout_s)
-    asked = AskedJobs.of(names, selector, yes)
-    if asked.one is not None:
-        name = asked.one
-        return change_job(
-            chosen, name, lambda context: context.commands.suspend(name), until_gone(wait, timeout_s)
-        )
 
     def act(context: CommandContext, job: Selected) -> Done:
         return context.commands.suspend(job.name)
 
-    return change_several(
-        chosen,
-        asked,
-        SeveralChange(
-            "suspend",
-            "suspended",
-            act,
-            lambda job: job.version is not None,
-            "registered job",
-            timeout_s if wait else None,
-            gone=True,
-        ),
+    change = SeveralChange(
+        "suspend",
+        "suspended",
+        act,
+        lambda job: job.version is not None,
+        "registered job",
+        wait,
+        timeout_s,
+        gone=True,
     )
+    return change_asked(chosen, AskedJobs.of(names, selector, yes), change)
 
 
 def _job_and_savepoint(names: list[str] | None, selector: list[str] | None) -> tuple[str, str | None]:
@@ -139,21 +131,14 @@ def resume(
     timeout_s = seconds("--timeout", timeout)
     asked = AskedJobs.of(names, selector, yes)
     _require_consistent(asked, accept_fresh_start, from_savepoint, to)
-    if asked.one is None:
-        return _resume_several(chosen, asked, timeout_s if wait else None)
-    name, afterwards = asked.one, until_running(wait, timeout_s)
-    if from_savepoint is None:
-        return change_job(
-            chosen,
-            name,
-            lambda context: context.commands.resume(name, fresh_start=accept_fresh_start),
-            afterwards,
-        )
+    if asked.one is not None and from_savepoint is not None:
+        return _resume_from(chosen, asked.one, from_savepoint, to, until_running(wait, timeout_s))
 
-    def act(context: CommandContext) -> Done:
-        return resume_from(chosen, context, name, from_savepoint, to, user_of_command())
+    def act(context: CommandContext, job: Selected) -> Done:
+        return context.commands.resume(job.name, fresh_start=accept_fresh_start)
 
-    return change_job(chosen, name, act, afterwards, announced=True)
+    change = SeveralChange("resume", "resumed", act, lambda _: True, "job", wait, timeout_s, gone=False)
+    return change_asked(chosen, asked, change)
 
 
 def _require_consistent(
@@ -175,12 +160,11 @@ def _require_consistent(
         raise InvalidInput("--from-savepoint says what the start shall find: leave out --accept-fresh-start")
 
 
-def _resume_several(chosen: Chosen, asked: AskedJobs, until_s: float | None) -> int:
-    def act(context: CommandContext, job: Selected) -> Done:
-        return context.commands.resume(job.name)
+def _resume_from(chosen: Chosen, name: str, which: str, to: str | None, afterwards: Afterwards) -> int:
+    def act(context: CommandContext) -> Done:
+        return resume_from(chosen, context, name, which, to, user_of_command())
 
-    change = SeveralChange("resume", "resumed", act, lambda _: True, "job", until_s, gone=False)
-    return change_several(chosen, asked, change)
+    return change_job(chosen, name, act, afterwards, announced=True)
 
 
 def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: float) -> int:

@@ -249,7 +249,9 @@ class Story:
         )
         self._hand_over(Claim.CHANGED, f"spark-supervisor apply {world.commands()[1]}", world.change)
         self._break()
-        view.text("And if a change was no good although it could be started: back, by a hand-over, too.")
+        view.text(
+            "And if a change can be started but turns out to be no good, it is rolled back: by a hand-over, too."
+        )
         self._hand_over(Claim.ROLLED_BACK, "spark-supervisor rollback clicks --to 1", world.roll_back)
         lines = self._record(Claim.EXACT)
         self._record_exact(self._batches(Claim.EXACT, len(lines) + self._pace.batches, LIMIT_S))

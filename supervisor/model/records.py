@@ -778,6 +778,11 @@ class Result:
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def next_revision(self) -> int:
+        """Returns the number of the next revision of this uid, if it is registered again."""
+        return max(self.revision, self.last_revision) + 1
+
+    @property
     def deletes_checkpoint(self) -> bool:
         """Returns whether the spec asks for the deletion of its checkpoint at such an end: the user's cancel,
         or its own finish. It does not at a failure (a ``resume`` goes on from the checkpoint) nor at a

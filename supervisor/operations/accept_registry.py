@@ -8,9 +8,7 @@ supervisor.
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,6 +26,7 @@ from supervisor.model.seen import Found, Seen
 from supervisor.model.view import View
 from supervisor.observe.observer import Observer
 from supervisor.observe.restored import KnownJob, LostSpec, known_jobs, lost_specs
+from supervisor.operations.context import CommandContext, user_of_command
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkSession
@@ -39,7 +38,6 @@ from supervisor.spec.job import from_canonical
 if TYPE_CHECKING:
     from supervisor.clients.zookeeper import ZooClient
     from supervisor.model.records import Cluster
-    from supervisor.operations.context import CommandContext
 
 TRIES_MAX = 5
 SPECS_READ_MAX = 20_000
@@ -110,7 +108,7 @@ def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: b
         acceptance = Acceptance(
             id=new_op_id(),
             epoch=max(epoch.record.epoch, marks.newest_epoch_above(0) or 0) + 1,
-            by=_caller(),
+            by=user_of_command(),
             at=wall_iso(),
             wait_s=0.0 if no_driver_runs else wait_s,
             waited=no_driver_runs,
@@ -251,11 +249,3 @@ def _longest_lease_s(blobs: Blobs, specs: list[StoreEntry]) -> float | None:
     except SupervisorError:
         return None
     return longest_s if LEASE_MIN_S <= longest_s <= LEASE_MAX_S else None
-
-
-def _caller() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ from supervisor.clients.processes import own_age_s
 from supervisor.clients.sessions import KeptSession, connect_within_s, keep_session
 from supervisor.clients.store.open import open_store
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.errors import SupervisorError
+from supervisor.errors import NotFound, SupervisorError
 from supervisor.operations.jobs import JobOperations
 from supervisor.records.layout import Layout
 from supervisor.registry.access_control import refuse_open_root
@@ -92,6 +95,23 @@ class CommandContext:
     @cached_property
     def _store(self) -> Store:
         return store_of(self.settings, COMMAND_STORE_DEADLINE_S)
+
+
+def require_submitted(context: CommandContext, name: str) -> None:
+    """Raises NotFound if there is no registry yet, so that no job can be named ``name``."""
+    if context.check() is None:
+        raise NotFound(
+            f"no job is named {name}: nothing was ever submitted at {context.settings.zookeeper.root}"
+        )
+
+
+def user_of_command() -> str:
+    """Returns who gives this command, for people: nothing proves it."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}".encode(errors="replace").decode()
 
 
 @contextmanager

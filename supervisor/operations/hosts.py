@@ -18,7 +18,7 @@ from supervisor.model.actions import ROOM_ELSEWHERE
 from supervisor.model.records import OCCUPYING, REASON_MAX_BYTES, Cordon, LeaderHint, clip
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import is_pending
-from supervisor.model.view import Row
+from supervisor.model.view import Row, cordoned_by
 from supervisor.observe.status import cordon_document
 from supervisor.operations.cluster import Asked, ClusterOperations, ClusterWrite
 from supervisor.operations.context import CommandContext
@@ -30,7 +30,7 @@ from supervisor.plan.moves import is_under_way
 from supervisor.plan.prepare import waits_for_restart
 from supervisor.records.ids import new_op_id
 from supervisor.records.ports import ZkSession
-from supervisor.records.reading import seen
+from supervisor.records.reading import seen, seen_all
 from supervisor.registry import operator_writes
 
 
@@ -122,13 +122,11 @@ class HostOperations(ClusterOperations):
         """Returns who shall lead next: one that is not cordoned, if there are both kinds; else None, for anybody."""
         zoo, layout = self._sessions.zoo(), self._layout
         others = sorted(set(zoo.children(layout.supervisors) or ()) - {host})
-        free = [other for other in others if not self._is_cordoned(zoo, other)]
+        paths = [layout.host(other) for other in others]
+        cordons: list[Seen[Cordon]] = seen_all(Cordon, paths, zoo.read_many(paths).nodes)
+        found = {other: cordon for other, cordon in zip(others, cordons, strict=True) if cordon is not None}
+        free = sorted(set(others) - cordoned_by(found).keys())
         return free[0] if free and len(free) < len(others) else None
-
-    def _is_cordoned(self, zoo: ZkSession, host: str) -> bool:
-        path = self._layout.host(host)
-        found: Seen[Cordon] = seen(Cordon, zoo.read(path), path)
-        return found is not None and not (isinstance(found, Found) and not found.record.cordoned)
 
     def _change(
         self, host: str, did: HostDid, change: Callable[[Cordon | None], Cordon | HostDone]

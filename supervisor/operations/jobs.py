@@ -8,7 +8,7 @@ that is not durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -37,7 +37,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import has_finished, is_pending
-from supervisor.model.transaction import Node, SetData, Transaction
+from supervisor.model.transaction import SetData, Transaction
 from supervisor.model.view import cordoned_by
 from supervisor.operations.names import check_host, no_job
 from supervisor.operations.savepoint_resume import (
@@ -53,7 +53,7 @@ from supervisor.records.codec import MAX_RECORD_BYTES
 from supervisor.records.ids import new_op_id, new_uid
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ReplaceableSession, ZkSession
-from supervisor.records.reading import seen
+from supervisor.records.reading import seen, seen_all
 from supervisor.registry import user_writes
 from supervisor.registry.blob_sweep import SUBMIT_MAX_S
 from supervisor.registry.checkpoint_claims import (
@@ -265,11 +265,11 @@ class JobOperations:
         zoo.sync()
         paths = [path for name, _, _ in wanted for path in (layout.job(name), layout.own(name))]
         nodes = zoo.read_many(paths).nodes
+        refs: list[Seen[JobRef]] = seen_all(JobRef, paths[::2], nodes[::2])
+        owns: list[Seen[Ownership]] = seen_all(Ownership, paths[1::2], nodes[1::2])
+        kept = self._kept_revisions(zoo, refs)
         judged: list[Judged | SupervisorError] = []
-        kept = self._kept_revisions(zoo, nodes[::2], paths[::2])
-        for number, (name, sha256, checkpoint) in enumerate(wanted):
-            ref: Seen[JobRef] = seen(JobRef, nodes[2 * number], paths[2 * number])
-            own: Seen[Ownership] = seen(Ownership, nodes[2 * number + 1], paths[2 * number + 1])
+        for (name, sha256, checkpoint), ref, own in zip(wanted, refs, owns, strict=True):
             try:
                 if ref is None:
                     self._reserve(zoo, name, None, checkpoint)
@@ -287,14 +287,12 @@ class JobOperations:
         return judged
 
     def _kept_revisions(
-        self, zoo: ZkSession, nodes: Sequence[Node | None], paths: Sequence[str]
+        self, zoo: ZkSession, refs: Iterable[Seen[JobRef]]
     ) -> dict[str, tuple[KeptRevision, ...]]:
-        """Returns by uid what is kept of the revisions of the jobs in ``nodes``."""
-        refs = [seen(JobRef, node, path) for node, path in zip(nodes, paths, strict=True)]
+        """Returns by uid what is kept of the revisions of the jobs in ``refs``."""
         uids = [ref.record.uid for ref in refs if isinstance(ref, Found)]
-        kept = [self._layout.revisions_of(uid) for uid in uids]
-        read = zoo.read_many(kept).nodes if kept else ()
-        found = [seen(Revisions, node, path) for node, path in zip(read, kept, strict=True)]
+        paths = [self._layout.revisions_of(uid) for uid in uids]
+        found = seen_all(Revisions, paths, zoo.read_many(paths).nodes) if paths else []
         return {
             uid: each.record.revisions
             for uid, each in zip(uids, found, strict=True)
@@ -588,7 +586,7 @@ class JobOperations:
             record.terms.checkpoint,
             running,
             last_known,
-            max(record.revision, record.last_revision) + 1,
+            record.next_revision,
         )
 
     def resume_from(self, revision: Revision) -> Done:

@@ -1,6 +1,6 @@
 """Says which revisions a job has had, and makes the spec of one of them its spec again.
 
-Called by ``cli.revisions`` and ``cli.apply``. A roll back is an update to a spec that is stored already (protocol §9.2).
+Called by ``cli.revisions`` and ``cli.rollback``. A roll back is an update to a spec that is stored already (protocol §9.2).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import Any
 
 from supervisor.errors import Conflict, Corrupt, NotFound, SupervisorError
-from supervisor.model.location import normalise
 from supervisor.model.records import (
     BlobRef,
     JobRef,
@@ -26,7 +25,7 @@ from supervisor.model.state import is_pending, update_state
 from supervisor.operations.apply import flat_keys
 from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Did, Done
-from supervisor.operations.updating import Target
+from supervisor.operations.updating import Target, is_same_checkpoint
 from supervisor.registry.revisions import WITHDRAWN, spec_of
 from supervisor.registry.user_writes import AskedRevision
 from supervisor.spec.job import JobSpec, from_canonical
@@ -136,14 +135,13 @@ def roll_back_to(context: CommandContext, name: str, number: int, by: str) -> Do
     if isinstance(record, JobRef) and ref.sha256 == record.spec.sha256:
         return Done(name, record.uid, Did.UNCHANGED)
     place = record.terms.checkpoint if record.terms is not None else None
-    if _place(spec.checkpoint) != _place(place):
+    if not is_same_checkpoint(spec.checkpoint, place):
         raise Conflict(
             f"revision {number} of {name} has its checkpoint at {spec.checkpoint or 'none'}, and the job has it at "
             f"{place or 'none'} now: a roll back keeps the checkpoint",
             f"suspend {name} --wait, then rollback {name} --to {number} --from-savepoint ID goes on from a copy of that one",
         )
-    next_number = max(record.revision, record.last_revision) + 1
-    target = SpecRevision(revision=next_number, spec=ref, terms=spec.scheduling())
+    target = SpecRevision(revision=record.next_revision, spec=ref, terms=spec.scheduling())
     asked = AskedRevision(target, by, rolls_back=True)
     if isinstance(record, Result):
         return context.commands.roll_back_failed(name, context.commands.basis(name), asked)
@@ -151,9 +149,8 @@ def roll_back_to(context: CommandContext, name: str, number: int, by: str) -> Do
     return context.commands.update(Target(name, record.uid, basis, asked))
 
 
-def stable_revision(context: CommandContext, name: str) -> int:
+def stable_revision(record: JobRef | Result, entries: Sequence[KeptRevision]) -> int:
     """Returns the number of the revision that a roll back without a number leads to. Raises Conflict if there is none."""
-    record, _, entries = context.commands.revisions(name)
     update = record.update
     if update is not None and (update.given_up or update.rolled_back):
         return record.revision
@@ -162,7 +159,7 @@ def stable_revision(context: CommandContext, name: str) -> int:
     older = [each.revision for each in entries if each.revision < record.revision and _was_stable(each)]
     if not older:
         raise Conflict(
-            f"{name} runs revision {record.revision}, and none is known to go back to",
+            f"{record.name} runs revision {record.revision}, and none is known to go back to",
             "apply the spec that it shall run",
         )
     return older[-1]
@@ -171,8 +168,8 @@ def stable_revision(context: CommandContext, name: str) -> int:
 def spec_to_go_back_to(context: CommandContext, name: str, number: int | None) -> BlobRef:
     """Returns the spec of revision ``number``, or of the last stable one, for a roll back to a savepoint. Raises
     Conflict."""
-    wanted = number if number is not None else stable_revision(context, name)
     record, _, entries = context.commands.revisions(name)
+    wanted = number if number is not None else stable_revision(record, entries)
     return spec_of_revision(context, record, entries, wanted)[0]
 
 
@@ -200,7 +197,3 @@ def spec_of_revision(
         return ref, from_canonical(context.blobs().read_spec(ref), ref.key)
     except (NotFound, Corrupt) as error:
         raise Conflict(f"{gone}: {error}", "apply the spec that the job shall run") from None
-
-
-def _place(checkpoint: str | None) -> str | None:
-    return None if checkpoint is None else normalise(checkpoint)

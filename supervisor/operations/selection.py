@@ -20,7 +20,7 @@ from supervisor.records.reading import seen_all
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Is a job as it was read: its submission, and the version of its reference. If ``version`` is None it has none,
+    """Holds a job as it was read: its submission, and the version of its reference. If ``version`` is None it has none,
     because it has failed. ``terms`` is what its spec asks for; None means that nobody knows. ``beside`` is the job of which
     it is a fork, or whose place it takes; it is empty for any other job."""
 

@@ -94,7 +94,7 @@ def judge_change(
     if job.spec.sha256 == spec_sha256:
         waiting = f"its update to revision {job.revision} is under way" if pending else ""
         return Judged(Change.NONE, job.uid, basis, now, now, waiting)
-    if _place(checkpoint) != _place(job.terms.checkpoint):
+    if not is_same_checkpoint(checkpoint, job.terms.checkpoint):
         has = job.terms.checkpoint or "none"
         raise Conflict(
             f"{job.name} has its checkpoint at {has}, and its spec now says {checkpoint or 'none'}: an update keeps the "
@@ -154,5 +154,8 @@ def rolled_back(job: JobRef, own: Ownership) -> tuple[SpecRevision, bool]:
     return replace(before, revision=job.next_revision), False
 
 
-def _place(checkpoint: str | None) -> str | None:
-    return None if checkpoint is None else normalise(checkpoint)
+def is_same_checkpoint(one: str | None, other: str | None) -> bool:
+    """Says whether two specs have the same checkpoint, or both none."""
+    if one is None or other is None:
+        return one is other
+    return normalise(one) == normalise(other)

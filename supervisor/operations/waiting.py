@@ -198,7 +198,8 @@ def why_given_up(context: CommandContext, name: str) -> str:
 
 
 def why_observed(context: CommandContext, name: str) -> str:
-    """Returns for how long the newest update of ``name`` is observed yet; empty if it is not. Raises Unreachable."""
+    """Returns a sentence that says for how long the newest update of ``name`` is observed, or an empty one if it is not.
+    Raises Unreachable."""
     job = _job(context, name)
     update = observed_update(job) if job is not None else None
     if update is None or update.policy is None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -84,5 +82,4 @@ def test_a_revision_that_was_withdrawn_before_it_began_is_none_to_go_back_to() -
         KeptRevision(revision=n, sha256=str(n), at="t", why=WITHDRAWN if n == 2 else "") for n in (1, 2, 3)
     )
     record = replace(rows.job().record, revision=3)
-    context: Any = SimpleNamespace(commands=SimpleNamespace(revisions=lambda name: (record, None, kept)))
-    assert stable_revision(context, "j") == 1
+    assert stable_revision(record, kept) == 1
