@@ -36,7 +36,7 @@ JUDGED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "I5": ("explore/judge.py", "simulation/timed/judge.py"),
         "I6": ("crash_points/run.py", "explore/judge.py", "faults/checker.py", "simulation/timed/judge.py"),
         "I7": ("explore/judge.py", "simulation/timed/judge.py"),
-        "I8": ("explore/judge.py", "explore/operators.py"),
+        "I8": ("explore/judge.py", "explore/operators.py", "explore/placing.py"),
         "I10": ("explore/judge.py", "explore/rest.py", "simulation/timed/judge.py"),
         "I11": (
             "explore/judge.py",

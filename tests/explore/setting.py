@@ -64,6 +64,7 @@ from supervisor.registry import (
     operator_writes,
     promotion_writes,
     record_sweep,
+    revisions,
     user_writes,
 )
 from supervisor.registry.blobs import spec_key
@@ -285,6 +286,7 @@ ENCODING = (
     leader_writes,
     operator_writes,
     promotion_writes,
+    revisions,
     user_writes,
 )
 """Modules whose records are written without what is for display only, or the same state would be explored again and again."""

@@ -16,6 +16,7 @@ NUMBER = RAW | {"wall_s", "clock.wall_s"}
 
 READERS = {
     "clock.py": "is the clock",
+    "bluegreen/compare.py": "ages, on a screen",
     "cli": "ages, on a screen",
     "demo": "what happened when, on a screen",
     "operations/history.py": "ages, on a screen",
