@@ -18,7 +18,7 @@ import pytest
 from tests.explore.defects import DEFECTS
 from tests.simulation.timed import runs
 from tests.simulation.timed.judge import UNTOLD
-from tests.simulation.timed.scenario import Fault, RunPlan, plan_of, without_prepared
+from tests.simulation.timed.scenario import Fault, RunPlan, plan_of, with_lost_claim, without_prepared
 
 SEEDS = range(100)
 """The same in every run, without the few large ones."""
@@ -95,7 +95,7 @@ def test_a_seed_that_found_a_defect_finds_none_any_more(seed: int, also: Fault) 
 
 
 @pytest.mark.parametrize(
-    ("plan", "unwritten"), [(without_prepared(plan_of(804783)), 0), (plan_of(3892, Fault.RESTORE), 1)]
+    ("plan", "unwritten"), [(without_prepared(plan_of(804783)), 0), (with_lost_claim(), 1)]
 )
 def test_what_nobody_can_tell_is_counted_and_no_violation(plan: RunPlan, unwritten: int) -> None:
     """A restore to a state of the same term. Who leads next was cut off from before what was lost: a follower that knew has left

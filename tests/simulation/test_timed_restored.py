@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from supervisor.shim.state import Stage
 from tests.simulation.timed.ensemble import Snapshot
 from tests.simulation.timed.loop import Process
 from tests.simulation.timed.runner import SimulatedRunner
-from tests.simulation.timed.scenario import Behaviour, Job, PlannedAct, RunPlan, Step, plan_of
+from tests.simulation.timed.scenario import quiet
 from tests.simulation.timed.world import TimedWorld
-
-JOB = Job("j0", 20.0, 6.0, 20.0, True, True, None, "fail", "s3://bucket/j0", Behaviour())
-
-
-def quiet() -> RunPlan:
-    """Two hosts, one job, nobody who does harm."""
-    return replace(
-        plan_of(1),
-        hosts=2,
-        servers=3,
-        session_s=4.0,
-        chunk=64,
-        cgroups=True,
-        drivers=2,
-        starting=10,
-        claim_timeout_s=12.0,
-        sweep_s=20.0,
-        until_at_s=60.0,
-        jobs=(JOB,),
-        steps=(Step(PlannedAct.SUBMIT, 2.0, "j0"),),
-        troubles=(),
-    )
 
 
 class Director:

@@ -242,6 +242,43 @@ def without_prepared(plan: RunPlan) -> RunPlan:
     return replace(plan, jobs=tuple(replace(job, update="") for job in plan.jobs))
 
 
+def quiet() -> RunPlan:
+    """Two hosts, one job, nobody who does harm."""
+    return replace(
+        plan_of(1),
+        hosts=2,
+        servers=3,
+        session_s=4.0,
+        chunk=64,
+        cgroups=True,
+        drivers=2,
+        starting=10,
+        claim_timeout_s=12.0,
+        sweep_s=20.0,
+        until_at_s=60.0,
+        jobs=(Job("j0", 20.0, 6.0, 20.0, True, True, None, "fail", "s3://bucket/j0", Behaviour()),),
+        steps=(Step(PlannedAct.SUBMIT, 2.0, "j0"),),
+        troubles=(),
+    )
+
+
+def with_lost_claim() -> RunPlan:
+    """A restore to a moment between an assignment and its claim, which nobody who could lead has seen.
+
+    ZooKeeper's state is saved at 5 s. h1 leads, and is stopped from the assignment to h0 until after the restore; h0, which has
+    seen the claim, is cut off when the restore comes, and until its driver's lease is nearly over.
+    """
+    return replace(
+        quiet(),
+        steps=(Step(PlannedAct.SUBMIT, 4.75, "j0"),),
+        troubles=(
+            Trouble(Fault.PAUSE_SUPERVISOR, 4.9, 2.5, who=1, which=0),
+            Trouble(Fault.CUT_HOST, 7.0, 13.0, who=0, which=0),
+            Trouble(Fault.RESTORE, 7.0, 20.0, who=0, which=0),
+        ),
+    )
+
+
 def _job(lots: random.Random, number: int, lease_s: float) -> Job:
     kind = lots.random()
     behaviour = Behaviour()
