@@ -132,16 +132,27 @@ def test_a_server_that_ends_by_itself_is_started_again(tmp_path: Path) -> None:
         wait_until(lambda: ensemble.node(2).pid not in (None, pid), 20, "another process")
 
 
+def test_whoever_waits_for_the_servers_meets_none_that_ended_by_itself(tmp_path: Path) -> None:
+    """As a fixture does between two tests: at once, before anybody has started it again."""
+    with RevivedEnsemble(tmp_path) as ensemble:
+        for look in (ensemble.wait_serving, partial(ensemble.resume, 0)):
+            with ensemble._nodes_lock:  # nobody else starts it
+                _kill_behind_its_back(ensemble, 0)
+                look()
+                ensemble.wait_serving()
+            assert None not in ensemble.modes()
+
+
 @pytest.mark.parametrize("after", ["it is back", "its death"])
 def test_no_server_is_started_once_the_ensemble_is_stopped(tmp_path: Path, after: str) -> None:
-    others = threading.active_count()
+    others = set(threading.enumerate())
     ensemble = RevivedEnsemble(tmp_path, nodes=1)
     ensemble.start()
     pid = _kill_behind_its_back(ensemble, 0)
     if after == "it is back":
         wait_until(lambda: ensemble.node(0).pid not in (None, pid), 20, "another process")
     ensemble.stop()
-    assert threading.active_count() == others, "who starts servers has ended"
+    assert set(threading.enumerate()) <= others, "who starts servers has ended"
     assert not ensemble.runs(0)
 
 

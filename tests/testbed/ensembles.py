@@ -62,6 +62,10 @@ class RevivedEnsemble(EmbeddedEnsemble):
             self._stays_down.add(i)
             super().kill(i)
 
+    def resume(self, i: int) -> None:
+        self._check_alive(i)
+        super().resume(i)
+
     def restart(self, i: int) -> None:
         with self._nodes_lock:
             self._stays_down.discard(i)
@@ -80,8 +84,15 @@ class RevivedEnsemble(EmbeddedEnsemble):
         while not self._over.wait(POLL_EVERY_S):
             with self._nodes_lock:
                 for node in set(range(self._count)) - self._stays_down:
-                    if not self.runs(node):
-                        self.restart(node)
+                    self._check_alive(node)
+
+    def _check_alive(self, i: int) -> None:
+        """Whoever asks before ``_revive`` has seen that a server ended by itself starts it."""
+        with self._nodes_lock:
+            if i in self._stays_down:
+                super()._check_alive(i)
+            elif not self.runs(i):
+                self.restart(i)
 
 
 def repair(ensemble: Ensemble) -> None:
