@@ -27,6 +27,7 @@ from supervisor.clock import boottime_s
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import InvalidInput, NotSent, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
+from tests.testbed.ensembles import repair
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
 from tests.testbed.secured_ensemble import ask_node, running
 from tests.waiting import wait_until
@@ -46,12 +47,7 @@ def module_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedd
 @pytest.fixture
 def ensemble(module_ensemble: EmbeddedEnsemble) -> Iterator[EmbeddedEnsemble]:
     yield module_ensemble
-    for i in range(NODES):
-        if module_ensemble.node(i).pid is None:
-            module_ensemble.restart(i)
-        else:
-            module_ensemble.resume(i)
-    module_ensemble.wait_serving()
+    repair(module_ensemble)
 
 
 @pytest.fixture

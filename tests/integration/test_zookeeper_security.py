@@ -34,6 +34,7 @@ from supervisor.records.layout import Layout
 from supervisor.registry.access_control import AclSession, apply_acl, is_open, survey
 from tests.fakes.zookeeper_acls import GuardedZoo
 from tests.testbed.certificates import Authority
+from tests.testbed.ensembles import repair
 from tests.testbed.proxy import Proxies
 from tests.testbed.secured_ensemble import SecuredEnsemble
 from tests.waiting import wait_until
@@ -51,9 +52,7 @@ def module_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure
 @pytest.fixture
 def ensemble(module_ensemble: SecuredEnsemble) -> Iterator[SecuredEnsemble]:
     yield module_ensemble
-    for i in range(NODES):
-        module_ensemble.resume(i) if module_ensemble.runs(i) else module_ensemble.restart(i)
-    module_ensemble.wait_serving()
+    repair(module_ensemble)
 
 
 Connect = Callable[..., ZooClient]
