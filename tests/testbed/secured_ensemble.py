@@ -153,7 +153,6 @@ class Site:
     """What all ensembles of the suites in this process share: whoever can connect to one of them can connect to all."""
 
     authority: Authority
-    access: ZooKeeperAccess
     directory: TemporaryDirectory[str]
 
 
@@ -170,7 +169,7 @@ def site() -> Site:
     _give_default(access)
     os.environ[ACCESS_VARIABLE] = json.dumps(asdict(access))
     Proxies.tls = tls_ends(authority)
-    return Site(authority, access, directory)
+    return Site(authority, directory)
 
 
 @contextmanager
@@ -220,16 +219,14 @@ def use_what_the_parent_uses() -> None:
         _give_default(access_from(json.loads(text)))
 
 
-def _give_default(access: ZooKeeperAccess) -> ZooKeeperAccess:
-    """Replaces the default of each parameter ``access``; returns the one before."""
-    before = access_in_use()
+def _give_default(access: ZooKeeperAccess) -> None:
+    """Replaces the default of each parameter ``access``."""
     by_keyword: list[Any] = [zookeeper.ZooClient.__init__, sessions.keep_session]
     by_position: list[Any] = [zookeeper.close_session, SessionCloser.__init__]
     for make in by_keyword:
         make.__kwdefaults__ = {**make.__kwdefaults__, "access": access}
     for make in by_position:
         make.__defaults__ = (access,)
-    return before
 
 
 def tls_ends(authority: Authority) -> TlsEnds:
