@@ -18,7 +18,7 @@ import pytest
 from supervisor.clients.store import s3_objects
 from supervisor.clients.store.area import open_area
 from supervisor.clients.store.s3 import S3Store
-from supervisor.errors import AccessDenied
+from supervisor.errors import AccessDenied, Unreachable
 from supervisor.spec.s3a import S3Access
 from tests.fakes.faulty_s3 import FaultyS3, refuse, refuse_keys, relay
 from tests.testbed.moto import MotoServer
@@ -101,6 +101,31 @@ def test_the_same_keys_are_not_tried_again(
     door.always = relay
     store.check()
     assert door.keys[3:] == ["second"]
+
+
+@pytest.mark.parametrize(("deadline_s", "is_made"), [(5.0, True), (0.5, False)])
+def test_making_a_client_may_take_longer_than_an_operation_and_not_for_ever(
+    door: Door,
+    s3_bucket_behind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    deadline_s: float,
+    is_made: bool,
+) -> None:
+    """Where many processes start at once, loading boto3's models takes longer than an operation may; that is no store which does
+    not answer. A program of the chain of credentials that takes 7 s stands for it."""
+    program, config = tmp_path / "program", tmp_path / "config"
+    keys = json.dumps({"Version": 1, "AccessKeyId": "first", "SecretAccessKey": "s"})
+    program.write_text(f"#!/bin/sh\nsleep 7\necho '{keys}'\n")
+    program.chmod(0o700)
+    config.write_text(f"[default]\ncredential_process = {program}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    store = S3Store(s3_bucket_behind, "p", door.endpoint_url, deadline_s=deadline_s)
+    if is_made:
+        store.check()
+    else:
+        with pytest.raises(Unreachable, match="no answer in time"):
+            store.check()
 
 
 def test_many_threads_take_up_new_keys_with_one_look_at_the_chain(

@@ -13,11 +13,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import boto3.session
 
-from supervisor.clients.store.deadline import Bounded, Budget
+from supervisor.clients.store.deadline import Bounded, Budget, WorkerSlots
 from supervisor.clients.store.s3_client import S3Service, keys_of, make_client
 from supervisor.clients.store.s3_errors import THEIRS, StoreLocation, meaning, wants_new_client
 from supervisor.clients.store.s3_pacing import RequestPace, attempts
@@ -26,11 +26,14 @@ from supervisor.errors import SupervisorError
 
 T = TypeVar("T")
 Client = Any  # boto3 makes its clients at run time
+MAKING_DEADLINES: Final = 3
+"""That many deadlines of an operation bound the making of a client. It asks no server: it loads boto3's models, which is CPU
+time, and on a host where many processes start at once that took longer than one deadline."""
 
 
 class S3Session:
-    """Carries out operations. ``deadline_s`` bounds each operation whatever the server does, and before the
-    first one the making of a client. ``prepare`` is called with each client that is made. The constructor
+    """Carries out operations. ``deadline_s`` bounds each operation whatever the server does, and three times as long
+    the making of a client before the first one. ``prepare`` is called with each client that is made. The constructor
     does no I/O."""
 
     def __init__(
@@ -40,7 +43,9 @@ class S3Session:
         self._service = service
         self._deadline_s = deadline_s
         self._prepare = prepare
-        self._bounded = Bounded(deadline_s)
+        slots = WorkerSlots()
+        self._bounded = Bounded(deadline_s, slots)
+        self._making_bounded = Bounded(MAKING_DEADLINES * deadline_s, slots)
         self._pace = RequestPace()
         self._making = threading.Lock()
         self._session: boto3.session.Session | None = None
@@ -65,16 +70,15 @@ class S3Session:
 
     def _make_ready(self, what: str, patient: bool) -> None:
         """Makes the client before the first operation is timed, because making it takes seconds of CPU time on a
-        busy host. It is bounded as an operation is, because the chain of
-        credentials may run a program. An error that comes at once is met again, and raised, by the operation.
-        """
+        busy host. It is bounded all the same, because the chain of credentials may run a program. An error that
+        comes at once is met again, and raised, by the operation."""
 
         def make(budget: Budget) -> None:
             with suppress(SupervisorError, *THEIRS):
                 self._client(budget, patient)
 
         if patient not in self._clients:
-            self._bounded.run(what, make)
+            self._making_bounded.run(what, make)
 
     def _attempt(self, budget: Budget, key: str, work: Callable[[Budget, Client], T], patient: bool) -> T:
         try:
