@@ -19,7 +19,7 @@ class S3Store:
     """Is a ``Store`` in ``bucket`` below ``prefix`` (no slash at its ends, may be empty).
 
     Credentials are those of boto3's default chain. If ``region`` is None, the chain's is used, else
-    us-east-1. ``deadline_s`` bounds each operation whatever the server does, and three times as long before the first one the
+    us-east-1. ``deadline_s`` bounds each operation whatever the server does, and three of it before the first one the
     making of a client; ``transfer_max_s`` bounds a transfer that goes on moving. For ``asked`` see
     ``spec.s3a``. The constructor does no I/O.
     """

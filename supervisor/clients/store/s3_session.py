@@ -32,7 +32,7 @@ time, and on a host where many processes start at once that took longer than one
 
 
 class S3Session:
-    """Carries out operations. ``deadline_s`` bounds each operation whatever the server does, and three times as long
+    """Carries out operations. ``deadline_s`` bounds each operation whatever the server does, and three of it
     the making of a client before the first one. ``prepare`` is called with each client that is made. The constructor
     does no I/O."""
 
