@@ -84,7 +84,7 @@ def fork(
     """
     if wish.new == wish.name:
         raise InvalidInput(f"a fork needs a name of its own, which is not {wish.name}")
-    operations = PromotionOperations(context.sessions, context.layout)
+    operations = context.operations(PromotionOperations)
     source = located(context, wish.name)
     job = _registered(operations, wish.name)
     there = _there(operations, wish, job)

@@ -19,7 +19,6 @@ from supervisor.cli.confirm import Yes, confirm_jobs
 from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice, print_line
-from supervisor.cli.rollback import user_of_command
 from supervisor.cli.several import SELECTOR
 from supervisor.cli.submit import complaints
 from supervisor.errors import InvalidInput, SupervisorError
@@ -133,7 +132,7 @@ def apply(
             return _exit_code(applied)
         if wish is not None and not dry_run:
             _confirm_prune([one for one in pruned if one.action is AppliedAction.PRUNED], wish, yes=yes)
-        done = applied if dry_run else carry_out(context, applied, user_of_command())
+        done = applied if dry_run else carry_out(context, applied, context.author)
         for one in done:
             if dry_run:
                 one.why = rollout(one)

@@ -20,7 +20,6 @@ from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Name, command, known_name, seconds
 from supervisor.cli.output import notice, print_line, print_table
 from supervisor.cli.progress import progress
-from supervisor.cli.rollback import user_of_command
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.jobs import Did, Done
@@ -313,7 +312,6 @@ def promote(
         caught_up=when is When.CAUGHT_UP,
         timeout_s=seconds("--timeout", timeout),
         hook=hook or "",
-        by=user_of_command(),
     )
     with open_commands(chosen.settings()) as context:
         if context.check() is None:

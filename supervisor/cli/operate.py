@@ -5,9 +5,6 @@ None of them touches a job.
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -125,15 +122,7 @@ def opened(chosen: Chosen, operations: type[Operations]) -> Iterator[tuple[Comma
             raise NotFound(
                 f"there is no cluster at {root}: no supervisor ever ran there, and nothing was submitted"
             )
-        yield context, operations(context.sessions, context.layout, _who())
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = f"uid {os.getuid()}"
-    return f"{user}@{socket.gethostname()}"
+        yield context, operations(context.sessions, context.layout, context.author)
 
 
 def _sentence(record: Pause | None) -> str:

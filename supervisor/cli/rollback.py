@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,10 +64,10 @@ def rollback(
     def act(context: CommandContext) -> Done:
         if from_savepoint is not None:
             back = partial(spec_to_go_back_to, context, name, to)
-            return resume_from(chosen, context, name, from_savepoint, None, user_of_command(), back)
+            return resume_from(chosen, context, name, from_savepoint, None, context.author, back)
         if to is not None:
-            return roll_back_to(context, name, to, user_of_command())
-        return context.commands.roll_back(name, user_of_command())
+            return roll_back_to(context, name, to, context.author)
+        return context.commands.roll_back(name, context.author)
 
     def afterwards(context: CommandContext, done: Done) -> None:
         until_running(wait, timeout_s)(context, done)
@@ -78,12 +76,3 @@ def rollback(
             raise SupervisorError(f"{name} runs on as it was: {given_up}")
 
     return change_job(chosen, name, act, afterwards, announced=from_savepoint is not None)
-
-
-def user_of_command() -> str:
-    """Returns who gives this command, for people: nothing proves it."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):
-        user = "?"
-    return f"{user}@{socket.gethostname()}".encode(errors="replace").decode()

@@ -18,7 +18,6 @@ from supervisor.cli.change import (
 from supervisor.cli.confirm import Yes
 from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice
-from supervisor.cli.rollback import user_of_command
 from supervisor.cli.several import AskedJobs, Names, SelectorOption, SeveralChange
 from supervisor.cli.with_savepoint import resume_from, save_stopped, savepoint_document
 from supervisor.errors import InvalidInput
@@ -151,7 +150,7 @@ def resume(
         )
 
     def act(context: CommandContext) -> Done:
-        return resume_from(chosen, context, name, from_savepoint, to, user_of_command())
+        return resume_from(chosen, context, name, from_savepoint, to, context.author)
 
     return change_job(chosen, name, act, afterwards, announced=True)
 

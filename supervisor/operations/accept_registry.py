@@ -8,9 +8,7 @@ supervisor.
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +21,7 @@ from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.trust import RegistryEvidence, Trust, judge_epochs
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, SupervisorError
 from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
-from supervisor.model.records import Acceptance, BlobRef, EpochRecord, LeaderHint
+from supervisor.model.records import BY_MAX_BYTES, Acceptance, BlobRef, EpochRecord, LeaderHint, clip
 from supervisor.model.seen import Found, Seen
 from supervisor.model.view import View
 from supervisor.observe.observer import Observer
@@ -110,7 +108,7 @@ def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: b
         acceptance = Acceptance(
             id=new_op_id(),
             epoch=max(epoch.record.epoch, marks.newest_epoch_above(0) or 0) + 1,
-            by=_caller(),
+            by=clip(context.author, BY_MAX_BYTES),
             at=wall_iso(),
             wait_s=0.0 if no_driver_runs else wait_s,
             waited=no_driver_runs,
@@ -251,11 +249,3 @@ def _longest_lease_s(blobs: Blobs, specs: list[StoreEntry]) -> float | None:
     except SupervisorError:
         return None
     return longest_s if LEASE_MIN_S <= longest_s <= LEASE_MAX_S else None
-
-
-def _caller() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"

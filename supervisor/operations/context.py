@@ -6,19 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from supervisor.clients.processes import own_age_s
 from supervisor.clients.sessions import KeptSession, connect_within_s, keep_session
 from supervisor.clients.store.open import open_store
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import SupervisorError
+from supervisor.operations.author import author_of
 from supervisor.operations.jobs import JobOperations
 from supervisor.records.layout import Layout
 from supervisor.registry.access_control import refuse_open_root
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
 from supervisor.spec.s3a import access_of_store, asked
+
+Operations = TypeVar("Operations", bound=JobOperations)
 
 if TYPE_CHECKING:
     from supervisor.clients.store.base import Store
@@ -62,7 +65,16 @@ class CommandContext:
 
     @cached_property
     def commands(self) -> JobOperations:
-        return JobOperations(self.sessions, self.layout)
+        return self.operations(JobOperations)
+
+    def operations(self, kind: type[Operations]) -> Operations:
+        """Returns ``kind`` of operations, in the name of who gives this command."""
+        return kind(self.sessions, self.layout, lambda: self.author)
+
+    @cached_property
+    def author(self) -> str:
+        """Returns who gives this command (``operations.author``). Raises Unreachable."""
+        return author_of(self.zoo(), self.settings.zookeeper.access)
 
     def zoo(self) -> ZooClient:
         """Returns the client, connected. Raises Unreachable."""

@@ -17,6 +17,7 @@ from supervisor.errors import Conflict, Corrupt, GuardFailed, SupervisorError, T
 from supervisor.model.checkpoint_expectation import SeenQuery, moved_to, pairs_of, place_of
 from supervisor.model.policies import refuses
 from supervisor.model.records import (
+    BY_MAX_BYTES,
     OCCUPYING,
     BlobRef,
     Cleanliness,
@@ -34,6 +35,7 @@ from supervisor.model.records import (
     Result,
     Revisions,
     SchedulingSpec,
+    clip,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import has_finished, is_pending
@@ -165,11 +167,14 @@ class JobWrite:
 
 
 class JobOperations:
-    """Gives one command access to the registry. It is not thread-safe."""
+    """Gives one command access to the registry. ``author`` returns who gives it. It is not thread-safe."""
 
-    def __init__(self, sessions: ReplaceableSession, layout: Layout) -> None:
+    def __init__(
+        self, sessions: ReplaceableSession, layout: Layout, author: Callable[[], str] = lambda: ""
+    ) -> None:
         self._sessions = sessions
         self._layout = layout
+        self._author = author
         self._claims: CheckpointClaims | None = None
         self._previous_users: LeftCheckpoint | None = None
 
@@ -623,7 +628,7 @@ class JobOperations:
             if running:
                 raise Conflict(running)
             require_basis(revision.basis, ref.record)
-            job = moved_reference(ref.record, revision, "resumed", context.op_id, context.at)
+            job = moved_reference(ref.record, revision, "resumed", context.op_id, context.at, context.by)
             revisions = read_revisions(zoo, self._layout, uid)
             tx = user_writes.resume_from(context, ref, own, job, claimed, move, revisions, revision.by)
             return JobWrite(tx, Done(name, uid, Did.RESUMED), _changed_by(tx, ref), claimed)
@@ -644,9 +649,8 @@ class JobOperations:
         _must_be_newest(found, name, result.record.uid)
         require_basis(revision.basis, result.record)
         self._check_room(zoo)
-        job = moved_reference(
-            _again(result.record, context), revision, "registered again", context.op_id, context.at
-        )
+        again = _again(result.record, context)
+        job = moved_reference(again, revision, "registered again", context.op_id, context.at, context.by)
         revisions = read_revisions(zoo, self._layout, job.uid)
         tx = user_writes.register_again(context, job, own, result, claimed, move, revisions, revision.by)
         return JobWrite(tx, Done(name, job.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), claimed)
@@ -765,7 +769,8 @@ class JobOperations:
         return self._claims
 
     def _context(self) -> UserWriteContext:
-        return UserWriteContext(self._layout, new_op_id(), wall_iso())
+        by = clip(self._author(), BY_MAX_BYTES)
+        return UserWriteContext(self._layout, new_op_id(), wall_iso(), by)
 
 
 # -- what a reading says ------------------------------------------------------------------------------------------
@@ -783,7 +788,8 @@ def _reference(submission: Submission, context: UserWriteContext) -> JobRef:
         restart_nonce=context.op_id,
         terms=submission.scheduling,
         submitted_at=context.at,
-        changed=HistoryEntry(at=context.at, event="submitted", detail=detail),
+        submitted_by=context.by,
+        changed=HistoryEntry(at=context.at, event="submitted", detail=detail, by=context.by),
         op=context.op_id,
         fresh_start=context.op_id if submission.fresh_start else "",
         begins_with=pairs_of(submission.queries),
@@ -805,7 +811,8 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
         restart_nonce=context.op_id,
         terms=record.terms,
         submitted_at=record.submitted_at,
-        changed=HistoryEntry(at=context.at, event="registered again", attempt=record.attempt),
+        submitted_by=record.submitted_by,
+        changed=HistoryEntry(at=context.at, event="registered again", attempt=record.attempt, by=context.by),
         op=context.op_id,
         fork=record.fork,
         promotion=record.promotion,

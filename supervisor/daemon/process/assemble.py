@@ -64,6 +64,7 @@ from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
 from supervisor.model.records import Cluster, JobRef, Member, PendingDeletion
 from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
+from supervisor.operations.author import supervisor_as_author
 from supervisor.operations.context import store_of
 from supervisor.plan.make import Policy
 from supervisor.records.layout import Layout
@@ -315,7 +316,8 @@ class Assembly:
         loop = self._watchdog.register(f"controller-{term.epoch}", LOOP_LIMIT_S)
         policy = Policy(self._settings.spark.submit_timeout_s, site_policy(self._settings.policy))
         recorder = Recorder(self._metrics, term.vacant_at_s)
-        return Controller(term, self._layout, policy, recorder, loop, self._left_behind)
+        by = supervisor_as_author(self._settings.supervisor.id)
+        return Controller(term, self._layout, policy, recorder, loop, self._left_behind, by)
 
     def _left_behind(self, job: JobRef, known: Sequence[SeenQuery]) -> str:
         """Returns what the target of an update has left in the checkpoint of ``job``. Raises SupervisorError."""
