@@ -125,7 +125,7 @@ def apply(
     wish = _prune_wish(prune, selector, prune_all)
     settings = chosen.settings()
     read = _read(settings, paths, set_key, may_be_empty=prune_all)
-    with open_commands(settings) as context:
+    with open_commands(settings, warn=notice) as context:
         applied = judge_all(context, read, again=again)
         pruned = [] if wish is None else judge_prune(context, applied, wish)
         if _is_refused(chosen, applied):
@@ -206,7 +206,7 @@ def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
     """
     settings = chosen.settings()
     read = _read(settings, paths, set_key)
-    with open_commands(settings) as context:
+    with open_commands(settings, warn=notice) as context:
         applied = judge_all(context, read, again=True)
         if _is_refused(chosen, applied):
             return _exit_code(applied)

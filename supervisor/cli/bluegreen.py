@@ -114,7 +114,7 @@ def fork(
         begun.append(planned)
         notice(f"{new}: copying savepoint {planned.savepoint} of {name} to {planned.location}")
 
-    with open_commands(chosen.settings()) as context:
+    with open_commands(chosen.settings(), warn=notice) as context:
         try:
             with progress("copying") as report_progress:
                 forked = fork_job(context, wish, begins, report_progress)
@@ -167,7 +167,7 @@ def compare(chosen: Chosen, name: Name, new: OtherName) -> int:
       spark-supervisor compare clicks clicks-2
       spark-supervisor compare clicks clicks-2 -o json | jq -r .order
     """
-    with open_commands(chosen.settings()) as context:
+    with open_commands(chosen.settings(), warn=notice) as context:
         found = compare_jobs(context, known_name(name), known_name(new))
     if chosen.document:
         chosen.print_document(_document(found, name, new))
@@ -313,7 +313,7 @@ def promote(
         timeout_s=seconds("--timeout", timeout),
         hook=hook or "",
     )
-    with open_commands(chosen.settings()) as context:
+    with open_commands(chosen.settings(), warn=notice) as context:
         if context.check() is None:
             raise NotFound(
                 f"no job is named {new}: nothing was ever submitted at {chosen.settings().zookeeper.root}"

@@ -13,7 +13,7 @@ import typer
 from supervisor.cli.confirm import Yes
 from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Timeout, command, known_name, seconds
-from supervisor.cli.output import print_line
+from supervisor.cli.output import notice, print_line
 from supervisor.cli.several import (
     AskedJobs,
     Names,
@@ -185,7 +185,7 @@ def change_job(
     """Carries out ``act``, says what it did (if ``announced``, ``act`` has said it), then does ``afterwards``."""
     known_name(name)
     settings = chosen.settings()
-    with open_commands(settings) as context:
+    with open_commands(settings, warn=notice) as context:
         if context.check() is None:
             raise NotFound(f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}")
         done = act(context)
@@ -198,7 +198,7 @@ def change_job(
 def change_several(chosen: Chosen, asked: AskedJobs, change: SeveralChange) -> int:
     """Carries out ``change`` of all jobs that ``asked`` is about, and returns the worst exit code."""
     settings = chosen.settings()
-    with open_commands(settings) as context:
+    with open_commands(settings, warn=notice) as context:
         if context.check() is None:
             raise NotFound(f"there is no job: nothing was ever submitted at {settings.zookeeper.root}")
         return change_jobs(chosen, context, asked, change)

@@ -87,7 +87,7 @@ def submit(
         fresh_start = accept_fresh_start or from_savepoint is not None
         wish = SubmitWish(dry_run=dry_run, suspended=suspended, fresh_start=fresh_start)
         begin = partial(_begin, settings, from_savepoint, dry_run) if from_savepoint is not None else None
-        with open_commands(settings) as context:
+        with open_commands(settings, warn=notice) as context:
             submit_all(context, submitted, wish, begin)
             if wait:
                 _wait(context, submitted, timeout_s)

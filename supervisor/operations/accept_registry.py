@@ -26,6 +26,7 @@ from supervisor.model.seen import Found, Seen
 from supervisor.model.view import View
 from supervisor.observe.observer import Observer
 from supervisor.observe.restored import KnownJob, LostSpec, known_jobs, lost_specs
+from supervisor.operations.auditing import AskedWrite
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkSession
@@ -117,11 +118,9 @@ def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: b
             marks.record_epoch(acceptance.epoch, ACCEPTER, acceptance.id)
         except Conflict:
             continue  # somebody was recorded meanwhile: above that one
-        tx = accept(
-            layout,
-            RestoredRegistry(cluster, epoch.record, epoch.version, accepted, missing),
-            acceptance,
-        )
+        restored = RestoredRegistry(cluster, epoch.record, epoch.version, accepted, missing)
+        tx = accept(layout, restored, acceptance)
+        context.auditor.before(AskedWrite("accept", acceptance.id, detail=f"epoch {acceptance.epoch}"))
         try:
             if commit_resolved(context.sessions, zoo, tx, partial(_is_accepted, layout, acceptance)):
                 return acceptance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +13,12 @@ from supervisor.clients.sessions import KeptSession, connect_within_s, keep_sess
 from supervisor.clients.store.open import open_store
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import SupervisorError
+from supervisor.operations.auditing import Auditor
 from supervisor.operations.author import author_of
 from supervisor.operations.jobs import JobOperations
 from supervisor.records.layout import Layout
 from supervisor.registry.access_control import refuse_open_root
+from supervisor.registry.audit import AuditLog
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
 from supervisor.spec.s3a import access_of_store, asked
@@ -57,11 +59,12 @@ def store_of(settings: Settings, deadline_s: float | None = None) -> Store:
 @dataclass(frozen=True)
 class CommandContext:
     """Holds what a command works with. It connects at the first use, and to ZooKeeper and the store
-    separately on purpose: a cancel needs no store."""
+    separately on purpose: a cancel needs no store. ``warn`` is told what a user should know."""
 
     settings: Settings
     sessions: KeptSession[ZooClient]
     layout: Layout
+    warn: Callable[[str], None] = lambda _why: None
 
     @cached_property
     def commands(self) -> JobOperations:
@@ -69,7 +72,14 @@ class CommandContext:
 
     def operations(self, kind: type[Operations]) -> Operations:
         """Returns ``kind`` of operations, in the name of who gives this command."""
-        return kind(self.sessions, self.layout, lambda: self.author)
+        return kind(self.sessions, self.layout, lambda: self.author, self.auditor)
+
+    @cached_property
+    def auditor(self) -> Auditor:
+        """Returns what writes down who asks for a write, as the settings say."""
+        audit = self.settings.audit
+        log = AuditLog(self.store, self.zoo, self.layout) if audit.store else None
+        return Auditor(log, lambda: self.author, audit.syslog, required=audit.required, warn=self.warn)
 
     @cached_property
     def author(self) -> str:
@@ -107,7 +117,9 @@ class CommandContext:
 
 
 @contextmanager
-def open_commands(settings: Settings, *, enforces: bool = True) -> Iterator[CommandContext]:
+def open_commands(
+    settings: Settings, *, enforces: bool = True, warn: Callable[[str], None] = lambda _why: None
+) -> Iterator[CommandContext]:
     """Opens the registry for one command. Its session is closed at the end, within two seconds.
 
     With ``zookeeper.acl: enforce`` a root that is open is refused at the first use, unless ``enforces`` is False: for the
@@ -123,7 +135,7 @@ def open_commands(settings: Settings, *, enforces: bool = True) -> Iterator[Comm
         check=(lambda zoo: refuse_open_root(zoo, layout)) if is_enforced else None,
     )
     try:
-        yield CommandContext(settings, sessions, layout)
+        yield CommandContext(settings, sessions, layout, warn)
     finally:
         with suppress(SupervisorError):  # what was answered stands, whatever becomes of the session
             sessions.close()

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from supervisor.clock import boottime_s, wall_iso
-from supervisor.errors import Conflict, Corrupt, GuardFailed, SupervisorError, TimedOut, Unreachable
+from supervisor.errors import (
+    Conflict,
+    Corrupt,
+    GuardFailed,
+    OutcomeUnknown,
+    SupervisorError,
+    TimedOut,
+    Unreachable,
+)
 from supervisor.model.checkpoint_expectation import SeenQuery, moved_to, pairs_of, place_of
 from supervisor.model.policies import refuses
 from supervisor.model.records import (
@@ -39,8 +47,9 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import has_finished, is_pending
-from supervisor.model.transaction import Node, SetData, Transaction
+from supervisor.model.transaction import Create, Node, SetData, Transaction
 from supervisor.model.view import cordoned_by
+from supervisor.operations.auditing import NO_AUDIT, AskedWrite, Auditor
 from supervisor.operations.names import check_host, no_job
 from supervisor.operations.savepoint_resume import (
     Basis,
@@ -51,7 +60,7 @@ from supervisor.operations.savepoint_resume import (
 )
 from supervisor.operations.updating import Change, Judged, Target, is_rolled_back, judge_change, rolled_back
 from supervisor.plan.placement import why_unfit
-from supervisor.records.codec import MAX_RECORD_BYTES
+from supervisor.records.codec import MAX_RECORD_BYTES, decode
 from supervisor.records.ids import new_op_id, new_uid
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ReplaceableSession, ZkSession
@@ -167,14 +176,20 @@ class JobWrite:
 
 
 class JobOperations:
-    """Gives one command access to the registry. ``author`` returns who gives it. It is not thread-safe."""
+    """Gives one command access to the registry. ``author`` returns who gives it, and ``auditor`` writes that
+    down. It is not thread-safe."""
 
     def __init__(
-        self, sessions: ReplaceableSession, layout: Layout, author: Callable[[], str] = lambda: ""
+        self,
+        sessions: ReplaceableSession,
+        layout: Layout,
+        author: Callable[[], str] = lambda: "",
+        auditor: Auditor = NO_AUDIT,
     ) -> None:
         self._sessions = sessions
         self._layout = layout
         self._author = author
+        self._auditor = auditor
         self._claims: CheckpointClaims | None = None
         self._previous_users: LeftCheckpoint | None = None
 
@@ -687,16 +702,31 @@ class JobOperations:
     def _commit(self, zoo: ZkSession, write: JobWrite, name: str, uid: str) -> bool:
         """Commits on the session that the reads used: a process that was stopped since then has lost it, and
         with it this multi."""
-        committed = commit_resolved(
-            self._sessions,
-            zoo,
-            write.tx,
-            lambda now: write.applied(self._read(now, name, uid)),
-            f"show {name} tells as soon as ZooKeeper answers, and the same command may be given again",
-        )
+        asked = self._asked(write)
+        self._auditor.before(asked)
+        try:
+            committed = commit_resolved(
+                self._sessions,
+                zoo,
+                write.tx,
+                lambda now: write.applied(self._read(now, name, uid)),
+                f"show {name} tells as soon as ZooKeeper answers, and the same command may be given again",
+            )
+        except OutcomeUnknown:
+            self._auditor.after(asked)
+            raise
+        if committed:
+            self._auditor.after(asked)
         if committed and write.claimed is not None and self._claims is not None:
             self._claims.taken(write.claimed, name, uid)
         return committed
+
+    def _asked(self, write: JobWrite) -> AskedWrite:
+        tx, done = write.tx, write.done
+        path = self._layout.job(done.name)
+        data = next((op.data for op in tx.ops if isinstance(op, Create | SetData) and op.path == path), b"")
+        revision = decode(JobRef, data, path).revision if data else 0
+        return AskedWrite(tx.what, tx.id, done.name, done.uid, revision, done.did.value)
 
     def _read(self, zoo: ZkSession, name: str, uid: str | None) -> JobRecords:
         layout = self._layout
