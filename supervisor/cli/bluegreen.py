@@ -17,7 +17,7 @@ from supervisor.checkpoint.offset_order import OffsetOrder
 from supervisor.cli.apply import SetKey
 from supervisor.cli.completion import job_names
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, Name, command, known_name, seconds
+from supervisor.cli.options import Chosen, Name, SignWith, command, known_name, seconds
 from supervisor.cli.output import notice, print_line, print_table
 from supervisor.cli.progress import progress
 from supervisor.errors import InvalidInput, NotFound
@@ -88,6 +88,7 @@ def fork(
     from_savepoint: FromSavepoint = None,
     shared_sink: SharedSink = False,
     suspended: Suspended = False,
+    sign_with: SignWith = None,
 ) -> int:
     """Run a second job beside a running one, from a copy of its checkpoint.
 
@@ -107,6 +108,7 @@ def fork(
         savepoint=from_savepoint,
         shared_sink=shared_sink,
         suspended=suspended,
+        sign_with=sign_with,
     )
     begun: list[PlannedFork] = []
 

@@ -16,15 +16,17 @@ from supervisor.cli.change import (
     until_running,
 )
 from supervisor.cli.confirm import Yes
-from supervisor.cli.options import Chosen, Timeout, command, seconds
+from supervisor.cli.options import Chosen, SignWith, Timeout, command, seconds
 from supervisor.cli.output import notice
 from supervisor.cli.several import AskedJobs, Names, SelectorOption, SeveralChange
-from supervisor.cli.with_savepoint import resume_from, save_stopped, savepoint_document
+from supervisor.cli.with_savepoint import NO_NEW_SPEC, resume_from, save_stopped, savepoint_document
 from supervisor.errors import InvalidInput
 from supervisor.operations.context import CommandContext
 from supervisor.savepoints.suspend import check_before
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from supervisor.operations.jobs import Done
     from supervisor.operations.selection import Selected
 
@@ -118,6 +120,7 @@ def resume(
     accept_fresh_start: FreshStart = False,
     from_savepoint: FromSavepoint = None,
     to: To = None,
+    sign_with: SignWith = None,
 ) -> int:
     """Run suspended, failed or quarantined jobs again, from their checkpoints, with a fresh restart budget.
 
@@ -137,7 +140,7 @@ def resume(
     """
     timeout_s = seconds("--timeout", timeout)
     asked = AskedJobs.of(names, selector, yes)
-    _require_consistent(asked, accept_fresh_start, from_savepoint, to)
+    _require_consistent(asked, accept_fresh_start, from_savepoint, to, sign_with)
     if asked.one is None:
         return _resume_several(chosen, asked, timeout_s if wait else None)
     name, afterwards = asked.one, until_running(wait, timeout_s)
@@ -150,13 +153,17 @@ def resume(
         )
 
     def act(context: CommandContext) -> Done:
-        return resume_from(chosen, context, name, from_savepoint, to, context.author)
+        return resume_from(chosen, context, name, from_savepoint, to, context.author, sign_with=sign_with)
 
     return change_job(chosen, name, act, afterwards, announced=True)
 
 
 def _require_consistent(
-    asked: AskedJobs, accept_fresh_start: bool, from_savepoint: str | None, to: str | None
+    asked: AskedJobs,
+    accept_fresh_start: bool,
+    from_savepoint: str | None,
+    to: str | None,
+    sign_with: Path | None,
 ) -> None:
     """Raises InvalidInput where options do not go together."""
     if asked.one is None:
@@ -170,6 +177,8 @@ def _require_consistent(
                 )
     if from_savepoint is None and to is not None:
         raise InvalidInput("--to is where --from-savepoint copies to: give that, too")
+    if from_savepoint is None and sign_with is not None:
+        raise InvalidInput(NO_NEW_SPEC)
     if from_savepoint is not None and accept_fresh_start:
         raise InvalidInput("--from-savepoint says what the start shall find: leave out --accept-fresh-start")
 

@@ -8,9 +8,11 @@ that is not durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
 
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.errors import (
@@ -78,6 +80,7 @@ from supervisor.registry.resolve_outcome import commit_resolved
 from supervisor.registry.revisions import NO_RECORD, SeenRevisions, known, read_revisions
 from supervisor.registry.user_writes import AskedRevision, ClaimedLocation, Move, UserWriteContext
 
+EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 JOBS_MAX = 10_000
 RECORD_RESERVE_BYTES = 500
 """So much of a reference is left free by an update: for the reason why it is given up, and for later commands."""
@@ -277,10 +280,15 @@ class JobOperations:
     # -- update -----------------------------------------------------------------------------------------------------
 
     def judge_changes(
-        self, wanted: Sequence[tuple[str, str, str | None]], *, again: bool
+        self,
+        wanted: Sequence[tuple[str, str, str | None]],
+        *,
+        again: bool,
+        signatures: Mapping[str, str] = EMPTY,
     ) -> list[Judged | SupervisorError]:
         """Returns for each of ``wanted`` (name, sha256 of the spec, checkpoint) what it takes to make that spec the job's,
-        or why it cannot be. Nothing is written, and all are read at once. Raises Unreachable."""
+        or why it cannot be. ``signatures`` has by name those that the specs shall have. Nothing is written, and all are
+        read at once. Raises Unreachable."""
         zoo, layout = self._sessions.zoo(), self._layout
         zoo.sync()
         paths = [path for name, _, _ in wanted for path in (layout.job(name), layout.own(name))]
@@ -299,7 +307,11 @@ class JobOperations:
                 found = JobRecords(ref, own, None)
                 job, of_job = _live(found, name).record, _owned(found, name).record
                 entries = known(job, kept.get(job.uid, ()))
-                judged.append(judge_change(job, of_job, sha256, checkpoint, entries, again=again))
+                judged.append(
+                    judge_change(
+                        job, of_job, sha256, checkpoint, entries, signatures.get(name, ""), again=again
+                    )
+                )
             except Unreachable:
                 raise
             except SupervisorError as error:

@@ -22,6 +22,7 @@ from supervisor.clients import processes
 from supervisor.clients.channel import USER
 from supervisor.clients.containment import find_own_cgroup
 from supervisor.clients.controllers import find_attempt_groups
+from supervisor.clients.signatures import Signers
 from supervisor.clients.store.base import Store
 from supervisor.clients.zookeeper import Link, Session, ZooClient, close_session
 from supervisor.clock import boottime_s, wall_iso
@@ -377,7 +378,7 @@ class Assembly:
     # -- this host ------------------------------------------------------------------------------------------------
 
     def _agent(self, address: str) -> Agent:
-        capacity = self._settings.supervisor.capacity
+        capacity, policy = self._settings.supervisor.capacity, self._settings.policy
         me = Member(
             id=self._settings.supervisor.id,
             host=self._host,
@@ -391,7 +392,7 @@ class Assembly:
             log_dir=str(self._settings.supervisor.log_dir.absolute()),
             prepares=1,
             labels=packed(self._settings.supervisor.labels),
-            policy_sha256=policy_sha256(self._settings.policy, self._settings.store),
+            policy_sha256=policy_sha256(policy, self._settings.store, Signers(policy.submit_signers).digest),
         )
         doubt = StartDoubt(self._layout, self._trust, self._epochs)
         starter = Launcher(
