@@ -60,11 +60,12 @@ class ActionResult:
 
 
 class ActionExecutor:
-    """Carries out the actions of one term of leadership."""
+    """Carries out the actions of one term of leadership. ``by`` is who leads, as an author."""
 
-    def __init__(self, term: Term[ZooClient], layout: Layout) -> None:
+    def __init__(self, term: Term[ZooClient], layout: Layout, by: str = "") -> None:
         self._term = term
         self._layout = layout
+        self._by = by
         self._pool = Pool(WORKERS, "act")
         self._lock = threading.Lock()
         self._busy: dict[str, tuple[Action, Future[ActionResult]]] = {}
@@ -103,7 +104,7 @@ class ActionExecutor:
     def context(self) -> LeaderWriteContext:
         """Returns the context for one write under this term."""
         return LeaderWriteContext(
-            self._layout, self._term.epoch, self._term.fence_version, new_op_id(), wall_iso()
+            self._layout, self._term.epoch, self._term.fence_version, new_op_id(), wall_iso(), self._by
         )
 
     def commit(self, build: Callable[[LeaderWriteContext], Transaction]) -> int | None:

@@ -27,6 +27,7 @@ from supervisor.operations.checkpoints import Located, located
 from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Did, Done
 from supervisor.operations.promoting import PromotionOperations
+from supervisor.operations.signing import signed
 from supervisor.operations.submit import Prepared, prepare_spec, require_allowed, store_prepared
 from supervisor.records.ids import new_uid
 from supervisor.registry.blobs import Blobs, artifact_key
@@ -45,7 +46,7 @@ TAG_BYTES: Final = 2
 class ForkWish:
     """Holds what the user asks for: ``changes`` are ``KEY=VALUE``. ``savepoint`` is the id of one of ``name``, or
     None for a new one. With ``shared_sink`` the fork may write to where ``name`` writes; if ``suspended``, it is not
-    started."""
+    started. ``sign_with`` is the private key that signs its spec."""
 
     name: str
     new: str
@@ -53,6 +54,7 @@ class ForkWish:
     savepoint: str | None = None
     shared_sink: bool = False
     suspended: bool = False
+    sign_with: Path | None = None
 
 
 class PlannedFork(NamedTuple):
@@ -84,7 +86,7 @@ def fork(
     """
     if wish.new == wish.name:
         raise InvalidInput(f"a fork needs a name of its own, which is not {wish.name}")
-    operations = PromotionOperations(context.sessions, context.layout)
+    operations = context.operations(PromotionOperations)
     source = located(context, wish.name)
     job = _registered(operations, wish.name)
     there = _there(operations, wish, job)
@@ -100,6 +102,7 @@ def fork(
     with tempfile.TemporaryDirectory(prefix="spark-supervisor-fork-") as folder:
         prepared = _prepared(blobs, job, wish, location, Path(folder))
         require_allowed(prepared, context.settings)
+        prepared = signed(context.settings, wish.sign_with, prepared)
         if there is None:
             there = _register(
                 context,

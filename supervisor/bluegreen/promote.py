@@ -20,7 +20,7 @@ from supervisor.checkpoint.offset_order import FILES_SHOWN, OffsetOrder, has_pas
 from supervisor.checkpoint.offset_reader import QueryOffsets, decode_offsets, encode_offsets
 from supervisor.clients.tools import run_shown
 from supervisor.errors import Conflict, SupervisorError, TimedOut, Unreachable
-from supervisor.model.records import Desired
+from supervisor.model.records import BY_MAX_BYTES, Desired, clip
 from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Did, Done
 from supervisor.operations.promoting import Pair, PromotionOperations, is_over, settled
@@ -43,7 +43,6 @@ class PromoteWish:
     caught_up: bool
     timeout_s: float
     hook: str
-    by: str
 
 
 def promote(
@@ -57,7 +56,7 @@ def promote(
     Raises NotFound, Conflict (either job is not what it has to be, or the offsets have no order), TimedOut (the new
     job has not caught up), SupervisorError (the hook failed), and what ZooKeeper and the store raise.
     """
-    operations = PromotionOperations(context.sessions, context.layout)
+    operations = context.operations(PromotionOperations)
     pair, job, over = operations.pair(wish.new, wish.over)
     there = job.promotion
     if over.desired is Desired.SUSPENDED:
@@ -68,7 +67,7 @@ def promote(
         raise Conflict(f"{pair.new} is suspended, so it can take no place", f"resume {pair.new} --wait")
     stands = settled(job, pair) is not None
     target, key = _target(context, pair, there.offsets if stands and there is not None else "", wish)
-    operations.intend(pair, wish.by, key)
+    operations.intend(pair, clip(context.author, BY_MAX_BYTES), key)
     publish(f"{pair.new}: to be promoted over {pair.over}")
     if wish.caught_up:
         _wait(context, operations, pair, target, wish, listener)
@@ -86,7 +85,7 @@ def promote(
 def undo(context: CommandContext, wish: PromoteWish, publish: Callable[[str], None]) -> Done:
     """Undoes the promotion of ``wish.new`` over ``wish.over``, or withdraws one that has come to nothing yet. Raises
     Conflict if there is none, SupervisorError (the hook failed), and what ZooKeeper raises."""
-    operations = PromotionOperations(context.sessions, context.layout)
+    operations = context.operations(PromotionOperations)
     pair = operations.pair_to_undo(wish.new, wish.over)
     if wish.hook:
         run_hook(wish, pair, "undo", publish)

@@ -42,7 +42,7 @@ def accept_registry(
     lost state is certainly dead.
     """
     settings = chosen.settings()
-    with open_commands(settings) as context:
+    with open_commands(settings, warn=notice) as context:
         finding = examine_registry(context)
         if not chosen.document:
             _print_finding(finding, no_driver_runs)

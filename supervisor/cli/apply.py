@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,7 @@ import typer
 from supervisor.cli.completion import files
 from supervisor.cli.confirm import Yes, confirm_jobs
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, Timeout, command, seconds
+from supervisor.cli.options import Chosen, SignWith, Timeout, command, seconds
 from supervisor.cli.output import notice, print_line
 from supervisor.cli.several import SELECTOR
 from supervisor.cli.submit import complaints
@@ -32,7 +32,7 @@ from supervisor.operations.apply import (
     rollout,
     spec_files,
 )
-from supervisor.operations.context import CommandContext, open_commands, user_of_command
+from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.pruning import (
     Pruned,
     PruneWish,
@@ -42,7 +42,8 @@ from supervisor.operations.pruning import (
 )
 from supervisor.operations.pruning import prune as prune_jobs
 from supervisor.operations.selection import selector_of
-from supervisor.operations.submit import Submitted, prepare_all
+from supervisor.operations.signing import signed
+from supervisor.operations.submit import Prepared, Submitted, prepare_all
 from supervisor.operations.waiting import (
     is_suspended,
     wait_running,
@@ -99,6 +100,7 @@ def apply(
     prune_all: PruneAll = False,
     yes: Yes = False,
     timeout: Timeout = "10m",
+    sign_with: SignWith = None,
 ) -> int:
     """Make jobs what their specs say: submit the new ones, update those that differ, leave the others.
 
@@ -124,15 +126,16 @@ def apply(
         raise InvalidInput("--wait waits for what a dry run does not do: leave one of them out")
     wish = _prune_wish(prune, selector, prune_all)
     settings = chosen.settings()
-    read = _read(settings, paths, set_key, may_be_empty=prune_all)
-    with open_commands(settings) as context:
+    sign = partial(signed, settings, sign_with)
+    read = _read(settings, paths, set_key, may_be_empty=prune_all, sign=sign)
+    with open_commands(settings, warn=notice) as context:
         applied = judge_all(context, read, again=again)
         pruned = [] if wish is None else judge_prune(context, applied, wish)
         if _is_refused(chosen, applied):
             return _exit_code(applied)
         if wish is not None and not dry_run:
             _confirm_prune([one for one in pruned if one.action is AppliedAction.PRUNED], wish, yes=yes)
-        done = applied if dry_run else carry_out(context, applied, user_of_command())
+        done = applied if dry_run else carry_out(context, applied, context.author)
         for one in done:
             if dry_run:
                 one.why = rollout(one)
@@ -206,7 +209,7 @@ def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
     """
     settings = chosen.settings()
     read = _read(settings, paths, set_key)
-    with open_commands(settings) as context:
+    with open_commands(settings, warn=notice) as context:
         applied = judge_all(context, read, again=True)
         if _is_refused(chosen, applied):
             return _exit_code(applied)
@@ -236,10 +239,15 @@ def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
 
 
 def _read(
-    settings: Settings, paths: Iterable[Path], changes: list[str] | None, *, may_be_empty: bool = False
+    settings: Settings,
+    paths: Iterable[Path],
+    changes: list[str] | None,
+    *,
+    may_be_empty: bool = False,
+    sign: Callable[[Prepared], Prepared] = lambda prepared: prepared,
 ) -> list[Submitted]:
     files = spec_files(paths, may_be_empty=may_be_empty)
-    return prepare_all(files, settings, notice, partial(read_located, changes=changes or ()))
+    return prepare_all(files, settings, notice, partial(read_located, changes=changes or ()), sign)
 
 
 def _is_refused(chosen: Chosen, applied: list[Applied]) -> bool:

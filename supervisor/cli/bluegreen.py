@@ -17,11 +17,11 @@ from supervisor.checkpoint.offset_order import OffsetOrder
 from supervisor.cli.apply import SetKey
 from supervisor.cli.completion import job_names
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, Name, command, known_name, seconds
+from supervisor.cli.options import Chosen, Name, SignWith, command, known_name, seconds
 from supervisor.cli.output import notice, print_line, print_table
 from supervisor.cli.progress import progress
 from supervisor.errors import InvalidInput
-from supervisor.operations.context import CommandContext, open_commands, require_submitted, user_of_command
+from supervisor.operations.context import CommandContext, open_commands, require_submitted
 from supervisor.operations.jobs import Did, Done
 
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="Name of the fork.")]
@@ -88,6 +88,7 @@ def fork(
     from_savepoint: FromSavepoint = None,
     shared_sink: SharedSink = False,
     suspended: Suspended = False,
+    sign_with: SignWith = None,
 ) -> int:
     """Run a second job beside a running one, from a copy of its checkpoint.
 
@@ -107,6 +108,7 @@ def fork(
         savepoint=from_savepoint,
         shared_sink=shared_sink,
         suspended=suspended,
+        sign_with=sign_with,
     )
     begun: list[PlannedFork] = []
 
@@ -114,7 +116,7 @@ def fork(
         begun.append(planned)
         notice(f"{new}: copying savepoint {planned.savepoint} of {name} to {planned.location}")
 
-    with open_commands(chosen.settings()) as context:
+    with open_commands(chosen.settings(), warn=notice) as context:
         try:
             with progress("copying") as report_progress:
                 forked = fork_job(context, wish, begins, report_progress)
@@ -167,7 +169,7 @@ def compare(chosen: Chosen, name: Name, new: OtherName) -> int:
       spark-supervisor compare clicks clicks-2
       spark-supervisor compare clicks clicks-2 -o json | jq -r .order
     """
-    with open_commands(chosen.settings()) as context:
+    with open_commands(chosen.settings(), warn=notice) as context:
         found = compare_jobs(context, known_name(name), known_name(new))
     if chosen.document:
         chosen.print_document(_document(found, name, new))
@@ -312,9 +314,8 @@ def promote(
         caught_up=when is When.CAUGHT_UP,
         timeout_s=seconds("--timeout", timeout),
         hook=hook or "",
-        by=user_of_command(),
     )
-    with open_commands(chosen.settings()) as context:
+    with open_commands(chosen.settings(), warn=notice) as context:
         require_submitted(context, new)
         if undo_it:
             _print_done(chosen, undo(context, wish, notice), other)

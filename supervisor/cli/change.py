@@ -13,7 +13,7 @@ import typer
 from supervisor.cli.confirm import Yes
 from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Timeout, command, known_name, seconds
-from supervisor.cli.output import print_line
+from supervisor.cli.output import notice, print_line
 from supervisor.cli.several import (
     AskedJobs,
     Names,
@@ -163,7 +163,7 @@ def change_job(
 ) -> int:
     """Carries out ``act``, says what it did (if ``announced``, ``act`` has said it), then does ``afterwards``."""
     known_name(name)
-    with open_commands(chosen.settings()) as context:
+    with open_commands(chosen.settings(), warn=notice) as context:
         require_submitted(context, name)
         done = act(context)
         if not announced:
@@ -184,7 +184,7 @@ def change_asked(chosen: Chosen, asked: AskedJobs, change: SeveralChange) -> int
             until(change.wait, change.timeout_s),
         )
     settings = chosen.settings()
-    with open_commands(settings) as context:
+    with open_commands(settings, warn=notice) as context:
         if context.check() is None:
             raise NotFound(f"there is no job: nothing was ever submitted at {settings.zookeeper.root}")
         return change_jobs(chosen, context, asked, change)

@@ -85,7 +85,7 @@ def documents_of(entries: Iterable[HistoryEntry]) -> list[dict[str, Any]]:
     documents: list[dict[str, Any]] = []
     for entry in entries:
         each: dict[str, Any] = {"at": entry.at, "event": entry.event, "attempt": entry.attempt or None}
-        each["detail"] = entry.detail
+        each |= {"detail": entry.detail, "by": entry.by or None}
         if isinstance(entry, Series):
             each |= {"count": entry.count, "last_at": entry.last_at or entry.at}
             each |= {"last_attempt": entry.last_attempt or entry.attempt, "omitted": entry.omitted}
@@ -102,7 +102,8 @@ def line_of(document: dict[str, Any]) -> list[Any]:
     if document.get("count", 1) > 1:
         attempt = f"{attempt}-{document['last_attempt']}"
         detail = f"{document['count']} times until {local_time(document['last_at'])}: {detail}"
-    return [local_time(document["at"]), document["event"], attempt, detail]
+    by = f"(by {document['by']})" if document.get("by") else ""
+    return [local_time(document["at"]), document["event"], attempt, " ".join(filter(None, (detail, by)))]
 
 
 def brief(documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

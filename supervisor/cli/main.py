@@ -55,6 +55,7 @@ COMMANDS = tuple(
         ("show", "supervisor.cli.show:show", "Show one job: state, place, history, spec."),
         ("explain", "supervisor.cli.explain:explain", "Say what a job waits for, and what helps."),
         ("history", "supervisor.cli.history:history", "Show what happened to a job."),
+        ("audit", "supervisor.cli.audit:audit", "Show who asked for what, and verify it."),
         ("logs", "supervisor.cli.logs:logs", "Print what the driver of a job wrote."),
         ("apply", "supervisor.cli.apply:apply", "Make jobs what their specs say: submit, update, leave."),
         ("diff", "supervisor.cli.apply:diff", "Say what apply would change, key by key."),

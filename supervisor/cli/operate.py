@@ -13,11 +13,11 @@ import typer
 
 from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, command, seconds
-from supervisor.cli.output import print_line, with_local_times
+from supervisor.cli.output import notice, print_line, with_local_times
 from supervisor.clock import boottime_s
 from supervisor.errors import NotFound, SupervisorError
 from supervisor.operations.cluster import Asked, ClusterOperations, Paused
-from supervisor.operations.context import CommandContext, open_commands, user_of_command
+from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.waiting import wait_switched_over
 
 if TYPE_CHECKING:
@@ -116,13 +116,13 @@ def _handed_over(leader: str, was: str, epoch: int, did: str, took_s: float) -> 
 def opened(chosen: Chosen, operations: type[Operations]) -> Iterator[tuple[CommandContext, Operations]]:
     """Opens the registry, with a cluster on it, for commands of an operator."""
     settings = chosen.settings()
-    with open_commands(settings) as context:
+    with open_commands(settings, warn=notice) as context:
         if context.check() is None:
             root = settings.zookeeper.root
             raise NotFound(
                 f"there is no cluster at {root}: no supervisor ever ran there, and nothing was submitted"
             )
-        yield context, operations(context.sessions, context.layout, user_of_command())
+        yield context, operations(context.sessions, context.layout, context.author, context.auditor)
 
 
 def _sentence(record: Pause | None) -> str:

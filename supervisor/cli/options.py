@@ -15,6 +15,7 @@ import sys
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -55,6 +56,12 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.", au
 Timeout = Annotated[
     str,
     typer.Option("--timeout", metavar="TIME", help="Longest --wait, like 90s or 10m; then exit code 7."),
+]
+
+
+SignWith = Annotated[
+    Path | None,
+    typer.Option("--sign-with", metavar="KEY.pem", help="Sign the spec, for policy.submit_signers."),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from supervisor.cli.options import Chosen, command
-from supervisor.cli.output import print_labelled, print_line
+from supervisor.cli.output import notice, print_labelled, print_line
 from supervisor.cli.progress import counting
 from supervisor.errors import Conflict
 from supervisor.model.zookeeper_access import PERM_ALL, Acl
@@ -38,7 +38,7 @@ def secure(chosen: Chosen, dry_run: DryRun = False, open_again: Open = False) ->
       spark-supervisor registry secure
       spark-supervisor registry secure --open
     """
-    with open_commands(chosen.settings(), enforces=False) as context:
+    with open_commands(chosen.settings(), enforces=False, warn=notice) as context:
         finding = examine_acl(context, opens=open_again)
         changed = 0
         if not dry_run:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from supervisor.cli.change import RunWait, change_job, until_running
-from supervisor.cli.options import Chosen, Name, Timeout, command, seconds
-from supervisor.cli.with_savepoint import resume_from
-from supervisor.errors import SupervisorError
-from supervisor.operations.context import CommandContext, user_of_command
+from supervisor.cli.options import Chosen, Name, SignWith, Timeout, command, seconds
+from supervisor.cli.with_savepoint import NO_NEW_SPEC, resume_from
+from supervisor.errors import InvalidInput, SupervisorError
+from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Did
 from supervisor.operations.revisions import roll_back_to, spec_to_go_back_to
 from supervisor.operations.waiting import why_given_up
@@ -44,6 +44,7 @@ def rollback(
     from_savepoint: FromSavepoint = None,
     wait: RunWait = False,
     timeout: Timeout = "10m",
+    sign_with: SignWith = None,
 ) -> int:
     """Make a job what it was before its newest update, or at any revision that is kept, as a new revision.
 
@@ -60,14 +61,16 @@ def rollback(
       spark-supervisor rollback clicks --from-savepoint before-upgrade
     """
     timeout_s = seconds("--timeout", timeout)
+    if sign_with is not None and from_savepoint is None:
+        raise InvalidInput(NO_NEW_SPEC)
 
     def act(context: CommandContext) -> Done:
         if from_savepoint is not None:
             back = partial(spec_to_go_back_to, context, name, to)
-            return resume_from(chosen, context, name, from_savepoint, None, user_of_command(), back)
+            return resume_from(chosen, context, name, from_savepoint, None, context.author, back, sign_with)
         if to is not None:
-            return roll_back_to(context, name, to, user_of_command())
-        return context.commands.roll_back(name, user_of_command())
+            return roll_back_to(context, name, to, context.author)
+        return context.commands.roll_back(name, context.author)
 
     def afterwards(context: CommandContext, done: Done) -> None:
         until_running(wait, timeout_s)(context, done)

@@ -13,11 +13,12 @@ import typer
 
 from supervisor.cli.completion import files
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, Timeout, command, seconds
+from supervisor.cli.options import Chosen, SignWith, Timeout, command, seconds
 from supervisor.cli.output import notice, print_line
 from supervisor.cli.progress import progress
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.signing import signed
 from supervisor.operations.submit import BeginsWith, Submitted, SubmitWish, prepare_all, submit_all
 from supervisor.operations.waiting import wait_running
 from supervisor.savepoints.begin import begins_with, restore_for
@@ -61,6 +62,7 @@ def submit(
     timeout: Timeout = "10m",
     accept_fresh_start: FreshStart = False,
     from_savepoint: FromSavepoint = None,
+    sign_with: SignWith = None,
 ) -> int:
     """Submit jobs. The same spec again changes nothing; a live name with another spec is refused.
 
@@ -81,13 +83,13 @@ def submit(
     if from_savepoint is not None and len(specs) > 1:
         raise InvalidInput("--from-savepoint is for one spec: submit the others without it")
     settings = chosen.settings()
-    submitted = prepare_all(specs, settings, notice)
+    submitted = prepare_all(specs, settings, notice, sign=partial(signed, settings, sign_with))
     if any(each.prepared is not None for each in submitted):
         # an earlier submission may have come further
         fresh_start = accept_fresh_start or from_savepoint is not None
         wish = SubmitWish(dry_run=dry_run, suspended=suspended, fresh_start=fresh_start)
         begin = partial(_begin, settings, from_savepoint, dry_run) if from_savepoint is not None else None
-        with open_commands(settings) as context:
+        with open_commands(settings, warn=notice) as context:
             submit_all(context, submitted, wish, begin)
             if wait:
                 _wait(context, submitted, timeout_s)

@@ -17,15 +17,17 @@ from supervisor.cli.change import (
     until_running,
 )
 from supervisor.cli.confirm import Yes
-from supervisor.cli.options import Chosen, Timeout, command, seconds
+from supervisor.cli.options import Chosen, SignWith, Timeout, command, seconds
 from supervisor.cli.output import notice
 from supervisor.cli.several import AskedJobs, Names, SelectorOption, SeveralChange
-from supervisor.cli.with_savepoint import resume_from, save_stopped, savepoint_document
+from supervisor.cli.with_savepoint import NO_NEW_SPEC, resume_from, save_stopped, savepoint_document
 from supervisor.errors import InvalidInput
-from supervisor.operations.context import CommandContext, user_of_command
+from supervisor.operations.context import CommandContext
 from supervisor.savepoints.suspend import check_before
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from supervisor.operations.jobs import Done
     from supervisor.operations.selection import Selected
 
@@ -111,6 +113,7 @@ def resume(
     accept_fresh_start: FreshStart = False,
     from_savepoint: FromSavepoint = None,
     to: To = None,
+    sign_with: SignWith = None,
 ) -> int:
     """Run suspended, failed or quarantined jobs again, from their checkpoints, with a fresh restart budget.
 
@@ -130,9 +133,9 @@ def resume(
     """
     timeout_s = seconds("--timeout", timeout)
     asked = AskedJobs.of(names, selector, yes)
-    _require_consistent(asked, accept_fresh_start, from_savepoint, to)
+    _require_consistent(asked, accept_fresh_start, from_savepoint, to, sign_with)
     if asked.one is not None and from_savepoint is not None:
-        return _resume_from(chosen, asked.one, from_savepoint, to, until_running(wait, timeout_s))
+        return _resume_from(chosen, asked.one, from_savepoint, to, sign_with, until_running(wait, timeout_s))
 
     def act(context: CommandContext, job: Selected) -> Done:
         return context.commands.resume(job.name, fresh_start=accept_fresh_start)
@@ -142,7 +145,11 @@ def resume(
 
 
 def _require_consistent(
-    asked: AskedJobs, accept_fresh_start: bool, from_savepoint: str | None, to: str | None
+    asked: AskedJobs,
+    accept_fresh_start: bool,
+    from_savepoint: str | None,
+    to: str | None,
+    sign_with: Path | None,
 ) -> None:
     """Raises InvalidInput where options do not go together."""
     if asked.one is None:
@@ -156,13 +163,17 @@ def _require_consistent(
                 )
     if from_savepoint is None and to is not None:
         raise InvalidInput("--to is where --from-savepoint copies to: give that, too")
+    if from_savepoint is None and sign_with is not None:
+        raise InvalidInput(NO_NEW_SPEC)
     if from_savepoint is not None and accept_fresh_start:
         raise InvalidInput("--from-savepoint says what the start shall find: leave out --accept-fresh-start")
 
 
-def _resume_from(chosen: Chosen, name: str, which: str, to: str | None, afterwards: Afterwards) -> int:
+def _resume_from(
+    chosen: Chosen, name: str, which: str, to: str | None, sign_with: Path | None, afterwards: Afterwards
+) -> int:
     def act(context: CommandContext) -> Done:
-        return resume_from(chosen, context, name, which, to, user_of_command())
+        return resume_from(chosen, context, name, which, to, context.author, sign_with=sign_with)
 
     return change_job(chosen, name, act, afterwards, announced=True)
 

@@ -3,7 +3,7 @@ after."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from supervisor.cli.output import notice, print_line
 from supervisor.cli.progress import progress
@@ -11,6 +11,7 @@ from supervisor.savepoints import resume, suspend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from supervisor.cli.options import Chosen
     from supervisor.model.records import BlobRef
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from supervisor.operations.jobs import Done
     from supervisor.savepoints.manifest import Begun
     from supervisor.savepoints.resume import Planned
+
+NO_NEW_SPEC: Final = (
+    "--sign-with signs the spec that --from-savepoint makes: give that, too, or apply the spec signed"
+)
 
 
 def resume_from(
@@ -28,8 +33,9 @@ def resume_from(
     to: str | None,
     by: str,
     spec_of: Callable[[], BlobRef] | None = None,
+    sign_with: Path | None = None,
 ) -> Done:
-    """Resumes the job and says what it did. ``spec_of`` and ``by`` are as in ``savepoints.resume``.
+    """Resumes the job and says what it did. ``spec_of``, ``by`` and ``sign_with`` are as in ``savepoints.resume``.
 
     Interrupted, or refused after the copy was begun, it names the copy.
     """
@@ -45,6 +51,7 @@ def resume_from(
                 report_progress,
                 spec_of,
                 by,
+                sign_with,
             )
     except BaseException:
         if begun:

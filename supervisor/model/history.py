@@ -123,7 +123,8 @@ def _add(items: list[Series], entry: HistoryEntry) -> None:
     """Appends ``entry``, or counts it in the last of ``items`` if it is a failure like that one: the entries
     that led to it are dropped then.
     """
-    detail = clip(entry.detail, DETAIL_MAX_BYTES)
+    said = " ".join(filter(None, (entry.detail, entry.by and f"(by {entry.by})")))
+    detail = clip(said, DETAIL_MAX_BYTES)
     new = Series(
         at=clip(entry.at, _WORD_BYTES),
         event=clip(entry.event, _WORD_BYTES),

@@ -245,12 +245,15 @@ class CheckpointState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """Holds one line of a job's history: when, what, and a short detail."""
+    """Holds one line of a job's history: when, what, and a short detail. ``by`` is who asked for it, or the supervisor
+    that did it by itself; it is empty where an attempt just went its way.
+    """
 
     at: str
     event: str
     attempt: Count = 0
     detail: str = ""
+    by: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -266,6 +269,9 @@ oldest go.
 
 DETAIL_MAX_BYTES = 120
 """The detail of a history entry is cut to this length."""
+
+BY_MAX_BYTES = 80
+"""Who did something is cut to this length in a record; the audit has the whole of it."""
 
 REASON_MAX_BYTES = 400
 """The reason in /own, and that of a pause, is cut to this length."""
@@ -300,22 +306,25 @@ def clip(text: str, max_bytes: int) -> str:
 
 
 def with_entry(
-    history: tuple[HistoryEntry, ...], at: str, event: str, attempt: int = 0, detail: str = ""
+    history: tuple[HistoryEntry, ...], at: str, event: str, attempt: int = 0, detail: str = "", by: str = ""
 ) -> tuple[HistoryEntry, ...]:
     """Returns ``history`` with one more entry, at most ``HISTORY_MAX`` (a record stays under 4 KiB)."""
     return (
         *history,
-        HistoryEntry(at=at, event=event, attempt=attempt, detail=clip(detail, DETAIL_MAX_BYTES)),
+        HistoryEntry(at=at, event=event, attempt=attempt, detail=clip(detail, DETAIL_MAX_BYTES), by=by),
     )[-HISTORY_MAX:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobRef:
-    """Says where a spec lies in the store; ``sha256`` is verified at every read."""
+    """Says where a spec lies in the store; ``sha256`` is verified at every read. ``signature`` is what a signer has said of
+    it (``spec.signed``), or empty.
+    """
 
     key: str
     sha256: str
     bytes: Count
+    signature: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -473,7 +482,8 @@ class JobRef:
     checkpoint before, and gave it up; a first start there is refused unless it is accepted. ``cold_restart`` is the
     restart nonce of a restart that is to use no prepared driver (``restart --cold``). ``last_revision`` is the highest
     number that a revision of this uid has had, if that is not ``revision``; a number is given once. ``move`` is the
-    newest request to move the job to another host; ``move_in_force`` says whether it still counts.
+    newest request to move the job to another host; ``move_in_force`` says whether it still counts. ``submitted_by`` is who
+    submitted this uid; who asked for the last change stands in ``changed``.
     """
 
     name: JobName
@@ -495,6 +505,7 @@ class JobRef:
     move: MoveRequest | None = field(default=None, metadata=OMITTED)
     fork: Fork | None = field(default=None, metadata=OMITTED)
     promotion: Promotion | None = field(default=None, metadata=OMITTED)
+    submitted_by: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -775,6 +786,7 @@ class Result:
     )  # as in the reference, if there is room for it
     fork: Fork | None = field(default=None, metadata=OMITTED)  # as in the reference
     promotion: Promotion | None = field(default=None, metadata=OMITTED)  # as in the reference
+    submitted_by: str = field(default="", metadata=OMITTED)  # as in the reference
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -808,7 +820,7 @@ class RevisionFate(StrEnum):
 class KeptRevision:
     """Describes one revision of a uid. ``sha256`` and ``bytes`` are those of its spec; ``bytes`` is 0 if they are not known.
     ``stored_as`` is the number under which its spec was stored, if that is another one: a roll back stores nothing. ``fate``
-    counts for one that is not the present one. ``by`` and ``why`` are for people.
+    counts for one that is not the present one. ``by`` and ``why`` are for people. ``signature`` is as in ``BlobRef``.
     """
 
     revision: Count
@@ -819,6 +831,7 @@ class KeptRevision:
     by: str = field(default="", metadata=OMITTED)
     fate: RevisionFate = field(default=RevisionFate.SUPERSEDED, metadata=OMITTED)
     why: str = field(default="", metadata=OMITTED)
+    signature: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -1011,7 +1024,7 @@ class Pause:
     anything.
     """
 
-    by: str  # <user>@<host> of the command
+    by: str  # as operations.author has it
     at: str
     reason: str
     op: str
@@ -1034,7 +1047,7 @@ class Cordon:
 
     supervisor: SupervisorId
     cordoned: bool
-    by: str  # <user>@<host> of the command
+    by: str  # as operations.author has it
     at: str
     why: str
     op: str
@@ -1068,6 +1081,42 @@ class Handover:
     by: str
     at: str
     op: str
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditLine:
+    """Is one line of the audit in the store (``registry.audit``): somebody asked for a write.
+
+    ``by`` is who, and ``origin`` the user on the host where the command ran, by the kernel. ``what`` is the kind of write,
+    ``op`` the id by which the registry knows it, ``name``, ``uid`` and ``revision`` what it is about, as far as it is about
+    a job. ``late`` says that the line was written after the write. ``before`` is the SHA-256 of the line before, as it is
+    stored; it is empty in the first one.
+    """
+
+    number: Count
+    at: str
+    by: str
+    origin: str
+    what: str
+    op: str
+    before: str
+    name: str = field(default="", metadata=OMITTED)
+    uid: str = field(default="", metadata=OMITTED)
+    revision: Count = field(default=0, metadata=OMITTED)
+    detail: str = field(default="", metadata=OMITTED)
+    late: bool = field(default=False, metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEnd:
+    """Is the record /audit: the newest line of the audit that is known to be in the store, by its number and its SHA-256.
+    There may be newer ones; older ones than that may not be missing.
+    """
+
+    number: Count
+    sha256: str
     extra: dict[str, Any] = field(default_factory=dict)
 
 

@@ -235,8 +235,9 @@ def history_of(
         besides = (*opened(result.earlier, uid), *result.history)
         entries = [entry for entry in besides if not _holds(entries, entry)] + entries
     recorded = [ref.changed] if ref is not None and ref.changed.event != "submitted" else []
-    submitted_at = ref.submitted_at if ref is not None else result.submitted_at if result is not None else ""
-    recorded += [HistoryEntry(at=submitted_at, event="submitted")] if submitted_at else []
+    known = ref if ref is not None else result
+    if known is not None and known.submitted_at:
+        recorded += [HistoryEntry(at=known.submitted_at, event="submitted", by=known.submitted_by)]
     ordered = [entry for entry in entries if entry.attempt]
     by_user = [entry for entry in entries if not entry.attempt]
     by_user += [entry for entry in recorded if not _holds(entries, entry)]

@@ -21,12 +21,13 @@ from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.trust import RegistryEvidence, Trust, judge_epochs
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, SupervisorError
 from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
-from supervisor.model.records import Acceptance, BlobRef, EpochRecord, LeaderHint
+from supervisor.model.records import BY_MAX_BYTES, Acceptance, BlobRef, EpochRecord, LeaderHint, clip
 from supervisor.model.seen import Found, Seen
 from supervisor.model.view import View
 from supervisor.observe.observer import Observer
 from supervisor.observe.restored import KnownJob, LostSpec, known_jobs, lost_specs
-from supervisor.operations.context import CommandContext, user_of_command
+from supervisor.operations.auditing import AskedWrite
+from supervisor.operations.context import CommandContext
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkSession
@@ -108,7 +109,7 @@ def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: b
         acceptance = Acceptance(
             id=new_op_id(),
             epoch=max(epoch.record.epoch, marks.newest_epoch_above(0) or 0) + 1,
-            by=user_of_command(),
+            by=clip(context.author, BY_MAX_BYTES),
             at=wall_iso(),
             wait_s=0.0 if no_driver_runs else wait_s,
             waited=no_driver_runs,
@@ -117,11 +118,9 @@ def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: b
             marks.record_epoch(acceptance.epoch, ACCEPTER, acceptance.id)
         except Conflict:
             continue  # somebody was recorded meanwhile: above that one
-        tx = accept(
-            layout,
-            RestoredRegistry(cluster, epoch.record, epoch.version, accepted, missing),
-            acceptance,
-        )
+        restored = RestoredRegistry(cluster, epoch.record, epoch.version, accepted, missing)
+        tx = accept(layout, restored, acceptance)
+        context.auditor.before(AskedWrite("accept", acceptance.id, detail=f"epoch {acceptance.epoch}"))
         try:
             if commit_resolved(context.sessions, zoo, tx, partial(_is_accepted, layout, acceptance)):
                 return acceptance

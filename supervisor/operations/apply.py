@@ -143,8 +143,9 @@ def judge_all(context: CommandContext, read: Sequence[Submitted], *, again: bool
     good = [one for one in applied if one.action is None and one.prepared is not None]
     is_known = bool(good) and context.check() is not None
     wanted = [(p.name, p.sha256, p.spec.checkpoint) for p in (one.prepared for one in good) if p is not None]
+    signatures = {one.prepared.name: one.prepared.signature for one in good if one.prepared is not None}
     judged: list[Judged | SupervisorError] = (
-        context.commands.judge_changes(wanted, again=again)
+        context.commands.judge_changes(wanted, again=again, signatures=signatures)
         if is_known
         else [Judged(Change.CREATE) for _ in wanted]
     )

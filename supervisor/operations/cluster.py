@@ -13,11 +13,20 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from supervisor.clock import wall_iso
-from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound
-from supervisor.model.records import REASON_MAX_BYTES, EpochRecord, Handover, LeaderHint, Pause, clip
+from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeUnknown
+from supervisor.model.records import (
+    BY_MAX_BYTES,
+    REASON_MAX_BYTES,
+    EpochRecord,
+    Handover,
+    LeaderHint,
+    Pause,
+    clip,
+)
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Transaction
 from supervisor.observe.status import pause_document
+from supervisor.operations.auditing import NO_AUDIT, AskedWrite, Auditor
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ReplaceableSession, ZkSession
@@ -62,20 +71,25 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class ClusterWrite(Generic[Answer]):
     """Holds a multi to commit, what to answer then, and how to find out from a later reading whether it was
-    applied."""
+    applied. ``detail`` is for the audit."""
 
     tx: Transaction
     answer: Answer
     applied: Callable[[ZkSession], bool | None]
+    detail: str = ""
 
 
 class ClusterOperations:
-    """Gives one command access to the cluster. ``by`` says who gives the command. It is not thread-safe."""
+    """Gives one command access to the cluster. ``by`` says who gives the command, and ``auditor`` writes that down. It is
+    not thread-safe."""
 
-    def __init__(self, sessions: ReplaceableSession, layout: Layout, by: str) -> None:
+    def __init__(
+        self, sessions: ReplaceableSession, layout: Layout, by: str, auditor: Auditor = NO_AUDIT
+    ) -> None:
         self._sessions = sessions
         self._layout = layout
-        self._by = by
+        self._by = clip(by, BY_MAX_BYTES)
+        self._auditor = auditor
 
     # -- pause ----------------------------------------------------------------------------------------------------
 
@@ -94,9 +108,8 @@ class ClusterOperations:
                 found = self._read_pause(now)
                 return isinstance(found, Found) and found.record.op == record.op
 
-            return ClusterWrite(
-                operator_writes.pause(self._layout, record), Paused(record, changed=True), applied
-            )
+            tx = operator_writes.pause(self._layout, record)
+            return ClusterWrite(tx, Paused(record, changed=True), applied, record.reason)
 
         return self._carry_out("the pause", attempt)
 
@@ -152,7 +165,9 @@ class ClusterOperations:
                 return False if same and not (found is None and moved) else None
 
             tx = operator_writes.switchover(self._layout, wish, version, before)
-            return ClusterWrite(tx, Asked(leader, epoch, wish), applied)
+            return ClusterWrite(
+                tx, Asked(leader, epoch, wish), applied, f"from {leader} to {to or 'any other'}"
+            )
 
         return self._carry_out("the leadership", attempt)
 
@@ -204,11 +219,19 @@ class ClusterOperations:
             step = attempt(zoo)
             if not isinstance(step, ClusterWrite):
                 return step
+            asked = AskedWrite(step.tx.what, step.tx.id, detail=step.detail)
+            self._auditor.before(asked)
             try:
-                if commit_resolved(self._sessions, zoo, step.tx, step.applied):
-                    return step.answer
+                committed = commit_resolved(self._sessions, zoo, step.tx, step.applied)
             except GuardFailed:
                 zoo.sync()
+                continue
+            except OutcomeUnknown:
+                self._auditor.after(asked)
+                raise
+            if committed:
+                self._auditor.after(asked)
+                return step.answer
         raise Conflict(f"{what} keeps being changed by somebody else: nothing was done", "try again")
 
 

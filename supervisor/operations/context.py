@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from supervisor.clients.processes import own_age_s
 from supervisor.clients.sessions import KeptSession, connect_within_s, keep_session
 from supervisor.clients.store.open import open_store
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import NotFound, SupervisorError
+from supervisor.operations.auditing import Auditor
+from supervisor.operations.author import author_of
 from supervisor.operations.jobs import JobOperations
 from supervisor.records.layout import Layout
 from supervisor.registry.access_control import refuse_open_root
+from supervisor.registry.audit import AuditLog
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
 from supervisor.spec.s3a import access_of_store, asked
+
+Operations = TypeVar("Operations", bound=JobOperations)
 
 if TYPE_CHECKING:
     from supervisor.clients.store.base import Store
@@ -57,15 +59,32 @@ def store_of(settings: Settings, deadline_s: float | None = None) -> Store:
 @dataclass(frozen=True)
 class CommandContext:
     """Holds what a command works with. It connects at the first use, and to ZooKeeper and the store
-    separately on purpose: a cancel needs no store."""
+    separately on purpose: a cancel needs no store. ``warn`` is told what a user should know."""
 
     settings: Settings
     sessions: KeptSession[ZooClient]
     layout: Layout
+    warn: Callable[[str], None] = lambda _why: None
 
     @cached_property
     def commands(self) -> JobOperations:
-        return JobOperations(self.sessions, self.layout)
+        return self.operations(JobOperations)
+
+    def operations(self, kind: type[Operations]) -> Operations:
+        """Returns ``kind`` of operations, in the name of who gives this command."""
+        return kind(self.sessions, self.layout, lambda: self.author, self.auditor)
+
+    @cached_property
+    def auditor(self) -> Auditor:
+        """Returns what writes down who asks for a write, as the settings say."""
+        audit = self.settings.audit
+        log = AuditLog(self.store, self.zoo, self.layout) if audit.store else None
+        return Auditor(log, lambda: self.author, audit.syslog, required=audit.required, warn=self.warn)
+
+    @cached_property
+    def author(self) -> str:
+        """Returns who gives this command (``operations.author``). Raises Unreachable."""
+        return author_of(self.zoo(), self.settings.zookeeper.access)
 
     def zoo(self) -> ZooClient:
         """Returns the client, connected. Raises Unreachable."""
@@ -105,17 +124,10 @@ def require_submitted(context: CommandContext, name: str) -> None:
         )
 
 
-def user_of_command() -> str:
-    """Returns who gives this command, for people: nothing proves it."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = f"uid {os.getuid()}"
-    return f"{user}@{socket.gethostname()}".encode(errors="replace").decode()
-
-
 @contextmanager
-def open_commands(settings: Settings, *, enforces: bool = True) -> Iterator[CommandContext]:
+def open_commands(
+    settings: Settings, *, enforces: bool = True, warn: Callable[[str], None] = lambda _why: None
+) -> Iterator[CommandContext]:
     """Opens the registry for one command. Its session is closed at the end, within two seconds.
 
     With ``zookeeper.acl: enforce`` a root that is open is refused at the first use, unless ``enforces`` is False: for the
@@ -131,7 +143,7 @@ def open_commands(settings: Settings, *, enforces: bool = True) -> Iterator[Comm
         check=(lambda zoo: refuse_open_root(zoo, layout)) if is_enforced else None,
     )
     try:
-        yield CommandContext(settings, sessions, layout)
+        yield CommandContext(settings, sessions, layout, warn)
     finally:
         with suppress(SupervisorError):  # what was answered stands, whatever becomes of the session
             sessions.close()

@@ -153,7 +153,7 @@ class HostOperations(ClusterOperations):
 
             with_parent = before is None and zoo.children(self._layout.hosts) is None
             tx = operator_writes.cordon(self._layout, record, before, with_parent=with_parent)
-            return ClusterWrite(tx, HostDone(host, did, record), applied)
+            return ClusterWrite(tx, HostDone(host, did, record), applied, f"{host}: {did.value}")
 
         return self._carry_out(f"what is wanted of {host}", attempt)
 

@@ -8,15 +8,26 @@ that is not durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
 
 from supervisor.clock import boottime_s, wall_iso
-from supervisor.errors import Conflict, Corrupt, GuardFailed, SupervisorError, TimedOut, Unreachable
+from supervisor.errors import (
+    Conflict,
+    Corrupt,
+    GuardFailed,
+    OutcomeUnknown,
+    SupervisorError,
+    TimedOut,
+    Unreachable,
+)
 from supervisor.model.checkpoint_expectation import SeenQuery, moved_to, pairs_of, place_of
 from supervisor.model.policies import refuses
 from supervisor.model.records import (
+    BY_MAX_BYTES,
     OCCUPYING,
     BlobRef,
     Cleanliness,
@@ -34,11 +45,13 @@ from supervisor.model.records import (
     Result,
     Revisions,
     SchedulingSpec,
+    clip,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import has_finished, is_pending
-from supervisor.model.transaction import SetData, Transaction
+from supervisor.model.transaction import Create, SetData, Transaction
 from supervisor.model.view import cordoned_by
+from supervisor.operations.auditing import NO_AUDIT, AskedWrite, Auditor
 from supervisor.operations.names import check_host, no_job
 from supervisor.operations.savepoint_resume import (
     Basis,
@@ -49,7 +62,7 @@ from supervisor.operations.savepoint_resume import (
 )
 from supervisor.operations.updating import Change, Judged, Target, is_rolled_back, judge_change, rolled_back
 from supervisor.plan.placement import why_unfit
-from supervisor.records.codec import MAX_RECORD_BYTES
+from supervisor.records.codec import MAX_RECORD_BYTES, decode
 from supervisor.records.ids import new_op_id, new_uid
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ReplaceableSession, ZkSession
@@ -67,6 +80,7 @@ from supervisor.registry.resolve_outcome import commit_resolved
 from supervisor.registry.revisions import NO_RECORD, SeenRevisions, known, read_revisions
 from supervisor.registry.user_writes import AskedRevision, ClaimedLocation, Move, UserWriteContext
 
+EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 JOBS_MAX = 10_000
 RECORD_RESERVE_BYTES = 500
 """So much of a reference is left free by an update: for the reason why it is given up, and for later commands."""
@@ -165,11 +179,20 @@ class JobWrite:
 
 
 class JobOperations:
-    """Gives one command access to the registry. It is not thread-safe."""
+    """Gives one command access to the registry. ``author`` returns who gives it, and ``auditor`` writes that
+    down. It is not thread-safe."""
 
-    def __init__(self, sessions: ReplaceableSession, layout: Layout) -> None:
+    def __init__(
+        self,
+        sessions: ReplaceableSession,
+        layout: Layout,
+        author: Callable[[], str] = lambda: "",
+        auditor: Auditor = NO_AUDIT,
+    ) -> None:
         self._sessions = sessions
         self._layout = layout
+        self._author = author
+        self._auditor = auditor
         self._claims: CheckpointClaims | None = None
         self._previous_users: LeftCheckpoint | None = None
 
@@ -257,10 +280,15 @@ class JobOperations:
     # -- update -----------------------------------------------------------------------------------------------------
 
     def judge_changes(
-        self, wanted: Sequence[tuple[str, str, str | None]], *, again: bool
+        self,
+        wanted: Sequence[tuple[str, str, str | None]],
+        *,
+        again: bool,
+        signatures: Mapping[str, str] = EMPTY,
     ) -> list[Judged | SupervisorError]:
         """Returns for each of ``wanted`` (name, sha256 of the spec, checkpoint) what it takes to make that spec the job's,
-        or why it cannot be. Nothing is written, and all are read at once. Raises Unreachable."""
+        or why it cannot be. ``signatures`` has by name those that the specs shall have. Nothing is written, and all are
+        read at once. Raises Unreachable."""
         zoo, layout = self._sessions.zoo(), self._layout
         zoo.sync()
         paths = [path for name, _, _ in wanted for path in (layout.job(name), layout.own(name))]
@@ -279,7 +307,11 @@ class JobOperations:
                 found = JobRecords(ref, own, None)
                 job, of_job = _live(found, name).record, _owned(found, name).record
                 entries = known(job, kept.get(job.uid, ()))
-                judged.append(judge_change(job, of_job, sha256, checkpoint, entries, again=again))
+                judged.append(
+                    judge_change(
+                        job, of_job, sha256, checkpoint, entries, signatures.get(name, ""), again=again
+                    )
+                )
             except Unreachable:
                 raise
             except SupervisorError as error:
@@ -621,7 +653,7 @@ class JobOperations:
             if running:
                 raise Conflict(running)
             require_basis(revision.basis, ref.record)
-            job = moved_reference(ref.record, revision, "resumed", context.op_id, context.at)
+            job = moved_reference(ref.record, revision, "resumed", context.op_id, context.at, context.by)
             revisions = read_revisions(zoo, self._layout, uid)
             tx = user_writes.resume_from(context, ref, own, job, claimed, move, revisions, revision.by)
             return JobWrite(tx, Done(name, uid, Did.RESUMED), _changed_by(tx, ref), claimed)
@@ -642,9 +674,8 @@ class JobOperations:
         _must_be_newest(found, name, result.record.uid)
         require_basis(revision.basis, result.record)
         self._check_room(zoo)
-        job = moved_reference(
-            _again(result.record, context), revision, "registered again", context.op_id, context.at
-        )
+        again = _again(result.record, context)
+        job = moved_reference(again, revision, "registered again", context.op_id, context.at, context.by)
         revisions = read_revisions(zoo, self._layout, job.uid)
         tx = user_writes.register_again(context, job, own, result, claimed, move, revisions, revision.by)
         return JobWrite(tx, Done(name, job.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), claimed)
@@ -681,16 +712,31 @@ class JobOperations:
     def _commit(self, zoo: ZkSession, write: JobWrite, name: str, uid: str) -> bool:
         """Commits on the session that the reads used: a process that was stopped since then has lost it, and
         with it this multi."""
-        committed = commit_resolved(
-            self._sessions,
-            zoo,
-            write.tx,
-            lambda now: write.applied(self._read(now, name, uid)),
-            f"show {name} tells as soon as ZooKeeper answers, and the same command may be given again",
-        )
+        asked = self._asked(write)
+        self._auditor.before(asked)
+        try:
+            committed = commit_resolved(
+                self._sessions,
+                zoo,
+                write.tx,
+                lambda now: write.applied(self._read(now, name, uid)),
+                f"show {name} tells as soon as ZooKeeper answers, and the same command may be given again",
+            )
+        except OutcomeUnknown:
+            self._auditor.after(asked)
+            raise
+        if committed:
+            self._auditor.after(asked)
         if committed and write.claimed is not None and self._claims is not None:
             self._claims.taken(write.claimed, name, uid)
         return committed
+
+    def _asked(self, write: JobWrite) -> AskedWrite:
+        tx, done = write.tx, write.done
+        path = self._layout.job(done.name)
+        data = next((op.data for op in tx.ops if isinstance(op, Create | SetData) and op.path == path), b"")
+        revision = decode(JobRef, data, path).revision if data else 0
+        return AskedWrite(tx.what, tx.id, done.name, done.uid, revision, done.did.value)
 
     def _read(self, zoo: ZkSession, name: str, uid: str | None) -> JobRecords:
         layout = self._layout
@@ -763,7 +809,8 @@ class JobOperations:
         return self._claims
 
     def _context(self) -> UserWriteContext:
-        return UserWriteContext(self._layout, new_op_id(), wall_iso())
+        by = clip(self._author(), BY_MAX_BYTES)
+        return UserWriteContext(self._layout, new_op_id(), wall_iso(), by)
 
 
 # -- what a reading says ------------------------------------------------------------------------------------------
@@ -781,7 +828,8 @@ def _reference(submission: Submission, context: UserWriteContext) -> JobRef:
         restart_nonce=context.op_id,
         terms=submission.scheduling,
         submitted_at=context.at,
-        changed=HistoryEntry(at=context.at, event="submitted", detail=detail),
+        submitted_by=context.by,
+        changed=HistoryEntry(at=context.at, event="submitted", detail=detail, by=context.by),
         op=context.op_id,
         fresh_start=context.op_id if submission.fresh_start else "",
         begins_with=pairs_of(submission.queries),
@@ -803,7 +851,8 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
         restart_nonce=context.op_id,
         terms=record.terms,
         submitted_at=record.submitted_at,
-        changed=HistoryEntry(at=context.at, event="registered again", attempt=record.attempt),
+        submitted_by=record.submitted_by,
+        changed=HistoryEntry(at=context.at, event="registered again", attempt=record.attempt, by=context.by),
         op=context.op_id,
         fork=record.fork,
         promotion=record.promotion,

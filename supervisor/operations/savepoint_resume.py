@@ -90,7 +90,7 @@ def savepoint_detail(savepoint: str, checkpoint: str | None) -> str:
     return clip(f"from savepoint {savepoint}, now at {checkpoint}", DETAIL_MAX_BYTES)
 
 
-def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: str) -> JobRef:
+def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: str, by: str = "") -> JobRef:
     """Returns ``job`` as it will be registered: it runs with the new checkpoint, for which no fresh start was
     accepted and which no other job left."""
     detail = savepoint_detail(revision.savepoint, revision.scheduling.checkpoint)
@@ -103,7 +103,7 @@ def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: st
         terms=revision.scheduling,
         desired=Desired.RUNNING,
         restart_nonce=op,
-        changed=HistoryEntry(at=at, event=event, attempt=job.changed.attempt, detail=detail),
+        changed=HistoryEntry(at=at, event=event, attempt=job.changed.attempt, detail=detail, by=by),
         op=op,
         fresh_start="",
         begins_with=(),

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from supervisor.errors import Conflict
 from supervisor.model.zookeeper_access import Acl
+from supervisor.operations.auditing import AskedWrite
 from supervisor.operations.context import CommandContext
+from supervisor.records.ids import new_op_id
 from supervisor.registry.access_control import apply_acl, blockers, prove_admin, survey
 
 
@@ -60,4 +62,6 @@ def secure_registry(
 
     Raises Conflict (a process would be locked out, or makes other znodes), Unreachable, AccessDenied.
     """
+    wanted = ", ".join(entry.who for entry in finding.wanted)
+    context.auditor.before(AskedWrite("secure", new_op_id(), detail=wanted))
     return apply_acl(context.zoo(), context.layout, finding.wanted, report_progress)

@@ -62,13 +62,14 @@ class LocalFile:
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """Holds a valid spec as it will be stored; nothing is stored yet. ``sha256`` is that of its canonical
-    JSON."""
+    JSON, and ``signature`` what a signer has said of it (``operations.signing``)."""
 
     source: Path
     spec: JobSpec
     sha256: str
     files: tuple[LocalFile, ...]
     warnings: tuple[str, ...]
+    signature: str = ""
 
     @property
     def name(self) -> str:
@@ -128,8 +129,10 @@ def prepare_all(
     settings: Settings,
     warn: Callable[[str], None],
     read: SpecReader = read_spec_file,
+    sign: Callable[[Prepared], Prepared] = lambda prepared: prepared,
 ) -> list[Submitted]:
-    """Reads and checks every file, and asks the Spark masters whether they answer, before any other request is
+    """Reads and checks every file, has each signed by ``sign``, and asks the Spark masters whether they answer, before
+    any other request is
     sent. ``warn`` is called with each warning. Raises nothing: what is wrong with a file is its ``error``."""
     submitted = []
     for source in sources:
@@ -139,6 +142,7 @@ def prepare_all(
             one.prepared = prepare(source, settings.defaults, read)
             one.name = one.prepared.name
             require_allowed(one.prepared, settings)
+            one.prepared = sign(one.prepared)
         except SupervisorError as error:
             one.error = error
             continue
@@ -263,6 +267,7 @@ def store_prepared(
                 f"{file.path} changed while {prepared.name} was being submitted", "submit it again"
             )
     ref = blobs.put_spec(prepared.name, uid, revision, canonical_json(prepared.spec))
+    ref = replace(ref, signature=prepared.signature)
     return Submission(prepared.name, uid, ref, prepared.spec.scheduling(), desired, began_at_s)
 
 

@@ -82,16 +82,18 @@ def judge_change(
     spec_sha256: str,
     checkpoint: str | None,
     revisions: Sequence[KeptRevision] | None = None,
+    signature: str = "",
     *,
     again: bool,
 ) -> Judged:
     """Returns what it takes to make a spec that of ``job``. ``revisions`` are those that are known, oldest first (None: what
-    the reference says). With ``again``, a spec that has failed is tried once more. Raises Conflict if the checkpoint is
+    the reference says). A ``signature`` that the spec does not have is a change, too. With ``again``, a spec that has
+    failed is tried once more. Raises Conflict if the checkpoint is
     another one."""
     update, pending = job.update, is_pending(job, own)
     before = revision_before(job, update) if update is not None and pending else None
     now, basis = revision_of(job), (job.revision, job.spec.sha256, job.next_revision)
-    if job.spec.sha256 == spec_sha256:
+    if job.spec.sha256 == spec_sha256 and signature in ("", job.spec.signature):
         waiting = f"its update to revision {job.revision} is under way" if pending else ""
         return Judged(Change.NONE, job.uid, basis, now, now, waiting)
     if not is_same_checkpoint(checkpoint, job.terms.checkpoint):
@@ -101,7 +103,8 @@ def judge_change(
             "checkpoint",
             f"write {has} into the spec; resume {job.name} --from-savepoint moves a job to another one",
         )
-    if before is not None and before.spec.sha256 == spec_sha256:
+    is_before = before is not None and before.spec.sha256 == spec_sha256
+    if before is not None and is_before and signature in ("", before.spec.signature):
         why = f"revision {before.revision} runs already, and the update to {job.revision} is withdrawn"
         return Judged(Change.WITHDRAW, job.uid, basis, now, before, why)
     why = _why_failed(job, spec_sha256, known(job, ()) if revisions is None else revisions)

@@ -56,6 +56,10 @@ class Layout:
         return f"{self.root}/switchover"
 
     @property
+    def audit(self) -> str:
+        return f"{self.root}/audit"
+
+    @property
     def hosts(self) -> str:
         return f"{self.root}/hosts"
 

@@ -21,13 +21,15 @@ from supervisor.registry.older_history import older_aside
 
 @dataclass(frozen=True, slots=True)
 class LeaderWriteContext:
-    """Holds what every write of a leader needs: the layout, the fence of its term, and the id and time of this write."""
+    """Holds what every write of a leader needs: the layout, the fence of its term, and the id and time of this write.
+    ``by`` is the supervisor that leads, as an author."""
 
     layout: Layout
     epoch: int
     fence_version: int
     op_id: str
     at: str
+    by: str = ""
 
     def transaction(self, what: str, *ops: Op) -> Transaction:
         """Returns ``ops`` behind the check of the epoch and the check that the cluster is not paused."""

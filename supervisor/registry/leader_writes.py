@@ -193,7 +193,8 @@ def _history_before(
     """Returns the history of the uid up to the assignment of ``attempt``: what its user changed last, an
     attempt that was lost, memory that is raised."""
     same = old.uid == job.uid
-    history = old.history if same else (HistoryEntry(at=job.submitted_at, event="submitted"),)
+    submitted = HistoryEntry(at=job.submitted_at, event="submitted", by=job.submitted_by)
+    history = old.history if same else (submitted,)
     unchanged = same and (old.restart_nonce, old.revision) == (job.restart_nonce, job.revision)
     if job.changed not in history and not unchanged:
         # what the user changed last stands only in the reference, until the next change
@@ -307,7 +308,10 @@ def give_update_up(
         terms=before.terms,
         op=context.op_id,
         changed=HistoryEntry(
-            at=context.at, event="update failed", detail=clip(f"revision {number}: {why}", DETAIL_MAX_BYTES)
+            at=context.at,
+            event="update failed",
+            detail=clip(f"revision {number}: {why}", DETAIL_MAX_BYTES),
+            by=context.by,
         ),
         last_revision=max(number, job.last_revision),
         update=replace(job.update, given_up=clip(why, PREPARED_WHY_MAX_BYTES * 2)),
@@ -341,6 +345,7 @@ def roll_update_back(
             at=context.at,
             event="rolled back",
             detail=clip(f"revision {number} is {before.revision} again: {why}", DETAIL_MAX_BYTES),
+            by=context.by,
         ),
         last_revision=number,
         update=replace(job.update, rolled_back=clip(why, PREPARED_WHY_MAX_BYTES * 2)),
@@ -377,9 +382,12 @@ def suspend_exhausted(
         job,
         desired=Desired.SUSPENDED,
         op=context.op_id,
-        changed=HistoryEntry(at=context.at, event="suspended", attempt=old.attempt, detail=why),
+        changed=HistoryEntry(
+            at=context.at, event="suspended", attempt=old.attempt, detail=why, by=context.by
+        ),
     )
-    changed = replace(old, history=with_entry(old.history, context.at, "suspended", old.attempt, why))
+    history = with_entry(old.history, context.at, "suspended", old.attempt, why, context.by)
+    changed = replace(old, history=history)
     return context.transaction(
         "suspend_exhausted",
         SetData(context.layout.job(job.name), encode(suspended), ref.version),
@@ -466,6 +474,7 @@ def conclude(
         reason=why,
         at=context.at,
         submitted_at=job.submitted_at,
+        submitted_by=job.submitted_by,
         op=context.op_id,
         restart_nonce=job.restart_nonce,
         failures=account.failures,

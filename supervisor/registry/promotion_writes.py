@@ -40,7 +40,10 @@ def finish_fork(
         desired=Desired.SUSPENDED if suspended else Desired.RUNNING,
         op=context.op_id,
         changed=HistoryEntry(
-            at=context.at, event="forked", detail=f"from {job.fork.of}, savepoint {job.fork.savepoint}"
+            at=context.at,
+            event="forked",
+            detail=f"from {job.fork.of}, savepoint {job.fork.savepoint}",
+            by=context.by,
         ),
         fresh_start=context.op_id,
         begins_with=begins_with,

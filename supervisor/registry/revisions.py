@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from supervisor.model.records import (
+    BY_MAX_BYTES,
     PREPARED_WHY_MAX_BYTES,
     BlobRef,
     JobRef,
@@ -36,8 +37,8 @@ from supervisor.registry.blobs import parse_key, spec_key
 REVISIONS_MAX: Final = 20
 REVISIONS_MAX_BYTES: Final = 8192
 """This record may be larger than others, for it is read by commands about one job, and never in bulk."""
-BY_MAX_BYTES: Final = 60
 LEADER: Final = "leader"
+"""Is who has rolled back, if the reference does not say which supervisor it was."""
 WITHDRAWN: Final = "withdrawn before it began"
 """Is why a revision has never run."""
 
@@ -96,25 +97,37 @@ def _present(job: JobRef | Result, spec: BlobRef) -> KeptRevision:
     if update is None:
         return entry
     if update.rolled_back:
-        return replace(entry, by=LEADER, at=_changed_at(job), why=f"revision {update.before.revision} again")
+        at, by = _rolled_back(job)
+        return replace(entry, by=by, at=at, why=f"revision {update.before.revision} again")
     return replace(entry, by=clip(update.by, BY_MAX_BYTES), at=update.at)
 
 
-def _changed_at(job: JobRef | Result) -> str:
-    return job.changed.at if isinstance(job, JobRef) and job.changed.event == "rolled back" else ""
+def _rolled_back(job: JobRef | Result) -> tuple[str, str]:
+    """Returns when a leader has rolled the job back, if that is known, and who it was."""
+    if isinstance(job, JobRef) and job.changed.event == "rolled back":
+        return job.changed.at, job.changed.by or LEADER
+    return "", LEADER
 
 
 def _entry(revision: int, spec: BlobRef, job: JobRef | Result) -> KeptRevision:
     parsed = parse_key(spec.key)
     stored_as = parsed.revision if parsed is not None and parsed.revision != revision else 0
-    at = job.submitted_at if revision == 1 else ""
-    return KeptRevision(revision=revision, sha256=spec.sha256, bytes=spec.bytes, at=at, stored_as=stored_as)
+    at, by = (job.submitted_at, job.submitted_by) if revision == 1 else ("", "")
+    return KeptRevision(
+        revision=revision,
+        sha256=spec.sha256,
+        bytes=spec.bytes,
+        at=at,
+        by=by,
+        stored_as=stored_as,
+        signature=spec.signature,
+    )
 
 
 def spec_of(name: str, uid: str, entry: KeptRevision) -> BlobRef:
     """Returns where the spec of a kept revision lies."""
     key = spec_key(name, uid, entry.stored_as or entry.revision, entry.sha256)
-    return BlobRef(key=key, sha256=entry.sha256, bytes=entry.bytes)
+    return BlobRef(key=key, sha256=entry.sha256, bytes=entry.bytes, signature=entry.signature)
 
 
 def keep_revision(

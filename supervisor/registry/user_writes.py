@@ -14,8 +14,8 @@ from typing import Final
 
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
+    BY_MAX_BYTES,
     DEAD,
-    DETAIL_MAX_BYTES,
     CheckpointClaim,
     Cleanliness,
     Desired,
@@ -48,11 +48,13 @@ UPDATE_WITHDRAWN: Final = "update withdrawn"
 
 @dataclass(frozen=True, slots=True)
 class UserWriteContext:
-    """Says from where a command writes: it holds the layout and the stamp of this one write."""
+    """Says from where a command writes: it holds the layout and the stamp of this one write. ``by`` is who gives the
+    command."""
 
     layout: Layout
     op_id: str
     at: str
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,9 @@ def register_again(
         recent_s=(),
         permanent=False,
         remembered=move.remembered if move is not None else own.record.remembered,
-        history=with_entry(own.record.history, context.at, "registered again", own.record.attempt),
+        history=with_entry(
+            own.record.history, context.at, "registered again", own.record.attempt, by=context.by
+        ),
     )
     return Transaction(
         "register_again",
@@ -197,9 +201,12 @@ def cancel(
         reason="cancelled by the user",
         at=context.at,
         submitted_at=job.submitted_at if job else "",
+        submitted_by=job.submitted_by if job else "",
         op=context.op_id,
         failures=old.failures if old else 0,
-        history=with_entry(old.history if old else (), context.at, "cancelled", old.attempt if old else 0),
+        history=with_entry(
+            old.history if old else (), context.at, "cancelled", old.attempt if old else 0, by=context.by
+        ),
         earlier=old.earlier if old else "",
         extra=job.extra if job else {},
     )
@@ -228,7 +235,7 @@ def cancel_failed(context: UserWriteContext, result: Found[Result], own: Seen[Ow
         reason="cancelled by the user",
         at=context.at,
         op=context.op_id,
-        history=with_entry(record.history, context.at, "cancelled", record.attempt),
+        history=with_entry(record.history, context.at, "cancelled", record.attempt, by=context.by),
     )
     return Transaction(
         "cancel_failed",
@@ -257,7 +264,7 @@ def suspend(
         job,
         desired=Desired.SUSPENDED,
         op=context.op_id,
-        changed=HistoryEntry(at=context.at, event="suspended", detail=why),
+        changed=HistoryEntry(at=context.at, event="suspended", detail=why, by=context.by),
         move=None,
     )
     return Transaction(
@@ -295,7 +302,10 @@ def run_again(
         restart_nonce=nonce,
         op=context.op_id,
         changed=HistoryEntry(
-            at=context.at, event=event, detail="a fresh start is accepted" if fresh_start else ""
+            at=context.at,
+            event=event,
+            detail="a fresh start is accepted" if fresh_start else "",
+            by=context.by,
         ),
         fresh_start=context.op_id if fresh_start else job.fresh_start,
         begins_with=() if fresh_start else job.begins_with,
@@ -336,7 +346,7 @@ def move(context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], t
         restart_nonce=nonce,
         move=request,
         op=context.op_id,
-        changed=HistoryEntry(at=context.at, event=event, detail=detail),
+        changed=HistoryEntry(at=context.at, event=event, detail=detail, by=context.by),
     )
     return Transaction(
         "move",
@@ -412,7 +422,7 @@ def with_update(
         target=target.revision,
         sha256=target.spec.sha256,
         before=before,
-        by=clip(asked.by, DETAIL_MAX_BYTES),
+        by=clip(asked.by, BY_MAX_BYTES),
         at=context.at,
         rolls_back=asked.rolls_back,
         policy=asked.policy,
@@ -423,7 +433,7 @@ def with_update(
         spec=target.spec,
         terms=target.terms,
         op=context.op_id,
-        changed=HistoryEntry(at=context.at, event=event, detail=detail),
+        changed=HistoryEntry(at=context.at, event=event, detail=detail, by=context.by),
         last_revision=max(job.revision, job.last_revision, target.revision),
         update=None if withdrawn else newest,
     )
@@ -504,7 +514,10 @@ def _stop(
         old.state, old.state
     )
     changed = replace(
-        old, state=state, op=context.op_id, history=with_entry(old.history, context.at, event, old.attempt)
+        old,
+        state=state,
+        op=context.op_id,
+        history=with_entry(old.history, context.at, event, old.attempt, by=context.by),
     )
     ops: tuple[Op, ...] = (SetData(layout.own(name), encode(changed), own.version),)
     if old.state is OwnState.ASSIGNED and entry_exists:
@@ -524,7 +537,7 @@ def _recovered(context: UserWriteContext, uid: str, event: str, last: Seen[Lease
         op=context.op_id,
         newest_uid=uid,
         uid=uid,
-        history=with_entry((), context.at, event),
+        history=with_entry((), context.at, event, by=context.by),
     )
     if not isinstance(last, Found) or last.record.uid != uid:
         return lost

@@ -9,6 +9,8 @@ job is what it was; given again, the command goes on with the same copy. The old
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 from supervisor.errors import Conflict, InvalidInput, NotFound
@@ -18,12 +20,13 @@ from supervisor.model.records import BlobRef
 from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Did, Done
 from supervisor.operations.savepoint_resume import Basis, Revision, savepoint_detail
+from supervisor.operations.signing import signature_for
 from supervisor.savepoints.create import ReportProgress, manifest_at
 from supervisor.savepoints.manifest import Manifest
 from supervisor.savepoints.operations import find_savepoint, restore_to
 from supervisor.savepoints.target import fresh_location, would_not_follow
 from supervisor.settings.sections import validated
-from supervisor.spec.job import JobSpec, canonical_json, from_canonical
+from supervisor.spec.job import JobSpec, canonical_json, from_canonical, spec_sha256
 
 
 class Planned(NamedTuple):
@@ -50,11 +53,13 @@ def resume_from(
     report_progress: ReportProgress,
     spec_of: Callable[[], BlobRef] | None = None,
     by: str = "",
+    sign_with: Path | None = None,
 ) -> Resumed:
     """Resumes a job from a savepoint. ``which`` is the id or location of the savepoint, or None for the
     newest. ``to`` is the location of the checkpoint from now on; if it is None, ``fresh_location`` chooses
     one. ``spec_of`` returns the spec of the new revision (``rollback --from-savepoint``); if it is None, it is the present
-    one. ``by`` is who asked for it, for people.
+    one. ``by`` is who asked for it, for people, and ``sign_with`` the private key that signs the spec with its new
+    checkpoint.
 
     ``begun`` is called before the first object is copied. Raises NotFound (no savepoint), Conflict (the job
     may run; the location is taken, not empty, or overlaps), Corrupt (the savepoint is damaged), and what
@@ -81,11 +86,14 @@ def resume_from(
     if overlaps(target, here):
         raise Conflict(f"{target} overlaps {here}, the checkpoint that {name} has: choose another location")
     moved = _moved(spec, target)
+    data = canonical_json(moved)
+    signature = signature_for(context.settings, name, spec_sha256(moved), sign_with)
     context.commands.check_location(name, target)
     planned = Planned(name, manifest, here, target)
     begun(planned)
     restored = restore_to(context.settings, saved, target, spec.conf, report_progress)
-    ref = blobs.put_spec(name, basis.uid, basis.next_revision, canonical_json(moved))
+    stored = blobs.put_spec(name, basis.uid, basis.next_revision, data)
+    ref = replace(stored, signature=signature)
     queries = tuple(SeenQuery(query.id, query.batch) for query in restored.manifest.queries)
     done = context.commands.resume_from(Revision(basis, ref, moved.scheduling(), manifest.id, queries, by))
     return Resumed(done, planned)

@@ -29,6 +29,7 @@ from supervisor.settings.addresses import (
     ZooKeeperHosts,
     ZooKeeperRoot,
 )
+from supervisor.settings.audit import AuditSettings
 from supervisor.settings.defaults import GIB, Defaults
 from supervisor.settings.http import HttpSettings
 from supervisor.settings.labels import Labels
@@ -138,6 +139,7 @@ class Settings(Section):
     http: HttpSettings = HttpSettings()
     defaults: Defaults = Defaults()
     policy: PolicySettings = PolicySettings()
+    audit: AuditSettings = AuditSettings()
 
 
 def settings_path(path: Path | None, environ: Mapping[str, str]) -> Path:

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from supervisor.settings.addresses import EndpointUrl
+from supervisor.settings.addresses import AbsolutePath, EndpointUrl
 from supervisor.settings.sections import Section
 from supervisor.settings.spark_conf import SparkConf
 
@@ -122,6 +122,8 @@ class PolicySettings(Section):
     ``checkpoint_on_cancel: delete`` may delete; by default that is nowhere. ``endpoints`` are those of S3,
     besides the store's, that jobs may name. ``in_place_files`` says whether a job may name files that are not in the
     store, and whether their SHA-256 must be in its spec. ``run_as`` says as which Unix users jobs run.
+    ``submit_signers`` are PEM files with public Ed25519 keys; if there are any, a host starts only what one of them has
+    signed.
     """
 
     driver_environment: DriverEnvironmentSettings = DriverEnvironmentSettings()
@@ -132,6 +134,7 @@ class PolicySettings(Section):
     conf: ConfSettings = ConfSettings()
     in_place_files: Literal["allow", "pinned", "forbid"] = "allow"
     run_as: RunAsSettings = RunAsSettings()
+    submit_signers: Annotated[tuple[AbsolutePath, ...], Field(strict=False, max_length=100)] = ()
 
 
 def open_rules(policy: PolicySettings) -> tuple[str, ...]:

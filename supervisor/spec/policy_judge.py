@@ -119,12 +119,13 @@ def with_forced(spec: JobSpec, rules: ConfSettings) -> JobSpec:
     return spec.model_copy(update={"conf": {**spec.conf, **rules.forced}}) if rules.forced else spec
 
 
-def policy_sha256(policy: PolicySettings, store: StoreSettings) -> str:
+def policy_sha256(policy: PolicySettings, store: StoreSettings, signers: str = "") -> str:
     """Returns what tells one policy from another: it is equal if the same specs are allowed, with the endpoint of the store,
-    which jobs may name. What has its default does not count, so that two versions of the software agree on the same
+    which jobs may name, and with ``signers``, the digest of the keys in the files that the policy names. What has its
+    default does not count, so that two versions of the software agree on the same
     file."""
     said = policy.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    body = {"policy": _sorted(said), "store": store.endpoint_url}
+    body = {"policy": _sorted(said), "store": store.endpoint_url, **({"signers": signers} if signers else {})}
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 

@@ -15,6 +15,7 @@ from supervisor.model.records import Acceptance, EpochRecord
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Node
 from supervisor.operations.accept_registry import accept_registry
+from supervisor.operations.auditing import NO_AUDIT
 from supervisor.operations.cluster import Asked, ClusterOperations, Paused
 from supervisor.operations.hosts import HostDone
 from supervisor.records.reading import seen
@@ -46,6 +47,7 @@ class ExploredContext:
     """``operations.context.CommandContext``, and the ``EpochMarks`` of its store: both ask ``replay``."""
 
     layout = LAYOUT
+    author, auditor = "operator", NO_AUDIT
 
     def __init__(self, replay: Replay) -> None:
         self.sessions = self._replay = replay

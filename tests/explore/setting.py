@@ -317,7 +317,7 @@ def abstracted() -> Iterator[None]:
             put(module, SUBMIT_MAX_S=SUBMIT_MAX_S)
         put(election, encode=encode_term, decode=decode)
         put(trust, decode=decode)
-        put(accept_registry, user_of_command=lambda: "operator", EpochMarks=lambda store: store)
+        put(accept_registry, EpochMarks=lambda store: store)
         for module in (controller, remover, sweeper):
             put(module, log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent]))
         # the longest lease there can be: no job of this world has a longer one

@@ -8,6 +8,8 @@ from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
     Acceptance,
     Assignment,
+    AuditEnd,
+    AuditLine,
     BlobRef,
     Cause,
     CheckpointClaim,
@@ -63,7 +65,10 @@ from supervisor.model.savepoint_policy import SavepointPolicy
 
 UID = "01j9z3k7m2qx-5f4dcc3b"
 AT = "2026-11-21T00:46:50.123Z"
-SPEC = BlobRef(key=f"specs/clicks/{UID}/1-{'ab' * 32}.json", sha256="ab" * 32, bytes=1234)
+SIGNATURE = "uVyzRPEJcQ6bTbLFrXsDrqyAbZ3m/CGgz5wWcQ0PSDpBM0o2UTKGyScP7Fu4JyM5sb4hFxY1sVxD0Zb5tGCRDA=="
+SPEC = BlobRef(
+    key=f"specs/clicks/{UID}/1-{'ab' * 32}.json", sha256="ab" * 32, bytes=1234, signature=SIGNATURE
+)
 RESTART = RestartPolicy(
     strategy=Strategy.FAILURE_RATE,
     initial_s=2.0,
@@ -136,8 +141,9 @@ SAMPLES: tuple[Any, ...] = (
         restart_nonce="r1",
         terms=TERMS,
         submitted_at=AT,
-        changed=HistoryEntry(at=AT, event="suspended", attempt=2, detail="by the user"),
+        changed=HistoryEntry(at=AT, event="suspended", attempt=2, detail="by the user", by="uid:1000@host"),
         op="op1",
+        submitted_by="sasl:alice",
         fresh_start="op0",
         begins_with=("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",),
         left_by="clicks-old",
@@ -269,6 +275,7 @@ SAMPLES: tuple[Any, ...] = (
                 by="somebody@host",
                 fate=RevisionFate.ROLLED_BACK,
                 why="revision 2 failed: it stalled",
+                signature=SIGNATURE,
             ),
         ),
     ),
@@ -294,6 +301,7 @@ SAMPLES: tuple[Any, ...] = (
         update=UPDATE,
         fork=FORK,
         promotion=PROMOTION,
+        submitted_by="sasl:alice",
         history=HISTORY,
         earlier=EARLIER,
     ),
@@ -363,5 +371,20 @@ SAMPLES: tuple[Any, ...] = (
         max_parallel=2,
     ),
     Handover(epoch=7, leader="host-a", to="host-b", by="ops@host-a", at=AT, op="op6"),
+    AuditLine(
+        number=12,
+        at=AT,
+        by="sasl:alice",
+        origin="uid:1000@host",
+        what="update",
+        op="op7",
+        before="cd" * 32,
+        name="clicks",
+        uid=UID,
+        revision=2,
+        detail="updated",
+        late=True,
+    ),
+    AuditEnd(number=12, sha256="ef" * 32),
     Cluster(id="c1", name="prod", store="s3://bucket/prefix"),
 )

@@ -20,6 +20,7 @@ from supervisor.cli.doctor.stores import judge_skew
 from supervisor.cli.doctor.subject import Subject
 from supervisor.clients.host_probe import lock_holder
 from supervisor.clients.processes import boot_id
+from supervisor.clients.signatures import Signers
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clients.zookeeper_probe import (
     SERVER_S,
@@ -106,7 +107,9 @@ def collect(subject: Subject) -> ZooFacts:
         job=spec.name if spec else "",
         memory=spec.resources.memory_bytes if spec else 0,
         checkpoint=spec.checkpoint if spec else None,
-        policy_sha256=policy_sha256(settings.policy, settings.store),
+        policy_sha256=policy_sha256(
+            settings.policy, settings.store, Signers(settings.policy.submit_signers).digest
+        ),
     )
     client = ZooClient(
         zookeeper.hosts,

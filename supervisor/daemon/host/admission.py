@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 
+from supervisor.clients.signatures import Signers
 from supervisor.model.location import normalise
-from supervisor.model.records import Cause
+from supervisor.model.records import Assignment, Cause
 from supervisor.settings.file import Settings
 from supervisor.settings.policy import PolicySettings
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec
 from supervisor.spec.policy_judge import complaints, with_forced
+from supervisor.spec.signed import signed_text
 from supervisor.spec.site_policy import ANYWHERE, site_policy
 
 
@@ -29,6 +31,18 @@ def admitted(spec: JobSpec, settings: Settings, host: str) -> JobSpec:
     if why is not None:
         raise Refused(Cause.BAD_CHECKPOINT, f"{why} (on {host})")
     return with_forced(spec, policy.conf)
+
+
+def require_signed(given: Assignment, cluster: str, signers: Signers, host: str) -> None:
+    """Raises Refused if the policy asks for a signature, and none of its signers has signed that the job of this name in
+    this
+    cluster has this very spec. It is asked before anything of the spec is read."""
+    why = signers.why_not(signed_text(cluster, given.name, given.spec.sha256), given.spec.signature)
+    if why is not None:
+        remedy = f"apply its spec with --sign-with, by a key of policy.submit_signers of {host}"
+        raise Refused(
+            Cause.POLICY, f"spec of {given.name}: policy.submit_signers refuses it: {why} (on {host})", remedy
+        )
 
 
 def _why_no_directory(location: str | None, policy: PolicySettings) -> str | None:

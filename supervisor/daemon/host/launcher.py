@@ -30,9 +30,10 @@ import structlog
 from supervisor.clients import run_dir, umask
 from supervisor.clients.access import ENTER, READ, grant
 from supervisor.clients.channel import let_pass, let_read
+from supervisor.clients.signatures import Signers
 from supervisor.clients.spawn import spawn_shim
 from supervisor.clock import boottime_s
-from supervisor.daemon.host.admission import admitted
+from supervisor.daemon.host.admission import admitted, require_signed
 from supervisor.daemon.host.attempt_reporter import report
 from supervisor.daemon.host.driver_users import DriverUsers
 from supervisor.daemon.host.handover import MadeLaunch, difference, launch_of_opening
@@ -110,6 +111,7 @@ class Launcher:
         self._users = DriverUsers(site_policy(settings.policy), has_cgroup=cgroup_parent is not None)
         self._why_not_limited = why_not_limited
         self._settings = settings
+        self._signers = Signers(settings.policy.submit_signers)
         self._host = host
         self._blobs = blobs
         self._hosted = hosted
@@ -425,6 +427,7 @@ class Launcher:
 
     def _admitted(self, given: Assignment) -> JobSpec:
         """Returns the spec as it is started here. Raises Refused, also if the policy of this host does not allow it."""
+        require_signed(given, self._settings.cluster, self._signers, self._host)
         return admitted(self._spec(given), self._settings, self._host)
 
     def _check(

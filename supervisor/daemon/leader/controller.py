@@ -50,7 +50,8 @@ and a process that ends at once keeps nobody's jobs."""
 
 class Controller:
     """Acts for the leader as long as ``term`` lasts. ``loop`` is its entry in the watchdog, and is beaten
-    once per pass. ``examine`` tells what the target of an update has left in the checkpoint; without it nobody knows."""
+    once per pass. ``examine`` tells what the target of an update has left in the checkpoint; without it nobody knows.
+    ``by`` is this supervisor, as an author."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Controller:
         recorder: Recorder,
         loop: Loop,
         examine: Examine | None = None,
+        by: str = "",
     ) -> None:
         self.wake = threading.Event()
         self.deletions_wanted = threading.Event()  # a checkpoint is to be deleted, or may be: for ``remover``
@@ -68,7 +70,7 @@ class Controller:
         self._policy = policy
         self._recorder = recorder
         self._loop = loop
-        self._executor = ActionExecutor(term, layout)
+        self._executor = ActionExecutor(term, layout, by)
         self._observer = Observer(term.client, layout, boottime_s, term.epoch)
         self._notifier = ChangeNotifier(term.client, layout.doorbell, self.wake.set)
         self._view: View | None = None

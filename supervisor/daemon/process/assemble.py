@@ -22,6 +22,7 @@ from supervisor.clients import processes
 from supervisor.clients.channel import USER
 from supervisor.clients.containment import find_own_cgroup
 from supervisor.clients.controllers import find_attempt_groups
+from supervisor.clients.signatures import Signers
 from supervisor.clients.store.base import Store
 from supervisor.clients.zookeeper import Link, Session, ZooClient, close_session
 from supervisor.clock import boottime_s, wall_iso
@@ -64,6 +65,7 @@ from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
 from supervisor.model.records import Cluster, JobRef, Member, PendingDeletion
 from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
+from supervisor.operations.author import supervisor_as_author
 from supervisor.operations.context import store_of
 from supervisor.plan.make import Policy
 from supervisor.records.layout import Layout
@@ -315,7 +317,8 @@ class Assembly:
         loop = self._watchdog.register(f"controller-{term.epoch}", LOOP_LIMIT_S)
         policy = Policy(self._settings.spark.submit_timeout_s, site_policy(self._settings.policy))
         recorder = Recorder(self._metrics, term.vacant_at_s)
-        return Controller(term, self._layout, policy, recorder, loop, self._left_behind)
+        by = supervisor_as_author(self._settings.supervisor.id)
+        return Controller(term, self._layout, policy, recorder, loop, self._left_behind, by)
 
     def _left_behind(self, job: JobRef, known: Sequence[SeenQuery]) -> str:
         """Returns what the target of an update has left in the checkpoint of ``job``. Raises SupervisorError."""
@@ -375,7 +378,7 @@ class Assembly:
     # -- this host ------------------------------------------------------------------------------------------------
 
     def _agent(self, address: str) -> Agent:
-        capacity = self._settings.supervisor.capacity
+        capacity, policy = self._settings.supervisor.capacity, self._settings.policy
         me = Member(
             id=self._settings.supervisor.id,
             host=self._host,
@@ -389,7 +392,7 @@ class Assembly:
             log_dir=str(self._settings.supervisor.log_dir.absolute()),
             prepares=1,
             labels=packed(self._settings.supervisor.labels),
-            policy_sha256=policy_sha256(self._settings.policy, self._settings.store),
+            policy_sha256=policy_sha256(policy, self._settings.store, Signers(policy.submit_signers).digest),
         )
         doubt = StartDoubt(self._layout, self._trust, self._epochs)
         starter = Launcher(

@@ -17,6 +17,7 @@ from supervisor.clients.sessions import REQUEST_S, KeptSession
 from supervisor.errors import SupervisorError
 from supervisor.model.records import Cluster, Desired
 from supervisor.operations.accept_registry import accept_registry, examine_registry
+from supervisor.operations.auditing import NO_AUDIT
 from supervisor.operations.cluster import ClusterOperations
 from supervisor.operations.jobs import Did, JobOperations, Submission
 from supervisor.records.ids import new_uid
@@ -185,6 +186,8 @@ class Users:
         return SimpleNamespace(
             settings=settings,
             sessions=sessions,
+            author="operator",
+            auditor=NO_AUDIT,
             layout=world.layout,
             zoo=sessions.zoo,
             check=check,

@@ -466,7 +466,13 @@ def test_history_is_newest_last_from_the_submit_to_the_end(terminal: Terminal, b
     assert len(story) == 1 and story[0]["state"] == "cancelled"
     entries = story[0]["history"]
     assert {"submitted", "assigned", "claimed", "cancelled"} == {entry["event"] for entry in entries}
-    assert entries[-1]["event"] == "cancelled" and set(entries[0]) == {"at", "event", "attempt", "detail"}
+    assert entries[-1]["event"] == "cancelled" and set(entries[0]) == {
+        "at",
+        "event",
+        "attempt",
+        "detail",
+        "by",
+    }
     assert "cancelled" in terminal.run("history", "a").out
 
 
@@ -496,6 +502,7 @@ def test_history_has_a_series_of_failures_as_one_line(terminal: Terminal, bench:
         "event": "user_error",
         "attempt": 1,
         "detail": "exit code 1: pid 1 fell",
+        "by": None,
         "count": 37,
         "last_at": "2099-11-22T00:00:37.000Z",
         "last_attempt": 37,

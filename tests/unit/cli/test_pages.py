@@ -108,6 +108,7 @@ PRINTS = {
     "accept-registry": "epoch",
     "accept-registry --dry-run": "a dry run: nothing was changed",
     "apply": "updated to revision 2",
+    "audit": "submit",
     "apply jobs/ --prune": "would be",
     "cancel": "cancelled",
     "checkpoint show": "12",

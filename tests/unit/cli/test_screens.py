@@ -116,7 +116,7 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
         "checkpoint_fence",
         "savepoints",
     }
-    assert [set(entry) for entry in shown["history"]] == [{"at", "event", "attempt", "detail"}] * len(
+    assert [set(entry) for entry in shown["history"]] == [{"at", "event", "attempt", "detail", "by"}] * len(
         shown["history"]
     )
     assert {entry["event"] for entry in shown["history"]} == {"submitted", "user_error"}

@@ -13,17 +13,21 @@ from typing import Any, cast
 import pytest
 
 from supervisor.clients import run_dir
+from supervisor.clients.signatures import sign
 from supervisor.clock import boottime_s
 from supervisor.daemon.host import launcher
 from supervisor.daemon.host.launcher import HostedAttempts, Launcher, TrustCheck
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
-from supervisor.model.records import Assignment, BlobRef
+from supervisor.model.records import Assignment, BlobRef, Preparation
 from supervisor.records.codec import encode
 from supervisor.settings.file import Settings, StoreSettings
 from supervisor.settings.policy import PolicySettings
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec
+from supervisor.spec.signed import signed_text
+from tests.attacks.test_signed_submits import made_key
+from tests.golden.sample_records import SAMPLES
 
 
 def given(name: str) -> Assignment:
@@ -45,12 +49,18 @@ class Slow(Launcher):
     checkpoint: str | None = None
 
     def __init__(
-        self, directory: Path, together: int, allowed: tuple[str, ...] = ("*",), **capacity: int
+        self,
+        directory: Path,
+        together: int,
+        allowed: tuple[str, ...] = ("*",),
+        signers: tuple[Path, ...] = (),
+        **capacity: int,
     ) -> None:
         settings = SimpleNamespace(
+            cluster="test",
             supervisor=SimpleNamespace(capacity=SimpleNamespace(**capacity)),
             store=StoreSettings(url="file:///store"),
-            policy=PolicySettings(checkpoints=allowed),
+            policy=PolicySettings(checkpoints=allowed, submit_signers=signers),
         )
         self.hosted = HostedAttempts(directory / "run", directory / "log")
         self.directory = directory
@@ -238,3 +248,17 @@ def test_this_host_refuses_a_checkpoint_that_its_operator_does_not_allow_also_th
     ):
         starter.checkpoint = f"file://{tmp_path}/{at}"
         assert came in starter.try_start(at.replace("/", "-")), at
+
+
+def test_what_no_signer_has_signed_is_neither_started_nor_prepared(tmp_path: Path) -> None:
+    private, public = made_key(tmp_path, "release")
+    starter = Slow(tmp_path, 1, signers=(public,), drivers=9, memory_bytes=100)
+    assert "policy.submit_signers refuses it: it is not signed" in starter.try_start("a")
+    unsigned = next(each for each in SAMPLES if isinstance(each, Preparation))
+    with pytest.raises(Refused, match="policy.submit_signers"):
+        starter.bring_up(unsigned)
+    signature = sign(private, signed_text("test", "a", "0" * 64))
+    signed = replace(given("a"), spec=replace(given("a").spec, signature=signature))
+    starter.start(signed, TrustCheck(boottime_s(), boottime_s))
+    with pytest.raises(Refused, match="of another job"):
+        starter.start(replace(signed, name="b", attempt=2), TrustCheck(boottime_s(), boottime_s))

@@ -1,0 +1,29 @@
+"""Signs the spec of a job for its submit, and checks it as the hosts will, by the configuration of this one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from supervisor.clients.signatures import Signers, sign
+from supervisor.errors import InvalidInput
+from supervisor.operations.submit import Prepared
+from supervisor.settings.file import Settings
+from supervisor.spec.signed import signed_text
+
+
+def signature_for(settings: Settings, name: str, spec_sha256: str, key: Path | None) -> str:
+    """Returns the signature of a spec by the private key in the file ``key``; it is empty if there is none. Raises
+    InvalidInput, also if the policy of this host would refuse the job."""
+    text = signed_text(settings.cluster, name, spec_sha256)
+    signature = sign(key, text) if key is not None else ""
+    why = Signers(settings.policy.submit_signers).why_not(text, signature)
+    if why is not None:
+        given = "--sign-with KEY.pem signs it" if key is None else f"{key} is none of their keys"
+        raise InvalidInput(f"{name} needs a signature by policy.submit_signers: {why}", given)
+    return signature
+
+
+def signed(settings: Settings, key: Path | None, prepared: Prepared) -> Prepared:
+    """Returns ``prepared`` with its signature. Raises InvalidInput as ``signature_for``."""
+    return replace(prepared, signature=signature_for(settings, prepared.name, prepared.sha256, key))

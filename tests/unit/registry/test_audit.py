@@ -1,0 +1,169 @@
+"""The audit as a chain of objects: two writers, and what shows when somebody changes it afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from supervisor.clients.store.open import open_store
+from supervisor.errors import NotFound
+from supervisor.model.records import AuditEnd, AuditLine
+from supervisor.records.ids import new_op_id
+from supervisor.registry import audit
+from supervisor.registry.audit import AuditLog, AuditReading, find_end, line_key, read_audit
+from tests.fakes.registry_bench import Bench
+
+
+class Site:
+    """A store in a directory, and a registry in memory."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home / "store"
+        self.store = open_store(self.home.as_uri(), None, None)
+        self.bench = Bench()
+        self.zoo = self.bench.zoo.client()
+        self.reads = 0
+
+    def log(self) -> AuditLog:
+        return AuditLog(lambda: self.store, lambda: self.zoo, self.bench.layout)
+
+    def append(self, log: AuditLog, name: str = "a", what: str = "submit") -> int:
+        op = new_op_id()  # no two lines are alike
+        line = AuditLine(number=0, at="t", by="me", origin="me", what=what, op=op, before="", name=name)
+        return log.append(line)[0].number
+
+    def filled(self, count: int) -> Site:
+        log = self.log()
+        for number in range(count):
+            self.append(log, "ab"[number % 2])
+        return self
+
+    def read(self, count: int = 100, about: str | None = None) -> AuditReading:
+        return read_audit(self.store, self.zoo, self.bench.layout, count, about)
+
+    def path(self, number: int) -> Path:
+        return self.home / line_key(number)
+
+    def known(self) -> int:
+        found = self.bench.record(AuditEnd, self.bench.layout.audit)
+        return int(found.record.number)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_lines_are_numbered_without_a_gap_and_read_back_whole(site: Site) -> None:
+    found = site.filled(5).read()
+    assert [line.number for line in found.lines] == [1, 2, 3, 4, 5]
+    assert (found.first, found.last, found.flaws, found.unproven) == (1, 5, (), "")
+    assert site.known() == 5
+
+
+def test_two_writers_race_for_a_number_and_both_get_one(site: Site) -> None:
+    one, other = site.log(), site.log()
+    assert [site.append(one), site.append(other), site.append(one), site.append(other)] == [1, 2, 3, 4]
+    assert site.read().flaws == ()
+
+
+def test_another_command_goes_on_at_the_end(site: Site) -> None:
+    site.filled(3)
+    assert site.append(site.log()) == 4
+    assert site.read().flaws == ()
+
+
+def test_an_end_that_zookeeper_does_not_know_is_found_by_a_few_reads(site: Site) -> None:
+    site.filled(12)
+    reads: list[str] = []
+
+    class Counted:
+        def read(self, key: str, max_bytes: int) -> bytes:
+            reads.append(key)
+            return site.store.read(key, max_bytes)
+
+    assert find_end(Counted(), audit.NOTHING).number == 12  # type: ignore[arg-type]
+    assert len(reads) < 12
+
+
+def test_only_the_wanted_lines_are_read_back_from_the_end(site: Site) -> None:
+    found = site.filled(9).read(2)
+    assert [line.number for line in found.lines] == [8, 9]
+    assert (found.first, found.last) == (8, 9)
+
+
+def test_lines_about_one_job_are_found_among_those_of_others(site: Site) -> None:
+    found = site.filled(9).read(3, "b")
+    assert [line.number for line in found.lines] == [4, 6, 8]
+    assert (found.first, found.flaws) == (4, ())
+
+
+def test_a_line_that_was_changed_shows(site: Site) -> None:
+    site.filled(4)
+    path = site.path(2)
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes().replace(b'"me"', b'"us"'))
+    assert site.read().flaws == ("line 3 does not follow line 2: one of both was changed",)
+
+
+def test_the_newest_line_changed_shows_by_what_zookeeper_knows(site: Site) -> None:
+    site.filled(4)
+    path = site.path(4)
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes().replace(b'"me"', b'"us"'))
+    flaws = ("line 4 is not the one that was written: ZooKeeper knows another SHA-256",)
+    assert site.read().flaws == flaws
+
+
+def test_a_line_that_is_no_line_shows(site: Site) -> None:
+    site.filled(3)
+    site.path(2).chmod(0o644)
+    site.path(2).write_bytes(b"{}")
+    assert len(site.read().flaws) == 2
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_a_line_that_is_gone_shows(site: Site, number: int) -> None:
+    site.filled(4)
+    site.path(number).unlink()
+    assert site.read().flaws == (f"line {number} is missing",)
+
+
+def test_lines_that_are_cut_off_the_end_show_also_after_the_next_line(site: Site) -> None:
+    site.filled(4)
+    for number in (3, 4):
+        site.path(number).unlink()
+    assert site.read().flaws == ("line 4 is missing", "line 3 is missing")
+    assert site.append(site.log()) == 5
+    assert site.read().flaws == ("line 4 is missing", "line 3 is missing")
+
+
+def test_a_gap_shows_although_zookeeper_has_lost_the_end(site: Site) -> None:
+    site.filled(4)
+    site.bench.zoo.remove(site.bench.layout.audit)
+    site.path(3).unlink()
+    assert site.read().flaws == ("line 3 is missing, although there is 000000000004.json after it",)
+
+
+def test_without_the_record_it_says_what_is_not_proven(site: Site) -> None:
+    site.filled(2)
+    site.bench.zoo.put(site.bench.layout.audit, b"no record")
+    found = site.read()
+    assert (found.flaws, [line.number for line in found.lines]) == ((), [1, 2])
+    assert "whether newer lines are missing" in found.unproven
+
+
+def test_the_record_never_goes_back(site: Site) -> None:
+    slow = site.log()
+    site.append(slow)
+    site.filled(3)
+    slow._publish(AuditEnd(number=2, sha256="x"))
+    assert site.known() == 4
+
+
+def test_a_store_without_lines_has_an_empty_audit(site: Site) -> None:
+    site.store.create("other", b"")
+    assert site.read() == AuditReading((), 0, 0, (), "")
+    with pytest.raises(NotFound):
+        site.store.read(line_key(1), 10)
