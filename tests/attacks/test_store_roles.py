@@ -254,7 +254,7 @@ def test_nobody_copies_what_he_may_not_read(roles: Roles, role: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def founded(roles: Roles) -> str:
+def known_spec(roles: Roles) -> str:
     """The supervisor founds the cluster; a spec is there. Returns its key."""
     with roles.acting_as("supervisor") as store:
         blobs = Blobs(store)
@@ -262,7 +262,7 @@ def founded(roles: Roles) -> str:
         return blobs.put_spec("orders", "u0", 1, b"{}").key
 
 
-def test_a_supervisor_does_its_work(roles: Roles, founded: str, tmp_path: Path) -> None:
+def test_a_supervisor_does_its_work(roles: Roles, known_spec: str, tmp_path: Path) -> None:
     whole = unpack("files", tmp_path)
     for file in whole.rglob("[!.]*"):
         if file.is_file():
@@ -277,7 +277,7 @@ def test_a_supervisor_does_its_work(roles: Roles, founded: str, tmp_path: Path) 
             marks.record_epoch(epoch, "host-a")
         assert marks.newest_epoch_above(2) == 3
         assert marks.prune_epochs(keep=1) == 2
-        assert delete_each(store, [founded]) == [founded]
+        assert delete_each(store, [known_spec]) == [known_spec]
         location, settings = f"s3a://{CHECKPOINTS}/streams/orders", roles.settings(tmp_path)
         log = open_commit_log(location, roles.access)
         assert log is not None
@@ -294,7 +294,7 @@ def test_a_supervisor_does_its_work(roles: Roles, founded: str, tmp_path: Path) 
 
 
 def test_a_submitter_creates_what_is_new_and_changes_nothing(
-    roles: Roles, founded: str, tmp_path: Path
+    roles: Roles, known_spec: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "app.py"
     file.write_text("print('hello')\n")
@@ -316,21 +316,15 @@ def test_a_submitter_creates_what_is_new_and_changes_nothing(
             blobs.prove_exclusive()
 
 
-def test_a_job_works_on_its_checkpoint_and_reaches_no_spec(roles: Roles, founded: str) -> None:
+def test_a_job_works_on_its_checkpoint_and_reaches_no_spec(roles: Roles, known_spec: str) -> None:
     own = f"s3://{CHECKPOINTS}/streams/orders"
     with roles.acting_as("job") as store:
         checkpoint = open_store(own, roles.server.endpoint_url, REGION, DEADLINE_S)
         assert probe_store(checkpoint).exclusive, "conditional creates, as the storage fence makes them"
-        for above in (
-            "streams",
-            "streams/orders",
-        ):  # S3A looks for directories there, and wants to hear that there are none
-            assert (
-                code_of(lambda key=above: roles.client("job").head_object(Bucket=CHECKPOINTS, Key=key))
-                == "404"
-            )
+        head = partial(roles.client("job").head_object, Bucket=CHECKPOINTS, Key="streams/orders")
+        assert code_of(head) == "404", "S3A looks for a file there, and wants to hear that there is none"
         for attack in (
-            lambda: store.read(founded, 100),
+            lambda: store.read(known_spec, 100),
             lambda: store.create("specs/orders/u1/2-00.json", b"{}"),
             lambda: store.create("artifacts/orders/u1/00/app.py", b"evil"),
             lambda: store.create("epochs/9999999999", b"{}"),
@@ -343,7 +337,7 @@ def test_a_job_works_on_its_checkpoint_and_reaches_no_spec(roles: Roles, founded
 
 
 def test_what_a_submitter_replaces_where_conditions_are_not_enforced_is_not_run(
-    roles: Roles, founded: str
+    roles: Roles, known_spec: str
 ) -> None:
     """Servers that do not know ``s3:if-none-match`` let a submitter replace: then the digest holds."""
     with roles.acting_as("supervisor") as store:

@@ -16,19 +16,15 @@ from __future__ import annotations
 
 import json
 import re
-import sys
+import runpy
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from xml.etree import ElementTree
 
-import xmltodict
 from moto.iam.access_control import IAMRequestBase, S3IAMRequest
 from moto.s3.responses import S3Response
 from moto.server import main
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from moto_server import WRITES, one_after_another
 
 S3 = "arn:aws:s3:::"
 
@@ -64,8 +60,8 @@ def _holds(statement: dict[str, Any], headers: dict[str, str]) -> bool:
 def asked(action: str, resource: str, headers: dict[str, str], body: bytes) -> list[tuple[str, str]]:
     """What a request needs: pairs of action and resource. ``resource`` is moto's."""
     if action == "s3:DeleteObject" and "/" not in resource.removeprefix(S3):
-        listed = xmltodict.parse(body, force_list=("Object",))["Delete"]["Object"]
-        return [(action, f"{resource}/{each['Key']}") for each in listed]
+        keys = [each.text for each in ElementTree.fromstring(body).iter() if each.tag.endswith("Key")]
+        return [(action, f"{resource}/{key}") for key in keys]
     needs = [(action, resource)]
     if (source := headers.get("x-amz-copy-source")) is not None:
         needs.append(("s3:GetObject", S3 + unquote(source).lstrip("/").partition("?")[0]))
@@ -84,5 +80,6 @@ def check(request: Any, resource: str) -> None:
 if __name__ == "__main__":
     assert S3IAMRequest.check_action_permitted is IAMRequestBase.check_action_permitted
     S3IAMRequest.check_action_permitted = check  # type: ignore[method-assign]
-    one_after_another(S3Response, WRITES)
+    plain = runpy.run_path(str(Path(__file__).with_name("moto_server.py")))
+    plain["one_after_another"](S3Response, plain["WRITES"])
     main()
