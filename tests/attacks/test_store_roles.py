@@ -419,6 +419,14 @@ def test_doctor_takes_no_other_keys_where_those_of_the_job_are_unknown(roles: Ro
             CheckVerdict.SKIPPED,
             "(seen from this shell)",
         ),
+        (
+            {
+                "env": {"AWS_ACCESS_KEY_ID": "AKIANOBODY", "AWS_SECRET_ACCESS_KEY": "x"},
+                "conf": {"spark.hadoop.fs.s3a.endpoint": "https://s3.other.example"},
+            },
+            CheckVerdict.SKIPPED,
+            "another S3 service",
+        ),
     ],
 )
 def test_doctor_says_why_nothing_was_tried(

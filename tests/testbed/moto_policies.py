@@ -6,7 +6,7 @@ policy that is too wide, or too narrow, shows:
 * conditions (it takes a statement with one for a statement without), as far as the project's policies have them: ``Null`` of
   ``s3:if-none-match``. Any other condition, and any effect but ``Allow``, stops the server: it would be ignored;
 * a request that deletes several objects needs ``s3:DeleteObject`` on each (it asks for it on the bucket);
-* a copy needs ``s3:GetObject`` on its source (it does not ask), and a completed upload in parts ``s3:PutObject``;
+* a copy needs ``s3:GetObject`` on its source (it does not ask);
 * who lacks a right on a key is refused whether or not there is such a key (it does so, too).
 
 Nothing is enforced before ``POST /moto-api/reset-auth``: until then the test makes users and buckets.

@@ -15,6 +15,7 @@ from supervisor.clients.store.base import Keys
 from supervisor.clients.store.open import open_store
 from supervisor.clients.store.trial import KeysTrial, try_keys
 from supervisor.coord.epoch_marks import EPOCHS
+from supervisor.errors import InvalidInput
 from supervisor.registry.blobs import ARTIFACTS, SPECS
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
@@ -58,7 +59,20 @@ def collect(subject: Subject) -> CredentialsFacts:
     for source, keys in brought:
         theirs = open_store(store.url, access.endpoint_url, access.region, within_s, asked(access), keys)
         trials.append((source, try_keys(theirs, ours, FOLDERS)))
+    if any(trial.error for _, trial in trials) and _elsewhere(subject, spec):
+        return CredentialsFacts("the job's credentials are those of another S3 service than the store's")
     return CredentialsFacts(trials=tuple(trials))
+
+
+def _elsewhere(subject: Subject, spec: JobSpec) -> bool:
+    """Returns whether the job's checkpoint lies on another service: the store's need not know its keys."""
+    bucket = bucket_of(spec.checkpoint or "")
+    try:
+        return (
+            bucket is not None and subject.access_to(bucket).endpoint_url != subject.store_access.endpoint_url
+        )
+    except InvalidInput:
+        return True
 
 
 def _brought(subject: Subject, spec: JobSpec) -> Iterator[tuple[str, Keys]]:
