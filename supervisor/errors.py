@@ -134,5 +134,9 @@ class AccessDenied(SupervisorError):
     exit_code = 5
 
 
+class NotPermitted(AccessDenied):
+    """The store knows whose credentials these are, and they do not permit the request."""
+
+
 class NotLeader(SupervisorError):
     """The term of leadership under which this was attempted is over."""

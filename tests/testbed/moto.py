@@ -68,7 +68,7 @@ class S3Server:
 class MotoServer(S3Server):
     """``endpoint_url`` and ``env`` (what a process needs in its environment to be let in)."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, script: str = "moto_server.py") -> None:
         self._log = directory / "moto.log"
         self._guard = DeathGuard()
         with self._log.open("wb") as log:
@@ -76,7 +76,7 @@ class MotoServer(S3Server):
                 [
                     sys.executable,
                     "-P",
-                    str(Path(__file__).with_name("moto_server.py")),
+                    str(Path(__file__).with_name(script)),
                     "-H",
                     "127.0.0.1",
                     "-p",

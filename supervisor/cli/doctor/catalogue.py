@@ -14,6 +14,7 @@ from supervisor.cli.doctor.findings import AnyArea
 from supervisor.cli.doctor.host import HOST
 from supervisor.cli.doctor.java import JAVA
 from supervisor.cli.doctor.job import JOB, PACKAGES
+from supervisor.cli.doctor.job_credentials import JOB_CREDENTIALS
 from supervisor.cli.doctor.spark import SPARK
 from supervisor.cli.doctor.stores import CHECKPOINT, STORE
 from supervisor.cli.doctor.zookeeper import ZOOKEEPER
@@ -29,6 +30,7 @@ AREAS: Final[tuple[AnyArea, ...]] = (
     HOST,
     DIRECTORIES,
     JOB,
+    JOB_CREDENTIALS,
     PACKAGES,
 )
 

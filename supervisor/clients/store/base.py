@@ -25,6 +25,9 @@ CHUNK_BYTES = 256 * 1024
 KEY_MAX_BYTES = 900
 SEGMENT_MAX_BYTES = 255
 
+Keys = tuple[str, str, str | None]
+"""Are credentials for S3: access key, secret key and token."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:

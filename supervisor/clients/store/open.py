@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from supervisor.clients.store.base import DEADLINE_S, Store, checked_key
+from supervisor.clients.store.base import DEADLINE_S, Keys, Store, checked_key
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import InvalidInput
 
@@ -23,11 +23,13 @@ def open_store(
     region: str | None = None,
     deadline_s: float = DEADLINE_S,
     asked: Mapping[str, str] | None = None,
+    keys: Keys | None = None,
 ) -> Store:
     """Returns the store of ``s3://bucket/prefix`` or ``file:///dir``. It does no I/O: ``check`` finds out whether
     the store is there.
 
-    ``asked`` is that of ``spec.s3a.asked``: encryption, and who pays.
+    ``asked`` is that of ``spec.s3a.asked``: encryption, and who pays. ``keys`` are credentials for S3 in place of those that
+    this process has.
 
     Raises ``InvalidInput`` naming ``store.url``, ``store.endpoint_url`` or ``store.region``.
     """
@@ -38,7 +40,9 @@ def open_store(
         from supervisor.clients.store.s3 import S3Store  # here: boto3 is slow to import, see the package
 
         bucket, prefix = _bucket_and_prefix(url, rest)
-        return S3Store(bucket, prefix, _endpoint(endpoint_url), _region(region), deadline_s, asked=asked)
+        return S3Store(
+            bucket, prefix, _endpoint(endpoint_url), _region(region), deadline_s, asked=asked, keys=keys
+        )
     raise InvalidInput(f"store.url {url!r} begins neither with s3:// nor with file:///", "correct it")
 
 

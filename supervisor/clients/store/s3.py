@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from supervisor.clients.store.base import DEADLINE_S, TRANSFER_MAX_S, StoreEntry, checked_key
+from supervisor.clients.store.base import DEADLINE_S, TRANSFER_MAX_S, Keys, StoreEntry, checked_key
 from supervisor.clients.store.local import digest_of, require_unchanged, source_chunks
 from supervisor.clients.store.s3_client import S3Service
 from supervisor.clients.store.s3_objects import S3ObjectClient
@@ -21,7 +21,7 @@ class S3Store:
     Credentials are those of boto3's default chain. If ``region`` is None, the chain's is used, else
     us-east-1. ``deadline_s`` bounds each operation whatever the server does, and three of it before the first one the
     making of a client; ``transfer_max_s`` bounds a transfer that goes on moving. For ``asked`` see
-    ``spec.s3a``. The constructor does no I/O.
+    ``spec.s3a``. ``keys`` are credentials in place of the chain's. The constructor does no I/O.
     """
 
     def __init__(
@@ -33,8 +33,9 @@ class S3Store:
         deadline_s: float = DEADLINE_S,
         transfer_max_s: float = TRANSFER_MAX_S,
         asked: Mapping[str, str] | None = None,
+        keys: Keys | None = None,
     ) -> None:
-        service = S3Service(endpoint_url, region, asked=asked or {}, setting="store.endpoint_url")
+        service = S3Service(endpoint_url, region, asked=asked or {}, setting="store.endpoint_url", keys=keys)
         self._objects = S3ObjectClient(bucket, prefix, service, deadline_s)
         self._transfer_max_s = transfer_max_s
         self.url = self._objects.location

@@ -17,6 +17,7 @@ from typing import Any, Final
 import boto3.session
 from botocore.config import Config
 
+from supervisor.clients.store.base import Keys
 from supervisor.clients.store.deadline import PARALLEL_MAX
 from supervisor.errors import InvalidInput
 from supervisor.spec.s3a import S3Access, asked
@@ -29,7 +30,8 @@ class S3Service:
     """Says where an S3 is and how it is asked; fields that are None come from the chain.
 
     ``asked`` are parameters of every request that knows them, by boto3's names (``RequestPayer`` …).
-    ``setting`` is what a message calls the setting of the endpoint.
+    ``setting`` is what a message calls the setting of the endpoint. ``keys`` are credentials (access key,
+    secret key, token) in place of those of the chain: then no others are ever used.
     """
 
     endpoint_url: str | None = None
@@ -37,11 +39,16 @@ class S3Service:
     path_style: bool | None = None
     asked: Mapping[str, str] = field(default_factory=dict)
     setting: str = "the endpoint"
+    keys: Keys | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, access: S3Access) -> S3Service:
         """Returns the service of a checkpoint, as its job says."""
         return cls(access.endpoint_url, access.region, access.path_style, asked(access))
+
+    def session(self) -> boto3.session.Session:
+        """Returns a new session, which looks for credentials when it is asked for them."""
+        return boto3.session.Session(*self.keys or ())
 
 
 def make_client(session: boto3.session.Session, service: S3Service, quiet_s: float) -> Any:
@@ -61,7 +68,7 @@ def make_client(session: boto3.session.Session, service: S3Service, quiet_s: flo
     return client
 
 
-def keys_of(session: boto3.session.Session) -> tuple[str, str, str | None] | None:
+def keys_of(session: boto3.session.Session) -> Keys | None:
     """Returns access key, secret key and token; None if the chain has none."""
     credentials = session.get_credentials()
     return None if credentials is None else tuple(credentials.get_frozen_credentials())

@@ -25,7 +25,14 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
-from supervisor.errors import AccessDenied, InvalidInput, NotFound, SupervisorError, Unreachable
+from supervisor.errors import (
+    AccessDenied,
+    InvalidInput,
+    NotFound,
+    NotPermitted,
+    SupervisorError,
+    Unreachable,
+)
 
 _CREDENTIALS = "renew the credentials of the default AWS chain"
 _REMEDIES = {
@@ -119,9 +126,8 @@ def _of_answer(error: ClientError, store_location: StoreLocation, key: str) -> S
     if status in (301, 302, 308) and code not in _REMEDIES:
         code = "301"
     if code in _REMEDIES:
-        return AccessDenied(
-            f"{store_location.server} refused {store_location.url} ({code}): {_REMEDIES[code]}"
-        )
+        refusal = NotPermitted if code == "AccessDenied" else AccessDenied
+        return refusal(f"{store_location.server} refused {store_location.url} ({code}): {_REMEDIES[code]}")
     if status in _PASSING_STATUS or status >= 500 or code in _PASSING:
         return Unreachable(f"{store_location.server} answered {status} {code} for {store_location.url}")
     if status in (401, 403):

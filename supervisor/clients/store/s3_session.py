@@ -107,7 +107,7 @@ class S3Session:
         with self._while_making(budget):
             if refused not in self._clients.values():  # another thread was here before
                 return True
-            session = boto3.session.Session()
+            session = self._service.session()
             keys = keys_of(session)
             if keys is None or (
                 self._has_keys and self._session is not None and keys == keys_of(self._session)
@@ -127,7 +127,7 @@ class S3Session:
 
     def _make(self, patient: bool) -> Client:
         # A session of our own: boto3's default one may be used by other threads while we make a client of it.
-        session = self._session = self._session or boto3.session.Session()
+        session = self._session = self._session or self._service.session()
         # without, a session looks again when asked; its clients don't
         self._has_keys = keys_of(session) is not None
         # Half the deadline, so that a second attempt fits in when one connection hangs. Not for transfers: the end of an

@@ -15,6 +15,7 @@ from supervisor.cli.doctor import command as doctor_command
 from supervisor.cli.doctor.catalogue import AREAS
 from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
+from supervisor.cli.doctor.job_credentials import CredentialsFacts
 from supervisor.cli.doctor.phrases import NO_SPEC
 from supervisor.clients.store.files import FileStore
 from supervisor.clients.zookeeper_probe import Latency
@@ -176,6 +177,7 @@ FACTS = {
     "host": facts.HOST,
     "directories": facts.DIRECTORIES,
     "job": JobFacts(),
+    "job-credentials": CredentialsFacts(why=NO_SPEC),
     "packages": PackageFacts(why=NO_SPEC),
 }
 ILL = {

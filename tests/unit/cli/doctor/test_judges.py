@@ -17,12 +17,14 @@ from supervisor.cli.doctor.findings import CheckVerdict, DoctorFinding
 from supervisor.cli.doctor.host import Groups, HostFacts, HttpAccessFacts
 from supervisor.cli.doctor.java import MODULES_NEEDED, MODULES_USEFUL, JavaFacts
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
+from supervisor.cli.doctor.job_credentials import FOLDERS, CredentialsFacts
 from supervisor.cli.doctor.spark import SDK_PARTS, SparkFacts
 from supervisor.cli.doctor.stores import CheckpointFacts, StoreFacts
 from supervisor.cli.doctor.zookeeper import ZooFacts
 from supervisor.cli.doctor.zookeeper_security import SecurityFacts
 from supervisor.clients.host_probe import UNLIMITED, Directory, Limits, Unit
 from supervisor.clients.store.probe import StoreProbe
+from supervisor.clients.store.trial import KeysTrial
 from supervisor.clients.tools import Ran
 from supervisor.clients.zookeeper_probe import Latency, ServerProbe, WriteTrial
 from supervisor.errors import Complaint
@@ -57,6 +59,12 @@ S3A = replace(SPARK, s3a="the checkpoint of clicks", s3a_sure=True)
 PROBE = StoreProbe("s3://bucket/p", exclusive=True, skew_s=0.2, ms=(("write", 20.0), ("list", 3.0)))
 STORE = StoreFacts("s3://bucket/p", PROBE, None, "", ("/spark-supervisor", "prod"))
 CHECKPOINT = CheckpointFacts("s3://bucket/ck", probe=PROBE)
+
+
+def tried(**found: Any) -> CredentialsFacts:
+    return CredentialsFacts(trials=(("env", KeysTrial(**found)),))
+
+
 NO_PROBE = CheckpointFacts(why="no spec was given")
 
 
@@ -719,6 +727,12 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         "will not delete",
     ),
     ("job-deletion", JobFacts(), SKIPPED, "no spec"),
+    ("job-credentials", CredentialsFacts("no spec was given"), SKIPPED, "no spec"),
+    ("job-credentials", tried(refused=FOLDERS), OK, "env may not write to specs/, artifacts/, epochs/"),
+    ("job-credentials", tried(written=("specs/",), refused=("epochs/",)), WARNING, "can write to specs/ of"),
+    ("job-credentials", tried(written=("specs/",), left="s3://b/specs/x"), WARNING, "remove it"),
+    ("job-credentials", tried(refused=("specs/",), error=Complaint("it is down", "")), WARNING, "it is down"),
+    ("job-credentials", CredentialsFacts(inherited=True), WARNING, "AWS_ACCESS_KEY_ID is inherited"),
     ("job-packages", PackageFacts(packages=("a:b:1",)), OK, "a:b:1: found"),
     (
         "job-packages",
