@@ -375,7 +375,7 @@ def test_doctor_shows_that_a_job_cannot_write_specs(roles: Roles, tmp_path: Path
     found = doctor(roles, tmp_path, env=of_env)
     assert (found.verdict, found.found) == (
         CheckVerdict.OK,
-        "the credentials of env may not write to specs/, artifacts/, epochs/ of the store",
+        "the credentials of env may not write to specs/, artifacts/, epochs/, audit/ of the store",
     )
     of_conf = {
         "spark.hadoop.fs.s3a.access.key": access,
@@ -386,7 +386,8 @@ def test_doctor_shows_that_a_job_cannot_write_specs(roles: Roles, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("role", "what"), [("supervisor", "specs/, artifacts/, epochs/"), ("submitter", "specs/, artifacts/")]
+    ("role", "what"),
+    [("supervisor", "specs/, artifacts/, epochs/, audit/"), ("submitter", "specs/, artifacts/, audit/")],
 )
 def test_doctor_warns_of_a_job_that_can_write_specs_and_leaves_nothing(
     roles: Roles, tmp_path: Path, role: str, what: str

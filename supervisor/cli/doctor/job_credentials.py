@@ -16,6 +16,7 @@ from supervisor.clients.store.open import open_store
 from supervisor.clients.store.trial import KeysTrial, try_keys
 from supervisor.coord.epoch_marks import EPOCHS
 from supervisor.errors import InvalidInput
+from supervisor.registry.audit import AUDIT
 from supervisor.registry.blobs import ARTIFACTS, SPECS
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
@@ -23,7 +24,7 @@ from supervisor.spec.job import JobSpec
 from supervisor.spec.s3a import asked, bucket_of, setting
 
 STEP_S: Final = 3.0
-FOLDERS: Final = (SPECS, ARTIFACTS, EPOCHS)
+FOLDERS: Final = (SPECS, ARTIFACTS, EPOCHS, AUDIT)
 OF_ENV: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 OF_CONF: Final = ("access.key", "secret.key", "session.token")
 REMEDY: Final = "give the job credentials of its own that may use its checkpoint only (deploy/s3/job.json)"
@@ -134,7 +135,7 @@ JOB_CREDENTIALS = CheckGroup(
     (
         DoctorCheck(
             "job-credentials",
-            "the S3 credentials that the job brings cannot write specs, files and epochs of the store",
+            "the S3 credentials that the job brings cannot write specs, files, epochs and audit of the store",
             judge_job_credentials,
         ),
     ),

@@ -728,7 +728,12 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ),
     ("job-deletion", JobFacts(), SKIPPED, "no spec"),
     ("job-credentials", CredentialsFacts("no spec was given"), SKIPPED, "no spec"),
-    ("job-credentials", tried(refused=FOLDERS), OK, "env may not write to specs/, artifacts/, epochs/"),
+    (
+        "job-credentials",
+        tried(refused=FOLDERS),
+        OK,
+        "env may not write to specs/, artifacts/, epochs/, audit/",
+    ),
     ("job-credentials", tried(written=("specs/",), refused=("epochs/",)), WARNING, "can write to specs/ of"),
     ("job-credentials", tried(written=("specs/",), left="s3://b/specs/x"), WARNING, "remove it"),
     ("job-credentials", tried(refused=("specs/",), error=Complaint("it is down", "")), WARNING, "it is down"),
