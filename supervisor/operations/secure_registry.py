@@ -63,5 +63,6 @@ def secure_registry(
     Raises Conflict (a process would be locked out, or makes other znodes), Unreachable, AccessDenied.
     """
     wanted = ", ".join(entry.who for entry in finding.wanted)
-    context.auditor.before(AskedWrite("secure", new_op_id(), detail=wanted))
+    if not finding.blockers:  # else it is refused
+        context.auditor.before(AskedWrite("secure", new_op_id(), detail=wanted))
     return apply_acl(context.zoo(), context.layout, finding.wanted, report_progress)

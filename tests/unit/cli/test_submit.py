@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 def stored(terminal: Terminal) -> list[str]:
     root = terminal.home / "store"
     files = [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()]
-    return sorted(file for file in files if not file.startswith((".tmp", "cluster.json")))
+    return sorted(file for file in files if not file.startswith((".tmp", "cluster.json", "audit/")))
 
 
 def test_the_stored_spec_names_its_files_by_content_and_not_by_uid(terminal: Terminal) -> None:

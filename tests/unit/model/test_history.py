@@ -226,3 +226,9 @@ def packed(body: object) -> str:
     return binascii.b2a_base64(
         zlib.compress(json.dumps(body).encode(errors="replace")), newline=False
     ).decode()
+
+
+def test_who_asked_for_something_is_packed_with_it() -> None:
+    entry = HistoryEntry(at="2026-11-21T00:46:50.123Z", event="suspended", detail="why", by="sasl:alice")
+    (packed,) = opened(put_aside([entry], "", UID, 1500), UID)
+    assert packed.detail == "why (by sasl:alice)"

@@ -9,6 +9,7 @@ import pytest
 
 from supervisor.errors import Conflict
 from supervisor.model.transaction import Create, Transaction
+from supervisor.operations.auditing import NO_AUDIT
 from supervisor.operations.secure_registry import examine_acl, secure_registry
 from supervisor.records.layout import Layout
 from supervisor.settings.file import ZooKeeperSettings
@@ -30,7 +31,11 @@ def context_of(acl: str) -> Any:
     )
     client = zoo.known_as("sasl:supervisor", acl=zookeeper.access.acl)
     return SimpleNamespace(
-        settings=SimpleNamespace(zookeeper=zookeeper), layout=LAYOUT, zoo=lambda: client, memory=zoo
+        settings=SimpleNamespace(zookeeper=zookeeper),
+        layout=LAYOUT,
+        zoo=lambda: client,
+        memory=zoo,
+        auditor=NO_AUDIT,
     )
 
 

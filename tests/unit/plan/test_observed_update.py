@@ -36,6 +36,7 @@ from supervisor.plan.make import Policy
 from supervisor.records.codec import decode
 from supervisor.records.layout import Layout
 from supervisor.registry.leader_write_context import LeaderWriteContext
+from supervisor.registry.revisions import known
 from tests.unit.plan.rows import NOW_S, job, lease, own, row, updated, view
 from tests.unit.plan.test_prepare import HOSTS, SESSION, only, plan_of
 
@@ -198,6 +199,15 @@ def test_a_roll_back_is_a_new_revision_with_the_spec_of_before_and_stops_nothing
     assert (record.revision, record.spec.sha256, record.terms.checkpoint) == (3, "0", PLACE)
     assert record.update.rolled_back == "revision 2 failed: boom"
     assert update_state(record, ended().record) is UpdateState.ROLLED_BACK
+
+
+def test_a_roll_back_says_which_supervisor_did_it() -> None:
+    action = only(plan_of(after(judged(), ended())))
+    tx = transaction_for(action, replace(CONTEXT, by="supervisor:host-a"))
+    data = next(op.data for op in tx.ops if isinstance(op, SetData) and op.path == "/c/jobs/j")
+    job = decode(JobRef, data, "/c/jobs/j")
+    assert job.changed.by == "supervisor:host-a"
+    assert known(job, ())[-1].by == "supervisor:host-a"
 
 
 def rolled_back(**changes: Any) -> Found[JobRef]:
