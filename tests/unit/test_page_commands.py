@@ -75,6 +75,8 @@ ELSEWHERE: dict[str, Elsewhere | str] = {
     "cp deploy/systemd/*.service /etc/systemd/system/": "writes into /etc of the host; the image of test_systemd.py copies them there",
     "setfacl -m u:shipper:rx,d:u:shipper:rx": "needs the directory of logs of a host, and a user shipper",
     "docker stop --time": "names an option of Docker that says how long it waits; a container to stop is the reader's",
+    "openssl genpkey -algorithm ed25519 -out release.pem": "makes a key of the reader's; the tests make theirs by the library",
+    "openssl pkey -in release.pem -pubout -out release.pub": "makes a key of the reader's; the tests make theirs by the library",
     "kill -9": "names a signal; whose process is said in the sentence",
     "aws s3 sync": "names what the benchmark compares with",
     "spark-submit --supervise": "names what Spark has for it, which the product does not use",
