@@ -21,7 +21,18 @@ from tests.unit.cli.conftest import Terminal
 PACKAGE = Path(supervisor.__file__).parent
 GOLDEN = Path(__file__).parents[2] / "golden" / "help"
 WIDTHS = (80, 140)
-HEAVY = {"pydantic", "boto3", "kazoo", "pyspark", "structlog", "rich", "yaml", "prometheus_client", "msgspec"}
+HEAVY = {
+    "pydantic",
+    "boto3",
+    "cryptography",
+    "kazoo",
+    "pyspark",
+    "structlog",
+    "rich",
+    "yaml",
+    "prometheus_client",
+    "msgspec",
+}
 MODULES = {entry.target.partition(":")[0] for entry in COMMANDS}
 GROUP: Any = typer.main.get_command(app)
 
