@@ -82,6 +82,18 @@ class CommandLine(FleetCommands):
     def put(self, name: str, **spec: Any) -> CommandResult:
         return self.cli("submit", str(self.spec_file(name, **spec)))
 
+    def register(self, name: str) -> None:
+        """Submits a job, which nothing hinders. A command that got no answer in time, on a busy machine, is given again."""
+
+        def answered() -> CommandResult | None:
+            result = self.put(name)
+            return (
+                None if result.code == Unreachable.exit_code and "no answer in time" in result.err else result
+            )
+
+        result = wait_until(answered, 120, f"an answer to the submit of {name}")
+        assert result.code == 0, result
+
     def jobs(self) -> list[str]:
         return [row["name"] for row in self.rows()]
 
@@ -166,7 +178,7 @@ def test_an_unknown_outcome_is_6_and_says_how_to_find_out(
     context: CommandLine, proxies: Proxies, impatient: None
 ) -> None:
     """The multi is on its way when all connections break for good: it may have been applied, and nobody can ask."""
-    assert context.put("other").code == 0
+    context.register("other")
     traps = proxies.each(
         lambda p: p.on_request(
             zookeeper_request(f"{context.settings['zookeeper']['root']}/doorbell"), Action.HOLD
@@ -180,7 +192,7 @@ def test_an_unknown_outcome_is_6_and_says_how_to_find_out(
     with context.through(proxies.hosts), meanwhile(break_off):
         result = context.put("a")
     refused(result, 6, "unknown", "show a")
-    assert context.put("a").code == 0
+    context.register("a")
     assert sorted(context.jobs()) == ["a", "other"]
 
 
@@ -192,7 +204,7 @@ def test_a_put_whose_connection_breaks_is_one_blob_and_one_job(
     context: CommandLine, s3: Proxy, moto_server: MotoServer, action: Action
 ) -> None:
     """botocore's own retry would take its own object for somebody else's."""
-    assert context.put("other").code == 0
+    context.register("other")
     trap = s3.on_request(http_request("PUT", "/specs/a/"), action)
     assert context.put("a").code == 0
     assert trap.sprung and sorted(context.jobs()) == ["a", "other"]
@@ -204,7 +216,7 @@ def test_a_put_whose_connection_breaks_is_one_blob_and_one_job(
 def test_a_store_that_goes_away_at_the_put_leaves_no_job(
     context: CommandLine, s3: Proxy, impatient: None
 ) -> None:
-    assert context.put("other").code == 0
+    context.register("other")
     trap = s3.on_request(http_request("PUT", "/specs/a/"), Action.CUT_BEFORE)
 
     def go_away() -> None:
@@ -217,7 +229,7 @@ def test_a_store_that_goes_away_at_the_put_leaves_no_job(
         refused(result, 5, "store")
         assert context.jobs() == ["other"]
     s3.heal()
-    assert context.put("a").code == 0
+    context.register("a")
     assert sorted(context.jobs()) == ["a", "other"]
 
 
@@ -231,7 +243,7 @@ def test_zookeeper_goes_away_after_the_blobs_were_stored(
     impatient: None,
 ) -> None:
     """Blob before reference: what is left is an orphan that the sweeper takes, never a job without a spec."""
-    assert context.put("other").code == 0
+    context.register("other")
     trap = s3.on_request(http_request("PUT", "/specs/a/"), Action.HOLD)
 
     def go_away() -> None:
@@ -243,7 +255,7 @@ def test_zookeeper_goes_away_after_the_blobs_were_stored(
         result = context.put("a")
     refused(result, 5)
     assert context.jobs() == ["other"]
-    assert context.put("a").code == 0
+    context.register("a")
     assert sorted(context.jobs()) == ["a", "other"]
 
 
@@ -274,7 +286,7 @@ def test_a_read_only_store_and_read_only_directories_of_a_daemon(context: Comman
             context.settings["supervisor"][key] = f"{place}/below"
             refused(context.cli("run"), 2, f"supervisor.{key} {place}/below cannot be used (Read-only")
             context.settings["supervisor"][key] = before
-    assert context.put("a").code == 0
+    context.register("a")
 
 
 @pytest.mark.parametrize("key", ["runtime_dir", "log_dir"])
@@ -296,7 +308,7 @@ def test_a_session_that_can_not_be_closed_spoils_no_answer(
         raise Unreachable("no answer to the closing of a session")
 
     monkeypatch.setattr(KeptSession, "close", broken)
-    assert context.put("a").code == 0
+    context.register("a")
     assert context.jobs() == ["a"]
 
 
@@ -313,7 +325,7 @@ def test_f61_a_daemon_says_that_zookeeper_grants_another_session_time(context: C
 
 def test_a_daemon_on_another_clusters_root_or_store_or_port(context: CommandLine) -> None:
     """It ends; it never waits for what will not come about by itself."""
-    assert context.put("a").code == 0
+    context.register("a")
     context.settings["cluster"] = "another"
     result = context.call("run")
     assert result.code == 4 and "belongs to cluster test" in result.err.splitlines()[-1]
