@@ -42,6 +42,8 @@ FILES_MAX, FILE_EVERY_S = 4000, 1.0
 FILES_A_BATCH, UNDISTURBED_FILES, LATE_FROM = 25, 25, 60
 """Two batches come before the first rows that are too late (tests/savepoint_proof.py)."""
 END_MAX_S = 600.0
+UNDISTURBED_MAX_S = 3600.0
+"""Of a whole run over all that was fed meanwhile."""
 UNREACHABLE = 5
 """Exit code."""
 AT_ONCE, COLD, RESUBMIT = "restart, prepared", "restart --cold", "cancel and submit"
@@ -361,7 +363,7 @@ def run_undisturbed(proof: Proof) -> Rows:
     with (proof.directory / "undisturbed.log").open("wb") as log:
         done = subprocess.run(
             [*argv, str(APPLICATIONS / "windows.py"), *words],
-            env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=END_MAX_S,
+            env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=UNDISTURBED_MAX_S,
         )  # fmt: skip
     assert done.returncode == 0, (proof.directory / "undisturbed.log").read_text()[-2000:]
     return rows_of(fleet.batches(name))
