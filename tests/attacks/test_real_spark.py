@@ -80,4 +80,5 @@ def test_a_job_lives_as_another_user(site: Site) -> None:
     fleet.ok("suspend", name)
     document = fleet.wait_state(name, "suspended", timeout_s=START_S)
     assert document["stop_mode"] == "batch_boundary"
-    assert set(alive_of(uid)) <= before
+    # what removes the working directory, as that user, may still be at it
+    wait_until(lambda: set(alive_of(uid)) <= before, START_S, "no process of the user", period_s=0.5)
