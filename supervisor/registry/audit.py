@@ -36,6 +36,7 @@ PUBLISH_TRIES: Final = 3
 READ_AT_ONCE: Final = 64
 READERS: Final = 16
 LINES_READ_MAX: Final = 10_000
+TOO_LARGE: Final = b"larger than any line"
 NOTHING: Final = AuditEnd(number=0, sha256="")
 
 
@@ -116,7 +117,16 @@ def _found(store: Store, number: int) -> AuditEnd | None:
 
 
 def _end_at(store: Store, number: int) -> AuditEnd:
-    return AuditEnd(number=number, sha256=_sha256(store.read(line_key(number), MAX_RECORD_BYTES)))
+    return AuditEnd(number=number, sha256=_sha256(_content(store, number)))
+
+
+def _content(store: Store, number: int) -> bytes:
+    """Returns the line ``number`` as it is stored, and ``TOO_LARGE`` for an object that can be none: who may create one
+    must not keep all others from adding lines, nor from reading theirs. Raises NotFound."""
+    try:
+        return store.read(line_key(number), MAX_RECORD_BYTES)
+    except Corrupt:
+        return TOO_LARGE
 
 
 def _known(zoo: ZkSession, layout: Layout) -> AuditEnd:
@@ -213,17 +223,16 @@ class _Chain:
 
 def _data(store: Store, number: int) -> bytes | None:
     try:
-        return store.read(line_key(number), MAX_RECORD_BYTES)
+        return _content(store, number)
     except NotFound:
         return None
-    except Corrupt:
-        return b"larger than any line"
 
 
 def _beyond(store: Store, last: int) -> list[str]:
-    """Returns what is wrong if a line stands behind the end: those in between are missing."""
+    """Returns what is wrong if a line stands behind the end: those in between are missing. A line that was added since the
+    end was found is no such line, and has all before it."""
     folder = _folder(last + 1)
     after = next(store.entries(folder, line_key(last)), None)
-    if after is None:
+    if after is None or _found(store, last + 1) is not None:
         return []
     return [f"line {last + 1} is missing, although there is {after.key.removeprefix(folder)} after it"]

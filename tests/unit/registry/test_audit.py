@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.clients.store.base import Store
 from supervisor.clients.store.open import open_store
 from supervisor.errors import NotFound
 from supervisor.model.records import AuditEnd, AuditLine
@@ -167,3 +168,30 @@ def test_a_store_without_lines_has_an_empty_audit(site: Site) -> None:
     assert site.read() == AuditReading((), 0, 0, (), "")
     with pytest.raises(NotFound):
         site.store.read(line_key(1), 10)
+
+
+@pytest.mark.parametrize("more", [1, 3])
+def test_lines_that_are_added_while_it_is_read_are_no_flaw(
+    site: Site, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    site.filled(4)
+
+    def end_and_then_more(store: Store, known: AuditEnd) -> AuditEnd:
+        monkeypatch.undo()
+        end = find_end(store, known)
+        site.filled(more)
+        return end
+
+    monkeypatch.setattr(audit, "find_end", end_and_then_more)
+    found = read_audit(site.store, site.zoo, site.bench.layout, 100)
+    assert (found.last, found.flaws) == (4, ())
+
+
+def test_an_object_that_is_no_line_keeps_nobody_from_adding_and_reading_lines(site: Site) -> None:
+    log = site.log()
+    assert [site.append(log), site.append(log)] == [1, 2]
+    site.store.create(line_key(3), b" " * 5000)
+    assert [site.append(log), site.append(site.log())] == [4, 5]
+    found = site.read()
+    assert [line.number for line in found.lines] == [1, 2, 4, 5]
+    assert len(found.flaws) == 1 and found.flaws[0].startswith("line 3 can't be read")
