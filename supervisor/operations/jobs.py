@@ -208,13 +208,15 @@ class JobOperations:
 
     # -- submit ---------------------------------------------------------------------------------------------------
 
-    def check_submit(self, name: str, spec_sha256: str, checkpoint: str | None) -> Done | None:
+    def check_submit(
+        self, name: str, spec_sha256: str, checkpoint: str | None, signature: str = ""
+    ) -> Done | None:
         """Refuses what can't be submitted before anything is stored. A Done means that this same spec is
-        registered already."""
+        registered already, with this ``signature`` if there is one."""
         zoo = self._sessions.zoo()
         zoo.sync()
         found = self._read(zoo, name, None)
-        done = _same_or_conflict(found, name, spec_sha256)
+        done = _same_or_conflict(found, name, spec_sha256, signature)
         if done is None:
             self._reserve(zoo, name, None, checkpoint)
         return done
@@ -242,7 +244,7 @@ class JobOperations:
             found = self._read(zoo, name, uid)
             if found.result is not None:
                 raise Conflict(f"{name} was cancelled while it was being submitted")
-            done = _same_or_conflict(found, name, submission.spec.sha256)
+            done = _same_or_conflict(found, name, submission.spec.sha256, submission.spec.signature)
             if done is not None:
                 return done
             claimed = self._reserve(zoo, name, uid, submission.scheduling.checkpoint)
@@ -860,13 +862,17 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
     )
 
 
-def _same_or_conflict(found: JobRecords, name: str, spec_sha256: str) -> Done | None:
+def _same_or_conflict(found: JobRecords, name: str, spec_sha256: str, signature: str) -> Done | None:
     if isinstance(found.ref, Unreadable) or isinstance(found.own, Unreadable):
         raise Conflict(f"the records of {name} are unreadable: cancel {name} first, then submit it")
     if found.ref is None:
         return None
     live = _live(found, name).record
     if live.spec.sha256 == spec_sha256:
+        if signature not in ("", live.spec.signature):
+            raise Conflict(
+                f"{name} is registered with this spec, and without this signature: spark-supervisor apply gives it that"
+            )
         return Done(name, live.uid, Did.UNCHANGED)
     raise Conflict(
         f"{name} is registered with another spec: spark-supervisor apply changes the job to this one"

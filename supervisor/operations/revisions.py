@@ -132,7 +132,8 @@ def roll_back_to(context: CommandContext, name: str, number: int, by: str) -> Do
         if withdraws and update is not None and update.before.revision == number:
             return context.commands.roll_back(name, by)
     ref, spec = spec_of_revision(context, record, entries, number)
-    if isinstance(record, JobRef) and ref.sha256 == record.spec.sha256:
+    is_same = record.spec is not None and ref.sha256 == record.spec.sha256
+    if isinstance(record, JobRef) and is_same and ref.signature in ("", record.spec.signature):
         return Done(name, record.uid, Did.UNCHANGED)
     place = record.terms.checkpoint if record.terms is not None else None
     if not is_same_checkpoint(spec.checkpoint, place):

@@ -175,6 +175,26 @@ def test_a_job_that_was_not_signed_is_signed_by_apply_and_rolled_back_with_what_
     assert [each["action"] for each in again.json] == ["unchanged"]
 
 
+def test_submit_does_not_call_an_unsigned_job_the_same(terminal: Terminal, keys: tuple[Path, Path]) -> None:
+    terminal.submit("clicks")
+    ran = terminal.run("submit", terminal.spec("clicks"), "--sign-with", str(keys[0]))
+    assert ran.code == 4 and "without this signature: spark-supervisor apply gives it that" in ran.err
+    assert terminal.run("submit", terminal.spec("clicks")).code == 0, "without a signature it is the same"
+
+
+def test_a_roll_back_to_the_signed_revision_of_the_same_spec_brings_its_signature(
+    terminal: Terminal, keys: tuple[Path, Path]
+) -> None:
+    terminal.submit("clicks")
+    terminal.run("apply", terminal.spec("clicks"), "--sign-with", str(keys[0]))
+    signed = reference(terminal.bench, "clicks")
+    assert terminal.run("rollback", "clicks").code == 0
+    assert reference(terminal.bench, "clicks").spec.signature == ""
+    ran = terminal.run("rollback", "clicks", "--to", str(signed.revision))
+    assert ran.code == 0, ran.err
+    assert reference(terminal.bench, "clicks").spec.signature == signed.spec.signature != ""
+
+
 def test_a_key_that_is_none_is_refused(terminal: Terminal) -> None:
     path = terminal.home / "key.pem"
     path.write_text("no key")
