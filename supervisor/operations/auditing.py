@@ -19,7 +19,7 @@ from typing import Final
 from supervisor.clients import syslog
 from supervisor.clock import wall_iso
 from supervisor.errors import SupervisorError, Unreachable
-from supervisor.model.records import DETAIL_MAX_BYTES, AuditLine, clip
+from supervisor.model.records import AUDIT_BY_MAX_BYTES, DETAIL_MAX_BYTES, AuditLine, clip
 from supervisor.operations.author import user_here
 from supervisor.records.codec import encode
 from supervisor.registry.audit import AuditLog
@@ -76,8 +76,8 @@ class Auditor:
         line = AuditLine(
             number=0,
             at=wall_iso(),
-            by=self._author(),
-            origin=user_here(),
+            by=clip(self._author(), AUDIT_BY_MAX_BYTES),
+            origin=clip(user_here(), AUDIT_BY_MAX_BYTES),
             what=write.what,
             op=write.op,
             before="",

@@ -10,8 +10,9 @@ import pytest
 
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import Unreachable
+from supervisor.model.records import BY_MAX_BYTES
 from supervisor.model.zookeeper_access import Mechanism, TlsFiles, ZooKeeperAccess
-from supervisor.operations import author
+from supervisor.operations import auditing, author
 from supervisor.registry.audit import line_key
 from tests.unit.cli.conftest import AUTHOR, Terminal
 
@@ -136,6 +137,24 @@ def test_the_author_stands_in_history_and_revisions(terminal: Terminal) -> None:
     revisions = terminal.run("revisions", "a", "-o", "json").json
     rows = revisions["revisions"] if isinstance(revisions, dict) else revisions
     assert [each["by"] for each in rows] == [AUTHOR, AUTHOR]
+
+
+@pytest.mark.parametrize("odd", ["x509:CN=" + "ä" * 4000, "uid:0@\udcff\x1b[2J"])
+def test_an_author_too_long_or_unreadable_still_has_a_line_and_stops_a_job(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, odd: str
+) -> None:
+    terminal.submit("a")
+    for module in (author, auditing):
+        monkeypatch.setattr(module, "user_here", lambda: odd)
+    ran = terminal.run("cancel", "a")
+    assert (ran.code, ran.err) == (0, "")
+    last = whole(terminal)[-1]
+    assert last["what"] == "cancel" and str(last["by"])[:6] == odd[:6] and str(last["by"]).isprintable()
+
+
+def test_a_supervisor_with_a_long_name_is_no_longer_author_than_others() -> None:
+    assert len(author.supervisor_as_author("s" * 127).encode()) == BY_MAX_BYTES
+    assert author.supervisor_as_author("a") == "supervisor:a"
 
 
 class Known:
