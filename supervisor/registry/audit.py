@@ -69,7 +69,7 @@ class AuditLog:
             try:
                 store.create(line_key(line.number), data)
             except Conflict:
-                end = _end_at(store, line.number)
+                end = find_end(store, _end_at(store, line.number))  # a command may have waited for hours
                 continue
             self._end = AuditEnd(number=line.number, sha256=_sha256(data))
             self._publish(self._end)

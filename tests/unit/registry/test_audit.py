@@ -69,6 +69,17 @@ def test_two_writers_race_for_a_number_and_both_get_one(site: Site) -> None:
     assert site.read().flaws == ()
 
 
+def test_a_command_that_waited_while_others_wrote_much_goes_on_at_the_end(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "APPEND_TRIES", 3)
+    slow = site.log()
+    assert site.append(slow) == 1
+    site.filled(9)
+    assert site.append(slow) == 11
+    assert site.read().flaws == ()
+
+
 def test_another_command_goes_on_at_the_end(site: Site) -> None:
     site.filled(3)
     assert site.append(site.log()) == 4
