@@ -193,11 +193,12 @@ class _Chain:
         self.unproven = ""
         self._known = known.record if isinstance(known, Found) else NOTHING
         self._after: AuditLine | None = None
+        self._gap: range = range(0)
 
     def add(self, number: int, data: bytes | None) -> AuditLine | None:
         after, self._after = self._after, None
         if data is None:
-            self.flaws.append(f"line {number} is missing")
+            self._miss(number)
             return None
         digest = _sha256(data)
         if number == self._known.number and digest != self._known.sha256:
@@ -219,6 +220,16 @@ class _Chain:
         self._after = line
         self.lines.append(line)
         return line
+
+    def _miss(self, number: int) -> None:
+        """Notes that a line is missing. Those beside each other are one flaw: of a store that was lost all are."""
+        if number + 1 in self._gap:
+            self.flaws.pop()
+            self._gap = range(number, self._gap.stop)
+            self.flaws.append(f"lines {number} to {self._gap.stop - 1} are missing")
+        else:
+            self._gap = range(number, number + 1)
+            self.flaws.append(f"line {number} is missing")
 
 
 def _data(store: Store, number: int) -> bytes | None:

@@ -146,9 +146,16 @@ def test_lines_that_are_cut_off_the_end_show_also_after_the_next_line(site: Site
     site.filled(4)
     for number in (3, 4):
         site.path(number).unlink()
-    assert site.read().flaws == ("line 4 is missing", "line 3 is missing")
+    assert site.read().flaws == ("lines 3 to 4 are missing",)
     assert site.append(site.log()) == 5
-    assert site.read().flaws == ("line 4 is missing", "line 3 is missing")
+    assert site.read().flaws == ("lines 3 to 4 are missing",)
+
+
+def test_of_a_store_that_was_lost_one_flaw_says_so(site: Site) -> None:
+    site.filled(70)
+    for number in (*range(1, 66), 68):
+        site.path(number).unlink()
+    assert site.read().flaws == ("line 68 is missing", "lines 1 to 65 are missing")
 
 
 def test_a_gap_shows_although_zookeeper_has_lost_the_end(site: Site) -> None:
