@@ -384,21 +384,24 @@ class JobOperations:
 
         return self._carry_out(name, basis.uid, attempt)
 
-    def roll_back(self, name: str, by: str) -> Done:
+    def roll_back(self, name: str, by: str, judge: Callable[[BlobRef], None] = lambda _spec: None) -> Done:
         """Makes the spec that ran before the newest update that of the job, as a new revision; an update that waits for
         its prepared driver is withdrawn. A job that has failed is registered again with it. Given again, it changes
-        nothing: it does not go forward. Raises Conflict if there is none."""
+        nothing: it does not go forward. Raises Conflict if there is none, and what ``judge`` raises of the spec that is to
+        be started."""
         start = self.job_records(name)
         uid = start.ref.record.uid if isinstance(start.ref, Found) else _failed(start, name).record.uid
 
         def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
             if found.ref is None:
-                return self._register_again(zoo, found, name, fresh_start=False, roll_back_by=by)
+                return self._register_again(zoo, found, name, fresh_start=False, roll_back_by=by, judge=judge)
             ref, own = _live(found, name, uid), _owned(found, name)
             if is_rolled_back(ref.record):
                 return Done(name, uid, Did.ALREADY_ROLLED_BACK)
             before, withdrawn = rolled_back(ref.record, own.record)
+            if not withdrawn:  # else it runs already
+                judge(before.spec)
             asked = AskedRevision(before, by, rolls_back=True)
             tx = _updated(self._context(), ref, own, asked, read_revisions(zoo, self._layout, uid))
             done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.ROLLED_BACK)
@@ -575,6 +578,7 @@ class JobOperations:
         fresh_start: bool,
         roll_back_by: str | None = None,
         asked: AskedRevision | None = None,
+        judge: Callable[[BlobRef], None] = lambda _spec: None,
     ) -> JobWrite:
         result = _failed(found, name)
         own, record = _owned(found, name), result.record
@@ -587,6 +591,7 @@ class JobOperations:
         job = _again(record, context)
         if roll_back_by is not None:
             before, _ = rolled_back(job, own.record)
+            judge(before.spec)
             asked = AskedRevision(before, roll_back_by, rolls_back=True)
         if asked is not None:
             job = user_writes.with_update(context, job, own, asked)
