@@ -14,6 +14,7 @@ from supervisor.model.records import BY_MAX_BYTES
 from supervisor.model.zookeeper_access import Mechanism, TlsFiles, ZooKeeperAccess
 from supervisor.operations import auditing, author
 from supervisor.registry.audit import line_key
+from tests.fakes.registry_bench import ROOT
 from tests.unit.cli.conftest import AUTHOR, Terminal
 
 
@@ -82,6 +83,23 @@ def test_what_stops_a_job_needs_no_audit_even_if_it_is_required(
         ran = terminal.run(*given)
         assert ran.code == 0
         assert ran.err == "the audit in the store has no line of this: the store is down\n"
+
+
+def test_of_several_jobs_none_waits_for_the_line_of_another(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        terminal.submit(name)
+    create, left = FileStore.create, []
+
+    def watched(store: FileStore, key: str, data: bytes) -> None:
+        left.append([name for name in "abc" if terminal.bench.zoo.client().read(f"{ROOT}/jobs/{name}")])
+        create(store, key, data)
+
+    monkeypatch.setattr(FileStore, "create", watched)
+    assert terminal.run("cancel", "a", "b", "c", "--yes").code == 0
+    assert left == [[], [], []]
+    assert [line["name"] for line in whole(terminal)[-3:]] == ["a", "b", "c"]
 
 
 def test_what_changes_a_job_goes_on_without_its_line_unless_that_is_required(
