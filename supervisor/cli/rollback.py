@@ -17,6 +17,7 @@ from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Did
 from supervisor.operations.revisions import roll_back_to, spec_to_go_back_to
+from supervisor.operations.signing import require_signature
 from supervisor.operations.waiting import why_given_up
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def rollback(
             return resume_from(chosen, context, name, from_savepoint, None, context.author, back, sign_with)
         if to is not None:
             return roll_back_to(context, name, to, context.author)
-        return context.commands.roll_back(name, context.author)
+        return context.commands.roll_back(
+            name, context.author, partial(require_signature, context.settings, name)
+        )
 
     def afterwards(context: CommandContext, done: Done) -> None:
         until_running(wait, timeout_s)(context, done)

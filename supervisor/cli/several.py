@@ -115,12 +115,13 @@ def change_jobs(chosen: Chosen, context: CommandContext, asked: AskedJobs, chang
         names = [job.name for job in jobs]
         confirm_jobs(f"{change.verb} {counted(len(names), 'job')}", names, yes=asked.yes)
     changed: list[ChangedJob] = []
-    for one in _carry_out(context, jobs, change):
-        changed.append(one)
-        if one.error is not None:
-            notice(f"error: {one.error}")
-        elif one.done is not None and not chosen.document:
-            print_line(line_of(one.done))
+    with context.auditor.together():
+        for one in _carry_out(context, jobs, change):
+            changed.append(one)
+            if one.error is not None:
+                notice(f"error: {one.error}")
+            elif one.done is not None and not chosen.document:
+                print_line(line_of(one.done))
     if chosen.document:
         chosen.print_document([one.document() for one in changed])
     if change.wait:

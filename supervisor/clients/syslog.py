@@ -1,8 +1,13 @@
-"""Sends lines to the syslog of this host, through its socket, by the standard library's handler."""
+"""Sends lines to the syslog of this host, through its socket, as the C library does: a datagram, or else a stream.
+
+The handler of the standard library is not used: where the first sending fails, it tries again without a time-out, and so
+waits for ever for a syslog that has stopped reading.
+"""
 
 from __future__ import annotations
 
-import logging
+import errno
+import socket
 from logging.handlers import SysLogHandler
 from pathlib import Path
 from typing import Final
@@ -11,23 +16,27 @@ from supervisor.errors import Unreachable
 
 PROGRAM: Final = "spark-supervisor"
 SEND_MAX_S: Final = 1.0
+PRIORITY: Final = SysLogHandler.LOG_AUTH << 3 | SysLogHandler.LOG_INFO
 
 
-class _Handler(SysLogHandler):
-    def handleError(self, _record: logging.LogRecord) -> None:
-        """Raises what went wrong, which the standard library would print."""
-        raise
-
-
-def send(socket: Path, text: str) -> None:
-    """Sends one line of the facility ``auth``. Raises Unreachable within about a second."""
+def send(path: Path, text: str) -> None:
+    """Sends one line of the facility ``auth`` to the socket at ``path``. Raises Unreachable within about a second."""
+    data = f"<{PRIORITY}>{PROGRAM}: {text}\0".encode(errors="replace")
     try:
-        handler = _Handler(address=str(socket), facility=SysLogHandler.LOG_AUTH)
         try:
-            handler.ident = f"{PROGRAM}: "
-            handler.socket.settimeout(SEND_MAX_S)  # type: ignore[attr-defined]  # mypy: it is in the standard library
-            handler.emit(logging.LogRecord(PROGRAM, logging.INFO, "", 0, text, None, None))
-        finally:
-            handler.close()
+            _send(path, socket.SOCK_DGRAM, data)
+        except OSError as error:
+            if error.errno != errno.EPROTOTYPE:  # it is a stream
+                raise
+            _send(path, socket.SOCK_STREAM, data)
+    except TimeoutError:
+        raise Unreachable(f"syslog at {path} does not take a line (it does not read)") from None
     except OSError as error:
-        raise Unreachable(f"syslog at {socket} does not take a line ({error.strerror or error})") from None
+        raise Unreachable(f"syslog at {path} does not take a line ({error.strerror or error})") from None
+
+
+def _send(path: Path, kind: socket.SocketKind, data: bytes) -> None:
+    with socket.socket(socket.AF_UNIX, kind) as connection:
+        connection.settimeout(SEND_MAX_S)
+        connection.connect(str(path))
+        connection.sendall(data)

@@ -271,7 +271,10 @@ DETAIL_MAX_BYTES = 120
 """The detail of a history entry is cut to this length."""
 
 BY_MAX_BYTES = 80
-"""Who did something is cut to this length in a record; the audit has the whole of it."""
+"""Who did something is cut to this length in a record; the audit has more of it."""
+
+AUDIT_BY_MAX_BYTES = 1000
+"""Who did something is cut to this length in the audit: a line that is too long would be none."""
 
 REASON_MAX_BYTES = 400
 """The reason in /own, and that of a pause, is cut to this length."""

@@ -11,7 +11,8 @@ tells whether it came about.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,7 @@ from typing import Final
 from supervisor.clients import syslog
 from supervisor.clock import wall_iso
 from supervisor.errors import SupervisorError, Unreachable
-from supervisor.model.records import DETAIL_MAX_BYTES, AuditLine, clip
+from supervisor.model.records import AUDIT_BY_MAX_BYTES, DETAIL_MAX_BYTES, AuditLine, clip
 from supervisor.operations.author import user_here
 from supervisor.records.codec import encode
 from supervisor.registry.audit import AuditLog
@@ -59,6 +60,7 @@ class Auditor:
         self._required = required
         self._warn = warn
         self._silent: SupervisorError | None = None
+        self._later: list[tuple[AskedWrite, str]] | None = None
 
     def before(self, write: AskedWrite) -> None:
         """Writes the line of what starts or changes something. Raises Unreachable if that is required and impossible."""
@@ -67,17 +69,32 @@ class Auditor:
 
     def after(self, write: AskedWrite) -> None:
         """Writes the line of what stops something, which has happened. Raises nothing."""
-        if write.what in STOPS:
+        if write.what not in STOPS:
+            return
+        if self._later is not None:
+            self._later.append((write, wall_iso()))
+        else:
             self._write(write, late=True)
 
-    def _write(self, write: AskedWrite, *, late: bool) -> None:
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Has the lines of all that is stopped meanwhile written at the end: no stop waits for the line of another."""
+        self._later = []
+        try:
+            yield
+        finally:
+            later, self._later = self._later, None
+            for write, at in later:
+                self._write(write, late=True, at=at)
+
+    def _write(self, write: AskedWrite, *, late: bool, at: str = "") -> None:
         if self._log is None and self._syslog_at is None:
             return
         line = AuditLine(
             number=0,
-            at=wall_iso(),
-            by=self._author(),
-            origin=user_here(),
+            at=at or wall_iso(),
+            by=clip(self._author(), AUDIT_BY_MAX_BYTES),
+            origin=clip(user_here(), AUDIT_BY_MAX_BYTES),
             what=write.what,
             op=write.op,
             before="",

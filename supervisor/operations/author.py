@@ -10,6 +10,7 @@ import os
 import socket
 from typing import Protocol
 
+from supervisor.model.records import BY_MAX_BYTES, clip
 from supervisor.model.zookeeper_access import Mechanism, ZooKeeperAccess
 
 
@@ -39,5 +40,5 @@ def user_here() -> str:
 
 
 def supervisor_as_author(supervisor_id: str) -> str:
-    """Returns the author of what the supervisor ``supervisor_id`` does by itself."""
-    return f"supervisor:{supervisor_id}"
+    """Returns the author of what the supervisor ``supervisor_id`` does by itself, as short as a record has it."""
+    return clip(f"supervisor:{supervisor_id}", BY_MAX_BYTES)

@@ -208,13 +208,15 @@ class JobOperations:
 
     # -- submit ---------------------------------------------------------------------------------------------------
 
-    def check_submit(self, name: str, spec_sha256: str, checkpoint: str | None) -> Done | None:
+    def check_submit(
+        self, name: str, spec_sha256: str, checkpoint: str | None, signature: str = ""
+    ) -> Done | None:
         """Refuses what can't be submitted before anything is stored. A Done means that this same spec is
-        registered already."""
+        registered already, with this ``signature`` if there is one."""
         zoo = self._sessions.zoo()
         zoo.sync()
         found = self._read(zoo, name, None)
-        done = _same_or_conflict(found, name, spec_sha256)
+        done = _same_or_conflict(found, name, spec_sha256, signature)
         if done is None:
             self._reserve(zoo, name, None, checkpoint)
         return done
@@ -242,7 +244,7 @@ class JobOperations:
             found = self._read(zoo, name, uid)
             if found.result is not None:
                 raise Conflict(f"{name} was cancelled while it was being submitted")
-            done = _same_or_conflict(found, name, submission.spec.sha256)
+            done = _same_or_conflict(found, name, submission.spec.sha256, submission.spec.signature)
             if done is not None:
                 return done
             claimed = self._reserve(zoo, name, uid, submission.scheduling.checkpoint)
@@ -382,21 +384,24 @@ class JobOperations:
 
         return self._carry_out(name, basis.uid, attempt)
 
-    def roll_back(self, name: str, by: str) -> Done:
+    def roll_back(self, name: str, by: str, judge: Callable[[BlobRef], None] = lambda _spec: None) -> Done:
         """Makes the spec that ran before the newest update that of the job, as a new revision; an update that waits for
         its prepared driver is withdrawn. A job that has failed is registered again with it. Given again, it changes
-        nothing: it does not go forward. Raises Conflict if there is none."""
+        nothing: it does not go forward. Raises Conflict if there is none, and what ``judge`` raises of the spec that is to
+        be started."""
         start = self.job_records(name)
         uid = start.ref.record.uid if isinstance(start.ref, Found) else _failed(start, name).record.uid
 
         def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
             if found.ref is None:
-                return self._register_again(zoo, found, name, fresh_start=False, roll_back_by=by)
+                return self._register_again(zoo, found, name, fresh_start=False, roll_back_by=by, judge=judge)
             ref, own = _live(found, name, uid), _owned(found, name)
             if is_rolled_back(ref.record):
                 return Done(name, uid, Did.ALREADY_ROLLED_BACK)
             before, withdrawn = rolled_back(ref.record, own.record)
+            if not withdrawn:  # else it runs already
+                judge(before.spec)
             asked = AskedRevision(before, by, rolls_back=True)
             tx = _updated(self._context(), ref, own, asked, read_revisions(zoo, self._layout, uid))
             done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.ROLLED_BACK)
@@ -573,6 +578,7 @@ class JobOperations:
         fresh_start: bool,
         roll_back_by: str | None = None,
         asked: AskedRevision | None = None,
+        judge: Callable[[BlobRef], None] = lambda _spec: None,
     ) -> JobWrite:
         result = _failed(found, name)
         own, record = _owned(found, name), result.record
@@ -585,6 +591,7 @@ class JobOperations:
         job = _again(record, context)
         if roll_back_by is not None:
             before, _ = rolled_back(job, own.record)
+            judge(before.spec)
             asked = AskedRevision(before, roll_back_by, rolls_back=True)
         if asked is not None:
             job = user_writes.with_update(context, job, own, asked)
@@ -860,13 +867,17 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
     )
 
 
-def _same_or_conflict(found: JobRecords, name: str, spec_sha256: str) -> Done | None:
+def _same_or_conflict(found: JobRecords, name: str, spec_sha256: str, signature: str) -> Done | None:
     if isinstance(found.ref, Unreadable) or isinstance(found.own, Unreadable):
         raise Conflict(f"the records of {name} are unreadable: cancel {name} first, then submit it")
     if found.ref is None:
         return None
     live = _live(found, name).record
     if live.spec.sha256 == spec_sha256:
+        if signature not in ("", live.spec.signature):
+            raise Conflict(
+                f"{name} is registered with this spec, and without this signature: spark-supervisor apply gives it that"
+            )
         return Done(name, live.uid, Did.UNCHANGED)
     raise Conflict(
         f"{name} is registered with another spec: spark-supervisor apply changes the job to this one"

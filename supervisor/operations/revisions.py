@@ -25,6 +25,7 @@ from supervisor.model.state import is_pending, update_state
 from supervisor.operations.apply import flat_keys
 from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Did, Done
+from supervisor.operations.signing import require_signature
 from supervisor.operations.updating import Target, is_same_checkpoint
 from supervisor.registry.revisions import WITHDRAWN, spec_of
 from supervisor.registry.user_writes import AskedRevision
@@ -122,7 +123,8 @@ def _specs(
 
 def roll_back_to(context: CommandContext, name: str, number: int, by: str) -> Done:
     """Makes the spec of revision ``number`` that of the job, as a new revision; a job that has failed is registered again
-    with it. Raises Conflict (no such revision, another checkpoint, a spec that is gone)."""
+    with it. Raises Conflict (no such revision, another checkpoint, a spec that is gone), and InvalidInput if
+    the policy of this host asks for a signature that it does not have."""
     record, own, entries = context.commands.revisions(name)
     if isinstance(record, JobRef):
         if number == record.revision:
@@ -132,8 +134,10 @@ def roll_back_to(context: CommandContext, name: str, number: int, by: str) -> Do
         if withdraws and update is not None and update.before.revision == number:
             return context.commands.roll_back(name, by)
     ref, spec = spec_of_revision(context, record, entries, number)
-    if isinstance(record, JobRef) and ref.sha256 == record.spec.sha256:
+    is_same = record.spec is not None and ref.sha256 == record.spec.sha256
+    if isinstance(record, JobRef) and is_same and ref.signature in ("", record.spec.signature):
         return Done(name, record.uid, Did.UNCHANGED)
+    require_signature(context.settings, name, ref)
     place = record.terms.checkpoint if record.terms is not None else None
     if not is_same_checkpoint(spec.checkpoint, place):
         raise Conflict(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from supervisor.clients.signatures import Signers, sign
 from supervisor.errors import InvalidInput
+from supervisor.model.records import BlobRef
 from supervisor.operations.submit import Prepared
 from supervisor.settings.file import Settings
 from supervisor.spec.signed import signed_text
@@ -22,6 +23,18 @@ def signature_for(settings: Settings, name: str, spec_sha256: str, key: Path | N
         given = "--sign-with KEY.pem signs it" if key is None else f"{key} is none of their keys"
         raise InvalidInput(f"{name} needs a signature by policy.submit_signers: {why}", given)
     return signature
+
+
+def require_signature(settings: Settings, name: str, spec: BlobRef) -> None:
+    """Raises InvalidInput if the policy of this host would not start the job ``name`` with a stored spec, because of the
+    signature that it has: a roll back to it would stop what runs, and start nothing."""
+    text = signed_text(settings.cluster, name, spec.sha256)
+    why = Signers(settings.policy.submit_signers).why_not(text, spec.signature)
+    if why is not None:
+        raise InvalidInput(
+            f"{name} needs a signature by policy.submit_signers, and that spec can't be started: {why}",
+            "apply its spec with --sign-with KEY.pem",
+        )
 
 
 def signed(settings: Settings, key: Path | None, prepared: Prepared) -> Prepared:

@@ -214,7 +214,11 @@ def _check_all(context: CommandContext, submitted: list[Submitted], *, bootstrap
             continue
         name, sha256, checkpoint = prepared.name, prepared.sha256, prepared.spec.checkpoint
         try:
-            done = context.commands.check_submit(name, sha256, checkpoint) if bootstrapped else None
+            done = (
+                context.commands.check_submit(name, sha256, checkpoint, prepared.signature)
+                if bootstrapped
+                else None
+            )
             batch.add(prepared)
         except Unreachable:
             raise

@@ -107,7 +107,7 @@ def judge_change(
     if before is not None and is_before and signature in ("", before.spec.signature):
         why = f"revision {before.revision} runs already, and the update to {job.revision} is withdrawn"
         return Judged(Change.WITHDRAW, job.uid, basis, now, before, why)
-    why = _why_failed(job, spec_sha256, known(job, ()) if revisions is None else revisions)
+    why = _why_failed(job, spec_sha256, signature, known(job, ()) if revisions is None else revisions)
     if why and not again:
         said = f"{why}; apply --again tries it once more"
         return Judged(Change.NONE, job.uid, basis, now, now, said, given_up=True)
@@ -115,10 +115,11 @@ def judge_change(
     return Judged(Change.UPDATE, job.uid, basis, now, now, why, runs=runs)
 
 
-def _why_failed(job: JobRef, spec_sha256: str, revisions: Sequence[KeptRevision]) -> str:
-    """Returns what became of the newest revision with this spec, if it has failed; else it is empty."""
+def _why_failed(job: JobRef, spec_sha256: str, signature: str, revisions: Sequence[KeptRevision]) -> str:
+    """Returns what became of the newest revision with this spec, if it has failed; else it is empty. A ``signature`` that it
+    did not have may be what it lacked."""
     entry = next((each for each in reversed(revisions) if each.sha256 == spec_sha256), None)
-    if entry is None or entry.fate not in FAILED:
+    if entry is None or entry.fate not in FAILED or signature not in ("", entry.signature):
         return ""
     update, why = job.update, entry.why
     if update is not None and update.target == entry.revision:

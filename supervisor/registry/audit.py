@@ -36,6 +36,7 @@ PUBLISH_TRIES: Final = 3
 READ_AT_ONCE: Final = 64
 READERS: Final = 16
 LINES_READ_MAX: Final = 10_000
+TOO_LARGE: Final = b"larger than any line"
 NOTHING: Final = AuditEnd(number=0, sha256="")
 
 
@@ -68,7 +69,7 @@ class AuditLog:
             try:
                 store.create(line_key(line.number), data)
             except Conflict:
-                end = _end_at(store, line.number)
+                end = find_end(store, _end_at(store, line.number))  # a command may have waited for hours
                 continue
             self._end = AuditEnd(number=line.number, sha256=_sha256(data))
             self._publish(self._end)
@@ -116,7 +117,16 @@ def _found(store: Store, number: int) -> AuditEnd | None:
 
 
 def _end_at(store: Store, number: int) -> AuditEnd:
-    return AuditEnd(number=number, sha256=_sha256(store.read(line_key(number), MAX_RECORD_BYTES)))
+    return AuditEnd(number=number, sha256=_sha256(_content(store, number)))
+
+
+def _content(store: Store, number: int) -> bytes:
+    """Returns the line ``number`` as it is stored, and ``TOO_LARGE`` for an object that can be none: who may create one
+    must not keep all others from adding lines, nor from reading theirs. Raises NotFound."""
+    try:
+        return store.read(line_key(number), MAX_RECORD_BYTES)
+    except Corrupt:
+        return TOO_LARGE
 
 
 def _known(zoo: ZkSession, layout: Layout) -> AuditEnd:
@@ -183,11 +193,12 @@ class _Chain:
         self.unproven = ""
         self._known = known.record if isinstance(known, Found) else NOTHING
         self._after: AuditLine | None = None
+        self._gap: range = range(0)
 
     def add(self, number: int, data: bytes | None) -> AuditLine | None:
         after, self._after = self._after, None
         if data is None:
-            self.flaws.append(f"line {number} is missing")
+            self._miss(number)
             return None
         digest = _sha256(data)
         if number == self._known.number and digest != self._known.sha256:
@@ -210,20 +221,29 @@ class _Chain:
         self.lines.append(line)
         return line
 
+    def _miss(self, number: int) -> None:
+        """Notes that a line is missing. Those beside each other are one flaw: of a store that was lost all are."""
+        if number + 1 in self._gap:
+            self.flaws.pop()
+            self._gap = range(number, self._gap.stop)
+            self.flaws.append(f"lines {number} to {self._gap.stop - 1} are missing")
+        else:
+            self._gap = range(number, number + 1)
+            self.flaws.append(f"line {number} is missing")
+
 
 def _data(store: Store, number: int) -> bytes | None:
     try:
-        return store.read(line_key(number), MAX_RECORD_BYTES)
+        return _content(store, number)
     except NotFound:
         return None
-    except Corrupt:
-        return b"larger than any line"
 
 
 def _beyond(store: Store, last: int) -> list[str]:
-    """Returns what is wrong if a line stands behind the end: those in between are missing."""
+    """Returns what is wrong if a line stands behind the end: those in between are missing. A line that was added since the
+    end was found is no such line, and has all before it."""
     folder = _folder(last + 1)
     after = next(store.entries(folder, line_key(last)), None)
-    if after is None:
+    if after is None or _found(store, last + 1) is not None:
         return []
     return [f"line {last + 1} is missing, although there is {after.key.removeprefix(folder)} after it"]

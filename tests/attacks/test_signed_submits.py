@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from supervisor.clients.signatures import Signers, sign
 from supervisor.daemon.host.admission import require_signed
-from supervisor.model.records import Assignment, BlobRef, Cause, JobRef, KeptRevision
+from supervisor.model.records import Assignment, BlobRef, Cause, JobRef, KeptRevision, OwnState
 from supervisor.registry.revisions import spec_of
 from supervisor.spark.refusal import Refused
 from supervisor.spec.signed import signed_text
@@ -173,6 +173,41 @@ def test_a_job_that_was_not_signed_is_signed_by_apply_and_rolled_back_with_what_
     assert job.update is not None and job.update.before.spec.signature == ""
     again = terminal.run("apply", terminal.spec("clicks"), "--sign-with", str(private), "-o", "json")
     assert [each["action"] for each in again.json] == ["unchanged"]
+
+
+def test_submit_does_not_call_an_unsigned_job_the_same(terminal: Terminal, keys: tuple[Path, Path]) -> None:
+    terminal.submit("clicks")
+    ran = terminal.run("submit", terminal.spec("clicks"), "--sign-with", str(keys[0]))
+    assert ran.code == 4 and "without this signature: spark-supervisor apply gives it that" in ran.err
+    assert terminal.run("submit", terminal.spec("clicks")).code == 0, "without a signature it is the same"
+
+
+def test_a_roll_back_to_the_signed_revision_of_the_same_spec_brings_its_signature(
+    terminal: Terminal, keys: tuple[Path, Path]
+) -> None:
+    terminal.submit("clicks")
+    terminal.run("apply", terminal.spec("clicks"), "--sign-with", str(keys[0]))
+    signed = reference(terminal.bench, "clicks")
+    assert terminal.run("rollback", "clicks").code == 0
+    assert reference(terminal.bench, "clicks").spec.signature == ""
+    ran = terminal.run("rollback", "clicks", "--to", str(signed.revision))
+    assert ran.code == 0, ran.err
+    assert reference(terminal.bench, "clicks").spec.signature == signed.spec.signature != ""
+
+
+@pytest.mark.parametrize("more", [(), ("--to", "1")])
+def test_a_roll_back_to_what_no_signer_has_signed_is_refused_and_stops_nothing(
+    terminal: Terminal, keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    private, public = keys
+    terminal.submit("clicks")
+    terminal.run("apply", terminal.spec("clicks", "args: [x]"), "--sign-with", str(private))
+    terminal.bench.set_own("clicks", OwnState.CLAIMED, attempt=2, revision=2)
+    before = reference(terminal.bench, "clicks")
+    asked(terminal, monkeypatch, public)
+    ran = terminal.run("rollback", "clicks", *more)
+    assert ran.code == 2 and RULE in ran.err and "it is not signed" in ran.err, ran.err
+    assert reference(terminal.bench, "clicks") == before
 
 
 def test_a_key_that_is_none_is_refused(terminal: Terminal) -> None:

@@ -10,9 +10,11 @@ import pytest
 
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import Unreachable
+from supervisor.model.records import BY_MAX_BYTES
 from supervisor.model.zookeeper_access import Mechanism, TlsFiles, ZooKeeperAccess
-from supervisor.operations import author
+from supervisor.operations import auditing, author
 from supervisor.registry.audit import line_key
+from tests.fakes.registry_bench import ROOT
 from tests.unit.cli.conftest import AUTHOR, Terminal
 
 
@@ -83,6 +85,23 @@ def test_what_stops_a_job_needs_no_audit_even_if_it_is_required(
         assert ran.err == "the audit in the store has no line of this: the store is down\n"
 
 
+def test_of_several_jobs_none_waits_for_the_line_of_another(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        terminal.submit(name)
+    create, left = FileStore.create, []
+
+    def watched(store: FileStore, key: str, data: bytes) -> None:
+        left.append([name for name in "abc" if terminal.bench.zoo.client().read(f"{ROOT}/jobs/{name}")])
+        create(store, key, data)
+
+    monkeypatch.setattr(FileStore, "create", watched)
+    assert terminal.run("cancel", "a", "b", "c", "--yes").code == 0
+    assert left == [[], [], []]
+    assert [line["name"] for line in whole(terminal)[-3:]] == ["a", "b", "c"]
+
+
 def test_what_changes_a_job_goes_on_without_its_line_unless_that_is_required(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +155,24 @@ def test_the_author_stands_in_history_and_revisions(terminal: Terminal) -> None:
     revisions = terminal.run("revisions", "a", "-o", "json").json
     rows = revisions["revisions"] if isinstance(revisions, dict) else revisions
     assert [each["by"] for each in rows] == [AUTHOR, AUTHOR]
+
+
+@pytest.mark.parametrize("odd", ["x509:CN=" + "ä" * 4000, "uid:0@\udcff\x1b[2J"])
+def test_an_author_too_long_or_unreadable_still_has_a_line_and_stops_a_job(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, odd: str
+) -> None:
+    terminal.submit("a")
+    for module in (author, auditing):
+        monkeypatch.setattr(module, "user_here", lambda: odd)
+    ran = terminal.run("cancel", "a")
+    assert (ran.code, ran.err) == (0, "")
+    last = whole(terminal)[-1]
+    assert last["what"] == "cancel" and str(last["by"])[:6] == odd[:6] and str(last["by"]).isprintable()
+
+
+def test_a_supervisor_with_a_long_name_is_no_longer_author_than_others() -> None:
+    assert len(author.supervisor_as_author("s" * 127).encode()) == BY_MAX_BYTES
+    assert author.supervisor_as_author("a") == "supervisor:a"
 
 
 class Known:

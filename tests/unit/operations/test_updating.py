@@ -67,6 +67,20 @@ def test_a_job_that_was_changed_since_it_was_judged_is_left_alone(bench: Bench) 
         bench.commands().update(Target("a", answer.uid, answer.basis, AskedRevision(target, "me")))
 
 
+def test_a_spec_that_has_failed_is_tried_with_a_signature_that_it_did_not_have(bench: Bench) -> None:
+    updated(bench)
+    failed = job(bench)
+    assert failed.update is not None
+    given_up, before = replace(failed.update, given_up="policy"), failed.update.before
+    bench.put(bench.layout.job("a"), replace(failed, update=given_up, revision=1, spec=before.spec))
+    for signature, change in (("", Change.NONE), ("signed", Change.UPDATE)):
+        (answer,) = bench.commands().judge_changes(
+            [("a", SECOND, None)], again=False, signatures={"a": signature}
+        )
+        assert isinstance(answer, Judged), answer
+        assert answer.change is change
+
+
 def test_a_roll_back_given_again_changes_nothing(bench: Bench) -> None:
     updated(bench)
     bench.set_own("a", OwnState.CLAIMED, attempt=2, revision=2)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.clients.store.base import Store
 from supervisor.clients.store.open import open_store
 from supervisor.errors import NotFound
 from supervisor.model.records import AuditEnd, AuditLine
@@ -65,6 +66,17 @@ def test_lines_are_numbered_without_a_gap_and_read_back_whole(site: Site) -> Non
 def test_two_writers_race_for_a_number_and_both_get_one(site: Site) -> None:
     one, other = site.log(), site.log()
     assert [site.append(one), site.append(other), site.append(one), site.append(other)] == [1, 2, 3, 4]
+    assert site.read().flaws == ()
+
+
+def test_a_command_that_waited_while_others_wrote_much_goes_on_at_the_end(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "APPEND_TRIES", 3)
+    slow = site.log()
+    assert site.append(slow) == 1
+    site.filled(9)
+    assert site.append(slow) == 11
     assert site.read().flaws == ()
 
 
@@ -134,9 +146,16 @@ def test_lines_that_are_cut_off_the_end_show_also_after_the_next_line(site: Site
     site.filled(4)
     for number in (3, 4):
         site.path(number).unlink()
-    assert site.read().flaws == ("line 4 is missing", "line 3 is missing")
+    assert site.read().flaws == ("lines 3 to 4 are missing",)
     assert site.append(site.log()) == 5
-    assert site.read().flaws == ("line 4 is missing", "line 3 is missing")
+    assert site.read().flaws == ("lines 3 to 4 are missing",)
+
+
+def test_of_a_store_that_was_lost_one_flaw_says_so(site: Site) -> None:
+    site.filled(70)
+    for number in (*range(1, 66), 68):
+        site.path(number).unlink()
+    assert site.read().flaws == ("line 68 is missing", "lines 1 to 65 are missing")
 
 
 def test_a_gap_shows_although_zookeeper_has_lost_the_end(site: Site) -> None:
@@ -167,3 +186,30 @@ def test_a_store_without_lines_has_an_empty_audit(site: Site) -> None:
     assert site.read() == AuditReading((), 0, 0, (), "")
     with pytest.raises(NotFound):
         site.store.read(line_key(1), 10)
+
+
+@pytest.mark.parametrize("more", [1, 3])
+def test_lines_that_are_added_while_it_is_read_are_no_flaw(
+    site: Site, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    site.filled(4)
+
+    def end_and_then_more(store: Store, known: AuditEnd) -> AuditEnd:
+        monkeypatch.undo()
+        end = find_end(store, known)
+        site.filled(more)
+        return end
+
+    monkeypatch.setattr(audit, "find_end", end_and_then_more)
+    found = read_audit(site.store, site.zoo, site.bench.layout, 100)
+    assert (found.last, found.flaws) == (4, ())
+
+
+def test_an_object_that_is_no_line_keeps_nobody_from_adding_and_reading_lines(site: Site) -> None:
+    log = site.log()
+    assert [site.append(log), site.append(log)] == [1, 2]
+    site.store.create(line_key(3), b" " * 5000)
+    assert [site.append(log), site.append(site.log())] == [4, 5]
+    found = site.read()
+    assert [line.number for line in found.lines] == [1, 2, 4, 5]
+    assert len(found.flaws) == 1 and found.flaws[0].startswith("line 3 can't be read")
