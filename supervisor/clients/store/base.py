@@ -7,7 +7,8 @@ A store knows nothing of specs or uids, never overwrites an object, and never ta
 
 Every call ends within the deadline that the implementation was constructed with (10 s by default;
 REFERENCE.md: exit code 5 comes within 15 s). Only transfers of whole files may last longer, and only while
-bytes go on moving.
+bytes go on moving; and the first call of a process on S3, by three deadlines, while a client is made (a chain
+of credentials that hangs).
 """
 
 from __future__ import annotations
