@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import random
 import threading
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from supervisor.clients.zookeeper import Link, ZooClient
 from supervisor.demo.ensemble import EmbeddedEnsemble
+from supervisor.errors import Unreachable
 from tests.chaos.diary import Diary
 from tests.chaos.report import distribution
 from tests.chaos.run import run
 from tests.chaos.sessions import expel, password_of
 from tests.chaos.shared_lock import SharedLock
-from tests.chaos.users import GONE, RUNNING, ExpectedStage, Job
+from tests.chaos.users import GONE, RUNNING, UNKNOWN, CommandRefused, ExpectedStage, Job, User
 from tests.chaos.world import Options
 from tests.faults import checker
 from tests.faults.checker import WitnessNote
@@ -96,3 +103,31 @@ def test_the_times_at_which_a_job_is_wanted() -> None:
 def test_a_distribution_says_how_many_and_how_long() -> None:
     assert distribution([]) == "n=0"
     assert distribution([1.0, 2.0, 3.0]) == "n=3 p50 2.00 p90 3.00 p99 3.00 max 3.00 s"
+
+
+@pytest.mark.parametrize("second", ["acknowledged", "refused"])
+def test_an_update_whose_outcome_was_unknown_leaves_a_job_in_the_state_in_which_it_was(
+    tmp_path: Path, second: str
+) -> None:
+    answers = iter([Unreachable("cut off"), CommandRefused("no") if second == "refused" else "uid"])
+
+    def answer(_job: Job, _command: str) -> str:
+        given = next(answers)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    user: Any = object.__new__(User)
+    threading.Thread.__init__(user, name="user")
+    user._world = SimpleNamespace(leases_s={"one": 5.0}, diary=Diary(tmp_path / "diary"))
+    user._choice, user.answers, user.acknowledged = random.Random(1), Counter(), []
+    user._here = user._by_command_line = answer
+    user._change_spec = lambda _job: None
+    job = Job("one", tmp_path / "one.yaml")
+    job.becomes(RUNNING, "uid")
+    user._give(job, "update")
+    assert (job.now.state, job.pending) == (UNKNOWN, "update")
+    user._give(job, "update")
+    assert (job.now.state, job.now.uid, job.pending) == (RUNNING, "uid", None)
+    assert user.answers == {"update unknown": 1, f"update {second}": 1}
+    user._world.diary.close()

@@ -119,6 +119,11 @@ class Job:
     def now(self) -> ExpectedStage:
         return self.stages[-1]
 
+    @property
+    def known(self) -> ExpectedStage:
+        """The newest stage that is not in doubt."""
+        return next(stage for stage in reversed(self.stages) if stage.state != UNKNOWN)
+
     def becomes(self, state: str, uid: str | None) -> None:
         self.stages.append(ExpectedStage(boottime_s(), state, uid))
 
@@ -195,9 +200,10 @@ class User(threading.Thread):
             try:
                 uid = self._by_command_line(job, command) if by_cli else self._here(job, command)
             except CommandRefused as refused:
-                job.pending = None if command in CHANGES else job.pending
                 # It was not done, for a reason that the registry gives: look what is there.
                 self._answered(job, command, "refused", str(refused))
+                if command in CHANGES:
+                    job.pending, before = None, job.known
                 job.becomes(before.state, before.uid)
                 return
             except Exception as error:
@@ -205,7 +211,7 @@ class User(threading.Thread):
                 job.pending = command
                 return
             job.pending = None
-            job.becomes(AFTER.get(command, before.state), uid)
+            job.becomes(AFTER.get(command, job.known.state), uid)
             if command == "cancel":
                 lease_s = self._world.leases_s[job.name]
                 self.acknowledged.append(
