@@ -304,7 +304,7 @@ def abstracted() -> Iterator[None]:
         for module in ENCODING:
             put(module, encode=encode)
         for module in (attempt_writes, leader_writes, user_writes):
-            put(module, with_entry=lambda history, *_: ())
+            put(module, with_entry=lambda history, *_, **__: ())
         put(reading, decode=decode)
         for module in (accept_registry, jobs, cluster_operations, host_operations):
             put(module, new_op_id=Ids.new, wall_iso=lambda: "")
