@@ -64,6 +64,7 @@ STARTED = {
     "daemon/loops/watchdog.py": ({"BackgroundThread"}, "its loop, and its last report, which may hang"),
     "operations/accept_registry.py": ({"Pool"}, "specs are read side by side"),
     "operations/cluster_status.py": ({"Pool"}, "status asks the store beside ZooKeeper"),
+    "registry/audit.py": ({"Pool"}, "lines are read side by side"),
 }
 """Who starts threads by ``clients.threads``, in which ways, and for what."""
 
