@@ -27,7 +27,6 @@ from supervisor.model.view import View
 from supervisor.observe.observer import Observer
 from supervisor.observe.restored import KnownJob, LostSpec, known_jobs, lost_specs
 from supervisor.operations.auditing import AskedWrite
-from supervisor.operations.context import CommandContext
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkSession
@@ -39,6 +38,7 @@ from supervisor.spec.job import from_canonical
 if TYPE_CHECKING:
     from supervisor.clients.zookeeper import ZooClient
     from supervisor.model.records import Cluster
+    from supervisor.operations.context import CommandContext
 
 TRIES_MAX = 5
 SPECS_READ_MAX = 20_000
@@ -120,9 +120,12 @@ def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: b
             continue  # somebody was recorded meanwhile: above that one
         restored = RestoredRegistry(cluster, epoch.record, epoch.version, accepted, missing)
         tx = accept(layout, restored, acceptance)
-        context.auditor.before(AskedWrite("accept", acceptance.id, detail=f"epoch {acceptance.epoch}"))
+        asked = AskedWrite("accept", acceptance.id, detail=f"epoch {acceptance.epoch}")
+        is_accepted = partial(_is_accepted, layout, acceptance)
         try:
-            if commit_resolved(context.sessions, zoo, tx, partial(_is_accepted, layout, acceptance)):
+            if context.auditor.commit(
+                asked, partial(commit_resolved, context.sessions, zoo, tx, is_accepted)
+            ):
                 return acceptance
         except GuardFailed:
             continue

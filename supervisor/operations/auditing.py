@@ -1,7 +1,7 @@
 """Writes down who asks for a write, before the write: a line of the audit has the id of the multi, by which the registry
 tells whether it came about.
 
-``operations.jobs``, ``cluster``, ``accept_registry`` and ``cli.registry`` call it. Which writes wait for their line:
+``operations.jobs``, ``cluster``, ``accept_registry`` and ``secure_registry`` call it. Which writes wait for their line:
 
 * What starts or changes something waits. If the store can't take the line, the write is done all the same and the user is
   told; with ``audit.required`` it is refused.
@@ -19,7 +19,7 @@ from typing import Final
 
 from supervisor.clients import syslog
 from supervisor.clock import wall_iso
-from supervisor.errors import SupervisorError, Unreachable
+from supervisor.errors import OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.records import AUDIT_BY_MAX_BYTES, DETAIL_MAX_BYTES, AuditLine, clip
 from supervisor.operations.author import user_here
 from supervisor.records.codec import encode
@@ -75,6 +75,19 @@ class Auditor:
             self._later.append((write, wall_iso()))
         else:
             self._write(write, late=True)
+
+    def commit(self, write: AskedWrite, commit: Callable[[], bool]) -> bool:
+        """Returns what ``commit`` returns, which carries out ``write``, and has its line written before or after it. One
+        whose outcome is unknown may have come about, and has its line. Raises what ``before`` and ``commit`` raise."""
+        self.before(write)
+        try:
+            committed = commit()
+        except OutcomeUnknown:
+            self.after(write)
+            raise
+        if committed:
+            self.after(write)
+        return committed
 
     @contextmanager
     def together(self) -> Iterator[None]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from supervisor.clock import wall_iso
-from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeUnknown
+from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound
 from supervisor.model.records import (
     BY_MAX_BYTES,
     REASON_MAX_BYTES,
@@ -220,18 +221,12 @@ class ClusterOperations:
             if not isinstance(step, ClusterWrite):
                 return step
             asked = AskedWrite(step.tx.what, step.tx.id, detail=step.detail)
-            self._auditor.before(asked)
+            commit = partial(commit_resolved, self._sessions, zoo, step.tx, step.applied)
             try:
-                committed = commit_resolved(self._sessions, zoo, step.tx, step.applied)
+                if self._auditor.commit(asked, commit):
+                    return step.answer
             except GuardFailed:
                 zoo.sync()
-                continue
-            except OutcomeUnknown:
-                self._auditor.after(asked)
-                raise
-            if committed:
-                self._auditor.after(asked)
-                return step.answer
         raise Conflict(f"{what} keeps being changed by somebody else: nothing was done", "try again")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -19,7 +20,6 @@ from supervisor.errors import (
     Conflict,
     Corrupt,
     GuardFailed,
-    OutcomeUnknown,
     SupervisorError,
     TimedOut,
     Unreachable,
@@ -719,21 +719,15 @@ class JobOperations:
     def _commit(self, zoo: ZkSession, write: JobWrite, name: str, uid: str) -> bool:
         """Commits on the session that the reads used: a process that was stopped since then has lost it, and
         with it this multi."""
-        asked = self._asked(write)
-        self._auditor.before(asked)
-        try:
-            committed = commit_resolved(
-                self._sessions,
-                zoo,
-                write.tx,
-                lambda now: write.applied(self._read(now, name, uid)),
-                f"show {name} tells as soon as ZooKeeper answers, and the same command may be given again",
-            )
-        except OutcomeUnknown:
-            self._auditor.after(asked)
-            raise
-        if committed:
-            self._auditor.after(asked)
+        commit = partial(
+            commit_resolved,
+            self._sessions,
+            zoo,
+            write.tx,
+            lambda now: write.applied(self._read(now, name, uid)),
+            f"show {name} tells as soon as ZooKeeper answers, and the same command may be given again",
+        )
+        committed = self._auditor.commit(self._asked(write), commit)
         if committed and write.claimed is not None and self._claims is not None:
             self._claims.taken(write.claimed, name, uid)
         return committed

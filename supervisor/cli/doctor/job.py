@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -202,10 +202,15 @@ def judge_files(facts: JobFacts) -> DoctorFinding:
     if not facts.given:
         return skipped(NO_SPEC)
     if facts.unreadable:
-        more = f" (and {len(facts.unreadable) - 1} more)" if len(facts.unreadable) > 1 else ""
-        found = problem_of(facts.unreadable[0], "correct the path in the spec")
-        return problem(f"{found.found}{more}", found.remedy)
+        return _problem_of_all(facts.unreadable, "correct the path in the spec")
     return ok(f"application and files ({facts.files}) can be read")
+
+
+def _problem_of_all(complaints: Sequence[Complaint], remedy: str) -> DoctorFinding:
+    """Returns the first complaint as a problem, with ``remedy``, and how many more there are."""
+    more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
+    found = problem_of(complaints[0], remedy)
+    return problem(f"{found.found}{more}", found.remedy)
 
 
 def judge_secrets(facts: JobFacts) -> DoctorFinding:
@@ -262,9 +267,7 @@ def judge_policy_of_job(facts: JobFacts) -> DoctorFinding:
     if not facts.given:
         return skipped(NO_SPEC)
     if facts.refused:
-        more = f" (and {len(facts.refused) - 1} more)" if len(facts.refused) > 1 else ""
-        found = problem_of(facts.refused[0], "correct the spec, or have the operator allow it")
-        return problem(f"{found.found}{more}", found.remedy)
+        return _problem_of_all(facts.refused, "correct the spec, or have the operator allow it")
     return ok("policy of this configuration allows the job")
 
 
