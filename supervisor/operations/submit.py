@@ -132,8 +132,8 @@ def prepare_all(
     sign: Callable[[Prepared], Prepared] = lambda prepared: prepared,
 ) -> list[Submitted]:
     """Reads and checks every file, has each signed by ``sign``, and asks the Spark masters whether they answer, before
-    any other request is
-    sent. ``warn`` is called with each warning. Raises nothing: what is wrong with a file is its ``error``."""
+    any other request is sent. ``warn`` is called with each warning. Raises nothing: what is wrong with a file is its
+    ``error``."""
     submitted = []
     for source in sources:
         one = Submitted(source)
