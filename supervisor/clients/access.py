@@ -41,7 +41,7 @@ def grant(path: str, uid: int, may: int) -> None:
         entries = _entries(descriptor, found.st_mode)
         entries[_USER, uid] = may
         of_groups = [bits for (tag, _), bits in entries.items() if tag in (_USER, _GROUP_OBJ, _GROUP)]
-        entries[_MASK, _NOBODY] = of_groups[0]
+        entries[_MASK, _NOBODY] = 0
         for bits in of_groups:
             entries[_MASK, _NOBODY] |= bits
         os.setxattr(descriptor, _ATTRIBUTE, _encoded(entries))

@@ -13,8 +13,8 @@ only that user gets something beside it, by ACL.
     driver                      it may make files here: the socket ``orders``, at which it takes orders
 ==============================  ==============================================================================
 
-The user owns none of these, so it can neither replace nor open one of them to others. Called by ``spark.prepare`` and,
-for what it is to name, by the shim. The standard library only.
+The user owns none of these, so it can neither replace nor open one of them to others. ``spark.prepare`` and
+``daemon.host`` call it, and the shim takes a name from it; so it imports the standard library only.
 """
 
 from __future__ import annotations

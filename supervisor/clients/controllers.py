@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from supervisor.clients.containment import find_cgroup_parent
@@ -43,11 +44,12 @@ def find_attempt_groups(own: str | None) -> AttemptGroups:
     """Returns where groups are made below ``own``, this process's group, or beside it, and enables the controllers
     there."""
     base = base_of(own)
-    moved = base is not None and base == own and not is_of_unit(base) and _move_into_subgroup(base)
+    if base is not None and base == own and not is_of_unit(base):
+        _move_into_subgroup(base)
     parent = find_cgroup_parent(base)
     if base is None or parent is None:
         return AttemptGroups(parent, dict.fromkeys(CONTROLLERS, NO_CGROUP))
-    if base == own and not moved and is_of_unit(base):
+    if base == own and is_of_unit(base):
         return AttemptGroups(parent, dict.fromkeys(CONTROLLERS, NO_SUBGROUP))
     lacking = {name: why for name in CONTROLLERS if (why := _why_not_enabled(name, (base, parent)))}
     return AttemptGroups(parent, lacking)
@@ -99,18 +101,15 @@ def _not_offered(group: str) -> str:
     return f"the kernel does not offer it in {group}"
 
 
-def _move_into_subgroup(own: str) -> bool:
+def _move_into_subgroup(own: str) -> None:
     """Moves this process, if it is alone in its group, into the subgroup for it. The root of the hierarchy needs none: it
     alone may have processes and controllers."""
     if not os.path.exists(f"{own}/cgroup.type") or _words(f"{own}/cgroup.procs") != {str(os.getpid())}:
-        return False
-    try:
+        return
+    with suppress(OSError):
         os.makedirs(f"{own}/{SUBGROUP}", exist_ok=True)
         with open(f"{own}/{SUBGROUP}/cgroup.procs", "w", encoding="ascii") as file:
             file.write("0")
-    except OSError:
-        return False
-    return True
 
 
 def _words(path: str) -> set[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 import time
 from collections.abc import Sequence
@@ -107,8 +108,7 @@ def _take_apart(name: str, top: int, until_at_s: float) -> None:
 
 
 def _is_directory(name: str, directory: int) -> bool:
-    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    return (found.st_mode & 0o170000) == 0o040000
+    return stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
 
 
 if __name__ == "__main__":

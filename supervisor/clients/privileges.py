@@ -38,8 +38,7 @@ def missing(pid: int | None = None) -> tuple[str, ...]:
 def give_up() -> None:
     """Gives up the capabilities that this process has without being root: those of the supervisor are not for a driver
     of the supervisor's own user either. Raises OSError."""
-    status = _status()
-    if os.geteuid() == ROOT or all(int(status.get(name, "1"), 16) == 0 for name in _SETS):
+    if os.geteuid() == ROOT or _has_none(_status()):
         return
     import ctypes  # here: as below
 
@@ -88,9 +87,14 @@ def _clear_capabilities(libc: Any) -> None:
 def _require_became(user: DriverUser) -> None:
     status = _status()
     is_user = os.getresuid() == (user.uid,) * 3 and os.getresgid() == (user.gid,) * 3
-    is_plain = status.get("NoNewPrivs") == "1" and all(int(status.get(name, "1"), 16) == 0 for name in _SETS)
+    is_plain = status.get("NoNewPrivs") == "1" and _has_none(status)
     if not (is_user and is_plain and set(os.getgroups()) == set(user.groups)):
         raise PermissionError(errno.EPERM, f"it did not become user {user.name} alone")
+
+
+def _has_none(status: dict[str, str]) -> bool:
+    """Returns whether the process has no capability; a set that is not known counts as one that has some."""
+    return all(int(status.get(name, "1"), 16) == 0 for name in _SETS)
 
 
 def _status(pid: int | None = None) -> dict[str, str]:

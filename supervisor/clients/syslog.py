@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import errno
 import socket
-from logging.handlers import SysLogHandler
 from pathlib import Path
+from syslog import LOG_AUTH, LOG_INFO
 from typing import Final
 
 from supervisor.errors import Unreachable
 
 PROGRAM: Final = "spark-supervisor"
 SEND_MAX_S: Final = 1.0
-PRIORITY: Final = SysLogHandler.LOG_AUTH << 3 | SysLogHandler.LOG_INFO
+PRIORITY: Final = LOG_AUTH | LOG_INFO
 
 
 def send(path: Path, text: str) -> None:

@@ -35,24 +35,22 @@ class OomWatch:
 
     def __init__(self, cgroup: str | None, counters: tuple[Counter, ...] | None = None) -> None:
         found = counters if counters is not None else find_counters(cgroup)
-        self._before = [(counter, before) for counter in found if (before := read(counter.file)) is not None][
-            :1
-        ]
-        self._limits_met = [read(counter.file, LIMIT_MET) for counter, _ in self._before]
+        readable = ((counter, before) for counter in found if (before := read(counter.file)) is not None)
+        self._counter: Counter | None
+        self._counter, self._before = next(readable, (None, 0))
+        self._limit_met = read(self._counter.file, LIMIT_MET) if self._counter is not None else None
 
     def seen(self) -> Oom | None:
         """Returns whom the kernel has killed since; None if the counters do not show it."""
-        for (counter, before), limit_met in zip(self._before, self._limits_met, strict=True):
-            after = read(counter.file)
-            if after is not None:
-                return self._killed(counter, limit_met) if after > before else Oom.NOBODY
-        return None
+        if self._counter is None or (after := read(self._counter.file)) is None:
+            return None
+        return self._killed(self._counter) if after > self._before else Oom.NOBODY
 
-    def _killed(self, counter: Counter, limit_met: int | None) -> Oom:
+    def _killed(self, counter: Counter) -> Oom:
         """Says whom the kernel killed, and for whose want of memory as far as that is known."""
-        if counter.tells is not Oom.TREE or limit_met is None:
+        if counter.tells is not Oom.TREE or self._limit_met is None:
             return counter.tells
-        return Oom.MEMBER if read(counter.file, LIMIT_MET) == limit_met else Oom.TREE
+        return Oom.MEMBER if read(counter.file, LIMIT_MET) == self._limit_met else Oom.TREE
 
 
 def find_counters(cgroup: str | None) -> tuple[Counter, ...]:
