@@ -35,8 +35,7 @@ def admitted(spec: JobSpec, settings: Settings, host: str) -> JobSpec:
 
 def require_signed(given: Assignment, cluster: str, signers: Signers, host: str) -> None:
     """Raises Refused if the policy asks for a signature, and none of its signers has signed that the job of this name in
-    this
-    cluster has this very spec. It is asked before anything of the spec is read."""
+    this cluster has this very spec. It is asked before anything of the spec is read."""
     why = signers.why_not(signed_text(cluster, given.name, given.spec.sha256), given.spec.signature)
     if why is not None:
         remedy = f"apply its spec with --sign-with, by a key of policy.submit_signers of {host}"
