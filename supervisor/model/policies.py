@@ -45,6 +45,8 @@ def why_refused_everywhere(job: JobRef, own: Ownership, members: Iterable[Member
     """Returns key and rule, as far as they are still known, if the policy of each of ``members`` has refused ``job``; else
     None, also if there are none. ``members`` are those with the labels that it requires. It is judged anew at each look: a
     host with another policy ends it."""
+    if not refused_policies(job, own):
+        return None
     there = tuple(members)
     if not there or not all(refuses(member, job, own) for member in there):
         return None

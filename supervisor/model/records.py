@@ -953,9 +953,8 @@ class Delay:
 class PreparedDriver:
     """Describes one prepared driver of a host. If ``ready`` is not set, it is being brought up, unless ``why`` says why it
     cannot be prepared. ``waits`` says that ``why`` is no fault of the job and may pass: no room, a store that does not
-    answer, a driver that was killed.
-    ``refused`` says that the policy of the host does not allow the spec: one with another policy may.
-    ``sha256`` is that of the spec. ``ready_at`` is since when it is ready, for display.
+    answer, a driver that was killed. ``refused`` says that the policy of the host does not allow the spec: one with another
+    policy may. ``sha256`` is that of the spec. ``ready_at`` is since when it is ready, for display.
     """
 
     uid: str

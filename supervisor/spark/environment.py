@@ -91,7 +91,7 @@ def build_environment(
         if name in spec.env:
             raise Refused(Cause.NOT_STARTED, f"env sets {name}, but {why}", "remove it")
     passing = passes if of_user is None else passes_to_others
-    env = {name: value for name, value in environ.items() if passing(name) and _is_inherited(name, policy)}
+    env = {name: value for name, value in environ.items() if passing(name) and is_inherited(name, policy)}
     env |= of_user or {}
     env |= _tools(toolchain)
     secrets = Secrets(environ, policy.secrets, spec.name, closed)
@@ -119,7 +119,8 @@ def passes_to_others(name: str) -> bool:
     return passes(name) and (name in PASSES_TO_OTHERS or name.startswith("LC_"))
 
 
-def _is_inherited(name: str, policy: PolicySettings) -> bool:
+def is_inherited(name: str, policy: PolicySettings) -> bool:
+    """Returns whether the policy lets drivers have this variable of the supervisor's."""
     return any(fnmatchcase(name, rule) for rule in policy.driver_environment.inherit)
 
 

@@ -44,7 +44,7 @@ from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
 from supervisor.spark.toolchain import Toolchain, find_toolchain, java_of
-from supervisor.spec.job import JobSpec, store_key
+from supervisor.spec.job import JobSpec, named_files, store_key
 from supervisor.spec.s3a import S3Access, access_of, access_of_store, asked, bucket_of, for_store
 
 LOCAL: Final = "local:"
@@ -200,14 +200,14 @@ def _environment(
     user, closed = attempt_place.user, settings.supervisor.runtime_dir
     environ, directory = attempt_place.environ, Path(_channel(attempt_place) or attempt_place.run_dir)
     report = directory / run_dir.REPORT
-    if user is None:
-        return build_environment(spec, assignment, toolchain, environ, report, settings.policy, closed=closed)
-    home = user.home or str(attempt_place.work_dir / CWD)
-    of_user = {"HOME": home, "USER": user.name, "LOGNAME": user.name}
+    of_user = None
+    if user is not None:
+        home = user.home or str(attempt_place.work_dir / CWD)
+        of_user = {"HOME": home, "USER": user.name, "LOGNAME": user.name}
     env = build_environment(
         spec, assignment, toolchain, environ, report, settings.policy, of_user=of_user, closed=closed
     )
-    return env | {ORDERS: str(directory / DRIVERS_OWN / run_dir.ORDERS)}
+    return env if user is None else env | {ORDERS: str(directory / DRIVERS_OWN / run_dir.ORDERS)}
 
 
 def _channel(attempt_place: AttemptPlace) -> str:
@@ -359,11 +359,10 @@ def files_of(spec: JobSpec, work_dir: Path) -> dict[str, str]:
     """Returns what tells whether the files of a prepared driver are still the same: by path, size, time of change and
     inode of those that are used in place (the bootstrap among them), and the SHA-256 of those that were fetched into
     ``work_dir``. Files of the store are named by their content."""
-    named = (spec.application, *spec.py_files, *spec.jars)
     in_place = [BOOTSTRAP]
     in_place += [
         Path("/" + each.removeprefix(LOCAL).lstrip("/"))
-        for each in named
+        for each in named_files(spec)
         if store_key(each) is None and bucket_of(each) is None
     ]
     found = {str(path): _stamp(path) for path in in_place}

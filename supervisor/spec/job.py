@@ -424,7 +424,7 @@ def spec_of(
     ):
         if why is not None:
             raise InvalidInput(f"{source}: {why}")
-    for given in _files(spec):
+    for given in named_files(spec):
         if given.startswith(STORE_SCHEME):
             raise InvalidInput(
                 f"{source}: {given[:80]!r} begins with store:, which only the supervisor writes",
@@ -514,9 +514,14 @@ def spec_sha256(spec: JobSpec) -> str:
     return hashlib.sha256(canonical_json(spec)).hexdigest()
 
 
+def named_files(spec: JobSpec) -> tuple[str, ...]:
+    """Returns the files that the spec names, as written there."""
+    return (spec.application, *spec.py_files, *spec.jars)
+
+
 def local_paths(spec: JobSpec) -> tuple[str, ...]:
     """Returns the files to be uploaded, as written in the spec, each once, the application first."""
-    return tuple(dict.fromkeys(given for given in _files(spec) if is_local_path(given)))
+    return tuple(dict.fromkeys(given for given in named_files(spec) if is_local_path(given)))
 
 
 def in_place_files(spec: JobSpec) -> tuple[tuple[str, str], ...]:
@@ -577,10 +582,6 @@ def secret_warnings(spec: JobSpec) -> tuple[str, ...]:
 
 def _sensitive(name: str) -> bool:
     return any(word in name.lower() for word in _SECRET_WORDS)
-
-
-def _files(spec: JobSpec) -> tuple[str, ...]:
-    return (spec.application, *spec.py_files, *spec.jars)
 
 
 def _with_defaults(body: Mapping[str, Any], defaults: Defaults) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from supervisor.errors import Complaint
 from supervisor.model.secret import SecretRef, SecretSource, reference_in_conf, secret_reference
 from supervisor.settings.file import StoreSettings
 from supervisor.settings.policy import JOB, ConfSettings, PolicySettings, SecretSettings
-from supervisor.spec.job import JobSpec, in_place_files
+from supervisor.spec.job import JobSpec, in_place_files, named_files
 from supervisor.spec.s3a import access_of_store, why_no_access
 from supervisor.spec.site_policy import ANYWHERE, matches_path, site_policy
 
@@ -122,8 +122,7 @@ def with_forced(spec: JobSpec, rules: ConfSettings) -> JobSpec:
 def policy_sha256(policy: PolicySettings, store: StoreSettings, signers: str = "") -> str:
     """Returns what tells one policy from another: it is equal if the same specs are allowed, with the endpoint of the store,
     which jobs may name, and with ``signers``, the digest of the keys in the files that the policy names. What has its
-    default does not count, so that two versions of the software agree on the same
-    file."""
+    default does not count, so that two versions of the software agree on the same file."""
     said = policy.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     body = {"policy": _sorted(said), "store": store.endpoint_url, **({"signers": signers} if signers else {})}
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
@@ -143,8 +142,8 @@ def _of_locations(spec: JobSpec, policy: PolicySettings, store: StoreSettings) -
     why = site_policy(policy).why_no_checkpoint(spec.checkpoint)
     if why is not None:
         yield Complaint(f"checkpoint: {why}", "choose a location that is allowed")
-    conf, locations = with_forced(spec, policy.conf).conf, (spec.application, *spec.py_files, *spec.jars)
-    why = why_no_access(conf, (spec.checkpoint, *locations), access_of_store(store, policy.endpoints))
+    conf = with_forced(spec, policy.conf).conf
+    why = why_no_access(conf, (spec.checkpoint, *named_files(spec)), access_of_store(store, policy.endpoints))
     if why is not None:
         yield Complaint(why)
 

@@ -31,7 +31,7 @@ from supervisor.settings.units import format_size
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
 from supervisor.spec.files import local_files
-from supervisor.spec.job import JobSpec, memory_warnings
+from supervisor.spec.job import JobSpec, memory_warnings, named_files
 from supervisor.spec.policy_judge import complaints
 from supervisor.spec.s3a import asked, bucket_of, for_store
 from supervisor.spec.site_policy import site_policy
@@ -83,7 +83,7 @@ def collect(subject: Subject) -> JobFacts:
     spec = subject.spec
     if spec is None:
         return JobFacts()
-    files = (spec.application, *spec.py_files, *spec.jars)
+    files = named_files(spec)
     return JobFacts(
         True,
         len(files),

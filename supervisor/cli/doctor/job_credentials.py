@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Final
 
 from supervisor.cli.doctor.findings import CheckGroup, DoctorCheck, DoctorFinding, ok, skipped, warning
@@ -18,6 +17,7 @@ from supervisor.coord.epoch_marks import EPOCHS
 from supervisor.errors import InvalidInput
 from supervisor.registry.audit import AUDIT
 from supervisor.registry.blobs import ARTIFACTS, SPECS
+from supervisor.spark.environment import is_inherited
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
 from supervisor.spec.job import JobSpec
@@ -94,8 +94,7 @@ def _inherits(subject: Subject, spec: JobSpec) -> bool:
     policy = subject.settings.policy
     if spec.run_as is not None or policy.run_as.default is not None:
         return False
-    rules = policy.driver_environment.inherit
-    return OF_ENV[0] in subject.environ and any(fnmatchcase(OF_ENV[0], rule) for rule in rules)
+    return OF_ENV[0] in subject.environ and is_inherited(OF_ENV[0], policy)
 
 
 # -- judges -------------------------------------------------------------------------------------------------------

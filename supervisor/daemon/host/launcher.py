@@ -95,7 +95,8 @@ class TrustCheck(NamedTuple):
 class Launcher:
     """Starts attempts. ``cgroup_parent`` is the directory where attempts get a cgroup of their own, or None
     where there is no usable cgroup v2. ``why_not_limited`` says why limits that need these controllers are not
-    enforced there, or nothing if they are."""
+    enforced there, or nothing if they are. ``users`` and ``signers`` are what the policy says of them, as it was read at
+    the start."""
 
     def __init__(
         self,
@@ -108,10 +109,10 @@ class Launcher:
         prepared: PreparedDrivers | None = None,
         why_not_limited: Callable[[tuple[str, ...]], str] = lambda _controllers: "",
     ) -> None:
-        self._users = DriverUsers(site_policy(settings.policy), has_cgroup=cgroup_parent is not None)
+        self.users = DriverUsers(site_policy(settings.policy), has_cgroup=cgroup_parent is not None)
         self._why_not_limited = why_not_limited
         self._settings = settings
-        self._signers = Signers(settings.policy.submit_signers)
+        self.signers = Signers(settings.policy.submit_signers)
         self._host = host
         self._blobs = blobs
         self._hosted = hosted
@@ -375,7 +376,7 @@ class Launcher:
 
     def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
         cgroup = f"{self._cgroup_parent}/{key}-{secrets.token_hex(3)}" if self._cgroup_parent else None
-        limits, user = spec.limits(), self._users.of(spec.run_as)
+        limits, user = spec.limits(), self.users.of(spec.run_as)
         place = AttemptPlace(
             host=self._host,
             run_dir=self._hosted.attempts_dir / key,
@@ -427,7 +428,7 @@ class Launcher:
 
     def _admitted(self, given: Assignment) -> JobSpec:
         """Returns the spec as it is started here. Raises Refused, also if the policy of this host does not allow it."""
-        require_signed(given, self._settings.cluster, self._signers, self._host)
+        require_signed(given, self._settings.cluster, self.signers, self._host)
         return admitted(self._spec(given), self._settings, self._host)
 
     def _check(

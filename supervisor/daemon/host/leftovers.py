@@ -33,9 +33,8 @@ class Leftovers:
     def __init__(self, work_dir: Path) -> None:
         self._work_dir = work_dir
         self._directory = work_dir / LEFTOVERS
-        self._pauses: dict[
-            str, tuple[float, float]
-        ] = {}  # by name: when it is tried again, and the pause then
+        # by name: when it is tried again, and the pause then
+        self._pauses: dict[str, tuple[float, float]] = {}
 
     def put_aside(self, directory: Path) -> bool:
         """Puts the working directory of an attempt aside if a driver of another user had it; returns whether it did.

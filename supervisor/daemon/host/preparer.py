@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.daemon.host.launcher import Launcher, Refused
+from supervisor.daemon.host.launcher import Launcher
 from supervisor.daemon.host.prepared import RequestedDriver
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers, read_requests
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
@@ -27,6 +27,7 @@ from supervisor.model.records import HOST_CAUSES, Cause
 from supervisor.model.transaction import Create, Transaction
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
+from supervisor.spark.refusal import Refused
 
 PREPARE_THREADS = 2
 

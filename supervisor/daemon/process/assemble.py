@@ -22,7 +22,6 @@ from supervisor.clients import processes
 from supervisor.clients.channel import USER
 from supervisor.clients.containment import find_own_cgroup
 from supervisor.clients.controllers import find_attempt_groups
-from supervisor.clients.signatures import Signers
 from supervisor.clients.store.base import Store
 from supervisor.clients.zookeeper import Link, Session, ZooClient, close_session
 from supervisor.clock import boottime_s, wall_iso
@@ -109,6 +108,15 @@ def warn_of_policy(settings: Settings) -> None:
             keys=list(wide),
             why="who can submit a job gets what the supervisor has: its environment, its files, its access to stores",
             next="jobs are started all the same; conf/supervisor.secure.yaml is the policy to begin with",
+        )
+
+
+def _warn_of_users(users: DriverUsers) -> None:
+    """Says at the start what every job would be refused for that is to run as another user."""
+    trouble = users.trouble()
+    if trouble:
+        log.warning(
+            "run_as_impossible", why=str(trouble), next="jobs of other users are refused on this host"
         )
 
 
@@ -379,6 +387,16 @@ class Assembly:
 
     def _agent(self, address: str) -> Agent:
         capacity, policy = self._settings.supervisor.capacity, self._settings.policy
+        starter = Launcher(
+            self._settings,
+            self._host,
+            lambda: self._blobs,
+            self._hosted,
+            self._groups.parent,
+            self._metrics,
+            self._prepared,
+            self._groups.why_not,
+        )
         me = Member(
             id=self._settings.supervisor.id,
             host=self._host,
@@ -392,20 +410,10 @@ class Assembly:
             log_dir=str(self._settings.supervisor.log_dir.absolute()),
             prepares=1,
             labels=packed(self._settings.supervisor.labels),
-            policy_sha256=policy_sha256(policy, self._settings.store, Signers(policy.submit_signers).digest),
+            policy_sha256=policy_sha256(policy, self._settings.store, starter.signers.digest),
         )
         doubt = StartDoubt(self._layout, self._trust, self._epochs)
-        starter = Launcher(
-            self._settings,
-            self._host,
-            lambda: self._blobs,
-            self._hosted,
-            self._groups.parent,
-            self._metrics,
-            self._prepared,
-            self._groups.why_not,
-        )
-        self._warn_of_users()
+        _warn_of_users(starter.users)
         return Agent(
             me,
             self._layout,
@@ -417,15 +425,6 @@ class Assembly:
             lambda: doubt.own,
             self._prepared,
         )
-
-    def _warn_of_users(self) -> None:
-        """Says at the start what every job would be refused for that is to run as another user."""
-        site = site_policy(self._settings.policy)
-        trouble = DriverUsers(site, has_cgroup=self._groups.parent is not None).trouble()
-        if trouble:
-            log.warning(
-                "run_as_impossible", why=str(trouble), next="jobs of other users are refused on this host"
-            )
 
     def _publish_agent_session(self, session: Session | None) -> None:
         self._session_closer.publish_sessions((session,) if session else (), of="agent")
