@@ -131,7 +131,8 @@ def test_a_revision_keeps_its_own_signature_for_a_roll_back() -> None:
 # -- how a signature gets there ------------------------------------------------------------------------------------
 
 
-def asked(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, *signers: Path) -> None:
+def asked(terminal: Terminal, *signers: Path) -> None:
+    """The configuration asks for signatures from here on."""
     text = terminal.config.read_text()
     listed = ", ".join(map(str, signers))
     terminal.config.write_text(f"{text}policy: {{submit_signers: [{listed}]}}\n")
@@ -142,11 +143,9 @@ def reference(bench: Bench, name: str) -> JobRef:
     return record
 
 
-def test_submit_signs_and_the_host_takes_it(
-    terminal: Terminal, keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_submit_signs_and_the_host_takes_it(terminal: Terminal, keys: tuple[Path, Path]) -> None:
     private, public = keys
-    asked(terminal, monkeypatch, public)
+    asked(terminal, public)
     unsigned = terminal.run("submit", terminal.spec("clicks"))
     assert unsigned.code == 2 and RULE in unsigned.err and "--sign-with" in unsigned.err
     other, _ = made_key(terminal.home, "mallory")
@@ -160,11 +159,11 @@ def test_submit_signs_and_the_host_takes_it(
 
 
 def test_a_job_that_was_not_signed_is_signed_by_apply_and_rolled_back_with_what_it_had(
-    terminal: Terminal, keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    terminal: Terminal, keys: tuple[Path, Path]
 ) -> None:
     private, public = keys
     terminal.submit("clicks")
-    asked(terminal, monkeypatch, public)
+    asked(terminal, public)
     ran = terminal.run("apply", terminal.spec("clicks"), "--sign-with", str(private), "-o", "json")
     assert ran.code == 0, ran.err
     assert [each["action"] for each in ran.json] == ["updated"]
@@ -197,14 +196,14 @@ def test_a_roll_back_to_the_signed_revision_of_the_same_spec_brings_its_signatur
 
 @pytest.mark.parametrize("more", [(), ("--to", "1")])
 def test_a_roll_back_to_what_no_signer_has_signed_is_refused_and_stops_nothing(
-    terminal: Terminal, keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+    terminal: Terminal, keys: tuple[Path, Path], more: tuple[str, ...]
 ) -> None:
     private, public = keys
     terminal.submit("clicks")
     terminal.run("apply", terminal.spec("clicks", "args: [x]"), "--sign-with", str(private))
     terminal.bench.set_own("clicks", OwnState.CLAIMED, attempt=2, revision=2)
     before = reference(terminal.bench, "clicks")
-    asked(terminal, monkeypatch, public)
+    asked(terminal, public)
     ran = terminal.run("rollback", "clicks", *more)
     assert ran.code == 2 and RULE in ran.err and "it is not signed" in ran.err, ran.err
     assert reference(terminal.bench, "clicks") == before

@@ -5,9 +5,8 @@ stands for only, and is never run. README.md has the table.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -141,11 +140,10 @@ def test_a_spec_that_makes_no_sense_costs_its_own_job(store: FileStore, bucket: 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
 @pytest.mark.parametrize("key", [BEGUN, MANIFEST])
 def test_a_savepoint_that_makes_no_sense_is_listed_beside_the_others(
-    bucket: Path, bomb: bytes, key: str, tmp_path: Path
+    bucket: Path, bomb: bytes, key: str
 ) -> None:
     put(bucket, f"savepoints/a/one/{key}", bomb)
-    open_it: Callable[[str, S3Access], Any] = lambda where, access: open_area(where, access)  # noqa: E731
-    shelf = Shelf(open_area(f"file://{bucket}/savepoints", S3Access()), open_it)
+    shelf = Shelf(open_area(f"file://{bucket}/savepoints", S3Access()), open_area)
     (entry,) = shelf.entries("a")
     assert entry.manifest is None
 

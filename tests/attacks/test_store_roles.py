@@ -362,8 +362,7 @@ def doctor(roles: Roles, tmp_path: Path, **keys: Any) -> DoctorFinding:
     }
     spec = validated(JobSpec, body | keys, "orders.yaml")
     with roles.acting_as("supervisor"):
-        environ = {**roles.env("job"), **roles.env("supervisor")}
-        environ |= {"JOB_SECRET": roles.keys["job"][1]}
+        environ = {**roles.env("supervisor"), "JOB_SECRET": roles.keys["job"][1]}
         subject = Subject(roles.settings(tmp_path), environ, spec, patience=20.0)
         (line,) = examine(subject, [JOB_CREDENTIALS])
         return line.finding

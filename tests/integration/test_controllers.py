@@ -19,7 +19,7 @@ from supervisor.model.driver_user import ResourceLimits
 from supervisor.model.out_of_memory import Oom
 from supervisor.shim.oom import OomWatch
 from tests.testbed import requirements
-from tests.testbed.fleet_member import remove_group
+from tests.testbed.fleet_member import remove_groups
 
 MIB = 1024**2
 
@@ -33,10 +33,7 @@ def unit() -> Iterator[Path]:
     made = Path(own) / f"unit-{uuid.uuid4().hex[:8]}"
     (made / SUBGROUP).mkdir(parents=True)
     yield made
-    (made / "cgroup.kill").write_text("1")
-    for below in sorted(made.rglob("*/"), reverse=True):
-        remove_group(below)
-    remove_group(made)
+    remove_groups(made)
 
 
 def enter(group: Path) -> subprocess.Popen[bytes]:

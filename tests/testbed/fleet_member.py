@@ -1,4 +1,4 @@
-"""One supervisor process of a ``Fleet``, and what it is started in. Used by ``tests.testbed.fleet`` alone."""
+"""One supervisor process of a ``Fleet``, and what it is started in."""
 
 from __future__ import annotations
 
@@ -64,3 +64,11 @@ def remove_group(group: Path) -> None:
 
     with contextlib.suppress(AssertionError):
         wait_until(gone, 5, f"{group} to be empty")
+
+
+def remove_groups(top: Path) -> None:
+    """Kills what is in ``top`` and below it, and removes them."""
+    (top / "cgroup.kill").write_text("1")
+    for below in sorted(top.rglob("*/"), reverse=True):
+        remove_group(below)
+    remove_group(top)

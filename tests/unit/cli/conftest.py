@@ -16,7 +16,7 @@ from supervisor.operations import context as operations_context
 from tests.fakes.registry_bench import ROOT, Bench
 
 AUTHOR = "uid:1000@desk"
-"""Is who sits at every terminal of these tests."""
+"""Who sits at every terminal of these tests."""
 
 
 @dataclass
@@ -73,8 +73,8 @@ def terminal(
     bench = Bench(bootstrapped=False)
     keep: Callable[..., Any] = lambda *_, **__: bench.sessions()  # noqa: E731
     monkeypatch.setattr(operations_context, "keep_session", keep)
-    for module, name in ((author, "user_here"), (auditing, "user_here")):
-        monkeypatch.setattr(module, name, lambda: AUTHOR)
+    for module in (author, auditing):
+        monkeypatch.setattr(module, "user_here", lambda: AUTHOR)
     terminal = Terminal(bench, tmp_path, capsys)
     terminal.config.write_text(
         f"cluster: test\nzookeeper: {{hosts: 'zk:2181', root: {ROOT}}}\nstore: {{url: 'file://{tmp_path}/store'}}\n"

@@ -153,8 +153,7 @@ def test_the_author_stands_in_history_and_revisions(terminal: Terminal) -> None:
     assert {(each["event"], each["by"]) for each in events} == {("submitted", AUTHOR), ("suspended", AUTHOR)}
     assert f"(by {AUTHOR})" in terminal.run("show", "a").out
     revisions = terminal.run("revisions", "a", "-o", "json").json
-    rows = revisions["revisions"] if isinstance(revisions, dict) else revisions
-    assert [each["by"] for each in rows] == [AUTHOR, AUTHOR]
+    assert [each["by"] for each in revisions] == [AUTHOR, AUTHOR]
 
 
 @pytest.mark.parametrize("odd", ["x509:CN=" + "ä" * 4000, "uid:0@\udcff\x1b[2J"])

@@ -20,7 +20,7 @@ from supervisor.clock import boottime_s
 from supervisor.model.driver_user import DriverUser, ResourceLimits
 from supervisor.shim import reports as reports_module
 from supervisor.shim.reports import REPORTS_PER_S, ReportSocket
-from supervisor.shim.starter import limited, outcome, release
+from supervisor.shim.starter import fork_starter, limited, outcome, release
 from tests.unit.shim.test_starter import Group, ended
 from tests.unit.shim.world import LAUNCH
 
@@ -70,8 +70,6 @@ def send(channel: Path, *events: str) -> Callable[[], None]:
 
 
 def start(directory: Path, script: str, user: DriverUser | None = USER, cwd: Path | None = None) -> Any:
-    from supervisor.shim.starter import fork_starter
-
     launch = replace(
         LAUNCH,
         argv=("sh", "-c", script),

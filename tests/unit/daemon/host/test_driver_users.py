@@ -75,6 +75,6 @@ def test_a_user_of_roots_group_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
         find_driver_user("sync2")
 
 
-def test_what_other_users_cannot_get_to(tmp_path: object) -> None:
+def test_what_other_users_cannot_get_to() -> None:
     assert closed_to_others("/usr/bin/env") is None
     assert closed_to_others("/proc/1/none") == "/proc/1/none"
