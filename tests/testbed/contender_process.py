@@ -88,6 +88,12 @@ class ContenderProcess:
     def epochs(self) -> list[int]:
         return [each["epoch"] for each in self.all("term")]
 
+    def session_of_term(self, epoch: int) -> dict[str, Any]:
+        """The ``sessions`` event that was the latest when the term ``epoch`` began."""
+        before = list(self.logged)
+        began = next(i for i, each in enumerate(before) if each["event"] == "term" and each["epoch"] == epoch)
+        return next(each for each in reversed(before[:began]) if each["event"] == "sessions")
+
     def all(self, event: str) -> list[dict[str, Any]]:
         return [each for each in list(self.logged) if each["event"] == event]
 

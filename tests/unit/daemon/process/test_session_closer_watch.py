@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -10,8 +11,23 @@ from types import SimpleNamespace
 
 import pytest
 
+from supervisor.clients import companion
 from supervisor.daemon.process import session_closer
 from supervisor.daemon.process.session_closer import Charge, encode
+from tests.waiting import wait_until
+
+
+class Polling:
+    """``select.poll``, which tells when somebody has turned away from a descriptor."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self.register, self.poll = self._poll.register, self._poll.poll
+        self.turned_away = threading.Event()
+
+    def unregister(self, descriptor: int) -> None:
+        self._poll.unregister(descriptor)
+        self.turned_away.set()
 
 
 def closed_after(monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes) -> list[int]:
@@ -20,8 +36,10 @@ def closed_after(monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes) -> 
     read, write = os.pipe()
     with subprocess.Popen(["sleep", "600"]) as supervisor:
         pidfd = os.pidfd_open(supervisor.pid)
+        polling = Polling()
         monkeypatch.setattr(sys, "argv", ["session closer", str(pidfd)])
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(fileno=lambda: read))
+        monkeypatch.setattr(companion, "select", SimpleNamespace(poll=lambda: polling, POLLIN=select.POLLIN))
         monkeypatch.setattr(
             session_closer,
             "close_session",
@@ -30,10 +48,11 @@ def closed_after(monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes) -> 
         watching = threading.Thread(target=session_closer.main, daemon=True)
         os.write(write, first)
         watching.start()
-        watching.join(0.2)
+        wait_until(lambda: not select.select([read], [], [], 0)[0])  # it has read the first piece by itself
         os.write(write, then)
         os.close(write)
-        watching.join(0.2)
+        # it has seen the end of the pipe, and goes on, or it has ended
+        wait_until(lambda: polling.turned_away.is_set() or not watching.is_alive())
         early = not watching.is_alive() or list(closed)
         supervisor.kill()
         watching.join(10)
