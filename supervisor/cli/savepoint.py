@@ -28,8 +28,9 @@ from supervisor.clock import wall_iso
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.location import normalise
 from supervisor.model.seen import Found
+from supervisor.operations.auditing import AskedWrite
 from supervisor.operations.checkpoints import Located, is_location, located
-from supervisor.operations.context import open_commands
+from supervisor.operations.context import CommandContext, open_commands
 from supervisor.savepoints.deep_verify import open_saved_state, why_bad
 from supervisor.savepoints.manifest import Begun, Manifest, checked_id
 from supervisor.savepoints.operations import (
@@ -121,7 +122,10 @@ def create(
     """
     _only_deep(deep, job_code)
     settings = chosen.settings()
-    located_checkpoint, uid, attempt = _job(settings, known_name(name))
+    wanted = new or old_style
+    with open_commands(settings, warn=notice) as context:
+        located_checkpoint, uid, attempt = _job(context, known_name(name))
+        _write_down(context, "savepoint_create", name, checked_id(wanted) if wanted else "", uid)
     begun_here: list[Begun] = []
     try:
         with progress("copying") as report_progress:
@@ -131,7 +135,7 @@ def create(
                 name,
                 uid,
                 attempt,
-                new or old_style,
+                wanted,
                 begun_here.append,
                 report_progress,
             )
@@ -302,11 +306,11 @@ def delete(chosen: Chosen, name: Name, savepoint: MustId, force: Force = False) 
     """
     settings = chosen.settings()
     shelf = shelf_of(settings)
-    if not force:
-        entry = shelf.find(known_name(name), checked_id(savepoint))
-        if entry.begun is not None:
-            with open_commands(settings) as context:
-                require_free(context, None, entry.begun.location)
+    entry = None if force else shelf.find(known_name(name), checked_id(savepoint))
+    with open_commands(settings, warn=notice) as context:
+        if entry is not None and entry.begun is not None:
+            require_free(context, None, entry.begun.location)
+        _write_down(context, "savepoint_delete", known_name(name), checked_id(savepoint))
     with progress("deleting") as report_progress:
         shelf.delete(known_name(name), checked_id(savepoint), force=force, report_progress=report_progress)
     if chosen.document:
@@ -331,10 +335,12 @@ def restore(chosen: Chosen, where: Where, to: To, which: Which = None) -> int:
     settings = chosen.settings()
     job = None if is_location(where) else known_name(where)
     saved = _area(settings, where, which)
-    with open_commands(settings) as context:
+    with open_commands(settings, warn=notice) as context:
         require_free(context, job, to)
+        conf = _conf(context, job, to)
+        _write_down(context, "savepoint_restore", job or "", f"{which or where} to {to}")
     with progress("restoring") as report_progress:
-        done = restore_to(settings, saved, to, _conf(settings, job, to), report_progress)
+        done = restore_to(settings, saved, to, conf, report_progress)
     if job is not None and done.manifest.source == normalise(to):
         notice(f"it is behind what {job} had there: resume {job} --accept-fresh-start starts it")
     did = "restored" if done.did else "was there already"
@@ -359,20 +365,24 @@ app.command("restore", short_help="Copy a savepoint to a new location.")(restore
 # -- looking ------------------------------------------------------------------------------------------------------
 
 
-def _job(settings: Settings, name: str) -> tuple[Located, str, int]:
+def _write_down(context: CommandContext, what: str, name: str, detail: str, uid: str = "") -> None:
+    """Writes the line of the audit. Raises Unreachable if that is required and impossible."""
+    context.auditor.before(AskedWrite(what, name=name, uid=uid, detail=detail))
+
+
+def _job(context: CommandContext, name: str) -> tuple[Located, str, int]:
     """Returns the checkpoint of a job, its uid and attempt."""
-    with open_commands(settings) as context:
-        located_checkpoint, job_records = located(context, name), context.commands.job_records(name)
+    located_checkpoint, job_records = located(context, name), context.commands.job_records(name)
     own = job_records.own.record if isinstance(job_records.own, Found) else None
     return located_checkpoint, (own.newest_uid or own.uid) if own else "", own.attempt if own else 0
 
 
-def _conf(settings: Settings, name: str | None, location: str) -> dict[str, str]:
+def _conf(context: CommandContext, name: str | None, location: str) -> dict[str, str]:
     """Returns the properties of the job, where they may say where the S3 of ``location`` is."""
     if name is None or bucket_of(normalise(location)) is None:
         return {}
     try:
-        return dict(_job(settings, name)[0].conf)
+        return dict(_job(context, name)[0].conf)
     except NotFound:
         return {}
 

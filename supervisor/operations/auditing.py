@@ -1,7 +1,8 @@
 """Writes down who asks for a write, before the write: a line of the audit has the id of the multi, by which the registry
 tells whether it came about.
 
-``operations.jobs``, ``cluster``, ``accept_registry`` and ``secure_registry`` call it. Which writes wait for their line:
+``operations.jobs``, ``cluster``, ``accept_registry``, ``secure_registry`` and ``cli.savepoint`` call it. Which writes wait
+for their line:
 
 * What starts or changes something waits. If the store can't take the line, the write is done all the same and the user is
   told; with ``audit.required`` it is refused.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from supervisor.errors import OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.records import AUDIT_BY_MAX_BYTES, DETAIL_MAX_BYTES, AuditLine, clip
 from supervisor.operations.author import user_here
 from supervisor.records.codec import encode
+from supervisor.records.ids import new_op_id
 from supervisor.registry.audit import AuditLog
 
 STOPS: Final = frozenset({"cancel", "cancel_failed", "suspend", "pause", "cordon"})
@@ -31,10 +33,10 @@ STOPS: Final = frozenset({"cancel", "cancel_failed", "suspend", "pause", "cordon
 
 @dataclass(frozen=True, slots=True)
 class AskedWrite:
-    """Describes a write: the kind and the id of its multi, and what it is about."""
+    """Describes a write: the kind and the id of its multi, and what it is about. What is no multi has an id all the same."""
 
     what: str
-    op: str
+    op: str = field(default_factory=new_op_id)
     name: str = ""
     uid: str = ""
     revision: int = 0

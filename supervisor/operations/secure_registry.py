@@ -14,7 +14,6 @@ from supervisor.errors import Conflict
 from supervisor.model.zookeeper_access import Acl
 from supervisor.operations.auditing import AskedWrite
 from supervisor.operations.context import CommandContext
-from supervisor.records.ids import new_op_id
 from supervisor.registry.access_control import apply_acl, blockers, prove_admin, survey
 
 
@@ -64,5 +63,5 @@ def secure_registry(
     """
     wanted = ", ".join(entry.who for entry in finding.wanted)
     if not finding.blockers:  # else it is refused
-        context.auditor.before(AskedWrite("secure", new_op_id(), detail=wanted))
+        context.auditor.before(AskedWrite("secure", detail=wanted))
     return apply_acl(context.zoo(), context.layout, finding.wanted, report_progress)

@@ -19,7 +19,7 @@ from typing import Final
 
 from supervisor.clients.store.base import Store
 from supervisor.clients.threads import Pool
-from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, SupervisorError
+from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, SupervisorError, Unreachable
 from supervisor.model.records import AuditEnd, AuditLine
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Create, Op, SetData, Transaction
@@ -28,6 +28,7 @@ from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkSession
 from supervisor.records.reading import seen
+from supervisor.registry.blobs import CLUSTER_KEY, Blobs
 
 AUDIT: Final = "audit/"
 PER_FOLDER: Final = 1000
@@ -60,8 +61,11 @@ class AuditLog:
 
     def append(self, entry: AuditLine) -> tuple[AuditLine, str]:
         """Returns ``entry`` with its number, as it is durable in the store, and its SHA-256. Raises Conflict (others keep
-        taking the next number) and what the store raises."""
+        taking the next number, or the store is another cluster's), Unreachable (the store has lost its mark, as one that is
+        not mounted), and what the store raises."""
         store = self._store()
+        if self._end is None:
+            require_own(store, self._layout)
         end = self._end if self._end is not None else find_end(store, _known(self._zoo(), self._layout))
         for _ in range(APPEND_TRIES):
             line = replace(entry, number=end.number + 1, before=end.sha256)
@@ -95,6 +99,16 @@ class AuditLog:
                     continue
         except SupervisorError:
             return
+
+
+def require_own(store: Store, layout: Layout) -> None:
+    """Raises Unreachable if ``store`` has no mark of a cluster: a directory that is not mounted would take the line, and
+    nobody would find it again. Raises Conflict if the mark is that of another root."""
+    mark = Blobs(store).read_cluster()
+    if mark is None:
+        raise Unreachable(f"{store.url} has no {CLUSTER_KEY}: is it mounted and intact?")
+    if mark.root != layout.root:
+        raise Conflict(f"{store.url} belongs to the cluster at root {mark.root}, not {layout.root}")
 
 
 def find_end(store: Store, known: AuditEnd) -> AuditEnd:

@@ -278,6 +278,9 @@ def suspend(
     )
 
 
+WHAT_OF: Final = {"resumed": "resume", "restarted": "restart"}
+
+
 def run_again(
     context: UserWriteContext,
     ref: Found[JobRef],
@@ -288,8 +291,8 @@ def run_again(
     fresh_start: bool = False,
     cold: bool = False,
 ) -> Transaction:
-    """Returns the multi of a resume or restart: it sets the desired state to running and a new nonce, which
-    also clears failures, budget and quarantine.
+    """Returns the multi of a resume or restart, by which of the two history tells as ``event``: it sets the desired state to
+    running and a new nonce, which also clears failures, budget and quarantine.
 
     With ``fresh_start`` the next start may find another checkpoint than the job left; with ``cold`` it uses no
     prepared driver. The leader drains a running attempt because of the nonce, so nothing stops that nobody can
@@ -313,7 +316,7 @@ def run_again(
         move=None,
     )
     return Transaction(
-        event,
+        WHAT_OF[event],
         context.op_id,
         (
             SetData(context.layout.job(job.name), encode(changed), ref.version),

@@ -188,7 +188,7 @@ def test_cancel_wait_returns_when_the_driver_is_gone(fleet: Fleet, job: str) -> 
 # -- late writes -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("event", ["restarted", "resumed", "upgraded"])
+@pytest.mark.parametrize("event", ["restarted", "resumed"])
 def test_flink_39704_a_late_write_of_a_cancelled_uid(fleet: Fleet, job: str, event: str) -> None:
     """Built before the cancel, committed after the resubmit, when /jobs/J has the same version again: the fence holds."""
     layout, client = fleet.layout, fleet.client

@@ -94,7 +94,8 @@ class HostFacts:
     limits and memory are then that process's, else this one's.
 
     ``written`` has the setting and path of each directory that the supervisor and its drivers write to.
-    ``open_rules`` are the keys of ``policy`` that allow everything; ``alone`` says that ZooKeeper is on this machine only.
+    ``open_rules`` are the keys of ``policy`` that allow everything, ``signed`` says that specs must be signed; ``alone`` says
+    that ZooKeeper is on this machine only.
     ``unit`` is None where no unit file is installed. ``unit_name`` is the service that the running supervisor
     belongs to. ``users`` are those of ``policy.run_as``; ``without_user`` says that jobs may also run as the supervisor's
     own. ``users_unknown`` says what is wrong with some of them, ``users_closed`` what of the supervisor's files other users
@@ -118,6 +119,7 @@ class HostFacts:
     http_error: str = ""
     http_access: HttpAccessFacts = HttpAccessFacts()
     open_rules: tuple[str, ...] = ()
+    signed: bool = False
     alone: bool = False
     users: tuple[str, ...] = ()
     without_user: bool = False
@@ -151,6 +153,7 @@ def collect(subject: Subject) -> HostFacts:
         http_error="" if running is not None else _port_trouble(settings.http),
         http_access=_http_access(subject),
         open_rules=open_rules(subject.settings.policy),
+        signed=bool(subject.settings.policy.submit_signers),
         alone=are_loopback(subject.settings.zookeeper.hosts),
         **_users(subject, pid),
         controllers_asked=_asked(subject),
@@ -497,6 +500,11 @@ def judge_http_access(facts: HostFacts) -> DoctorFinding:
 def judge_policy(facts: HostFacts) -> DoctorFinding:
     if not facts.open_rules:
         return ok("policy says what jobs may have")
+    if facts.signed and "in_place_files" in facts.open_rules:
+        return warning(
+            "policy.submit_signers asks for signed specs, but a signed spec may run files of this host that nobody has signed",
+            "set policy.in_place_files: pinned on every host: the spec then has the SHA-256 of such files",
+        )
     keys = ", ".join(facts.open_rules)
     if facts.alone:
         return ok(f"policy allows jobs everything ({keys}); ZooKeeper is on this machine only")

@@ -46,7 +46,7 @@ def test_every_change_of_a_job_has_a_line_with_its_author(terminal: Terminal) ->
         assert terminal.run(*given).code == 0
     assert terminal.run("cancel", "a").code == 0
     lines = whole(terminal)
-    whats = ["submit", "suspend", "resumed", "restarted", "pause", "unpause", "cancel"]
+    whats = ["submit", "suspend", "resume", "restart", "pause", "unpause", "cancel"]
     assert [line["what"] for line in lines] == whats
     assert {line["by"] for line in lines} == {AUTHOR}
     assert {line["uid"] for line in lines if line["name"]} == {uid}

@@ -55,6 +55,9 @@ def test_create_list_show_verify_delete(terminal: Terminal, checkpoint: Path) ->
     assert (ran.code, ran.json) == (0, {"name": "clicks", "id": "one", "did": "deleted"})
     assert terminal.run("savepoint", "list", "-o", "json").json == []
     assert not [*files(terminal.home / "store" / "savepoints")]
+    lines = terminal.run("audit", "clicks", "-o", "json").json["lines"]
+    asked = [("submit", "submitted"), ("savepoint_create", "one"), ("savepoint_delete", "one")]
+    assert [(line["what"], line["detail"]) for line in lines] == asked
 
 
 def test_an_id_of_its_own_by_time(terminal: Terminal, checkpoint: Path) -> None:

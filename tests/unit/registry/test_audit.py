@@ -8,11 +8,12 @@ import pytest
 
 from supervisor.clients.store.base import Store
 from supervisor.clients.store.open import open_store
-from supervisor.errors import NotFound
+from supervisor.errors import Conflict, NotFound, Unreachable
 from supervisor.model.records import AuditEnd, AuditLine
 from supervisor.records.ids import new_op_id
 from supervisor.registry import audit
 from supervisor.registry.audit import AuditLog, AuditReading, find_end, line_key, read_audit
+from supervisor.registry.blobs import CLUSTER_KEY, Blobs, ClusterMark
 from tests.fakes.registry_bench import Bench
 
 
@@ -23,6 +24,7 @@ class Site:
         self.home = home / "store"
         self.store = open_store(self.home.as_uri(), None, None)
         self.bench = Bench()
+        Blobs(self.store).claim_cluster(ClusterMark(id="c", name="c", root=self.bench.layout.root))
         self.zoo = self.bench.zoo.client()
         self.reads = 0
 
@@ -61,6 +63,27 @@ def test_lines_are_numbered_without_a_gap_and_read_back_whole(site: Site) -> Non
     assert [line.number for line in found.lines] == [1, 2, 3, 4, 5]
     assert (found.first, found.last, found.flaws, found.unproven) == (1, 5, (), "")
     assert site.known() == 5
+
+
+def test_a_store_that_is_not_mounted_takes_no_line(site: Site) -> None:
+    site.filled(2)
+    mounted = site.home.rename(site.home.with_name("mounted"))
+    command = AuditLog(
+        lambda: open_store(site.home.as_uri(), None, None), lambda: site.zoo, site.bench.layout
+    )
+    with pytest.raises(Unreachable, match="has no cluster.json: is it mounted and intact"):
+        site.append(command)
+    assert list(site.home.rglob("*.json")) == []
+    mounted.rename(site.home)
+    assert site.append(site.log()) == 3
+    assert site.read().flaws == ()
+
+
+def test_the_store_of_another_cluster_takes_no_line(site: Site) -> None:
+    (site.home / CLUSTER_KEY).unlink()
+    Blobs(site.store).claim_cluster(ClusterMark(id="d", name="d", root="/other"))
+    with pytest.raises(Conflict, match="belongs to the cluster at root /other"):
+        site.append(site.log())
 
 
 def test_two_writers_race_for_a_number_and_both_get_one(site: Site) -> None:

@@ -624,6 +624,18 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("policy", replace(HOST, open_rules=("secrets.env",), alone=True), OK, "on this machine only"),
     (
         "policy",
+        replace(HOST, open_rules=("secrets.env",), signed=True, alone=True),
+        OK,
+        "on this machine only",
+    ),
+    (
+        "policy",
+        replace(HOST, open_rules=("in_place_files",), signed=True, alone=True),
+        WARNING,
+        "files of this host that nobody has signed",
+    ),
+    (
+        "policy",
         replace(HOST, open_rules=("secrets.env", "checkpoints")),
         WARNING,
         "everything in secrets.env, checkpoints",
