@@ -94,7 +94,7 @@ class HostFacts:
     limits and memory are then that process's, else this one's.
 
     ``written`` has the setting and path of each directory that the supervisor and its drivers write to.
-    ``open_rules`` are the keys of ``policy`` that allow everything, ``signed`` says that specs must be signed; ``alone`` says
+    ``open_rules`` are the keys of ``policy`` that allow everything, ``signed`` says that specs must be signed, ``alone``
     that ZooKeeper is on this machine only.
     ``unit`` is None where no unit file is installed. ``unit_name`` is the service that the running supervisor
     belongs to. ``users`` are those of ``policy.run_as``; ``without_user`` says that jobs may also run as the supervisor's
@@ -502,7 +502,7 @@ def judge_policy(facts: HostFacts) -> DoctorFinding:
         return ok("policy says what jobs may have")
     if facts.signed and "in_place_files" in facts.open_rules:
         return warning(
-            "policy.submit_signers asks for signed specs, but a signed spec may run files of this host that nobody has signed",
+            "policy.submit_signers is set, but a signed spec may run files of this host that nobody has signed",
             "set policy.in_place_files: pinned on every host: the spec then has the SHA-256 of such files",
         )
     keys = ", ".join(facts.open_rules)
