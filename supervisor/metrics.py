@@ -114,6 +114,7 @@ class Metrics:
         self._queries: dict[str, frozenset[str]] = {}
         self._failed_at_s: dict[tuple[str, str], float] = {}
         self._supervisor_ids: set[str] = set()
+        self._cordoned_ids: set[str] = set()
         self._hosted: set[str] = set()
         self._restarted: set[str] = set()
         self._saved: dict[str, SavepointAge] = {}
@@ -144,6 +145,7 @@ class Metrics:
             self._paused.set(0)
             self._supervisors.set(_UNKNOWN)
             self._show_capacity({})
+            self.set_cordoned(())
             self.set_prepared({})
             self._forget_unhosted(keep=())
             self._forget_failures(set(self._failed_at_s))
@@ -218,6 +220,15 @@ class Metrics:
         with self._lock:
             self._supervisors.set(len(supervisors))
             self._show_capacity(supervisors)
+
+    def set_cordoned(self, hosts: Collection[str]) -> None:
+        """Sets which hosts take no new driver because an operator cordoned or drains them, up or not, by id."""
+        with self._lock:
+            for gone in self._cordoned_ids - set(hosts):
+                self._cordoned.remove(gone)
+            self._cordoned_ids = set(hosts)
+            for host in hosts:
+                self._cordoned.labels(host).set(1)
 
     def set_prepared(self, counts: Mapping[tuple[str, bool], int]) -> None:
         """Sets how many prepared drivers there are on all hosts, by level and whether they are ready."""
@@ -507,6 +518,11 @@ class Metrics:
             ),
             self._gauge("capacity_drivers", "Drivers that a supervisor may host", "supervisor"),
             self._gauge("capacity_drivers_used", "Drivers that it hosts, or is about to", "supervisor"),
+        )
+        self._cordoned = self._gauge(
+            "host_cordoned",
+            "1 for each host on which nothing new is placed, because it is cordoned or drained (leader only)",
+            "supervisor",
         )
         self._make_pass_families()
         self._make_savepoint_families()

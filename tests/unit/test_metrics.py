@@ -238,6 +238,16 @@ def test_a_supervisor_that_left_has_no_capacity(metrics: Metrics) -> None:
     assert math.isnan(value(metrics, "supervisors") or 0)
 
 
+def test_a_host_that_takes_drivers_again_is_not_cordoned(metrics: Metrics) -> None:
+    metrics.set_cordoned({"a": "a is cordoned", "b": "b is drained"})
+    assert value(metrics, "host_cordoned", supervisor="a") == 1
+    metrics.set_cordoned(("b",))
+    assert value(metrics, "host_cordoned", supervisor="a") is None
+    assert value(metrics, "host_cordoned", supervisor="b") == 1
+    metrics.following()
+    assert value(metrics, "host_cordoned", supervisor="b") is None
+
+
 def test_leadership_is_asked_at_the_scrape(metrics: Metrics) -> None:
     now = {"leads": True, "epoch": 7, "distrust": False}
     metrics.follow_leadership(

@@ -70,6 +70,7 @@ class Recorder:
         unhosted = {name: state for name, state in by_name.items() if not _is_hosted(done.view.rows[name])}
         self._metrics.set_fleet(states, done.view.epoch, unhosted)
         self._metrics.set_capacity(_capacity_of(done.view))
+        self._metrics.set_cordoned(done.view.cordoned)
         self._metrics.set_prepared(ready_counts(done.view.members.values()))
         self._metrics.jobs_registered(by_name)
         self._set_wanted_metrics(done)

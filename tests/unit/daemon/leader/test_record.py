@@ -9,8 +9,9 @@ from supervisor.act.carry_out import ActionOutcome, ActionResult
 from supervisor.daemon.leader.record import Pass, Recorder
 from supervisor.metrics import Metrics
 from supervisor.model.actions import Assign, Conclude, Note, Plan
-from supervisor.model.records import Cause, Outcome, OwnState
+from supervisor.model.records import Cause, Cordon, Outcome, OwnState
 from supervisor.model.restart import Account
+from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import Row, View
 from tests.unit.plan.rows import HOST, job, own
 
@@ -22,6 +23,7 @@ ASSIGN = Assign(
     HOST,
     Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False),
 )
+CORDON = Cordon(supervisor="down", cordoned=True, by="ops@h", at="t", why="new disks", op="c1")
 VIEW = View(
     MappingProxyType({"j": Row("j", job(), own(OwnState.VACANT))}), MappingProxyType({HOST.id: HOST}), 7
 )
@@ -82,6 +84,18 @@ def test_capacity_is_that_of_the_supervisors_that_are_up() -> None:
     rig.recorder.record(Pass(replace(VIEW, members=MappingProxyType({})), Plan(()), (), (), 101.0, 101.1))
     assert rig.value("capacity_drivers", supervisor=HOST.id) is None
     assert rig.value("supervisors") == 0
+
+
+def test_a_host_is_cordoned_whether_it_is_up_or_not_and_also_on_doubt() -> None:
+    rig = RecorderRig()
+    cordons = {HOST.id: Unreadable("torn", 3), "down": Found(CORDON, 0)}
+    closed = replace(VIEW, cordons=MappingProxyType(cordons))
+    rig.recorder.record(Pass(closed, Plan(()), (), (), 100.0, 100.1))
+    assert (
+        rig.value("host_cordoned", supervisor=HOST.id) == rig.value("host_cordoned", supervisor="down") == 1
+    )
+    rig.a_pass(101.0, Plan(()))
+    assert rig.value("host_cordoned", supervisor=HOST.id) is None
 
 
 def test_a_job_that_failed_for_good_is_named_with_its_cause_until_it_is_registered_again() -> None:
