@@ -49,6 +49,7 @@ BESIDE = {
     "capacity_memory_used_bytes": "gauge",
     "capacity_drivers": "gauge",
     "capacity_drivers_used": "gauge",
+    "host_cordoned": "gauge",
     "job_silence_seconds": "gauge",
     "job_queries_elsewhere": "gauge",
     "job_savepoint_age_seconds": "gauge",
