@@ -13,6 +13,7 @@ from tests.testbed.spark_fleet import SparkFleet
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_updates_and_a_roll_back_lose_nothing(
     embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, tmp_path: Path
