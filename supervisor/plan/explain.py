@@ -323,7 +323,7 @@ class Explainer:
             later_at_s,
             self._policy.claim_timeout_s,
             self._view.accepted_zxid,
-            Preparations(self._free_view, later_at_s),
+            self._prepared.at(later_at_s),
         )
         return decision.action or decision.candidate
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -129,6 +130,13 @@ class Preparations:
             self.loads[request.supervisor] = self.with_request(
                 self.loads.get(request.supervisor, Load()), request
             )
+
+    def at(self, now_s: float) -> Preparations:
+        """Returns the same requests and loads with the clock at ``now_s``. Counting anew for each of many jobs that wait
+        would cost the square of their number."""
+        later = copy(self)
+        later.now_s = now_s
+        return later
 
     @cached_property
     def spread(self) -> Spread:

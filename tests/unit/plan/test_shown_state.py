@@ -12,15 +12,17 @@ from hypothesis import given, settings
 
 from supervisor.daemon.leader.record import Pass, Recorder
 from supervisor.metrics import Metrics
+from supervisor.model.load import loads_of
 from supervisor.model.records import LEASED
 from supervisor.model.seen import Found
 from supervisor.model.state import JobState, shown_state
 from supervisor.model.view import Row, View
 from supervisor.observe.listing import row_of
 from supervisor.observe.restored import known_jobs
+from supervisor.plan import prepare
 from supervisor.plan.explain import Explainer
 from supervisor.plan.make import Policy, make_plan
-from tests.unit.plan.rows import NOW_S, row
+from tests.unit.plan.rows import NOW_S, exited, job, row, view
 from tests.unit.plan.test_whatever_is_seen import views
 
 BACKOFF = {JobState.BACKOFF, JobState.PENDING}
@@ -71,3 +73,19 @@ def test_a_job_that_is_not_registered_any_more_stops(view: View) -> None:
         gone: Row = row(name=seen.name, ref=None, own=seen.own, lease=seen.lease)
         if isinstance(gone.own, Found) and gone.own.record.state in LEASED:
             assert shown_state(gone).state is JobState.STOPPING
+
+
+def test_the_hosts_are_not_counted_anew_for_each_job_that_waits() -> None:
+    """In an outage all jobs wait: explaining all of them must not cost the square of their number."""
+
+    def counts(number: int) -> int:
+        waiting = [
+            row(name=f"j{n}", ref=job(f"j{n}", f"u{n}"), own=exited(uid=f"u{n}", failures=3, charged=3))
+            for n in range(number)
+        ]
+        with mock.patch.object(prepare, "loads_of", wraps=loads_of) as counting:
+            explained = Explainer(view(*waiting), Policy(), NOW_S, "s1").everything()
+        assert [each.wait_s is not None for each in explained] == [True] * number
+        return counting.call_count
+
+    assert counts(20) == counts(2)
