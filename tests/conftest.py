@@ -42,14 +42,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With another kind of ZooKeeper than plain, what runs on containers is left out. Then:
+    """With another kind of ZooKeeper than plain, what runs on containers and the test bed's own tests are left out. Then:
 
     Whole files, in turns: one that computes (real Spark), one that waits (fleets, servers), … the many short ones last.
 
     Processes side by side (``-n``) take files in this order, so that they seldom all want the machine at the same moment.
     """
     if secured_ensemble.chosen_kind() != "plain":
-        items[:] = [item for item in items if item.get_closest_marker("docker") is None]
+        items[:] = [
+            item
+            for item in items
+            if item.get_closest_marker("docker") is None and item.path.name != "test_testbed.py"
+        ]
     turns: dict[str, list[list[pytest.Item]]] = {
         kind: [] for kind in ("e2e", "faults", "integration", "others", "unit")
     }
