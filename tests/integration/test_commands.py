@@ -26,6 +26,7 @@ from supervisor.records.layout import Layout
 from supervisor.settings.file import load_settings
 from tests.testbed.moto import MotoServer
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
+from tests.testbed.secured_ensemble import settings_in_use
 from tests.waiting import wait_until
 
 UNREACHABLE_MAX_S = 120.0
@@ -51,7 +52,12 @@ class Site:
             json.dumps(
                 {
                     "cluster": self.cluster,
-                    "zookeeper": {"hosts": self.hosts, "root": self.root, "session_timeout": "6s"},
+                    "zookeeper": {
+                        "hosts": self.hosts,
+                        "root": self.root,
+                        "session_timeout": "6s",
+                        **settings_in_use(),
+                    },
                     "store": {
                         "url": self.store or f"file://{self.home}/store",
                         "endpoint_url": self.endpoint_url,
