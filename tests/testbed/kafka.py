@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import shutil
+import socket
 import subprocess
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,6 +33,7 @@ JVM = (
     "-XX:TieredStopAtLevel=1",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
+HOST = "127.0.0.1"
 START_S, STOP_S = 120.0, 30.0
 PROPERTIES = """\
 process.roles=broker,controller
@@ -63,10 +65,12 @@ class KafkaBroker:
         self._directory = directory
         self._log = directory / "kafka.log"
         self._guard = DeathGuard()
-        port, controller = free_port(), free_port()
-        self.servers = f"127.0.0.1:{port}"
+        self._port, controller = free_port(), free_port()
+        self.servers = f"{HOST}:{self._port}"
         self._properties = directory / "server.properties"
-        self._properties.write_text(PROPERTIES.format(port=port, controller=controller, directory=directory))
+        self._properties.write_text(
+            PROPERTIES.format(port=self._port, controller=controller, directory=directory)
+        )
         self._format()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -153,6 +157,9 @@ class KafkaBroker:
 
     def _serves(self) -> bool:
         assert self._process.poll() is None, f"Kafka has ended: {self._log.read_text(errors='replace')}"
+        with socket.socket() as probe:  # a client that finds nobody waits ever longer
+            if probe.connect_ex((HOST, self._port)) != 0:
+                return False
         try:
             with self._admin() as admin:
                 return bool(admin.describe_cluster()["brokers"])
