@@ -28,6 +28,7 @@ from tests.testbed.s3_servers import GivenServer
 
 if TYPE_CHECKING:
     from tests.testbed.docker_ensemble import DockerEnsemble
+    from tests.testbed.kafka import KafkaBroker
 
 KINDS = ["embedded", pytest.param("docker", marks=pytest.mark.docker)]
 
@@ -164,6 +165,16 @@ def radosgw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RadosGateway]:
     server = RadosGateway(tmp_path_factory.mktemp("radosgw"))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A real Kafka broker, for slow tests, shared by the whole run; a test makes topics of its own on it."""
+    from tests.testbed.kafka import KafkaBroker
+
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    yield broker
+    broker.stop()
 
 
 @pytest.fixture(scope="session")

@@ -47,8 +47,8 @@ LAST_PAUSE_S = 0.025
 
 # Searched for in the whole text of an error, since the part that is sent may end before the cause is named.
 PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)")
-JAVA_ERROR = re.compile(r"An error occurred while calling \S+\n: (.+)")
-ROOT_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
+JAVA_ERROR = re.compile(r"(?:py4j\.protocol\.Py4JJavaError: )?An error occurred while calling \S+\n: (.+)")
+ROOT_CAUSE = re.compile(r"^Caused by: (?!py4j\.)(.+)$", re.MULTILINE)
 TELLING = (
     "OutOfMemoryError",
     "CONCURRENT_STREAM_LOG_UPDATE",
@@ -388,9 +388,14 @@ def kind_of(text: str, error_class: str) -> str:
 
 def telling(text: str) -> str:
     """Returns ``text`` cut to size, with the original cause first: Java wraps errors of Python, py4j those of
-    Java, and each other."""
-    python, java, roots = PYTHON_ERROR.search(text), JAVA_ERROR.match(text), ROOT_CAUSE.findall(text)
-    core = [python[1]] if python else [*roots[-1:], *([java[1]] if java else [])]
+    Java, and each other, as when Java fails in what a function of ``foreachBatch`` has called."""
+    python = PYTHON_ERROR.search(text)
+    begin = python.start(1) if python else 0
+    java = JAVA_ERROR.match(text, begin)
+    if python and not java:
+        core = [python[1]]
+    else:
+        core = [*ROOT_CAUSE.findall(text, begin)[-1:], *([java[1]] if java else [])]
     return " | ".join((*core, text))[:MESSAGE_MAX_CHARS]
 
 

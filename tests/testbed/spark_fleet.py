@@ -33,6 +33,7 @@ from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet import DRIVER, CommandResult, Fleet, FleetMember
 from tests.testbed.growing import Growing
 from tests.testbed.moto import MotoServer, use_only
+from tests.testbed.other_spark import OtherSpark, chosen_spark
 from tests.testbed.s3a_jars import s3a_jars
 from tests.waiting import wait_until
 
@@ -102,10 +103,14 @@ class SparkFleet(Fleet):
         *,
         lease_s: float = 20.0,
         env: Mapping[str, str] | None = None,
+        spark: OtherSpark | None = None,
     ) -> Iterator[Self]:
-        """Started, on a new bucket; ``env``: of its members, besides the keys of ``moto``."""
+        """Started, on a new bucket; ``env``: of its members, besides the keys of ``moto``. ``spark``: what its hosts have,
+        if it is not the supervisor's own."""
+        other = spark or chosen_spark()
+        python = {"PYSPARK_PYTHON": str(other.python)} if other is not None else {}
         with pytest.MonkeyPatch.context() as patch:
-            use_only(patch, {**moto.env, **(env or {})})
+            use_only(patch, {**moto.env, **python, **(env or {})})
             made = cls(
                 ensemble,
                 f"/{directory.name}-{uuid.uuid4().hex[:12]}",
@@ -115,7 +120,8 @@ class SparkFleet(Fleet):
                 session_s=10.0,
                 endpoint_url=moto.endpoint_url,
                 bucket=moto.new_bucket(),
-                s3a_jars=s3a_jars(),
+                s3a_jars=other.s3a_jars if other is not None else s3a_jars(),
+                spark={"home": str(other.home)} if other is not None else {},
             )
             with made:
                 yield made

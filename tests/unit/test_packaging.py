@@ -33,6 +33,7 @@ MODULES = {
     "boto3": {"boto3"},
     "botocore": {"botocore", "urllib3"},
     "cyclonedx-python-lib": {"cyclonedx"},
+    "kafka-python": {"kafka"},
     "prometheus-client": {"prometheus_client"},
     "pyspark": {"pyspark", "py4j"},
     "pydantic": {"pydantic", "pydantic_core", "annotated_types"},

@@ -223,12 +223,32 @@ Caused by: java.lang.RuntimeException: wrapped
 Caused by: java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found
 \tat z
 """
+JAVA_IN_PROXY = """\
+[STREAM_FAILED] Query [id = 1] terminated with exception: An exception was raised by the Python Proxy. Return Message: \
+Traceback (most recent call last):
+  File "/x/py4j/clientserver.py", line 644, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+                   ^^^^^^^^^^^^^^^^^
+py4j.protocol.Py4JJavaError: An error occurred while calling o76.text.
+: org.apache.spark.sql.kafka010.KafkaIllegalStateException: Some data may have been lost because they are not available;
+either the data was aged out by Kafka or the topic may have been deleted
+\tat org.apache.spark.X.y(X.scala:74)
+Caused by: org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position is out of range
+\tat z
+Caused by: py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+"""
 
 
 @pytest.mark.parametrize(
     ("text", "begin"),
     [
         (PROXY, "RuntimeError: boom | py4j.Py4JException: An"),
+        (
+            JAVA_IN_PROXY,
+            "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position is out of range | "
+            "org.apache.spark.sql.kafka010.KafkaIllegalStateException: Some data may have been lost because they are not "
+            "available; | [STREAM_FAILED]",
+        ),
         (
             JAVA,
             "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found | "
