@@ -224,3 +224,11 @@ def test_of_older_savepoints_the_newest_and_those_in_use_stay() -> None:
     there = [*mine, *others, half, unknown]
     assert surplus_of(there, "u1", set()) == [mine[0], half]
     assert surplus_of(there, "u1", {mine[0].id}) == [half]
+
+
+def test_what_was_made_is_forgotten_when_the_records_change() -> None:
+    rig = Rig()
+    rig.answer(running(None), SAVES)
+    rig.serve()
+    changed = replace(running(None), own=Found(own(S.CLAIMED).record, 8))
+    assert rig.answer(changed).saved is None
