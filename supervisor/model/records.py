@@ -291,6 +291,9 @@ POLICIES_MAX = 16
 POLICY_DIGITS = 16
 """So many digits of the SHA-256 of a policy are kept with a job that it refuses."""
 
+MOVED_DIGITS = 16
+"""So many digits of a sha256 tell one spec of a job from another, where a record has little room."""
+
 PREPARED_MAX = 4
 """The record of a host has room for this many prepared drivers, so no host is asked for more."""
 
@@ -421,8 +424,8 @@ class Update:
     leader has made ``before`` the newest revision again after the target had begun.
 
     ``savepoint`` is the id of the savepoint that the leader has made before the hand-over (``update.rollback: savepoint``).
-    ``moved_sha256`` is set if the job was rolled back to it: the sha256 that the spec of the target would have with the
-    checkpoint at which the job is since, so that the spec that has failed is known there, too.
+    ``moved_sha256`` is set if the job was rolled back to it: the first ``MOVED_DIGITS`` of the sha256 that the spec of the
+    target would have with the checkpoint at which the job is since, so that the spec that has failed is known there, too.
     """
 
     target: Count

@@ -126,7 +126,9 @@ def _why_failed(job: JobRef, spec_sha256: str, signature: str, revisions: Sequen
     """Returns what became of the newest revision with this spec, if it has failed; else it is empty. A ``signature`` that it
     did not have may be what it lacked."""
     update = job.update
-    moved = update.target if update is not None and update.moved_sha256 == spec_sha256 else 0
+    moved = 0
+    if update is not None and update.moved_sha256 and spec_sha256.startswith(update.moved_sha256):
+        moved = update.target
     entry = next(
         (each for each in reversed(revisions) if each.sha256 == spec_sha256 or each.revision == moved), None
     )

@@ -78,15 +78,6 @@ DEFECTS = (
         (writes.roll_back_to_savepoint, "spec=revision.spec,", "spec=job.spec,"),
     ),
     text(
-        "a-roll-back-to-a-savepoint-is-judged",
-        "§9.2: a roll back is not observed",
-        (
-            writes.roll_back_to_savepoint,
-            "rolled_back=clip(back, PREPARED_WHY_MAX_BYTES * 2),",
-            'rolled_back=clip("", PREPARED_WHY_MAX_BYTES * 2),',
-        ),
-    ),
-    text(
         "a-copy-that-can-not-be-made-is-waited-for",
         "§9.2: without a copy the job goes on as any other",
         (decide._back_to_savepoint, "if step.failed:", "if False:"),

@@ -294,7 +294,6 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "rolled-back-and-the-old-lease-stays": ("restored",),
     "rolled-back-and-nothing-is-expected": ("restored",),
     "rolled-back-with-the-spec-that-has-failed": ("restored",),
-    "a-roll-back-to-a-savepoint-is-judged": ("restored",),
     "assign-unguarded-by-pause": ("paused",),
     "assigned-after-revoking-without-a-wait": ("submitted anew, shim stopped",),
     "assignment-is-never-taken-back": ("host lost at the start",),

@@ -16,7 +16,7 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.daemon.leader.savepoint_task import GoOn, SavepointTasks, WantedSavepoint
 from supervisor.errors import Conflict, InvalidInput, NotFound, SupervisorError
 from supervisor.model.location import normalise
-from supervisor.model.records import BlobRef, JobRef, Ownership, SpecRevision, Update
+from supervisor.model.records import MOVED_DIGITS, BlobRef, JobRef, Ownership, SpecRevision, Update
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.state import revision_before
 from supervisor.model.update_savepoint import restore_max_s, savepoint_id, target_of
@@ -157,11 +157,12 @@ class UpdateSavepointTasks:
 
 
 def moved_sha256(spec: JobSpec, place: str) -> str:
-    """Returns the sha256 of ``spec`` with the checkpoint ``place``; empty if it can't have it."""
+    """Returns the first digits of the sha256 of ``spec`` with the checkpoint ``place``, or something that no sha256 begins
+    with, if it can't have it."""
     try:
-        return spec_sha256(moved_spec(spec, place))
+        return spec_sha256(moved_spec(spec, place))[:MOVED_DIGITS]
     except InvalidInput:
-        return ""
+        return "none"
 
 
 def surplus_of(entries: list[ShelfEntry], uid: str, but: set[str]) -> list[ShelfEntry]:

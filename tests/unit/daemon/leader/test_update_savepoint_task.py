@@ -57,5 +57,5 @@ def test_a_spec_that_names_its_checkpoint_does_not_follow() -> None:
     named = SPEC.model_copy(update={"args": ("file:///ck",)})
     with pytest.raises(InvalidInput, match="args of j names"):
         movable(wanted(checkpoint="file:///ck").record, named)
-    assert moved_sha256(named, "file:///copy") == ""
-    assert moved_sha256(SPEC, "file:///copy") == spec_sha256(moved_spec(SPEC, "file:///copy"))
+    assert moved_sha256(named, "file:///copy") == "none"
+    assert moved_sha256(SPEC, "file:///copy") == spec_sha256(moved_spec(SPEC, "file:///copy"))[:16]
