@@ -85,7 +85,7 @@ def resume_from(
     target = to if to is not None else fresh_location(here, manifest.id, basis.uid, basis.revision)
     if overlaps(target, here):
         raise Conflict(f"{target} overlaps {here}, the checkpoint that {name} has: choose another location")
-    moved = moved_spec(spec, target)
+    moved = moved_spec(spec, target, "--to")
     data = canonical_json(moved)
     signature = signature_for(context.settings, name, spec_sha256(moved), sign_with)
     context.commands.check_location(name, target)

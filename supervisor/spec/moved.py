@@ -14,8 +14,9 @@ from supervisor.settings.sections import validated
 from supervisor.spec.job import JobSpec
 
 
-def moved_spec(spec: JobSpec, checkpoint: str) -> JobSpec:
-    """Returns ``spec`` with another checkpoint. Raises InvalidInput if its application would go on with the old one."""
+def moved_spec(spec: JobSpec, checkpoint: str, given_as: str = "checkpoint") -> JobSpec:
+    """Returns ``spec`` with another checkpoint. ``given_as`` is where that was named, for messages. Raises InvalidInput if its
+    application would go on with the old one, or the location is none."""
     stays = would_not_follow(spec)
     if stays is not None:
         raise InvalidInput(
@@ -24,7 +25,7 @@ def moved_spec(spec: JobSpec, checkpoint: str) -> JobSpec:
             f"cancel {spec.name}, then submit it with --from-savepoint and another checkpoint",
         )
     return validated(
-        JobSpec, {**spec.model_dump(mode="json", by_alias=True), "checkpoint": checkpoint}, "--to"
+        JobSpec, {**spec.model_dump(mode="json", by_alias=True), "checkpoint": checkpoint}, given_as
     )
 
 

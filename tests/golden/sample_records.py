@@ -130,9 +130,7 @@ UPDATE = Update(
     moved_sha256="ef" * 8,
 )
 FORK = Fork(of="clicks-1", uid=UID, savepoint="before", copying=True)
-PROMOTION = Promotion(
-    over="clicks-1", uid=UID, by="me@host", at=AT, offsets="artifacts/o.json", done=True
-)
+PROMOTION = Promotion(over="clicks-1", uid=UID, by="me@host", at=AT, offsets="artifacts/o.json", done=True)
 SAMPLES: tuple[Any, ...] = (
     JobRef(
         name="clicks",
