@@ -15,8 +15,8 @@ from supervisor.spec.job import JobSpec
 
 
 def moved_spec(spec: JobSpec, checkpoint: str, given_as: str = "checkpoint") -> JobSpec:
-    """Returns ``spec`` with another checkpoint. ``given_as`` is where that was named, for messages. Raises InvalidInput if its
-    application would go on with the old one, or the location is none."""
+    """Returns ``spec`` with another checkpoint. ``given_as`` is where that was named, for messages. Raises InvalidInput
+    if its application would go on with the old one, or the location is none."""
     stays = would_not_follow(spec)
     if stays is not None:
         raise InvalidInput(
