@@ -13,13 +13,23 @@ from supervisor.daemon.leader import savepoint_task
 from supervisor.daemon.leader.savepoint_task import NotYet, SavepointTasks, work
 from supervisor.daemon.leader.update_savepoint_task import UpdateSavepointTasks
 from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound
-from supervisor.model.actions import KeepSavepoint, RollBackToSavepoint
+from supervisor.model.actions import Conclude, KeepSavepoint, RollBackToSavepoint
 from supervisor.model.checkpoint_expectation import queries_of
-from supervisor.model.records import Cause, CheckpointClaim, JobRef, JudgedUpdate, Lease, Ownership, OwnState
+from supervisor.model.records import (
+    Cause,
+    CheckpointClaim,
+    JobRef,
+    JudgedUpdate,
+    Lease,
+    Outcome,
+    Ownership,
+    OwnState,
+)
 from supervisor.model.seen import Found
 from supervisor.model.update_savepoint import savepoint_id, target_of
 from supervisor.model.view import UpdateRestored
 from supervisor.operations.context import store_of
+from supervisor.plan.decide import FRESH
 from supervisor.records.reading import children_of
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.leader_write_context import LeaderWriteContext
@@ -208,8 +218,6 @@ def test_apply_of_another_spec_with_the_place_declared_keeps_the_place_of_the_jo
 def test_a_result_keeps_what_was_declared(terminal: Terminal, place: str) -> None:
     leader, _, text = failed(terminal, place)
     leader.roll_back(leader.restore())
-    from tests.unit.cli.test_revisions import FRESH, Conclude, Outcome  # the end of the job
-
     conclude = Conclude("a", "w", terminal.bench.ref("a"), leader.own, Outcome.FAILED, FRESH)
     leader._write(conclude)
     assert terminal.run("resume", "a").code == 0
