@@ -18,15 +18,18 @@ from supervisor.model.actions import (
     Drain,
     FinishUpdate,
     GiveUpdateUp,
+    KeepSavepoint,
     Prepare,
     Revoke,
     RollBack,
+    RollBackToSavepoint,
     SuspendExhausted,
     Unassign,
     Withdraw,
 )
 from supervisor.model.transaction import Transaction
 from supervisor.registry import leader_writes as write
+from supervisor.registry import update_savepoint_writes as savepoint_write
 from supervisor.registry.leader_write_context import LeaderWriteContext
 
 BUILDERS: dict[type[Any], Callable[[LeaderWriteContext, Any], Transaction]] = {
@@ -45,6 +48,10 @@ BUILDERS: dict[type[Any], Callable[[LeaderWriteContext, Any], Transaction]] = {
     Drain: lambda context, a: write.drain(context, a.ref, a.own, a.why),
     GiveUpdateUp: lambda context, a: write.give_update_up(context, a.ref, a.own, a.why),
     RollBack: lambda context, a: write.roll_update_back(context, a.ref, a.own, a.why),
+    KeepSavepoint: lambda context, a: savepoint_write.keep_savepoint(context, a.ref, a.own, a.savepoint),
+    RollBackToSavepoint: lambda context, a: savepoint_write.roll_back_to_savepoint(
+        context, a.ref, a.own, a.restored, a.why
+    ),
     FinishUpdate: lambda context, a: write.finish_update(context, a.ref, a.own),
     Revoke: lambda context, a: write.revoke(context, a.name, a.own, a.lease, a.why),
     Bury: lambda context, a: write.bury(context, a.name, a.own, a.waited, a.why),

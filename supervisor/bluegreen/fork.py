@@ -34,9 +34,10 @@ from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.savepoints.create import ReportProgress, boundaries, manifest_at
 from supervisor.savepoints.manifest import Manifest, checked_id, new_id
 from supervisor.savepoints.operations import access_for, create_savepoint, find_savepoint, restore_to
-from supervisor.savepoints.target import fork_location, would_not_follow
+from supervisor.savepoints.target import fork_location
 from supervisor.spec.compose import changed
 from supervisor.spec.job import JobSpec, from_canonical, spec_of, store_key
+from supervisor.spec.moved import would_not_follow
 
 FILES: Final = ("application", "py_files", "jars")
 TAG_BYTES: Final = 2

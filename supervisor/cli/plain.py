@@ -20,9 +20,11 @@ from supervisor.model.actions import (
     Drain,
     FinishUpdate,
     GiveUpdateUp,
+    KeepSavepoint,
     Prepare,
     Revoke,
     RollBack,
+    RollBackToSavepoint,
     SuspendExhausted,
     Unassign,
     Withdraw,
@@ -238,6 +240,10 @@ DOES: Final[Mapping[type[Any], Callable[[Any], str]]] = {
     Prepare: lambda step: f"has a driver prepared on {step.host.id}",
     Withdraw: lambda _: "takes back the request for a prepared driver",
     RollBack: lambda step: f"rolls revision {step.ref.record.revision} back",
+    KeepSavepoint: lambda step: (
+        f"notes savepoint {step.savepoint}, made before revision {step.ref.record.revision}"
+    ),
+    RollBackToSavepoint: lambda step: f"rolls revision {step.ref.record.revision} back to a savepoint",
     FinishUpdate: lambda step: f"notes the update to revision {step.ref.record.revision} as done",
     GiveUpdateUp: lambda step: f"gives the update to revision {step.ref.record.revision} up",
     Drain: lambda step: f"stops attempt {step.own.record.attempt} after its batch",

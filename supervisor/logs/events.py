@@ -139,6 +139,18 @@ EVENTS: Final[dict[str, Event]] = {
         "The leader has looked at what the target of a failed update has left in the checkpoint.",
         f"{_ATTEMPT} what",
     ),
+    "update_savepoint_made": Event(
+        "The savepoint before the hand-over of an update is complete (update.rollback: savepoint).",
+        f"{_ATTEMPT} savepoint batches objects bytes",
+    ),
+    "update_savepoint_restored": Event(
+        "It was copied to a place of its own, to which a failed update is rolled back.",
+        "job uid savepoint to",
+    ),
+    "way_back_failed": Event(
+        "The savepoint of an update could not be made, or not restored.", "job uid what why next"
+    ),
+    "way_back_defect": Event("A defect while doing so; no other job is affected.", "job uid"),
     "left_behind_unknown": Event("A defect while it looked: the update is not rolled back.", _ATTEMPT),
     "savepoint_not_yet": Event(
         "A savepoint is due, but there is nothing to save: no checkpoint, or no committed batch.",

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from supervisor.model.records import Acceptance, JobRef, Lease, Member, Outcome, Ownership, PrepareLevel
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
-from supervisor.model.view import Leftover
+from supervisor.model.view import Leftover, UpdateRestored
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,28 @@ class RollBack:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepSavepoint:
+    """Writes down with an update the savepoint that was made before its hand-over. Nothing is stopped."""
+
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+    savepoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class RollBackToSavepoint:
+    """Makes the revision before an update the newest one again, on a copy of the savepoint of the update."""
+
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+    restored: UpdateRestored
+
+
+@dataclass(frozen=True, slots=True)
 class FinishUpdate:
     """Notes that the target of an update has run for as long as it is observed."""
 
@@ -167,7 +189,9 @@ Action: TypeAlias = (
     | Unassign
     | Drain
     | GiveUpdateUp
+    | KeepSavepoint
     | RollBack
+    | RollBackToSavepoint
     | FinishUpdate
     | Revoke
     | Bury
@@ -187,7 +211,8 @@ class Note:
     differ by time alone, if that is known. ``prepares`` is not None if the job waits for a prepared driver: it is the
     host of that, or empty if none was asked yet. ``unplaceable`` says that no host has the labels that the job requires.
     ``moves`` is not empty if the job is to leave its host and goes on there for now: it is what that waits for,
-    ``ROOM_ELSEWHERE`` or another text.
+    ``ROOM_ELSEWHERE`` or another text. ``saves`` says that an update waits for a savepoint of its job, ``restores`` that
+    a roll back waits for the copy of one: the leader makes both beside its passes.
     """
 
     name: str
@@ -198,6 +223,8 @@ class Note:
     prepares: str | None = None
     unplaceable: bool = False
     moves: str = ""
+    saves: bool = False
+    restores: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,8 @@ class RollbackRule(StrEnum):
 
     CLEAN = "clean"  # only if it has left nothing in the checkpoint
     CONTINUE = "continue"  # whatever it has left: the revision before goes on from there
+    # as clean; else the revision before goes on from a copy of the savepoint that was made before the hand-over
+    SAVEPOINT = "savepoint"
     NEVER = "never"
 
     @classmethod
@@ -288,6 +290,9 @@ POLICIES_MAX = 16
 
 POLICY_DIGITS = 16
 """So many digits of the SHA-256 of a policy are kept with a job that it refuses."""
+
+MOVED_DIGITS = 16
+"""So many digits of a sha256 tell one spec of a job from another, where a record has little room."""
 
 PREPARED_MAX = 4
 """The record of a host has room for this many prepared drivers, so no host is asked for more."""
@@ -417,6 +422,10 @@ class Update:
     ``policy`` says how it is carried out and judged; it is None for one that is not judged after its begin: a roll back, or
     an update by the version before. ``done`` says that the target was observed for long enough; ``rolled_back`` is why the
     leader has made ``before`` the newest revision again after the target had begun.
+
+    ``savepoint`` is the id of the savepoint that the leader has made before the hand-over (``update.rollback: savepoint``).
+    ``moved_sha256`` is set if the job was rolled back to it: the first ``MOVED_DIGITS`` of the sha256 that the spec of the
+    target would have with the checkpoint at which the job is since, so that the spec that has failed is known there, too.
     """
 
     target: Count
@@ -429,6 +438,8 @@ class Update:
     policy: UpdatePolicy | None = field(default=None, metadata=OMITTED)
     done: bool = field(default=False, metadata=OMITTED)
     rolled_back: str = field(default="", metadata=OMITTED)
+    savepoint: str = field(default="", metadata=OMITTED)
+    moved_sha256: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -486,7 +497,9 @@ class JobRef:
     restart nonce of a restart that is to use no prepared driver (``restart --cold``). ``last_revision`` is the highest
     number that a revision of this uid has had, if that is not ``revision``; a number is given once. ``move`` is the
     newest request to move the job to another host; ``move_in_force`` says whether it still counts. ``submitted_by`` is who
-    submitted this uid; who asked for the last change stands in ``changed``.
+    submitted this uid; who asked for the last change stands in ``changed``. ``declared`` is the checkpoint that the spec
+    file of the job names, if the leader has moved the job from there to a copy of a savepoint; commands that are given a
+    spec with it take the checkpoint of ``terms`` in its place.
     """
 
     name: JobName
@@ -509,6 +522,7 @@ class JobRef:
     fork: Fork | None = field(default=None, metadata=OMITTED)
     promotion: Promotion | None = field(default=None, metadata=OMITTED)
     submitted_by: str = field(default="", metadata=OMITTED)
+    declared: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -790,6 +804,7 @@ class Result:
     fork: Fork | None = field(default=None, metadata=OMITTED)  # as in the reference
     promotion: Promotion | None = field(default=None, metadata=OMITTED)  # as in the reference
     submitted_by: str = field(default="", metadata=OMITTED)  # as in the reference
+    declared: str = field(default="", metadata=OMITTED)  # as in the reference
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

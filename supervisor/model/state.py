@@ -482,6 +482,11 @@ def why_update_failed(job: JobRef, own: Ownership) -> str:
     if failures < (1 if is_last else max(1, update.policy.failures)):
         return ""
     what = f"revision {update.target} has failed while it was observed, and is not rolled back by itself"
+    if update.savepoint:
+        return (
+            f"{what}: suspend {job.name} --wait, then rollback {job.name} --from-savepoint {update.savepoint} makes "
+            f"revision {update.before.revision} go on as it was before"
+        )
     return (
         f"{what}: rollback {job.name} makes revision {update.before.revision} go on from the same checkpoint"
     )

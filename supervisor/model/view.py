@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.records import (
     Acceptance,
     CheckpointClaim,
@@ -21,6 +22,7 @@ from supervisor.model.records import (
     Pause,
     Preparation,
     Result,
+    SpecRevision,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 
@@ -55,10 +57,50 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateSaved:
+    """Says what came of the savepoint that an update waits for (``update.rollback: savepoint``).
+
+    ``savepoint`` is its id once it is complete, else empty. ``nothing`` says that no batch was found in the checkpoint.
+    ``why`` is what the last try has failed of; with ``for_good`` no other one would help. ``since_at_s`` is since when this
+    leader wants it.
+    """
+
+    since_at_s: float
+    savepoint: str = ""
+    nothing: bool = False
+    why: str = ""
+    for_good: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRestored:
+    """Says what came of the copy of the savepoint of an update that has failed. If ``revision`` is None, there is no
+    copy, and ``why`` says so.
+
+    ``revision`` is the next one: the spec of the revision before, with the copy as its checkpoint. ``queries`` are what a
+    start has to find there, ``moved_sha256`` is as in ``Update``. The rest was read after the copy was complete: the lease
+    of the name; the claim that is at the place of the copy (``claim_path``), if any; the version of /checkpoints, read
+    before all claims were searched for one in the way; and path and record of the claim of the old checkpoint.
+    """
+
+    revision: SpecRevision | None = None
+    why: str = ""
+    queries: tuple[SeenQuery, ...] = ()
+    moved_sha256: str = ""
+    lease: Seen[Lease] = None
+    claim_path: str = ""
+    location: str = ""
+    claim: Seen[CheckpointClaim] = None
+    generation: int = -1
+    left: tuple[str, Found[CheckpointClaim]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """Holds all that is known of one name. ``own_seen_at_s`` is when the present state of /own/<name> was
     first seen. ``left_behind`` is what a look at the checkpoint found that the target of an update has left there: empty if
-    it is nothing, None if nobody has looked.
+    it is nothing, None if nobody has looked. ``saved`` and ``restored`` are what has come so far of the savepoint of an
+    update, and of its copy; None if nobody has begun with it.
     """
 
     name: str
@@ -69,6 +111,8 @@ class Row:
     leftovers: tuple[Leftover, ...] = ()
     flaws: tuple[str, ...] = ()
     left_behind: str | None = None
+    saved: UpdateSaved | None = None
+    restored: UpdateRestored | None = None
 
     @property
     def is_torn(self) -> bool:

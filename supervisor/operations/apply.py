@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 from supervisor.clients.threads import Pool
-from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.errors import Conflict, InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.records import Desired, SpecRevision, UpdateMode, UpdatePolicy
 from supervisor.model.secret import redacted
 from supervisor.operations.context import CommandContext
@@ -27,11 +27,12 @@ from supervisor.operations.submit import (
     store_and_register,
     store_prepared,
 )
-from supervisor.operations.updating import Change, Judged, Target
+from supervisor.operations.updating import Change, Judged, MovedPlace, Target, is_same_checkpoint
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.user_writes import AskedRevision
 from supervisor.settings.small_files import shortened
-from supervisor.spec.job import canonical_json
+from supervisor.spec.job import canonical_json, spec_sha256
+from supervisor.spec.moved import moved_spec
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
@@ -142,6 +143,9 @@ def judge_all(context: CommandContext, read: Sequence[Submitted], *, again: bool
             one.refuse(error)
     good = [one for one in applied if one.action is None and one.prepared is not None]
     is_known = bool(good) and context.check() is not None
+    if is_known:
+        _move(context, good)
+        good = [one for one in good if one.action is None]
     wanted = [(p.name, p.sha256, p.spec.checkpoint) for p in (one.prepared for one in good) if p is not None]
     signatures = {one.prepared.name: one.prepared.signature for one in good if one.prepared is not None}
     judged: list[Judged | SupervisorError] = (
@@ -156,6 +160,34 @@ def judge_all(context: CommandContext, read: Sequence[Submitted], *, again: bool
         one.judged, one.action, one.why = answer, ACTIONS[answer.change], answer.why
         one.uid, one.revision = answer.uid, answer.revision or 1
     return applied
+
+
+def _move(context: CommandContext, applied: Sequence[Applied]) -> None:
+    """Gives each spec of a job that the leader has moved from the checkpoint which the spec names the one where the job
+    is."""
+    places = context.commands.moved_places([one.name for one in applied if one.name is not None])
+    for one in applied:
+        place = places.get(one.name or "")
+        if place is not None and one.prepared is not None:
+            try:
+                one.prepared = at_its_place(one.prepared, place)
+            except SupervisorError as error:
+                one.refuse(error)
+
+
+def at_its_place(prepared: Prepared, place: MovedPlace) -> Prepared:
+    """Returns ``prepared`` with the checkpoint ``place.now``, if it names ``place.declared``. Raises Conflict if it is
+    signed, and InvalidInput if it can't have another checkpoint."""
+    if not is_same_checkpoint(prepared.spec.checkpoint, place.declared):
+        return prepared
+    if prepared.signature:
+        raise Conflict(
+            f"{prepared.name} was rolled back to a savepoint, and has its checkpoint at {place.now} since: its spec is "
+            f"signed, and names {place.declared}",
+            f"write checkpoint: {place.now} into it, and sign that",
+        )
+    moved = moved_spec(prepared.spec, place.now)
+    return replace(prepared, spec=moved, sha256=spec_sha256(moved))
 
 
 def carry_out(context: CommandContext, applied: Iterable[Applied], by: str) -> Iterator[Applied]:

@@ -129,6 +129,7 @@ def _update(ref: JobRef | None, own: Ownership | None) -> dict[str, Any] | None:
         "target": update.target,
         "stable": update.before.revision,
         "why": update.rolled_back or update.given_up or None,
+        "savepoint": update.savepoint or None,
         "at": update.at,
         "by": update.by,
     }

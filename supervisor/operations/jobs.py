@@ -60,7 +60,15 @@ from supervisor.operations.savepoint_resume import (
     require_basis,
     why_running,
 )
-from supervisor.operations.updating import Change, Judged, Target, is_rolled_back, judge_change, rolled_back
+from supervisor.operations.updating import (
+    Change,
+    Judged,
+    MovedPlace,
+    Target,
+    is_rolled_back,
+    judge_change,
+    rolled_back,
+)
 from supervisor.plan.placement import why_unfit
 from supervisor.records.codec import MAX_RECORD_BYTES, decode
 from supervisor.records.ids import new_op_id, new_uid
@@ -319,6 +327,18 @@ class JobOperations:
             except SupervisorError as error:
                 judged.append(error)
         return judged
+
+    def moved_places(self, names: Sequence[str]) -> dict[str, MovedPlace]:
+        """Returns by name where those of ``names`` are that the leader has moved to a copy of a savepoint. Raises
+        Unreachable."""
+        paths = [self._layout.job(name) for name in names]
+        refs: list[Seen[JobRef]] = seen_all(JobRef, paths, self._sessions.zoo().read_many(paths).nodes)
+        jobs = [ref.record for ref in refs if isinstance(ref, Found)]
+        return {
+            job.name: MovedPlace(job.declared, job.terms.checkpoint)
+            for job in jobs
+            if job.declared and job.terms.checkpoint is not None
+        }
 
     def _kept_revisions(
         self, zoo: ZkSession, refs: Iterable[Seen[JobRef]]
@@ -857,6 +877,7 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
         op=context.op_id,
         fork=record.fork,
         promotion=record.promotion,
+        declared=record.declared,
         extra=record.extra,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from supervisor.errors import Conflict
 from supervisor.model.location import normalise
@@ -66,6 +66,13 @@ class Judged:
         return self.basis[0]
 
 
+class MovedPlace(NamedTuple):
+    """Says which checkpoint the spec file of a job names, and where the leader has moved the job from there."""
+
+    declared: str
+    now: str
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Holds what is asked of the job ``name`` as it was judged."""
@@ -118,10 +125,16 @@ def judge_change(
 def _why_failed(job: JobRef, spec_sha256: str, signature: str, revisions: Sequence[KeptRevision]) -> str:
     """Returns what became of the newest revision with this spec, if it has failed; else it is empty. A ``signature`` that it
     did not have may be what it lacked."""
-    entry = next((each for each in reversed(revisions) if each.sha256 == spec_sha256), None)
+    update = job.update
+    moved = 0
+    if update is not None and update.moved_sha256 and spec_sha256.startswith(update.moved_sha256):
+        moved = update.target
+    entry = next(
+        (each for each in reversed(revisions) if each.sha256 == spec_sha256 or each.revision == moved), None
+    )
     if entry is None or entry.fate not in FAILED or signature not in ("", entry.signature):
         return ""
-    update, why = job.update, entry.why
+    why = entry.why
     if update is not None and update.target == entry.revision:
         why = update.rolled_back or update.given_up or why  # the whole of it
     return f"revision {entry.revision} had this spec and {FAILED[entry.fate]}: {why}"

@@ -20,15 +20,18 @@ from supervisor.model.actions import (
     Drain,
     FinishUpdate,
     GiveUpdateUp,
+    KeepSavepoint,
     Plan,
     Prepare,
     Revoke,
     RollBack,
+    RollBackToSavepoint,
     Waited,
     Withdraw,
 )
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.load import Load, loads_of
+from supervisor.model.location import overlaps
 from supervisor.model.records import DEAD, Cleanliness, Desired, JobRef, Member, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.state import is_pending, observed_update
@@ -74,16 +77,8 @@ def _flaw(action: Action, row: Row) -> str | None:
         return _flaw_of_assign(action, row)
     if isinstance(action, Prepare):
         return _flaw_of_prepare(action, row)
-    if isinstance(action, GiveUpdateUp):
-        return None if _is_pending(row) else "what runs is not the revision before its update"
-    if isinstance(action, RollBack):
-        return (
-            None
-            if _is_observed(row, OwnState.EXITED)
-            else "no observed update of it has an attempt that ended"
-        )
-    if isinstance(action, FinishUpdate):
-        return None if _is_observed(row, OwnState.CLAIMED) else "no observed update of it runs"
+    if isinstance(action, GiveUpdateUp | KeepSavepoint | RollBack | RollBackToSavepoint | FinishUpdate):
+        return _flaw_of_update(action, row)
     if isinstance(action, Conclude) and action.own.record.state is not OwnState.EXITED:
         return "no attempt has exited"
     if isinstance(action, Bury) and not _has_waited(action.waited, row):
@@ -91,6 +86,18 @@ def _flaw(action: Action, row: Row) -> str | None:
     if isinstance(action, CleanUp):
         return _flaw_of_clean_up(action, row)
     return None
+
+
+def _flaw_of_update(
+    action: GiveUpdateUp | KeepSavepoint | RollBack | RollBackToSavepoint | FinishUpdate, row: Row
+) -> str | None:
+    if isinstance(action, GiveUpdateUp | KeepSavepoint):
+        return None if _is_pending(row) else "what runs is not the revision before its update"
+    if isinstance(action, FinishUpdate):
+        return None if _is_observed(row, OwnState.CLAIMED) else "no observed update of it runs"
+    if not _is_observed(row, OwnState.EXITED):
+        return "no observed update of it has an attempt that ended"
+    return _flaw_of_way_back(action, row) if isinstance(action, RollBackToSavepoint) else None
 
 
 def _flaw_of_assign(action: Assign, row: Row) -> str | None:
@@ -130,6 +137,19 @@ def _is_observed(row: Row, state: OwnState) -> bool:
     job, own = row.ref.record, row.own.record
     is_mine = own.uid == job.uid and own.revision == job.revision and own.state is state
     return is_mine and observed_update(job) is not None
+
+
+def _flaw_of_way_back(action: RollBackToSavepoint, row: Row) -> str | None:
+    job, revision = action.ref.record, action.restored.revision
+    if action.ref is not row.ref:
+        return "it was decided on another reading of the reference"
+    if job.update is None or not job.update.savepoint:
+        return "no savepoint was made before its update"
+    if revision is None or revision.revision != job.next_revision:
+        return "the copy is of another revision"
+    if revision.terms.checkpoint is None or job.terms.checkpoint is None:
+        return "it has no checkpoint"
+    return "the copy is where it is" if overlaps(revision.terms.checkpoint, job.terms.checkpoint) else None
 
 
 def _flaw_of_clean_up(action: CleanUp, row: Row) -> str | None:

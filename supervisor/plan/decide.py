@@ -20,9 +20,11 @@ from supervisor.model.actions import (
     Drain,
     FinishUpdate,
     GiveUpdateUp,
+    KeepSavepoint,
     Note,
     Revoke,
     RollBack,
+    RollBackToSavepoint,
     SuspendExhausted,
     Unassign,
     Waited,
@@ -45,6 +47,7 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     RollbackRule,
+    Update,
 )
 from supervisor.model.restart import Account, OnExhausted, spent
 from supervisor.model.seen import Found, Unreadable
@@ -62,9 +65,13 @@ from supervisor.model.view import Leftover, Row
 from supervisor.plan.placement import why_nowhere, why_unfit
 from supervisor.plan.prepare import Preparations, waits_for_restart
 from supervisor.plan.table import ROWS, TABLE, Do, Owned, Wanted
+from supervisor.plan.update_savepoint import back_to_savepoint, before_hand_over, is_own_savepoint
 
 LEFT_BEHIND_MAX_S: Final = 60.0
 """For so long the leader waits to hear whether the target of an update has left anything in the checkpoint."""
+
+IF_CLEAN: Final = (RollbackRule.CLEAN, RollbackRule.SAVEPOINT)
+"""With these rules an update is rolled back on the same checkpoint only if its target has left nothing there."""
 
 MAY_HAVE_LEFT: Final = "nothing says that it left its checkpoint as it was"
 """Is said of a target where there is no answer: to the leader, or to a command, which does not have the leader's."""
@@ -380,14 +387,28 @@ def _update(case: Case) -> Decision:
     prepared; a revision of which none can be prepared is given up, and stops nothing (protocol §9.2)."""
     own, job = case.own.record, case.ref.record
     if case.prepared is None or not is_pending(job, own):
-        return _drain(case, f"revision {job.revision} replaces {own.revision}")
+        return _hand_over(case, f"revision {job.revision} replaces {own.revision}")
     said = case.prepared.update(job, own)
     if said.stop:
-        return _drain(case, said.why)
+        return _hand_over(case, said.why)
     if said.impossible:
         return Decision(action=GiveUpdateUp(case.name, said.why, case.ref, case.own))
     prepares = None if waits_for_restart(job, own) else said.host
     return Decision(note=Note(case.name, said.why, said.wait_s, prepares=prepares))
+
+
+def _hand_over(case: Case, why: str) -> Decision:
+    """Decides about an attempt that is to be stopped for an update: where ``update.rollback: savepoint`` asks for it, a
+    savepoint is made and written down before."""
+    own, job = case.own.record, case.ref.record
+    step = before_hand_over(case.row, job, own, _known_queries(case), case.now_s)
+    if step is None:
+        return _drain(case, why)
+    if step.keep:
+        return Decision(action=KeepSavepoint(case.name, step.why, case.ref, case.own, step.keep))
+    if step.give_up:
+        return Decision(action=GiveUpdateUp(case.name, step.give_up, case.ref, case.own))
+    return Decision(note=Note(case.name, f"{why}; {step.why}", step.wait_s, saves=True))
 
 
 def _restart(case: Case) -> Decision:
@@ -503,17 +524,34 @@ def _after_failed_update(case: Case) -> tuple[Decision | None, Alarm | None]:
     why = f"revision {update.target} failed: {own.reason or (own.cause.value if own.cause else 'it ended')}"
     undone = Decision(action=RollBack(case.name, why, case.ref, case.own))
     rule = update.policy.rollback
-    if rule is RollbackRule.CONTINUE or (rule is RollbackRule.CLEAN and job.terms.checkpoint is None):
+    if rule is RollbackRule.CONTINUE or (rule in IF_CLEAN and job.terms.checkpoint is None):
         return undone, None
-    if not asks_what_was_left(case.row):
+    looked_s = 0.0
+    if asks_what_was_left(case.row):
+        if case.row.left_behind == "":
+            return undone, None
+        left_s = case.row.own_seen_at_s + LEFT_BEHIND_MAX_S - case.now_s
+        if case.row.left_behind is None and left_s > 0:
+            what = f"whether revision {update.target} has left anything in the checkpoint is being looked at"
+            return case.waits(f"{what}: if not, {update.before.revision} goes on", left_s), None
+        looked_s = LEFT_BEHIND_MAX_S
+    if rule is RollbackRule.SAVEPOINT and update.savepoint:
+        return _back_to_savepoint(case, update, why, case.row.own_seen_at_s + looked_s)
+    if rule not in IF_CLEAN:
         return None, _alarm_of_update(case, "")
-    if case.row.left_behind == "":
-        return undone, None
-    left_s = case.row.own_seen_at_s + LEFT_BEHIND_MAX_S - case.now_s
-    if case.row.left_behind is None and left_s > 0:
-        what = f"whether revision {update.target} has left anything in the checkpoint is being looked at"
-        return case.waits(f"{what}: if not, {update.before.revision} goes on", left_s), None
     return None, _alarm_of_update(case, case.row.left_behind or MAY_HAVE_LEFT)
+
+
+def _back_to_savepoint(
+    case: Case, update: Update, why: str, since_at_s: float
+) -> tuple[Decision | None, Alarm | None]:
+    step = back_to_savepoint(case.row, case.ref.record, update, case.now_s, since_at_s)
+    if step.restored is not None:
+        action = RollBackToSavepoint(case.name, why, case.ref, case.own, step.restored)
+        return Decision(action=action), None
+    if step.failed:
+        return None, _alarm_of_update(case, step.failed)
+    return Decision(note=Note(case.name, step.why, step.wait_s, restores=True)), None
 
 
 def asks_what_was_left(row: Row) -> bool:
@@ -522,8 +560,10 @@ def asks_what_was_left(row: Row) -> bool:
         return False
     job, own = row.ref.record, row.own.record
     update = observed_update(job)
-    if update is None or update.policy is None or update.policy.rollback is not RollbackRule.CLEAN:
+    if update is None or update.policy is None or update.policy.rollback not in IF_CLEAN:
         return False
+    if update.savepoint and not is_own_savepoint(update):
+        return False  # an update before it may have left something, too
     wanted = job.desired is Desired.RUNNING and job.terms.checkpoint is not None
     return wanted and own.state is OwnState.EXITED and bool(why_update_failed(job, own))
 

@@ -24,10 +24,12 @@ from supervisor.model.actions import (
     Drain,
     FinishUpdate,
     GiveUpdateUp,
+    KeepSavepoint,
     Note,
     Prepare,
     Revoke,
     RollBack,
+    RollBackToSavepoint,
     SuspendExhausted,
     Unassign,
     Withdraw,
@@ -456,6 +458,10 @@ SENTENCES: Final[Mapping[type[Any], Callable[[Any], str]]] = {
     Prepare: lambda step: f"have a driver prepared on {step.host.id}",
     Withdraw: lambda _: "take back the request for a prepared driver",
     RollBack: lambda step: f"roll revision {step.ref.record.revision} back",
+    KeepSavepoint: lambda step: (
+        f"note savepoint {step.savepoint}, made before revision {step.ref.record.revision}"
+    ),
+    RollBackToSavepoint: lambda step: f"roll revision {step.ref.record.revision} back to a savepoint",
     FinishUpdate: lambda step: f"note the update to revision {step.ref.record.revision} as done",
     GiveUpdateUp: lambda step: f"give the update to revision {step.ref.record.revision} up",
     Drain: lambda step: f"stop attempt {step.own.record.attempt} in order",

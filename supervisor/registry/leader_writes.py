@@ -475,6 +475,7 @@ def conclude(
         at=context.at,
         submitted_at=job.submitted_at,
         submitted_by=job.submitted_by,
+        declared=job.declared,
         op=context.op_id,
         restart_nonce=job.restart_nonce,
         failures=account.failures,

@@ -98,7 +98,8 @@ def _present(job: JobRef | Result, spec: BlobRef) -> KeptRevision:
         return entry
     if update.rolled_back:
         at, by = _rolled_back(job)
-        return replace(entry, by=by, at=at, why=f"revision {update.before.revision} again")
+        place = f", from savepoint {update.savepoint}" if update.moved_sha256 else ""
+        return replace(entry, by=by, at=at, why=f"revision {update.before.revision} again{place}")
     return replace(entry, by=clip(update.by, BY_MAX_BYTES), at=update.at)
 
 

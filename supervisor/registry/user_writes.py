@@ -421,6 +421,8 @@ def with_update(
         event = "rolled back" if asked.rolls_back else "updated"
         detail = f"revision {target.revision} replaces {kept.revision}"
     before = replace(kept, terms=replace(kept.terms, checkpoint=None))
+    # while a driver of it runs, a savepoint of its own is made for this update
+    is_last = replaced and own.record.state in DEAD and not asked.rolls_back
     newest = Update(
         target=target.revision,
         sha256=target.spec.sha256,
@@ -429,6 +431,7 @@ def with_update(
         at=context.at,
         rolls_back=asked.rolls_back,
         policy=asked.policy,
+        savepoint=standing.savepoint if standing is not None and is_last else "",
     )
     return replace(
         job,

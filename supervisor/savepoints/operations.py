@@ -25,6 +25,8 @@ from supervisor.model.location import normalise, overlaps
 from supervisor.model.records import DEAD, JobRef
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.seen import Found, Unreadable
+from supervisor.model.update_savepoint import PREFIX as UPDATE_PREFIX
+from supervisor.model.update_savepoint import target_of
 from supervisor.operations.checkpoints import Located, is_location
 from supervisor.operations.context import COMMAND_STORE_DEADLINE_S, CommandContext
 from supervisor.registry.checkpoint_claims import CheckpointClaims
@@ -106,19 +108,22 @@ def create_savepoint(
     begun: Callable[[Begun], None],
     report_progress: ReportProgress,
     every_s: float = 0.0,
+    for_update: bool = False,
 ) -> Manifest:
     """Creates a savepoint, or goes on with the one of that id. ``begun`` is called before the first copy.
-    ``every_s`` is the period in seconds if the leader makes it by schedule, else 0. Raises the errors of
-    ``Creation.run``."""
+    ``every_s`` is the period in seconds if the leader makes it by schedule, else 0. ``for_update`` says that the leader
+    makes it before the hand-over of an update. Raises the errors of ``Creation.run``."""
     shelf = shelf_of(settings)
     what = _resumed(shelf, name, savepoint)
     area = open_area(source.location, access_for(settings, source.location, source.conf))
     if what is None:
         now = wall_iso()
         chosen = new_id(now, secrets.token_hex(2)) if savepoint is None else checked_id(savepoint)
-        if chosen.startswith(PREFIX) and not every_s:
+        is_reserved = chosen.startswith(PREFIX) or target_of(chosen) is not None
+        if is_reserved and not every_s and not for_update:
+            form = PREFIX if chosen.startswith(PREFIX) else UPDATE_PREFIX
             raise InvalidInput(
-                f"ids that begin with {PREFIX} are those that the leader makes by itself: choose another"
+                f"ids that begin with {form} are those that the leader makes by itself: choose another"
             )
         home = home_of(settings, source, name, chosen)
         what = Begun(

@@ -24,9 +24,9 @@ from supervisor.operations.signing import signature_for
 from supervisor.savepoints.create import ReportProgress, manifest_at
 from supervisor.savepoints.manifest import Manifest
 from supervisor.savepoints.operations import find_savepoint, restore_to
-from supervisor.savepoints.target import fresh_location, would_not_follow
-from supervisor.settings.sections import validated
-from supervisor.spec.job import JobSpec, canonical_json, from_canonical, spec_sha256
+from supervisor.savepoints.target import fresh_location
+from supervisor.spec.job import canonical_json, from_canonical, spec_sha256
+from supervisor.spec.moved import moved_spec
 
 
 class Planned(NamedTuple):
@@ -85,7 +85,7 @@ def resume_from(
     target = to if to is not None else fresh_location(here, manifest.id, basis.uid, basis.revision)
     if overlaps(target, here):
         raise Conflict(f"{target} overlaps {here}, the checkpoint that {name} has: choose another location")
-    moved = _moved(spec, target)
+    moved = moved_spec(spec, target, "--to")
     data = canonical_json(moved)
     signature = signature_for(context.settings, name, spec_sha256(moved), sign_with)
     context.commands.check_location(name, target)
@@ -104,14 +104,3 @@ def _is_done(basis: Basis, checkpoint: str, savepoint: str, to: str | None) -> b
     return basis.recorded_detail == savepoint_detail(savepoint, checkpoint) and (
         to is None or normalise(to) == normalise(checkpoint)
     )
-
-
-def _moved(spec: JobSpec, target: str) -> JobSpec:
-    stays = would_not_follow(spec)
-    if stays is not None:
-        raise InvalidInput(
-            f"{stays} of {spec.name} names {spec.checkpoint} itself, where its application would go on: write "
-            f"{{checkpoint}} there",
-            f"cancel {spec.name}, then submit it with --from-savepoint and another checkpoint",
-        )
-    return validated(JobSpec, {**spec.model_dump(mode="json", by_alias=True), "checkpoint": target}, "--to")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from supervisor.model.records import RollbackRule, UpdateMode, UpdatePolicy
 from supervisor.settings.restart import DAY_S
@@ -26,17 +26,7 @@ class UpdateSettings(Section):
     mode: Literal["handover", "restart", "manual"] = "handover"
     observe_s: Annotated[DurationS, between(1.0, DAY_S)] = Field(default=OBSERVE_S, alias="observe")
     failures: int = Field(default=1, ge=1, le=100)
-    rollback: Literal["clean", "continue", "never"] = "clean"
-
-    @field_validator("rollback", mode="before")
-    @classmethod
-    def _without_savepoint(cls, value: object) -> object:
-        if value == "savepoint":
-            raise ValueError(
-                "is not possible yet: no savepoint is made before a hand-over; use clean, and where a revision has left "
-                "something rollback NAME --from-savepoint ID"
-            )
-        return value
+    rollback: Literal["clean", "continue", "savepoint", "never"] = "clean"
 
     def policy(self) -> UpdatePolicy:
         """Returns what the leader must know of it beside the update."""

@@ -170,6 +170,17 @@ def rolled_back(world: MemoryWorld) -> None:
     _gone(world)
 
 
+def back_to_savepoint(world: MemoryWorld) -> None:
+    """Another spec, before which a savepoint is made; its driver fails while it is observed, and may have left something."""
+    world.user("submit")
+    world.resolve_outcome()
+    world.user("update", policy=UpdatePolicy(rollback=RollbackRule.SAVEPOINT, observe_s=3600.0))
+    world.resolve_outcome()
+    _exit(world, Cause.USER_ERROR, 1)
+    world.resolve_outcome()
+    _gone(world)
+
+
 def observed(world: MemoryWorld) -> None:
     """Another spec, whose driver runs for as long as it is observed."""
     world.user("submit")
@@ -218,6 +229,7 @@ STORIES: dict[str, Callable[[MemoryWorld], None]] = {
     "updated": updated,
     "given_up": given_up,
     "rolled_back": rolled_back,
+    "back_to_savepoint": back_to_savepoint,
     "observed": observed,
     "pruned": pruned,
 }

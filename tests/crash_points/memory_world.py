@@ -64,13 +64,17 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found
+from supervisor.model.state import revision_before
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
+from supervisor.model.update_savepoint import savepoint_id
+from supervisor.model.view import UpdateRestored
 from supervisor.operations import jobs as jobs_module
 from supervisor.operations.cluster import ClusterOperations
 from supervisor.operations.jobs import ChosenJob, Did, Done, JobOperations, Submission
 from supervisor.operations.savepoint_resume import Revision, savepoint_detail
 from supervisor.operations.selection import registered_jobs
 from supervisor.operations.updating import Change, Target
+from supervisor.plan import decide
 from supervisor.plan.make import Policy
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
@@ -80,6 +84,7 @@ from supervisor.registry.blob_sweep import GRACE_S as SWEEP_GRACE_S
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check
+from supervisor.registry.update_savepoint_writes import read_for_move
 from supervisor.registry.user_writes import AskedRevision
 from tests import judges
 from tests.crash_points.points import Point, failpoints
@@ -102,6 +107,31 @@ NEVER_FAIL = ("zookeeper.start", "zookeeper.close")
 
 class Killed(BaseException):
     """The process is gone: nobody in it catches this."""
+
+
+class CopiesAtOnce:
+    """``daemon.leader.update_savepoint_task``: every savepoint is there, and every copy."""
+
+    def __init__(self, zoo: Any, layout: Layout, blobs: Blobs) -> None:
+        self._zoo, self._layout, self._blobs = zoo, layout, blobs
+
+    def save(self, job: JobRef, own: Ownership, own_version: int, go_on: Any) -> str:
+        return savepoint_id(job.uid, job.revision, own_version)
+
+    def restore(self, job: JobRef, go_on: Any) -> UpdateRestored:
+        assert job.update is not None
+        before, number, place = revision_before(job, job.update), job.next_revision, f"{PLACE}.{job.revision}"
+        ref = self._blobs.put_spec(NAME, job.uid, number, b'{"spec": 4}')
+        revision = SpecRevision(revision=number, spec=ref, terms=replace(before.terms, checkpoint=place))
+        copied = UpdateRestored(revision=revision, queries=(SeenQuery("q", 12),), location=place)
+        return self.read(job, copied)
+
+    def read(self, job: JobRef, copied: UpdateRestored) -> UpdateRestored:
+        found = read_for_move(self._zoo, self._layout, job, copied.location)
+        return replace(found, revision=copied.revision, queries=copied.queries, moved_sha256="moved")
+
+    def remove_surplus(self, job: JobRef, but: str, go_on: Any) -> None:
+        return
 
 
 @dataclass(frozen=True)
@@ -304,6 +334,14 @@ class _Recorder:
         """Not told."""
 
 
+def _copy(leader: MemoryLeader) -> None:
+    """What its way back has to do, is done."""
+    way = leader.controller.way_back
+    assert way is not None
+    for name, wanted in way.due():
+        way.see_to(name, wanted)
+
+
 @dataclass
 class MemoryLeader:
     process: Process
@@ -345,6 +383,7 @@ class MemoryWorld:
     def at_virtual_time(self) -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(patch.object(carry_out_module, "Pool", _AtOnce))
+            stack.enter_context(patch.object(decide, "LEFT_BEHIND_MAX_S", 2 * STEP_S))
             for module in (
                 fake,
                 controller_module,
@@ -393,8 +432,12 @@ class MemoryWorld:
         MemoryClient.start(client)
         term: Term[Any] = Term(epoch, fence or 0, client, 1e9, depose=lambda _why: None)
         term.set_recorded()
-        controller = Controller(term, self.layout, Policy(claim_timeout_s=15.0), _Recorder(), _Loop())  # type: ignore[arg-type]
         store: Any = PointStore(self.store, process)
+        work = CopiesAtOnce(client, self.layout, Blobs(store))
+        policy = Policy(claim_timeout_s=15.0)
+        controller = Controller(term, self.layout, policy, _Recorder(), _Loop(), work=work)  # type: ignore[arg-type]
+        assert controller.way_back is not None
+        controller.way_back._clock = lambda: self.now_s
         sweeping = BlobSweeper(store, clock=lambda: self.now_s)
         sweeper = Sweeper(term, self.layout, controller.executor, sweeping, EpochMarks(store))
         self._leader = MemoryLeader(process, client, controller, sweeper)
@@ -434,6 +477,7 @@ class MemoryWorld:
         self.now_s += STEP_S
         self._kill_late()
         self.lead(lambda leader: leader.controller.reconcile_once())
+        self.lead(_copy)
         self._prepare()
         self._start_shims()
         for shim in list(self.shims):
@@ -818,7 +862,9 @@ class MemoryWorld:
     def _update(self, process: Process, commands: JobOperations, changes: dict[str, Any]) -> Done:
         """As ``operations.apply`` does it."""
         data = b'{"spec": 3}'
-        (judged,) = commands.judge_changes([(NAME, hashlib.sha256(data).hexdigest(), PLACE)], again=False)
+        moved = commands.moved_places([NAME]).get(NAME)
+        place = PLACE if moved is None else moved.now
+        (judged,) = commands.judge_changes([(NAME, hashlib.sha256(data).hexdigest(), place)], again=False)
         if isinstance(judged, SupervisorError):
             raise judged
         if judged.change is Change.NONE:

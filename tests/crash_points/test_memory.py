@@ -14,7 +14,7 @@ from supervisor.errors import OutcomeUnknown
 from supervisor.model.transaction import Delete
 from supervisor.operations import jobs
 from supervisor.plan import check, decide
-from supervisor.registry import leader_writes
+from supervisor.registry import leader_writes, update_savepoint_writes
 from tests.crash_points import memory_runs
 from tests.crash_points.memory_world import Fault
 
@@ -72,9 +72,12 @@ NOT_REPORTED = {
 
 
 def leader_multis() -> set[str]:
-    """The names of the transactions that ``leader_writes`` builds."""
+    """The names of the transactions that ``leader_writes`` and ``update_savepoint_writes`` build."""
     calls = (
-        node for node in ast.walk(ast.parse(inspect.getsource(leader_writes))) if isinstance(node, ast.Call)
+        node
+        for module in (leader_writes, update_savepoint_writes)
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.Call)
     )
     built = (
         call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "transaction"

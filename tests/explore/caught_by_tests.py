@@ -32,6 +32,8 @@ PREPARED = "unit.shim.test_prepared"
 PLACEMENT = "unit.plan.test_placement"
 POLICIES = "unit.plan.test_policies"
 OBSERVED = "unit.plan.test_observed_update"
+SAVED = "unit.plan.test_update_savepoint"
+ROLL_BACK_GUARDS = "test_the_roll_back_has_the_guards_of_a_resume_from_a_savepoint_and_those_of_a_leader"
 ENDS, WHOLE = "unit.shim.test_machine_properties", "unit.registry.test_fixed_znodes"
 KEPT = "unit.daemon.leader.test_sweeper_references"
 DEADLINE_FILE = "unit.shim.test_deadline_file"
@@ -97,6 +99,53 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         OBSERVED,
         "test_what_is_no_fault_of_the_revision_does_not_count",
     ),
+    "a-savepoint-that-is-slow-is-done-without": (
+        SAVED,
+        "test_the_driver_goes_on_until_the_savepoint_is_made",
+    ),
+    "a-checkpoint-that-is-not-seen-has-nothing-to-save": (
+        SAVED,
+        "test_but_one_whose_batches_the_leader_does_not_see_is_not_taken_for_one",
+    ),
+    "the-savepoint-of-another-attempt-will-do": (
+        SAVED,
+        "test_a_savepoint_is_named_by_uid_target_and_the_fence_of_the_attempt_that_runs",
+    ),
+    "a-copy-that-can-not-be-made-is-waited-for": (
+        SAVED,
+        "test_without_a_copy_the_job_goes_on_as_any_other_and_an_alarm_says_what_to_do",
+    ),
+    "a-copy-is-waited-for-without-end": (
+        SAVED,
+        "test_without_a_copy_the_job_goes_on_as_any_other_and_an_alarm_says_what_to_do",
+    ),
+    "what-a-replaced-update-has-left-counts-as-nothing": (
+        SAVED,
+        "test_what_it_replaces_may_have_left_something_so_nothing_is_looked_at",
+    ),
+    "an-update-of-one-that-has-failed-loses-its-way-back": (
+        SAVED,
+        "test_an_update_of_one_that_has_failed_keeps_its_way_back",
+    ),
+    "all-terms-copy-to-one-place": (
+        "unit.savepoints.test_target",
+        "test_each_term_of_a_leader_copies_to_a_place_of_its_own",
+    ),
+    "a-savepoint-outlives-a-change-of-the-records": (
+        "unit.daemon.leader.test_way_back",
+        "test_what_was_made_is_forgotten_when_the_records_change",
+    ),
+    "a-signed-spec-is-moved": (
+        "unit.daemon.leader.test_update_savepoint_task",
+        "test_a_signed_spec_is_not_moved",
+    ),
+    "the-spec-that-has-failed-is-not-known-at-the-new-place": (
+        "unit.operations.test_updating",
+        "test_the_spec_that_has_failed_is_known_at_the_place_to_which_the_job_was_moved",
+    ),
+    "roll-back-to-savepoint-unguarded-by-own": (SAVED, ROLL_BACK_GUARDS),
+    "roll-back-to-savepoint-unguarded-by-claim": (SAVED, ROLL_BACK_GUARDS),
+    "roll-back-to-savepoint-unguarded-by-lease": (SAVED, ROLL_BACK_GUARDS),
     "no-answer-about-the-checkpoint-is-clean": (OBSERVED, "test_clean_waits_until_somebody_has_looked"),
     "a-roll-back-forgets-the-account": (
         OBSERVED,

@@ -14,6 +14,7 @@ from tests.explore import (
     defects_of_refusal,
     defects_of_removal,
     defects_of_rule,
+    defects_of_savepoints,
     defects_of_sweep,
     defects_of_users,
 )
@@ -27,6 +28,7 @@ DEFECTS: tuple[Defect, ...] = (
     *defects_of_sweep.DEFECTS,
     *defects_of_removal.DEFECTS,
     *defects_of_preparation.DEFECTS,
+    *defects_of_savepoints.DEFECTS,
     *defects_of_hosts.DEFECTS,
     *defects_of_promotion.DEFECTS,
     *defects_of_access.DEFECTS,

@@ -12,6 +12,7 @@ from supervisor.registry import (
     operator_writes,
     pending_deletions,
     promotion_writes,
+    update_savepoint_writes,
     user_writes,
 )
 from supervisor.registry.record_sweep import Deletion
@@ -42,6 +43,11 @@ GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (leader_writes.give_update_up, ("epoch", "pause", "job", "own")),
     (leader_writes.roll_update_back, ("epoch", "pause", "job", "own")),
     (leader_writes.finish_update, ("epoch", "pause", "job", "own")),
+    (update_savepoint_writes.keep_savepoint, ("epoch", "pause", "job", "own")),
+    (
+        update_savepoint_writes.roll_back_to_savepoint,
+        ("epoch", "pause", "job", "own", "claim", "checkpoints", "lease"),
+    ),
     (leader_writes.prepare, ("epoch", "pause", "job")),
     (leader_writes.withdraw, ("epoch", "pause", "request")),
     (leader_writes.suspend_exhausted, ("epoch", "pause", "job", "own")),

@@ -27,14 +27,15 @@ from supervisor.model.transaction import Check, Transaction
 from supervisor.operations.jobs import Did, Done
 from supervisor.records.reading import seen
 from tests import judges
-from tests.explore import operators
+from tests.explore import operators, way_back
 from tests.explore.setting import JOBS as JOB_KINDS
-from tests.explore.setting import LAYOUT, LEASE_S, RESULTS_KEPT, TICK_S, location_of, member, terms_of
+from tests.explore.setting import LAYOUT, LEASE_S, RESULTS_KEPT, TICK_S, location_of, member, spec, terms_of
 
 if TYPE_CHECKING:
     from tests.explore.world import Answer, ExploredWorld, Sent, Shim, User, UserWish, Wipe
 
 LIVING = ("alive", "dying")
+ROLLS_BACK = ("roll_update_back", "roll_back_to_savepoint")
 
 
 @cache
@@ -147,8 +148,9 @@ def leader_commit(before: ExploredWorld, after: ExploredWorld, sent: Sent, reply
         after = operators.concluded(after, sent.number)
     if sent.tx.what == "give_update_up":
         after = runs_as_wanted(before, after, sent.name)
-    if sent.tx.what in ("roll_update_back", "finish_update"):
+    if sent.tx.what in (*ROLLS_BACK, "finish_update"):
         after = judged_rightly(before, after, sent)
+    after = way_back.committed(before, after, sent)
     if sent.tx.what in ("assign", "bury") or (sent.tx.what == "clean_up" and frees_name(sent)):
         for shim in after.shims:
             if shim.name == sent.name and shim.tree in LIVING:
@@ -191,13 +193,14 @@ def judged_rightly(before: ExploredWorld, after: ExploredWorld, sent: Sent) -> E
         return after.breaks(f"§9.2: {sent.tx.what} of {sent.name} commits, and no update of it is observed")
     if job.update is None or job.update.target != update.target:
         return after.breaks(f"§9.2: {sent.tx.what} of {sent.name} is about another update than the newest")
-    back = sent.tx.what == "roll_update_back"
+    back = sent.tx.what in ROLLS_BACK
     state = OwnState.EXITED if back else OwnState.CLAIMED
     if (own.record.uid, own.record.revision, own.record.state) != (was.uid, was.revision, state):
         return after.breaks(
             f"§9.2: {sent.tx.what} of {sent.name} commits, and its target is not {state.value}"
         )
-    if back and (job.spec != update.before.spec or job.revision != was.next_revision):
+    to = spec(job.name, job.uid, was.next_revision) if sent.tx.what != "roll_update_back" else None
+    if back and (job.spec != (to or update.before.spec) or job.revision != was.next_revision):
         return after.breaks(f"§9.2: {sent.name} is rolled back to something else than what was before")
     return after
 

@@ -10,6 +10,7 @@ from tests.explore.scenarios_prepared import PREPARED
 from tests.explore.scenarios_promoted import PROMOTED
 from tests.explore.scenarios_refused import REFUSED
 from tests.explore.scenarios_removed import REMOVED
+from tests.explore.scenarios_saved import SAVEPOINTED
 from tests.explore.scenarios_swept import SWEPT
 
 SUBMIT, CANCEL, SUSPEND, RESUME = ("submit", "a", "u1-a"), ("cancel", "a"), ("suspend", "a"), ("resume", "a")
@@ -370,6 +371,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *SWEPT,
     *REMOVED,
     *PREPARED,
+    *SAVEPOINTED,
     *PROMOTED,
     *HOSTED,
     *REFUSED,

@@ -65,6 +65,7 @@ from supervisor.registry import (
     promotion_writes,
     record_sweep,
     revisions,
+    update_savepoint_writes,
     user_writes,
 )
 from supervisor.registry.blobs import spec_key
@@ -126,6 +127,7 @@ PLACES = {
     "idle-wide": "s3://bucket/shared",
     "idle-deep": "s3://bucket/shared/deeper",
     "u2-near": "s3://bucket/shared",
+    "within": "s3://bucket/a.from/within",
 }
 """Checkpoints that are not the ordinary one of the name: of a uid, or of all uids of a name. Some lie inside others."""
 
@@ -287,6 +289,7 @@ ENCODING = (
     operator_writes,
     promotion_writes,
     revisions,
+    update_savepoint_writes,
     user_writes,
 )
 """Modules whose records are written without what is for display only, or the same state would be explored again and again."""

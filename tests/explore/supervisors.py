@@ -33,7 +33,7 @@ from supervisor.plan.decide import asks_what_was_left
 from supervisor.plan.make import make_plan
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.leader_writes import unassign
-from tests.explore import judge, operators, placing, removing, sweeping, trust
+from tests.explore import judge, operators, placing, removing, sweeping, trust, way_back
 from tests.explore.controlling import StubController
 from tests.explore.hosts import host
 from tests.explore.setting import LAYOUT, PATHS, POLICY, SESSION_S, TICK_S
@@ -411,12 +411,13 @@ def lead_on(world: ExploredWorld, index: int, me: ExploredSupervisor) -> Iterato
 def gives_up(
     world: ExploredWorld, index: int, me: ExploredSupervisor, tree: Snapshot, outcome: Outcome
 ) -> Iterator[ExploredMove]:
-    """No driver of the new revision can be prepared, or a failed one has left nothing: whether that is so is not modelled, it may
-    be so at any time."""
+    """No driver of the new revision can be prepared, a failed one has left nothing, or no savepoint can be made or restored:
+    whether that is so is not modelled, it may be so at any time."""
     still = Still(tree, world.now_s)
     for other in (
         take_pass(me, still, world.now_s, gives_up=True),
         take_pass(me, still, world.now_s, clean=True),
+        take_pass(me, still, world.now_s, made=False),
     ):
         if other[1] != outcome[1]:
             yield ExploredMove(
@@ -455,12 +456,18 @@ Outcome = tuple[ExploredFirstSeen, tuple[Sent, ...], tuple[str, ...], bool]
 
 
 def take_pass(
-    me: ExploredSupervisor, zoo: Still, now_s: float, *, gives_up: bool = False, clean: bool = False
+    me: ExploredSupervisor,
+    zoo: Still,
+    now_s: float,
+    *,
+    gives_up: bool = False,
+    clean: bool = False,
+    made: bool = True,
 ) -> Outcome:
     """Observe, plan, check. What a leader remembers between passes is FirstSeen; it reads all the rest anew.
 
     With ``gives_up``, no driver of a new revision could be prepared. With ``clean``, a failed one has left nothing; else nobody
-    can tell."""
+    can tell. Unless ``made``, there is no savepoint, or no copy."""
     assert me.term is not None
     epoch, fence = me.term
     observer = Observer(zoo, LAYOUT, lambda: zoo.now_s, epoch)
@@ -474,6 +481,8 @@ def take_pass(
     judges = any(isinstance(row.ref, Found) and observed_update(row.ref.record) for row in rows)
     if clean:
         view = replace(view, rows={row.name: with_answer(row) for row in rows})
+    if judges:
+        view = way_back.answered(view, zoo, now_s, made=made)
     plan = make_plan(view, POLICY, now_s)
     if gives_up:
         plan = replace(plan, actions=tuple(map(given_up, plan.actions)))

@@ -39,6 +39,7 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.state import revision_of
 from supervisor.model.transaction import Node, Stat, Transaction
+from supervisor.model.view import UpdateRestored
 from supervisor.plan.decide import FRESH
 from supervisor.records.layout import Layout
 from supervisor.registry import (
@@ -47,6 +48,7 @@ from supervisor.registry import (
     operator_writes,
     pending_deletions,
     promotion_writes,
+    update_savepoint_writes,
     user_writes,
 )
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
@@ -93,6 +95,19 @@ CORDON = Found(Cordon(supervisor="s1", cordoned=True, by="me", at="now", why="",
 MOVED = job(restart_nonce="n2", move=MoveRequest(to="s2", nonce="n2", before="n1"))
 NODE = Node(b"", Stat(5, 1))
 OTHER: Found[JobRef] = Found(replace(job().record, name="k", uid="u2"), 8)
+
+
+RESTORED = UpdateRestored(
+    revision=replace(
+        revision_of(updated().record), terms=replace(updated().record.terms, checkpoint="s3://b/k")
+    ),
+    lease=SEEN,
+    claim_path=LAYOUT.checkpoint("h"),
+    location="s3://b/k",
+    claim=Found(CLAIM, 2),
+    generation=9,
+    left=(LAYOUT.checkpoint("g"), Found(CLAIM, 5)),
+)
 
 
 def forked() -> Found[JobRef]:
@@ -176,6 +191,12 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     ),
     leader_writes.finish_update: (
         lambda: act(actions.FinishUpdate("j", "w", updated(), own(S.CLAIMED, revision=2))),
+    ),
+    update_savepoint_writes.keep_savepoint: (
+        lambda: act(actions.KeepSavepoint("j", "w", updated(), own(S.CLAIMED), "update-2-0a1b2c3d")),
+    ),
+    update_savepoint_writes.roll_back_to_savepoint: (
+        lambda: act(actions.RollBackToSavepoint("j", "w", updated(), own(S.EXITED, revision=2), RESTORED)),
     ),
     leader_writes.prepare: (
         lambda: act(actions.Prepare("j", "w", job(), own(S.CLAIMED), HOST, PrepareLevel.SESSION)),

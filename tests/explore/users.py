@@ -79,7 +79,7 @@ def as_store(replay: Any) -> Any:
 
 POLICIES = {
     rule.value: UpdatePolicy(rollback=rule, observe_s=2 * TICK_S)
-    for rule in (RollbackRule.CLEAN, RollbackRule.CONTINUE)
+    for rule in (RollbackRule.CLEAN, RollbackRule.CONTINUE, RollbackRule.SAVEPOINT)
 }
 
 

@@ -121,16 +121,16 @@ UPDATE = Update(
     before=SpecRevision(revision=1, spec=SPEC, terms=TERMS),
     by="somebody@host",
     at=AT,
-    given_up="host-a could prepare no driver: no Python",
+    given_up="no Python",
     rolls_back=True,
     policy=UpdatePolicy(mode=UpdateMode.MANUAL, observe_s=60.0, failures=2, rollback=RollbackRule.CONTINUE),
     done=True,
-    rolled_back="revision 2 failed: it stalled",
+    rolled_back="it stalled",
+    savepoint="update-2-0a1b2c3d",
+    moved_sha256="ef" * 8,
 )
 FORK = Fork(of="clicks-1", uid=UID, savepoint="before", copying=True)
-PROMOTION = Promotion(
-    over="clicks-1", uid=UID, by="me@host", at=AT, offsets="artifacts/clicks/offsets.json", done=True
-)
+PROMOTION = Promotion(over="clicks-1", uid=UID, by="me@host", at=AT, offsets="artifacts/o.json", done=True)
 SAMPLES: tuple[Any, ...] = (
     JobRef(
         name="clicks",
@@ -144,6 +144,7 @@ SAMPLES: tuple[Any, ...] = (
         changed=HistoryEntry(at=AT, event="suspended", attempt=2, detail="by the user", by="uid:1000@host"),
         op="op1",
         submitted_by="sasl:alice",
+        declared="s3a://a/b",
         fresh_start="op0",
         begins_with=("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",),
         left_by="clicks-old",
@@ -302,6 +303,7 @@ SAMPLES: tuple[Any, ...] = (
         fork=FORK,
         promotion=PROMOTION,
         submitted_by="sasl:alice",
+        declared="s3a://a/b",
         history=HISTORY,
         earlier=EARLIER,
     ),

@@ -18,6 +18,7 @@ from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.leader.left_behind import Examine, LeftBehind
 from supervisor.daemon.leader.record import Pass, Recorder
+from supervisor.daemon.leader.way_back import WayBack, WayBackWork
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.daemon.loops.watchdog import Loop
 from supervisor.errors import GuardFailed, NotLeader, OutcomeUnknown, SupervisorError
@@ -51,7 +52,8 @@ and a process that ends at once keeps nobody's jobs."""
 class Controller:
     """Acts for the leader as long as ``term`` lasts. ``loop`` is its entry in the watchdog, and is beaten
     once per pass. ``examine`` tells what the target of an update has left in the checkpoint; without it nobody knows.
-    ``by`` is this supervisor, as an author."""
+    ``by`` is this supervisor, as an author. ``work`` makes and restores the savepoints of updates; without it nobody
+    does."""
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class Controller:
         loop: Loop,
         examine: Examine | None = None,
         by: str = "",
+        work: WayBackWork | None = None,
     ) -> None:
         self.wake = threading.Event()
         self.deletions_wanted = threading.Event()  # a checkpoint is to be deleted, or may be: for ``remover``
@@ -82,6 +85,7 @@ class Controller:
         self._boundary = ErrorBoundary("controller")
         self._defects = 0
         self._left_behind = LeftBehind(examine, self.wake.set) if examine is not None else None
+        self.way_back = WayBack(term, work, self.wake.set) if work is not None else None
 
     @property
     def executor(self) -> ActionExecutor:
@@ -154,6 +158,7 @@ class Controller:
         term = self._term
         view = self._observer.take_view(changed, recorded=term.recorded, distrust=term.distrust)
         view = view if self._left_behind is None else self._left_behind.answered(view)
+        view = view if self.way_back is None else self.way_back.answered(view, self._plan)
         if changed is None:
             self._full_at_s = boottime_s()
             self._missed = False

@@ -60,6 +60,8 @@ class Leader:
         loops = {"controller": controller.run, "sweeper": sweeper.run, "remover": remover.run}
         if self._make_savepoints is not None:
             loops["savepoints"] = self._make_savepoints(term, controller).run
+        if controller.way_back is not None:
+            loops["way-back"] = controller.way_back.run
         self._controller = controller
         self._threads = [
             BackgroundThread(f"{name}-{term.epoch}", loop, failed=self._failed, daemon=False)

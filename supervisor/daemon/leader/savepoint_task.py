@@ -1,4 +1,4 @@
-"""Makes and deletes the scheduled savepoints of the leader, each in a child process, and contains what the
+"""Makes, restores and deletes the savepoints of the leader, each in a child process, and contains what the
 child does. ``daemon.process.assemble`` makes it."""
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from supervisor import errors
 from supervisor.clients.task_child import run_task, serve
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import Conflict, Corrupt, NotFound, SupervisorError
+from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.location import normalise
 from supervisor.model.records import BlobRef
 from supervisor.model.savepoint_policy import SavepointPolicy
@@ -19,7 +20,7 @@ from supervisor.records.layout import Layout
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.savepoints.manifest import Begun
-from supervisor.savepoints.operations import create_savepoint, shelf_of
+from supervisor.savepoints.operations import create_savepoint, find_savepoint, restore_to, shelf_of
 from supervisor.savepoints.shelf import Shelf
 from supervisor.settings.file import Settings
 from supervisor.spec.job import from_canonical
@@ -57,8 +58,8 @@ class Made(NamedTuple):
 
 
 class SavepointTasks:
-    """Creates and deletes savepoints, each in a child process. ``zoo`` is the client of the term. All methods raise
-    SupervisorError; what a child does is ended early when ``go_on`` returns False, which raises TaskEnded."""
+    """Creates, restores and deletes savepoints, each in a child process. ``zoo`` is the client of the term. All methods
+    raise SupervisorError; what a child does is ended early when ``go_on`` returns False, which raises TaskEnded."""
 
     def __init__(self, settings: Settings, zoo: ZooClient, layout: Layout) -> None:
         self._settings = settings
@@ -77,12 +78,20 @@ class SavepointTasks:
                 "attempt": wanted.attempt,
                 "checkpoint": wanted.checkpoint,
                 "every_s": wanted.policy.every_s,
-                "spec": {name: getattr(wanted.spec, name) for name in ("key", "sha256", "bytes")},
+                "spec": _blob(wanted.spec),
             },
             timeout_s,
             go_on,
         )
         return Made(tuple(answer["batches"]), answer["objects"], answer["bytes"])
+
+    def restore(
+        self, name: str, savepoint: str, to: str, spec: BlobRef, timeout_s: float, go_on: GoOn
+    ) -> tuple[SeenQuery, ...]:
+        """Copies a savepoint to the location ``to``, which ``spec`` can reach, and returns its queries. Raises the errors of
+        ``savepoints.restore.restore``, and NotFound if there is no such savepoint."""
+        task = {"do": "restore", "name": name, "savepoint": savepoint, "to": to, "spec": _blob(spec)}
+        return tuple(SeenQuery(each[0], each[1]) for each in self._run(task, timeout_s, go_on)["queries"])
 
     def delete(self, name: str, savepoint: str, timeout_s: float, go_on: GoOn) -> None:
         """Deletes the savepoint. Raises Conflict (it is being restored) and NotFound."""
@@ -112,6 +121,10 @@ class SavepointTasks:
         raise (kind if kind is not errors.GuardFailed else Conflict)(answer["error"])
 
 
+def _blob(spec: BlobRef) -> dict[str, Any]:
+    return {name: getattr(spec, name) for name in ("key", "sha256", "bytes")}
+
+
 def work(task: dict[str, Any]) -> dict[str, Any]:
     """Does one task in the child process. Errors are part of the answer."""
     begun: list[Begun] = []
@@ -120,6 +133,8 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
         if task["do"] == "delete":
             shelf_of(settings).delete(task["name"], task["savepoint"])
             return {}
+        if task["do"] == "restore":
+            return _restore(settings, task)
         return _create(settings, task, begun.append)
     except SupervisorError as error:
         not_yet = task["do"] == "create" and isinstance(error, Conflict | NotFound) and not begun
@@ -128,15 +143,27 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}", "kind": ""}
 
 
+def _conf(settings: Settings, task: dict[str, Any], location: str) -> dict[str, str]:
+    """Returns the properties of the job by which ``location`` is reached."""
+    if bucket_of(normalise(location)) is None:  # nothing in the spec could matter
+        return {}
+    ref = BlobRef(**task["spec"])
+    try:
+        return dict(from_canonical(Blobs(store_of(settings)).read_spec(ref), ref.key).conf)
+    except NotFound as error:  # that is no want of a checkpoint
+        raise Corrupt(str(error)) from None
+
+
+def _restore(settings: Settings, task: dict[str, Any]) -> dict[str, Any]:
+    conf = _conf(settings, task, task["to"])
+    saved = find_savepoint(settings, task["name"], task["savepoint"], conf)
+    manifest = restore_to(settings, saved, task["to"], conf, lambda _done, _of: None).manifest
+    return {"queries": [(query.id, query.batch) for query in manifest.queries]}
+
+
 def _create(settings: Settings, task: dict[str, Any], begun: Callable[[Begun], None]) -> dict[str, Any]:
     checkpoint = task["checkpoint"]
-    conf: dict[str, str] = {}
-    if bucket_of(normalise(checkpoint)) is not None:  # nothing in the spec could matter else
-        ref = BlobRef(**task["spec"])
-        try:
-            conf = dict(from_canonical(Blobs(store_of(settings)).read_spec(ref), ref.key).conf)
-        except NotFound as error:  # that is no want of a checkpoint
-            raise Corrupt(str(error)) from None
+    conf = _conf(settings, task, checkpoint)
     manifest = create_savepoint(
         settings,
         Located(checkpoint, conf),
@@ -147,6 +174,7 @@ def _create(settings: Settings, task: dict[str, Any], begun: Callable[[Begun], N
         begun,
         lambda _done, _of: None,
         task["every_s"],
+        for_update=not task["every_s"],
     )
     return {
         "batches": [query.batch for query in manifest.queries],

@@ -51,6 +51,7 @@ from supervisor.daemon.leader.remover import Remover
 from supervisor.daemon.leader.savepoint_task import SavepointTasks
 from supervisor.daemon.leader.scheduled_savepoints import ScheduledSavepoints
 from supervisor.daemon.leader.sweeper import Sweeper
+from supervisor.daemon.leader.update_savepoint_task import UpdateSavepointTasks
 from supervisor.daemon.loops.watchdog import Loop, Watchdog
 from supervisor.daemon.process.http import Answers, HttpServer
 from supervisor.daemon.process.http_access import HttpAccess
@@ -326,7 +327,10 @@ class Assembly:
         policy = Policy(self._settings.spark.submit_timeout_s, site_policy(self._settings.policy))
         recorder = Recorder(self._metrics, term.vacant_at_s)
         by = supervisor_as_author(self._settings.supervisor.id)
-        return Controller(term, self._layout, policy, recorder, loop, self._left_behind, by)
+        site = site_policy(self._settings.policy)
+        tasks = SavepointTasks(self._settings, term.client, self._layout)
+        work = UpdateSavepointTasks(tasks, self._blobs, term.client, self._layout, site, term.epoch)
+        return Controller(term, self._layout, policy, recorder, loop, self._left_behind, by, work)
 
     def _left_behind(self, job: JobRef, known: Sequence[SeenQuery]) -> str:
         """Returns what the target of an update has left in the checkpoint of ``job``. Raises SupervisorError."""

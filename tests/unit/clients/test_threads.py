@@ -59,6 +59,7 @@ STARTED = {
         {"Pool"},
         "copies by schedule, of which each has a child process",
     ),
+    "daemon/leader/way_back.py": ({"Pool"}, "savepoints of updates and their copies: no pass waits for one"),
     "daemon/process/session_closer.py": ({"BackgroundThread"}, "sessions are closed side by side"),
     "daemon/process/supervisor.py": ({"BackgroundThread"}, "agent, hosting, guardian"),
     "daemon/loops/watchdog.py": ({"BackgroundThread"}, "its loop, and its last report, which may hang"),

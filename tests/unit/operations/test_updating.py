@@ -10,13 +10,13 @@ from supervisor.errors import Conflict
 from supervisor.model.records import BlobRef, JobRef, KeptRevision, OwnState, SpecRevision
 from supervisor.operations.jobs import Did
 from supervisor.operations.revisions import stable_revision
-from supervisor.operations.updating import Change, Judged, Target
+from supervisor.operations.updating import Change, Judged, Target, judge_change
 from supervisor.registry.revisions import WITHDRAWN
 from supervisor.registry.user_writes import AskedRevision
 from tests.fakes.registry_bench import Bench
 from tests.unit.plan import rows
 
-FIRST, SECOND = "a" * 64, "b" * 64
+FIRST, SECOND, THIRD = "a" * 64, "b" * 64, "c" * 64
 
 
 @pytest.fixture
@@ -97,3 +97,17 @@ def test_a_revision_that_was_withdrawn_before_it_began_is_none_to_go_back_to() -
     )
     record = replace(rows.job().record, revision=3)
     assert stable_revision(record, kept) == 1
+
+
+def test_the_spec_that_has_failed_is_known_at_the_place_to_which_the_job_was_moved() -> None:
+    """Its file names the checkpoint of before, and a command gives it the new one: so it has another sha256."""
+    found = rows.updated(checkpoint="s3://bucket/copy", declared="s3://bucket/ck").record
+    assert found.update is not None
+    update = replace(found.update, rolled_back="back to savepoint s: boom", moved_sha256=THIRD[:16])
+    moved = replace(found, revision=3, spec=replace(found.spec, sha256=FIRST), update=update)
+    own = rows.own(OwnState.CLAIMED, revision=3).record
+    answer = judge_change(moved, own, THIRD, "s3://bucket/copy", again=False)
+    assert answer.change is Change.NONE and answer.given_up
+    assert answer.why.startswith("revision 2 had this spec and was rolled back: back to savepoint s: boom")
+    assert judge_change(moved, own, THIRD, "s3://bucket/copy", again=True).change is Change.UPDATE
+    assert judge_change(moved, own, SECOND, "s3://bucket/copy", again=False).change is Change.UPDATE

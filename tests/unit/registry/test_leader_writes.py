@@ -20,11 +20,12 @@ from supervisor.model.records import (
     OwnState,
     PrepareLevel,
     Result,
+    SpecRevision,
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, Create, Delete, SetData, Transaction
-from supervisor.model.view import Leftover
+from supervisor.model.view import Leftover, UpdateRestored
 from supervisor.plan.decide import FRESH
 from supervisor.records.codec import decode
 from supervisor.records.layout import Layout
@@ -39,12 +40,27 @@ SEEN = lease().seen
 NOT_PAUSED = (Create("/c/pause", b""), Delete("/c/pause", 0))
 CLAIM = ("/c/checkpoints/h", Found(CheckpointClaim(location="s3://b/j", name="j", uid="u1"), 2))
 
+RESTORED = UpdateRestored(
+    revision=SpecRevision(
+        revision=3, spec=job().record.spec, terms=replace(job().record.terms, checkpoint="s3a://b/copy")
+    ),
+    lease=SEEN,
+    claim_path="/c/checkpoints/n",
+    location="s3a://b/copy",
+    generation=6,
+    left=CLAIM,
+)
+
 ALL: dict[type, Any] = {
     actions.Assign: actions.Assign("j", "w", job(), own(S.VACANT), HOST, FRESH),
     actions.Unassign: actions.Unassign("j", "w", own(S.ASSIGNED)),
     actions.Drain: actions.Drain("j", "w", job(), own(S.CLAIMED)),
     actions.GiveUpdateUp: actions.GiveUpdateUp("j", "w", updated(), own(S.CLAIMED)),
     actions.RollBack: actions.RollBack("j", "w", updated(), own(S.EXITED, revision=2)),
+    actions.KeepSavepoint: actions.KeepSavepoint("j", "w", updated(), own(S.CLAIMED), "update-2-0a1b2c3d"),
+    actions.RollBackToSavepoint: actions.RollBackToSavepoint(
+        "j", "w", updated(), own(S.EXITED, revision=2), RESTORED
+    ),
     actions.FinishUpdate: actions.FinishUpdate("j", "w", updated(), own(S.CLAIMED, revision=2)),
     actions.Revoke: actions.Revoke("j", "w", own(S.CLAIMED), SEEN),
     actions.Bury: actions.Bury("j", "w", own(S.REVOKED), Waited(SEEN)),

@@ -19,6 +19,7 @@ class Loop:
 
     def __init__(self, term: Term[Any], stuck: threading.Event | None = None) -> None:
         self.wake = threading.Event()
+        self.way_back = None
         self._term = term
         self._stuck = stuck
 

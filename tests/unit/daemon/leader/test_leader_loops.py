@@ -22,6 +22,7 @@ class Loops:
         self.term: Any = SimpleNamespace(epoch=1, over=threading.Event())
         self.may_end = {name: threading.Event() for name in names}
         self.ended: list[str] = []
+        self.way_back: Any = None
 
     def make(self, name: str) -> Any:
         def run() -> None:
@@ -29,15 +30,16 @@ class Loops:
             self.may_end[name].wait(30)
             self.ended.append(name)
 
-        return lambda *_term: SimpleNamespace(run=run, wake=threading.Event())
+        return lambda *_term: SimpleNamespace(run=run, wake=threading.Event(), way_back=self.way_back)
 
 
-NAMES = ("controller", "sweeper", "remover", "savepoints")
+NAMES = ("controller", "sweeper", "remover", "savepoints", "way-back")
 
 
 @pytest.mark.parametrize("last", NAMES)
 def test_a_step_down_is_over_when_every_loop_is(last: str) -> None:
     loops = Loops(*NAMES)
+    loops.way_back = loops.make("way-back")()
     leader = Leader(
         loops.make("controller"),
         loops.make("sweeper"),
@@ -71,7 +73,7 @@ def test_a_defect_that_ends_a_loop_is_told() -> None:
         ends.set()
     leader = Leader(
         loops.make("controller"),
-        lambda *_term: SimpleNamespace(run=run),  # type: ignore[arg-type,return-value]
+        lambda *_term: SimpleNamespace(run=run, way_back=None),  # type: ignore[arg-type,return-value]
         loops.make("remover"),
         lambda name, error: reported.append((name, error)),
     )

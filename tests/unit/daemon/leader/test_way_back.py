@@ -1,0 +1,234 @@
+"""The loop that has the savepoints of updates made and restored: what it begins, keeps, tries again and gives up."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from supervisor.clients.task_child import TaskEnded
+from supervisor.daemon.leader.savepoint_task import NotYet
+from supervisor.daemon.leader.update_savepoint_task import surplus_of
+from supervisor.daemon.leader.way_back import RETRY_S, WORKERS, WayBack
+from supervisor.errors import Conflict, InvalidInput, NotFound, SupervisorError, Unreachable
+from supervisor.model.actions import Note, Plan
+from supervisor.model.records import JobRef, Ownership
+from supervisor.model.seen import Found
+from supervisor.model.update_savepoint import savepoint_id
+from supervisor.model.view import Row, UpdateRestored, View
+from supervisor.savepoints.shelf import ShelfEntry
+from tests.unit.plan.rows import NOW_S, own, row, view
+from tests.unit.plan.test_update_savepoint import ID, RESTORED, S, failed, running, wanted
+
+SAVES, RESTORES = Note("j", "w", saves=True), Note("j", "w", restores=True)
+
+
+class Work:
+    """``trouble`` is raised by whatever comes first, and each after the other."""
+
+    def __init__(self) -> None:
+        self.trouble: list[Exception] = []
+        self.did: list[str] = []
+
+    def _begin(self, what: str, go_on: Any = None) -> None:
+        self.did.append(what)
+        if self.trouble:
+            raise self.trouble.pop(0)
+
+    def save(self, job: JobRef, owned: Ownership, own_version: int, go_on: Any) -> str:
+        self._begin("save")
+        return savepoint_id(job.uid, job.revision, own_version)
+
+    def restore(self, job: JobRef, go_on: Any) -> UpdateRestored:
+        self._begin("restore")
+        if not go_on():
+            raise TaskEnded("ended")
+        return RESTORED
+
+    def read(self, job: JobRef, copied: UpdateRestored) -> UpdateRestored:
+        self._begin("read")
+        return replace(copied, generation=copied.generation + 1)
+
+    def remove_surplus(self, job: JobRef, but: str, go_on: Any) -> None:
+        self._begin(f"remove but {but}")
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.now_s = NOW_S
+        self.term: Any = SimpleNamespace(active=True, over=threading.Event())
+        self.work = Work()
+        self.woken = 0
+        self.way = WayBack(self.term, self.work, self.wake, clock=lambda: self.now_s)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def answer(self, one: Row, *notes: Note, **parts: Any) -> Row:
+        seen: View = view(one, **parts)
+        return self.way.answered(seen, Plan((), notes)).rows["j"]
+
+    def serve(self) -> None:
+        for name, each in self.way.due():
+            self.way.see_to(name, each)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def test_nothing_is_begun_that_the_plan_does_not_wait_for(rig: Rig) -> None:
+    assert rig.answer(running(None)).saved is None
+    rig.serve()
+    assert rig.work.did == []
+
+
+def test_a_savepoint_is_made_once_and_its_id_is_told_until_the_records_change(rig: Rig) -> None:
+    first = rig.answer(running(None), SAVES).saved
+    assert first is not None and (first.savepoint, first.since_at_s) == ("", NOW_S)
+    rig.serve()
+    rig.serve()
+    assert rig.work.did == ["save", f"remove but {ID}"]
+    assert rig.woken == 2
+    for notes in ((SAVES,), ()):
+        made = rig.answer(running(None), *notes).saved
+        assert made is not None and made.savepoint == ID
+    assert rig.answer(running(None, wanted(ID, version=9))).saved is None
+
+
+@pytest.mark.parametrize("parts", [{"paused": True}, {"distrust": "older"}, {"recorded": False}])
+def test_a_leader_that_may_do_nothing_begins_nothing(rig: Rig, parts: dict[str, Any]) -> None:
+    assert rig.answer(running(None), SAVES, **parts).saved is None
+    rig.serve()
+    rig.answer(running(None), SAVES)
+    rig.answer(running(None), SAVES, **parts)
+    rig.serve()
+    assert rig.work.did == []
+
+
+def test_what_has_failed_is_told_and_tried_again_later(rig: Rig) -> None:
+    rig.work.trouble = [Unreachable("no store"), NotYet("no batch"), SupervisorError("worse")]
+    rig.answer(running(None), SAVES)
+    told = []
+    for _ in range(3):
+        rig.serve()
+        saved = rig.answer(running(None), SAVES).saved
+        assert saved is not None and saved.since_at_s == NOW_S and not saved.for_good
+        told.append((saved.why, saved.nothing))
+        rig.serve()
+        rig.now_s += 4 * RETRY_S
+    assert told == [("no store", False), ("no batch", True), ("worse", False)]
+    assert rig.work.did == ["save"] * 3
+    rig.serve()
+    saved = rig.answer(running(None), SAVES).saved
+    assert saved is not None and (saved.savepoint, saved.why, saved.nothing) == (ID, "", False)
+
+
+def test_what_can_never_be_moved_is_not_tried_again(rig: Rig) -> None:
+    rig.work.trouble = [InvalidInput("args names it")]
+    rig.answer(running(None), SAVES)
+    rig.serve()
+    rig.now_s += 1000
+    rig.serve()
+    saved = rig.answer(running(None), SAVES).saved
+    assert saved is not None and saved.for_good and rig.work.did == ["save"]
+
+
+def test_trouble_with_older_savepoints_does_not_lose_the_new_one(rig: Rig) -> None:
+    rig.answer(running(None), SAVES)
+    rig.work.trouble = []
+    rig.work.remove_surplus = lambda *_: (_ for _ in ()).throw(ValueError("odd"))  # type: ignore[method-assign]
+    rig.serve()
+    saved = rig.answer(running(None), SAVES).saved
+    assert saved is not None and saved.savepoint == ID
+
+
+def test_a_copy_is_made_once_and_what_its_write_rests_on_is_read_anew(rig: Rig) -> None:
+    assert rig.answer(failed(), RESTORES).restored is None
+    rig.serve()
+    rig.serve()
+    assert rig.answer(failed(), RESTORES).restored == RESTORED
+    rig.serve()
+    again = rig.answer(failed()).restored
+    assert again is not None and again.generation == RESTORED.generation + 1
+    assert rig.work.did == ["restore", "read"]
+
+
+@pytest.mark.parametrize("error", [NotFound("gone"), Conflict("somebody's")])
+def test_a_copy_that_can_never_be_made_is_given_up(rig: Rig, error: SupervisorError) -> None:
+    rig.work.trouble = [error]
+    rig.answer(failed(), RESTORES)
+    rig.serve()
+    rig.now_s += 1000
+    rig.serve()
+    restored = rig.answer(failed()).restored
+    assert restored is not None and (restored.revision, restored.why) == (None, str(error))
+    assert rig.work.did == ["restore"]
+
+
+def test_a_place_that_somebody_has_claimed_since_is_given_up(rig: Rig) -> None:
+    rig.answer(failed(), RESTORES)
+    rig.serve()
+    rig.answer(failed(), RESTORES)
+    rig.work.trouble = [Conflict("somebody's")]
+    rig.serve()
+    restored = rig.answer(failed()).restored
+    assert restored is not None and restored.revision is None
+
+
+def test_a_copy_that_can_not_be_read_back_for_now_stays(rig: Rig) -> None:
+    rig.answer(failed(), RESTORES)
+    rig.serve()
+    rig.answer(failed(), RESTORES)
+    rig.work.trouble = [Unreachable("no ZooKeeper")]
+    rig.serve()
+    assert rig.answer(failed()).restored == RESTORED
+
+
+def test_work_that_is_not_wanted_any_more_ends_and_leaves_nothing(rig: Rig) -> None:
+    rig.answer(failed(), RESTORES)
+    ((name, each),) = rig.way.due()
+    rig.answer(replace(failed(), own=Found(own(S.ASSIGNED).record, 8)))
+    rig.way.see_to(name, each)
+    assert rig.answer(failed()).restored is None
+
+
+def test_no_more_is_begun_than_there_are_workers(rig: Rig) -> None:
+    names = [f"j{number}" for number in range(WORKERS + 2)]
+    rows = [replace(running(None), name=name) for name in names]
+    plan = Plan((), tuple(Note(name, "w", saves=True) for name in names))
+    rig.way.answered(view(*rows), plan)
+    assert len(rig.way.due()) == WORKERS
+
+
+def test_a_row_that_can_not_be_read_is_left_alone(rig: Rig) -> None:
+    assert rig.answer(row(ref=None, own=own(S.CLAIMED)), SAVES).saved is None
+    assert rig.way.due() == []
+
+
+def test_of_older_savepoints_the_newest_and_those_in_use_stay() -> None:
+    def entry(target: int, uid: str = "u1", **changes: Any) -> ShelfEntry:
+        begun = type("B", (), {"uid": uid})()
+        manifest: Any = object()
+        return ShelfEntry(
+            "j", savepoint_id(uid, target, 1), begun, changes.pop("manifest", manifest), **changes
+        )
+
+    mine = [entry(number) for number in (2, 9, 10)]
+    others = [entry(3, "u2"), ShelfEntry("j", "before-upgrade", mine[0].begun, mine[0].manifest)]
+    half, unknown = entry(4, manifest=None), entry(5, unknown="elsewhere")
+    there = [*mine, *others, half, unknown]
+    assert surplus_of(there, "u1", set()) == [mine[0], half]
+    assert surplus_of(there, "u1", {mine[0].id}) == [half]
+
+
+def test_what_was_made_is_forgotten_when_the_records_change() -> None:
+    rig = Rig()
+    rig.answer(running(None), SAVES)
+    rig.serve()
+    changed = replace(running(None), own=Found(own(S.CLAIMED).record, 8))
+    assert rig.answer(changed).saved is None
