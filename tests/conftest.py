@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 KINDS = ["embedded", pytest.param("docker", marks=pytest.mark.docker)]
 
+PLAIN_ONLY = ("test_testbed.py", "test_zookeeper_disk_full.py")
+"""The test bed's own tests, and what is about the servers' disks."""
+
 # No test may depend on how busy the machine is.
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
@@ -43,7 +46,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With another kind of ZooKeeper than plain, what runs on containers and the test bed's own tests are left out. Then:
+    """With another kind of ZooKeeper than plain, what runs on containers and ``PLAIN_ONLY`` are left out. Then:
 
     Whole files, in turns: one that computes (real Spark), one that waits (fleets, servers), … the many short ones last.
 
@@ -53,7 +56,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[:] = [
             item
             for item in items
-            if item.get_closest_marker("docker") is None and item.path.name != "test_testbed.py"
+            if item.get_closest_marker("docker") is None and item.path.name not in PLAIN_ONLY
         ]
     turns: dict[str, list[list[pytest.Item]]] = {
         kind: [] for kind in ("e2e", "faults", "integration", "others", "unit")

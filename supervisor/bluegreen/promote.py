@@ -20,6 +20,7 @@ from supervisor.checkpoint.offset_order import FILES_SHOWN, OffsetOrder, has_pas
 from supervisor.checkpoint.offset_reader import QueryOffsets, decode_offsets, encode_offsets
 from supervisor.clients.tools import run_shown
 from supervisor.errors import Conflict, SupervisorError, TimedOut, Unreachable
+from supervisor.model.phrases import counted
 from supervisor.model.records import BY_MAX_BYTES, Desired, clip
 from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Did, Done
@@ -185,7 +186,7 @@ def in_words(orders: tuple[QueryOrder, ...]) -> str:
     files = sum(part.old or 0 for part in parts if part.part == FILES_SHOWN)
     said = [
         f"{files} files" if files else "",
-        f"offsets of {len(parts)} parts, {records} in all" if records else "",
+        f"offsets of {counted(len(parts), 'part')}, {records} in all" if records else "",
     ]
     return "behind by " + (" and ".join(filter(None, said)) or "what it has yet to commit")
 

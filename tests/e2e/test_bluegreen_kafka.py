@@ -197,7 +197,7 @@ def test_forked_compared_by_partition_promoted_and_undone(topic: Topic, tmp_path
     hooked = tmp_path / "hooked"
     hook = ("--hook", f'echo "$SPARK_SUPERVISOR_HOOK $SPARK_SUPERVISOR_HOOK_NEW" >> {hooked}')
     waited = fleet.cli("promote", NEW, "--over", OLD, "--timeout", "5s", *hook)
-    assert waited.code != 0 and "behind by offsets of 1 parts, 3 in all" in waited.err
+    assert waited.code != 0 and "behind by offsets of 1 part, 3 in all" in waited.err
     assert fleet.show(OLD)["state"] == "running" and not hooked.exists()
     topic.release(NEW)
     fleet.ok("promote", NEW, "--over", OLD, "--timeout", "15m", *hook)

@@ -13,6 +13,7 @@ from supervisor.clock import boottime_s
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.conftest import FAILED, MakeFleet
 from tests.testbed.fleet import DRIVER, Fleet
+from tests.testbed.secured_ensemble import running
 from tests.waiting import wait_until
 
 RESTORED_S = 90.0
@@ -51,7 +52,7 @@ class Backups:
 
 @pytest.fixture
 def backups(tmp_path: Path) -> Iterator[Backups]:
-    with EmbeddedEnsemble(tmp_path / "zookeeper", NODES) as ensemble:
+    with running(tmp_path / "zookeeper", NODES) as ensemble:
         yield Backups(ensemble, tmp_path / "backups")
 
 
