@@ -10,7 +10,7 @@ import pytest
 from supervisor import registry
 from supervisor.records import codec
 from tests.explore.scenario import Scenario
-from tests.explore.scenarios import SCENARIOS
+from tests.explore.scenarios import BY_NAME, SCENARIOS
 from tests.explore.search import explore
 from tests.explore.setting import ENCODING, Remembering, abstracted
 
@@ -29,6 +29,11 @@ def test_a_script_can_be_followed(scenario: Scenario) -> None:
     Remembering.kept = scenario.replaceable
     with abstracted():
         scenario.beginning([], strict=True)
+
+
+def test_each_scenario_has_a_name_of_its_own() -> None:
+    """Another one of that name would take its place wherever a defect is to be shown by it."""
+    assert len(BY_NAME) == len(SCENARIOS)
 
 
 def test_every_module_that_writes_records_writes_them_without_display() -> None:
