@@ -124,6 +124,10 @@ class TimedOut(SupervisorError):
     exit_code = 7
 
 
+class NotYet(SupervisorError):
+    """Says that there is nothing to save: this host sees no checkpoint, or no batch was committed."""
+
+
 class Corrupt(SupervisorError):
     """A record, blob or artifact is there but cannot be believed: wrong JSON, schema, version or digest. Permanent."""
 

@@ -23,14 +23,15 @@ from supervisor.errors import SupervisorError, TimedOut
 NICE: Final = 10
 POLL_EVERY_S: Final = 0.2
 
+GoOn = Callable[[], bool]
+"""Says whether the work of a child is still wanted."""
+
 
 class TaskEnded(SupervisorError):
     """Means that the child was ended because its work is not wanted any more."""
 
 
-def run_task(
-    module: str, task: dict[str, Any], timeout_s: float, go_on: Callable[[], bool]
-) -> dict[str, Any]:
+def run_task(module: str, task: dict[str, Any], timeout_s: float, go_on: GoOn) -> dict[str, Any]:
     """Returns the child's answer. Raises TaskEnded (``go_on`` returned False), TimedOut, SupervisorError (the
     child died, or could not be started)."""
     child = companion.spawn(module, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, umask=umask.given())
@@ -46,7 +47,7 @@ def _answer(
     module: str,
     task: bytes,
     timeout_s: float,
-    go_on: Callable[[], bool],
+    go_on: GoOn,
 ) -> dict[str, Any]:
     waited_s = 0.0
     given: bytes | None = task

@@ -1,5 +1,5 @@
-"""Builds the two multis of the leader about the savepoint of an update (``update.rollback: savepoint``, protocol §9.2), and
-reads what the second one rests on.
+"""Builds the two multis of the leader about the savepoint of an update (``update.rollback: savepoint``, protocol §9.2). What
+the second one rests on is read by ``registry.checkpoint_move``.
 
 ``keep_savepoint`` writes the id of the savepoint into the reference, while the attempt of the revision before is claimed.
 ``roll_back_to_savepoint`` makes a copy of it the checkpoint of the job, and the spec of before its spec. It has the guards
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.errors import Conflict
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, moved_to
 from supervisor.model.records import (
     DETAIL_MAX_BYTES,
@@ -18,19 +17,15 @@ from supervisor.model.records import (
     CheckpointClaim,
     HistoryEntry,
     JobRef,
-    Lease,
     Ownership,
     clip,
 )
-from supervisor.model.seen import Found, Seen
+from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, Create, Delete, Op, SetData, Transaction
 from supervisor.model.view import UpdateRestored
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
-from supervisor.records.ports import ZkSession
-from supervisor.records.reading import seen
 from supervisor.registry.attempt_writes import ring_doorbell
-from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.registry.leader_write_context import LeaderWriteContext
 
 
@@ -50,26 +45,6 @@ def keep_savepoint(
         SetData(layout.job(job.name), encode(changed), ref.version),
         Check(layout.own(job.name), own.version),
         ring_doorbell(layout, job.name),
-    )
-
-
-def read_for_move(zoo: ZkSession, layout: Layout, job: JobRef, location: str) -> UpdateRestored:
-    """Returns what a move of the checkpoint of ``job`` to ``location`` rests on, as it is now; the revision is not in it.
-    Raises Conflict if somebody has claimed a place that overlaps ``location``, and Unreachable."""
-    claims = CheckpointClaims.load(zoo, layout)
-    claimed = claims.reserve(job.name, location)
-    left = claims.held(job.terms.checkpoint, job.uid)
-    if left is not None and left[0] == claimed.path:
-        raise Conflict(f"{job.name} has its checkpoint at {claimed.location} already")
-    path = layout.lease(job.name)
-    lease: Seen[Lease] = seen(Lease, zoo.read(path), path)
-    return UpdateRestored(
-        lease=lease,
-        claim_path=claimed.path,
-        location=claimed.location,
-        claim=claimed.claim,
-        generation=claimed.generation,
-        left=left,
     )
 
 

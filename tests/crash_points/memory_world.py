@@ -84,7 +84,7 @@ from supervisor.registry.blob_sweep import GRACE_S as SWEEP_GRACE_S
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check
-from supervisor.registry.update_savepoint_writes import read_for_move
+from supervisor.registry.checkpoint_move import read_for_move
 from supervisor.registry.user_writes import AskedRevision
 from tests import judges
 from tests.crash_points.points import Point, failpoints

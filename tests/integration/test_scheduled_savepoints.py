@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from supervisor.clients.store.area import Area, open_area
-from supervisor.daemon.leader.savepoint_task import NotYet, SavepointTasks, WantedSavepoint
-from supervisor.errors import Conflict
+from supervisor.daemon.leader.savepoint_task import SavepointTasks, WantedSavepoint
+from supervisor.errors import Conflict, NotYet
 from supervisor.model.location import normalise
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.operations.context import store_of

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from supervisor import errors
-from supervisor.clients.task_child import run_task, serve
+from supervisor.clients.task_child import GoOn, run_task, serve
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.errors import Conflict, Corrupt, NotFound, SupervisorError
+from supervisor.errors import Conflict, Corrupt, NotFound, NotYet, SupervisorError
 from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.location import normalise
 from supervisor.model.records import BlobRef
@@ -27,12 +27,6 @@ from supervisor.spec.job import from_canonical
 from supervisor.spec.s3a import bucket_of
 
 _NOT_YET = "not_yet"
-
-GoOn = Callable[[], bool]
-
-
-class NotYet(SupervisorError):
-    """Says that there is nothing to save: this host sees no checkpoint, or no batch was committed."""
 
 
 class WantedSavepoint(NamedTuple):

@@ -28,9 +28,9 @@ from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
-from supervisor.daemon.leader.savepoint_task import NotYet, SavepointTasks, WantedSavepoint
+from supervisor.daemon.leader.savepoint_task import SavepointTasks, WantedSavepoint
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
-from supervisor.errors import Conflict, NotFound, SupervisorError
+from supervisor.errors import Conflict, NotFound, NotYet, SupervisorError
 from supervisor.metrics import Metrics, SavepointAge
 from supervisor.model.location import normalise
 from supervisor.model.records import Desired, JobRef

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from supervisor.clients.task_child import TaskEnded
+from supervisor.clients.task_child import GoOn, TaskEnded
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.daemon.leader.savepoint_task import GoOn, SavepointTasks, WantedSavepoint
+from supervisor.daemon.leader.savepoint_task import SavepointTasks, WantedSavepoint
 from supervisor.errors import Conflict, InvalidInput, NotFound, SupervisorError
 from supervisor.model.location import normalise
 from supervisor.model.records import MOVED_DIGITS, BlobRef, JobRef, Ownership, SpecRevision, Update
@@ -23,7 +23,7 @@ from supervisor.model.update_savepoint import restore_max_s, savepoint_id, targe
 from supervisor.model.view import UpdateRestored
 from supervisor.records.layout import Layout
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.update_savepoint_writes import read_for_move
+from supervisor.registry.checkpoint_move import read_for_move
 from supervisor.savepoints.shelf import ShelfEntry
 from supervisor.savepoints.target import fresh_location
 from supervisor.spec.job import JobSpec, canonical_json, from_canonical, spec_sha256

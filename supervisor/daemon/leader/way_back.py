@@ -5,7 +5,7 @@ The controller passes each View and its last plan through ``answered``: what the
 come of it becomes a part of the View (``Row.saved``, ``Row.restored``). The work is done in a loop of its own, one per term,
 beside the controller and never in its pass; the copying in child processes, which end with the term. Nothing of it is kept:
 the next leader finds in the store what is complete. It is no guard of anything: the leader's writes rest on /own and /jobs
-at the versions for which the work was done, and on what ``registry.update_savepoint_writes.read_for_move`` has read.
+at the versions for which the work was done, and on what ``registry.checkpoint_move.read_for_move`` has read.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from typing import Final, Protocol
 
 import structlog
 
-from supervisor.clients.task_child import TaskEnded
+from supervisor.clients.task_child import GoOn, TaskEnded
 from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
-from supervisor.daemon.leader.savepoint_task import GoOn, NotYet
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
-from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound, SupervisorError
+from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound, NotYet, SupervisorError
 from supervisor.model.actions import Plan
 from supervisor.model.records import JobRef, Ownership
 from supervisor.model.seen import Found
@@ -56,7 +55,7 @@ class WayBackWork(Protocol):
 
 
 @dataclass(slots=True)
-class Wanted:
+class WayBackTask:
     """Holds what is wanted for one job, as its records were, and what has come of it. ``restores`` says that it is the copy
     of the savepoint, not the savepoint. ``used`` says that a View had the answer: what it was read from may be old."""
 
@@ -97,7 +96,7 @@ class WayBack:
         self._clock = clock
         self._tick_s = tick_s
         self._lock = threading.Lock()
-        self._wanted: dict[str, Wanted] = {}
+        self._wanted: dict[str, WayBackTask] = {}
         self._acts = False
         self._running: list[Future[None]] = []
         self._apart = ErrorBoundary("way back")
@@ -122,9 +121,9 @@ class WayBack:
         key = key_of(row)
         if key is not None and isinstance(row.ref, Found) and isinstance(row.own, Found):
             now_s = self._clock()
-            self._wanted[row.name] = Wanted(key, row.ref, row.own, restores, UpdateSaved(now_s))
+            self._wanted[row.name] = WayBackTask(key, row.ref, row.own, restores, UpdateSaved(now_s))
 
-    def _answer(self, wanted: Wanted, row: Row) -> Row:
+    def _answer(self, wanted: WayBackTask, row: Row) -> Row:
         if not wanted.restores:
             return replace(row, saved=wanted.saved)
         wanted.used = wanted.restored is not None
@@ -134,11 +133,11 @@ class WayBack:
         """Serves what is wanted until the term is over, and then ends what is under way."""
         with Pool(WORKERS, "way-back") as pool:
             while not self._term.over.wait(self._tick_s):
-                for name, wanted in self._apart.attempt("due", self.due, list[tuple[str, Wanted]]()):
+                for name, wanted in self._apart.attempt("due", self.due, list[tuple[str, WayBackTask]]()):
                     wanted.future = pool.submit(self.see_to, name, wanted)
                     self._running.append(wanted.future)
 
-    def due(self) -> list[tuple[str, Wanted]]:
+    def due(self) -> list[tuple[str, WayBackTask]]:
         """Returns what to serve now, and no more than there are free workers."""
         self._running = [future for future in self._running if not future.done()]
         now_s = self._clock()
@@ -153,7 +152,7 @@ class WayBack:
         ready.sort(key=lambda each: each[1].next_at_s)
         return ready[: WORKERS - len(self._running)]
 
-    def see_to(self, name: str, wanted: Wanted) -> None:
+    def see_to(self, name: str, wanted: WayBackTask) -> None:
         """Does what is wanted for one job. Raises nothing."""
         job = wanted.ref.record
 
@@ -176,20 +175,20 @@ class WayBack:
             self._failed(wanted, job, SupervisorError(f"{type(error).__name__}: {error}"))
         self.wake()
 
-    def _save(self, wanted: Wanted, job: JobRef, go_on: GoOn) -> None:
+    def _save(self, wanted: WayBackTask, job: JobRef, go_on: GoOn) -> None:
         savepoint = self._work.save(job, wanted.own.record, wanted.own.version, go_on)
         with self._lock:
             wanted.saved = replace(wanted.saved, savepoint=savepoint, nothing=False, why="")
         self.wake()
         self._work.remove_surplus(job, savepoint, go_on)
 
-    def _restore(self, wanted: Wanted, job: JobRef, go_on: GoOn) -> None:
+    def _restore(self, wanted: WayBackTask, job: JobRef, go_on: GoOn) -> None:
         copied = wanted.restored
         done = self._work.restore(job, go_on) if copied is None else self._work.read(job, copied)
         with self._lock:
             wanted.restored, wanted.used, wanted.failures = done, False, 0
 
-    def _failed(self, wanted: Wanted, job: JobRef, error: SupervisorError) -> None:
+    def _failed(self, wanted: WayBackTask, job: JobRef, error: SupervisorError) -> None:
         why = str(error)
         with self._lock:
             wait_s = min(RETRY_S * 2.0 ** min(wanted.failures, 10), RETRY_MAX_S)

@@ -10,9 +10,9 @@ import pytest
 
 from supervisor.act.transactions import transaction_for
 from supervisor.daemon.leader import savepoint_task
-from supervisor.daemon.leader.savepoint_task import NotYet, SavepointTasks, work
+from supervisor.daemon.leader.savepoint_task import SavepointTasks, work
 from supervisor.daemon.leader.update_savepoint_task import UpdateSavepointTasks
-from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound
+from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound, NotYet
 from supervisor.model.actions import Conclude, KeepSavepoint, RollBackToSavepoint
 from supervisor.model.checkpoint_expectation import queries_of
 from supervisor.model.records import (

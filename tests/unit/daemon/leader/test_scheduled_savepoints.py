@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from supervisor.clients.task_child import TaskEnded
+from supervisor.clients.task_child import GoOn, TaskEnded
 from supervisor.coord.term import Term
 from supervisor.daemon.leader import scheduled_savepoints as module
-from supervisor.daemon.leader.savepoint_task import GoOn, Made, NotYet, WantedSavepoint
+from supervisor.daemon.leader.savepoint_task import Made, WantedSavepoint
 from supervisor.daemon.leader.scheduled_savepoints import ScheduledSavepoints
-from supervisor.errors import SupervisorError, Unreachable
+from supervisor.errors import NotYet, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.records import Desired, HistoryEntry, Phase
 from supervisor.model.savepoint_policy import SavepointPolicy

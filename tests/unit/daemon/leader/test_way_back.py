@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from supervisor.clients.task_child import TaskEnded
-from supervisor.daemon.leader.savepoint_task import NotYet
 from supervisor.daemon.leader.update_savepoint_task import surplus_of
 from supervisor.daemon.leader.way_back import RETRY_S, WORKERS, WayBack
-from supervisor.errors import Conflict, InvalidInput, NotFound, SupervisorError, Unreachable
+from supervisor.errors import Conflict, InvalidInput, NotFound, NotYet, SupervisorError, Unreachable
 from supervisor.model.actions import Note, Plan
 from supervisor.model.records import JobRef, Ownership
 from supervisor.model.seen import Found
