@@ -119,12 +119,8 @@ def create_savepoint(
     if what is None:
         now = wall_iso()
         chosen = new_id(now, secrets.token_hex(2)) if savepoint is None else checked_id(savepoint)
-        is_reserved = chosen.startswith(PREFIX) or target_of(chosen) is not None
-        if is_reserved and not every_s and not for_update:
-            form = PREFIX if chosen.startswith(PREFIX) else UPDATE_PREFIX
-            raise InvalidInput(
-                f"ids that begin with {form} are those that the leader makes by itself: choose another"
-            )
+        if not every_s and not for_update:
+            _refuse_ids_of_the_leader(chosen)
         home = home_of(settings, source, name, chosen)
         what = Begun(
             id=chosen,
@@ -152,6 +148,14 @@ def create_savepoint(
         still_wanted=lambda: shelf.require(kept),
         report_progress=report_progress,
     ).run()
+
+
+def _refuse_ids_of_the_leader(savepoint: str) -> None:
+    if savepoint.startswith(PREFIX) or target_of(savepoint) is not None:
+        form = PREFIX if savepoint.startswith(PREFIX) else UPDATE_PREFIX
+        raise InvalidInput(
+            f"ids that begin with {form} are those that the leader makes by itself: choose another"
+        )
 
 
 def schedule_of(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 QUERIES = (SeenQuery("q", 1),)
 
 
-def place_for(job: JobRef) -> str:
+def copy_location(job: JobRef) -> str:
     """Of the copy. That each term has a place of its own is left out, for nothing of it is in the registry."""
     return f"{job.terms.checkpoint}.from"
 
@@ -64,7 +64,7 @@ def _answered(row: Row, zoo: Any, now_s: float, made: bool) -> Row:
 
 
 def _restored(zoo: Any, job: JobRef, update: Update) -> UpdateRestored:
-    place = place_for(job)
+    place = copy_location(job)
     try:
         found = read_for_move(zoo, LAYOUT, job, place)
     except Conflict:

@@ -65,6 +65,10 @@ ELSEWHERE: dict[str, Elsewhere | str] = {
     "systemd-analyze security": Elsewhere(
         "tests/unit/test_deploy_units.py::test_systemd_finds_little_exposure"
     ),
+    "/opt/pyspark-4.1.1/bin/pip install pyspark==4.1.1": "makes the environment of another Spark: tests/testbed/other_spark.py does the same in the cache",
+    "python3 -m venv /opt/pyspark-4.1.1": "makes the environment of another Spark: tests/testbed/other_spark.py does the same in the cache",
+    "deploy/s3a-jars/fetch /opt/s3a-jars-4.1.1 /opt/pyspark-4.1.1/lib/python3.11/site-packages/pyspark": "fetches for another Spark: tests/testbed/s3a_jars.py does the same in the cache",
+    "tests/testbed/limits_vm.sh": "boots a virtual machine for minutes: a command of its own",
     "ruff check": "a step of .ci/run, beside the tests",
     "ruff format --check": "a step of .ci/run, beside the tests",
     "python3 -m venv .venv": "makes the environment of this run: .ci/run and tests/run do it before the first test",
