@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.claimed_location import ClaimedLocation
 from supervisor.model.records import (
     Acceptance,
     CheckpointClaim,
@@ -79,8 +80,7 @@ class UpdateRestored:
 
     ``revision`` is the next one: the spec of the revision before, with the copy as its checkpoint. ``queries`` are what a
     start has to find there, ``moved_sha256`` is as in ``Update``. The rest was read after the copy was complete: the lease
-    of the name; the claim that is at the place of the copy (``claim_path``), if any; the version of /checkpoints, read
-    before all claims were searched for one in the way; and path and record of the claim of the old checkpoint.
+    of the name, the place of the copy as it is to be claimed, and path and record of the claim of the old checkpoint.
     """
 
     revision: SpecRevision | None = None
@@ -88,10 +88,7 @@ class UpdateRestored:
     queries: tuple[SeenQuery, ...] = ()
     moved_sha256: str = ""
     lease: Seen[Lease] = None
-    claim_path: str = ""
-    location: str = ""
-    claim: Seen[CheckpointClaim] = None
-    generation: int = -1
+    claimed: ClaimedLocation | None = None
     left: tuple[str, Found[CheckpointClaim]] | None = None
 
 

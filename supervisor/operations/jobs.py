@@ -25,6 +25,7 @@ from supervisor.errors import (
     Unreachable,
 )
 from supervisor.model.checkpoint_expectation import SeenQuery, moved_to, pairs_of, place_of
+from supervisor.model.claimed_location import ClaimedLocation
 from supervisor.model.policies import refuses
 from supervisor.model.records import (
     BY_MAX_BYTES,
@@ -86,7 +87,7 @@ from supervisor.registry.checkpoint_claims import (
 from supervisor.registry.fixed_znodes import ANY_AGE, fixed_paths, judge_fixed_znodes
 from supervisor.registry.resolve_outcome import commit_resolved
 from supervisor.registry.revisions import NO_RECORD, SeenRevisions, known, read_revisions
-from supervisor.registry.user_writes import AskedRevision, ClaimedLocation, Move, UserWriteContext
+from supervisor.registry.user_writes import AskedRevision, Move, UserWriteContext
 
 EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 JOBS_MAX = 10_000

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from supervisor.errors import Conflict, InvalidInput
 from supervisor.model.checkpoint_expectation import PLACE_CHARS, places_of
+from supervisor.model.claimed_location import ClaimedLocation
 from supervisor.model.location import digest, normalise, overlaps
 from supervisor.model.records import CheckpointClaim, Ownership
 from supervisor.model.seen import Found, Seen, Unreadable
@@ -28,7 +29,6 @@ from supervisor.model.transaction import Node
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkSession
 from supervisor.records.reading import children_of, seen, seen_all
-from supervisor.registry.user_writes import ClaimedLocation
 
 MAYBE_PLACE: Final = re.compile(rb'"([0-9a-f]{%d})\b' % PLACE_CHARS)
 """It matches what looks like a place (``model.checkpoint_expectation.place_of``) in an ownership as ``codec``

@@ -1,5 +1,5 @@
-"""Builds the two multis of the leader about the savepoint of an update (``update.rollback: savepoint``, protocol §9.2). What
-the second one rests on is read by ``registry.checkpoint_move``.
+"""Builds the two multis of the leader about the savepoint of an update (``update.rollback: savepoint``, protocol §9.2), and
+reads what the second one rests on.
 
 ``keep_savepoint`` writes the id of the savepoint into the reference, while the attempt of the revision before is claimed.
 ``roll_back_to_savepoint`` makes a copy of it the checkpoint of the job, and the spec of before its spec. It has the guards
@@ -10,22 +10,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from supervisor.errors import Conflict
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, moved_to
 from supervisor.model.records import (
     DETAIL_MAX_BYTES,
     PREPARED_WHY_MAX_BYTES,
-    CheckpointClaim,
     HistoryEntry,
     JobRef,
+    Lease,
     Ownership,
     clip,
 )
-from supervisor.model.seen import Found
-from supervisor.model.transaction import Check, Create, Delete, Op, SetData, Transaction
+from supervisor.model.seen import Found, Seen
+from supervisor.model.transaction import Check, SetData, Transaction
 from supervisor.model.view import UpdateRestored
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
+from supervisor.records.ports import ZkSession
+from supervisor.records.reading import seen
+from supervisor.registry import location_ops
 from supervisor.registry.attempt_writes import ring_doorbell
+from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.registry.leader_write_context import LeaderWriteContext
 
 
@@ -48,6 +53,19 @@ def keep_savepoint(
     )
 
 
+def read_for_move(zoo: ZkSession, layout: Layout, job: JobRef, location: str) -> UpdateRestored:
+    """Returns what a move of the checkpoint of ``job`` to ``location`` rests on, as it is now; the revision is not in it.
+    Raises Conflict if somebody has claimed a place that overlaps ``location``, and Unreachable."""
+    claims = CheckpointClaims.load(zoo, layout)
+    claimed = claims.reserve(job.name, location)
+    left = claims.held(job.terms.checkpoint, job.uid)
+    if left is not None and left[0] == claimed.path:
+        raise Conflict(f"{job.name} has its checkpoint at {claimed.location} already")
+    path = layout.lease(job.name)
+    lease: Seen[Lease] = seen(Lease, zoo.read(path), path)
+    return UpdateRestored(lease=lease, claimed=claimed, left=left)
+
+
 def roll_back_to_savepoint(
     context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], restored: UpdateRestored, why: str
 ) -> Transaction:
@@ -59,8 +77,8 @@ def roll_back_to_savepoint(
     at its version, and not only checked. The copy is complete, and the spec is stored. The old checkpoint is given up as it
     is. The roll back is not judged: an update is rolled back once.
     """
-    job, layout, revision = ref.record, context.layout, restored.revision
-    assert job.update is not None and revision is not None
+    job, layout, revision, claimed = ref.record, context.layout, restored.revision, restored.claimed
+    assert job.update is not None and revision is not None and claimed is not None
     before, declared = job.update.before, job.declared or job.terms.checkpoint or ""
     detail = f"revision {revision.revision} is {before.revision} again, from savepoint {job.update.savepoint}: {why}"
     back = f"back to savepoint {job.update.savepoint}: {why}"
@@ -89,8 +107,8 @@ def roll_back_to_savepoint(
         "roll_back_to_savepoint",
         SetData(layout.job(job.name), encode(changed), ref.version),
         context.set_own(job.name, own, replace(own.record, remembered=_remembered(own, restored))),
-        *_take(context, job, restored),
-        *_leave(layout, job.name, restored),
+        *location_ops.take(layout, context.op_id, job, claimed),
+        *location_ops.leave(layout, job.name, restored.lease, restored.left),
         ring_doorbell(layout, job.name),
     )
 
@@ -101,23 +119,3 @@ def _remembered(own: Found[Ownership], restored: UpdateRestored) -> CheckpointEx
     newest = restored.lease.record.remembered if isinstance(restored.lease, Found) else None
     place = restored.revision.terms.checkpoint or ""
     return moved_to(place, restored.queries, newest, own.record.remembered)
-
-
-def _take(context: LeaderWriteContext, job: JobRef, restored: UpdateRestored) -> tuple[Op, ...]:
-    """Returns the ops that claim the place of the copy. /checkpoints is set at the version read before all claims were
-    searched, so that of two claims that overlap one fails."""
-    kept = restored.claim.record.extra if isinstance(restored.claim, Found) else {}
-    data = encode(CheckpointClaim(location=restored.location, name=job.name, uid=job.uid, extra=kept))
-    take: Op = (
-        Create(restored.claim_path, data)
-        if restored.claim is None
-        else SetData(restored.claim_path, data, restored.claim.version)
-    )
-    return (take, SetData(context.layout.checkpoints, context.op_id.encode(), restored.generation))
-
-
-def _leave(layout: Layout, name: str, restored: UpdateRestored) -> tuple[Op, ...]:
-    """Returns the ops that delete the claim of the old checkpoint, and the lease that described it."""
-    left, lease = restored.left, restored.lease
-    claim = (Delete(left[0], left[1].version),) if left is not None else ()
-    return (*claim, *((Delete(layout.lease(name), lease.version),) if lease is not None else ()))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
+from supervisor.model.claimed_location import ClaimedLocation
 from supervisor.model.records import (
     BY_MAX_BYTES,
     DEAD,
@@ -38,6 +39,7 @@ from supervisor.model.state import has_begun, observed_update, revision_of, stan
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
+from supervisor.registry import location_ops
 from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.older_history import encode_result
 from supervisor.registry.revisions import NO_RECORD, NewRevision, SeenRevisions, keep_revision
@@ -55,18 +57,6 @@ class UserWriteContext:
     op_id: str
     at: str
     by: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimedLocation:
-    """Describes a checkpoint location that is to be claimed; if ``path`` is empty, there is none.
-    ``generation`` is the version of /checkpoints when overlaps were searched, and before the jobs were
-    counted."""
-
-    path: str
-    location: str
-    claim: Seen[CheckpointClaim]
-    generation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,9 +476,7 @@ def _leave(context: UserWriteContext, name: str, move: Move | None) -> tuple[Op,
     versions seen."""
     if move is None:
         return ()
-    claim = (Delete(move.left[0], move.left[1].version),) if move.left is not None else ()
-    lease = (Delete(context.layout.lease(name), move.lease.version),) if move.lease is not None else ()
-    return (*claim, *lease)
+    return location_ops.leave(context.layout, name, move.lease, move.left)
 
 
 def _stop(
@@ -558,17 +546,7 @@ def _claim_location(
 ) -> tuple[Op, ...]:
     if claimed is None:
         return ()
-    moved = SetData(context.layout.checkpoints, context.op_id.encode(), claimed.generation)
-    if not claimed.path:
-        return (moved,)
-    kept = claimed.claim.record.extra if isinstance(claimed.claim, Found) else {}
-    data = encode(CheckpointClaim(location=claimed.location, name=job.name, uid=job.uid, extra=kept))
-    take: Op = (
-        Create(claimed.path, data)
-        if claimed.claim is None
-        else SetData(claimed.path, data, claimed.claim.version)
-    )
-    return (take, moved)
+    return location_ops.take(context.layout, context.op_id, job, claimed)
 
 
 def _readable(own: Found[Ownership] | Unreadable) -> Found[Ownership]:

@@ -84,7 +84,7 @@ from supervisor.registry.blob_sweep import GRACE_S as SWEEP_GRACE_S
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check
-from supervisor.registry.checkpoint_move import read_for_move
+from supervisor.registry.update_savepoint_writes import read_for_move
 from supervisor.registry.user_writes import AskedRevision
 from tests import judges
 from tests.crash_points.points import Point, failpoints
@@ -123,11 +123,11 @@ class CopiesAtOnce:
         before, number, place = revision_before(job, job.update), job.next_revision, f"{PLACE}.{job.revision}"
         ref = self._blobs.put_spec(NAME, job.uid, number, b'{"spec": 4}')
         revision = SpecRevision(revision=number, spec=ref, terms=replace(before.terms, checkpoint=place))
-        copied = UpdateRestored(revision=revision, queries=(SeenQuery("q", 12),), location=place)
-        return self.read(job, copied)
+        return self.read(job, UpdateRestored(revision=revision, queries=(SeenQuery("q", 12),)))
 
     def read(self, job: JobRef, copied: UpdateRestored) -> UpdateRestored:
-        found = read_for_move(self._zoo, self._layout, job, copied.location)
+        assert copied.revision is not None
+        found = read_for_move(self._zoo, self._layout, job, copied.revision.terms.checkpoint or "")
         return replace(found, revision=copied.revision, queries=copied.queries, moved_sha256="moved")
 
     def remove_surplus(self, job: JobRef, but: str, go_on: Any) -> None:

@@ -6,8 +6,8 @@ from supervisor.daemon.leader import update_savepoint_task, way_back
 from supervisor.model import update_savepoint as names
 from supervisor.operations import updating
 from supervisor.plan import decide, update_savepoint
+from supervisor.registry import location_ops, user_writes
 from supervisor.registry import update_savepoint_writes as writes
-from supervisor.registry import user_writes
 from supervisor.savepoints import target
 from tests.explore.planting import text
 
@@ -51,17 +51,17 @@ DEFECTS = (
     text(
         "rolled-back-to-a-place-that-is-not-claimed",
         MOVES,
-        (writes.roll_back_to_savepoint, "*_take(context, job, restored),", ""),
+        (writes.roll_back_to_savepoint, "*location_ops.take(layout, context.op_id, job, claimed),", ""),
     ),
     text(
         "rolled-back-and-the-old-claim-stays",
         MOVES,
-        (writes._leave, "if left is not None else ()", "if False else ()"),
+        (location_ops.leave, "if left is not None else ()", "if False else ()"),
     ),
     text(
         "rolled-back-and-the-old-lease-stays",
         MOVES,
-        (writes._leave, "if lease is not None else ()", "if False else ()"),
+        (location_ops.leave, "if lease is not None else ()", "if False else ()"),
     ),
     text(
         "rolled-back-and-nothing-is-expected",

@@ -15,6 +15,7 @@ from supervisor.coord.contender import Contender
 from supervisor.model import actions
 from supervisor.model.actions import Waited
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
+from supervisor.model.claimed_location import ClaimedLocation
 from supervisor.model.records import (
     Acceptance,
     Assignment,
@@ -54,7 +55,7 @@ from supervisor.registry import (
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from supervisor.registry.record_sweep import Deletion
-from supervisor.registry.user_writes import AskedRevision, ClaimedLocation, Move
+from supervisor.registry.user_writes import AskedRevision, Move
 from tests.explore import defects_of_guards
 from tests.explore.defect import Defect
 from tests.explore.defects import DEFECTS
@@ -102,10 +103,7 @@ RESTORED = UpdateRestored(
         revision_of(updated().record), terms=replace(updated().record.terms, checkpoint="s3://b/k")
     ),
     lease=SEEN,
-    claim_path=LAYOUT.checkpoint("h"),
-    location="s3://b/k",
-    claim=Found(CLAIM, 2),
-    generation=9,
+    claimed=ClaimedLocation(LAYOUT.checkpoint("h"), "s3://b/k", Found(CLAIM, 2), 9),
     left=(LAYOUT.checkpoint("g"), Found(CLAIM, 5)),
 )
 

@@ -28,7 +28,7 @@ from supervisor.model.update_savepoint import savepoint_id
 from supervisor.model.view import Row, UpdateRestored, UpdateSaved, View
 from supervisor.plan.update_savepoint import wants_savepoint
 from supervisor.records.reading import seen
-from supervisor.registry.checkpoint_move import read_for_move
+from supervisor.registry.update_savepoint_writes import read_for_move
 from tests.explore.setting import LAYOUT, spec
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from supervisor.model.update_savepoint import restore_max_s, savepoint_id, targe
 from supervisor.model.view import UpdateRestored
 from supervisor.records.layout import Layout
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.checkpoint_move import read_for_move
+from supervisor.registry.update_savepoint_writes import read_for_move
 from supervisor.savepoints.shelf import ShelfEntry
 from supervisor.savepoints.target import fresh_location
 from supervisor.spec.job import JobSpec, canonical_json, from_canonical, spec_sha256
@@ -84,7 +84,7 @@ class UpdateSavepointTasks:
         forbidden = self.site.why_no_checkpoint(normalise(place))
         if forbidden is not None:
             raise InvalidInput(forbidden)
-        self.read(job, UpdateRestored(location=place))  # is it somebody's? Then nothing is copied there
+        read_for_move(self.zoo, self.layout, job, place)  # is it somebody's? Then nothing is copied there
         limit_s = restore_max_s(job.terms.start_timeout_s)
         queries = self.tasks.restore(job.name, update.savepoint, place, before.spec, limit_s, go_on)
         moved = moved_spec(spec, place)
@@ -94,13 +94,12 @@ class UpdateSavepointTasks:
             revision=job.next_revision, spec=stored, terms=replace(before.terms, checkpoint=place)
         )
         log.info("update_savepoint_restored", job=job.name, uid=job.uid, savepoint=update.savepoint, to=place)
-        return self.read(
-            job, UpdateRestored(revision=revision, queries=queries, moved_sha256=failed, location=place)
-        )
+        return self.read(job, UpdateRestored(revision=revision, queries=queries, moved_sha256=failed))
 
     def read(self, job: JobRef, copied: UpdateRestored) -> UpdateRestored:
         """Returns ``copied`` with what its write rests on, as it is now. Raises Conflict if the place is somebody's."""
-        found = read_for_move(self.zoo, self.layout, job, copied.location)
+        assert copied.revision is not None
+        found = read_for_move(self.zoo, self.layout, job, copied.revision.terms.checkpoint or "")
         return replace(
             found, revision=copied.revision, queries=copied.queries, moved_sha256=copied.moved_sha256
         )

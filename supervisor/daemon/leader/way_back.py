@@ -5,7 +5,7 @@ The controller passes each View and its last plan through ``answered``: what the
 come of it becomes a part of the View (``Row.saved``, ``Row.restored``). The work is done in a loop of its own, one per term,
 beside the controller and never in its pass; the copying in child processes, which end with the term. Nothing of it is kept:
 the next leader finds in the store what is complete. It is no guard of anything: the leader's writes rest on /own and /jobs
-at the versions for which the work was done, and on what ``registry.checkpoint_move.read_for_move`` has read.
+at the versions for which the work was done, and on what ``registry.update_savepoint_writes.read_for_move`` has read.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from supervisor.model.checkpoint_expectation import (
     place_of,
     to_be_expected,
 )
+from supervisor.model.claimed_location import ClaimedLocation
 from supervisor.model.records import (
     BlobRef,
     CheckpointClaim,
@@ -87,9 +88,7 @@ RESTORED = UpdateRestored(
     queries=(SeenQuery("q", 4),),
     moved_sha256="8",
     lease=lease(remembered=KNOWN).seen,
-    claim_path="/c/checkpoints/new",
-    location=COPY,
-    generation=12,
+    claimed=ClaimedLocation("/c/checkpoints/new", COPY, None, 12),
     left=CLAIM,
 )
 
@@ -236,7 +235,9 @@ def test_the_roll_back_has_the_guards_of_a_resume_from_a_savepoint_and_those_of_
 
 def test_a_claim_of_an_older_uid_at_the_place_is_taken_over_and_an_unreadable_lease_goes() -> None:
     older = Found(CheckpointClaim(location=COPY, name="j", uid="u0"), 6)
-    one = replace(RESTORED, claim=older, lease=Unreadable("", 9), left=None)
+    assert RESTORED.claimed is not None
+    place = replace(RESTORED.claimed, claim=older)
+    one = replace(RESTORED, claimed=place, lease=Unreadable("", 9), left=None)
     ops = transaction_for(replace(back(), restored=one), CONTEXT).ops
     assert [op.path for op in ops if isinstance(op, Delete)][1:] == ["/c/lease/j"]
     (claim,) = (op for op in ops if isinstance(op, SetData) and op.path == "/c/checkpoints/new")

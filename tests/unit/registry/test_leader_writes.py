@@ -11,6 +11,7 @@ from supervisor.act.transactions import BUILDERS, transaction_for
 from supervisor.model import actions
 from supervisor.model.actions import Waited
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
+from supervisor.model.claimed_location import ClaimedLocation
 from supervisor.model.records import (
     Assignment,
     Cause,
@@ -45,9 +46,7 @@ RESTORED = UpdateRestored(
         revision=3, spec=job().record.spec, terms=replace(job().record.terms, checkpoint="s3a://b/copy")
     ),
     lease=SEEN,
-    claim_path="/c/checkpoints/n",
-    location="s3a://b/copy",
-    generation=6,
+    claimed=ClaimedLocation("/c/checkpoints/n", "s3a://b/copy", None, 6),
     left=CLAIM,
 )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
+from supervisor.model.claimed_location import ClaimedLocation
 from supervisor.model.records import (
     BlobRef,
     CheckpointClaim,
@@ -29,7 +30,7 @@ from supervisor.records.layout import Layout
 from supervisor.registry import user_writes
 from supervisor.registry.leader_writes import next_attempt
 from supervisor.registry.revisions import NO_RECORD, NewRevision, keep_revision
-from supervisor.registry.user_writes import ClaimedLocation, Move, UserWriteContext
+from supervisor.registry.user_writes import Move, UserWriteContext
 from tests.fakes.registry_bench import AT, SHA, terms
 
 LAYOUT = Layout("/r")

@@ -16,6 +16,7 @@ import pytest
 from supervisor.coord.election import Candidate, take_leadership
 from supervisor.model.actions import Waited
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
+from supervisor.model.claimed_location import ClaimedLocation
 from supervisor.model.records import (
     Assignment,
     Cause,
@@ -49,7 +50,7 @@ def newer(found: Found[Any]) -> Found[Any]:
 
 JOB, RESULT, SEEN = newer(job()), newer(leftover(outcome=Outcome.FAILED).result), lease().seen
 CLAIM = Found(CheckpointClaim(location="s3://b/j", name="j", uid="u1", extra=NEW), 2)
-PLACE = user_writes.ClaimedLocation("/c/checkpoints/h", "s3://b/j", CLAIM, 5)
+PLACE = ClaimedLocation("/c/checkpoints/h", "s3://b/j", CLAIM, 5)
 REFUSED = Exit(Cause.NO_ROOM, "full")
 MINE = AttemptIdentity("j", "u1", 2, "c")
 

@@ -49,7 +49,9 @@ class Work:
 
     def read(self, job: JobRef, copied: UpdateRestored) -> UpdateRestored:
         self._begin("read")
-        return replace(copied, generation=copied.generation + 1)
+        claimed = copied.claimed
+        assert claimed is not None
+        return replace(copied, claimed=replace(claimed, generation=claimed.generation + 1))
 
     def remove_surplus(self, job: JobRef, but: str, go_on: Any) -> None:
         self._begin(f"remove but {but}")
@@ -153,7 +155,8 @@ def test_a_copy_is_made_once_and_what_its_write_rests_on_is_read_anew(rig: Rig) 
     assert rig.answer(failed(), RESTORES).restored == RESTORED
     rig.serve()
     again = rig.answer(failed()).restored
-    assert again is not None and again.generation == RESTORED.generation + 1
+    assert again is not None and again.claimed is not None and RESTORED.claimed is not None
+    assert again.claimed.generation == RESTORED.claimed.generation + 1
     assert rig.work.did == ["restore", "read"]
 
 
