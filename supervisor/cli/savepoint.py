@@ -305,14 +305,14 @@ def delete(chosen: Chosen, name: Name, savepoint: MustId, force: Force = False) 
     Interrupted, it leaves an incomplete savepoint, which can be deleted again.
     """
     settings = chosen.settings()
-    shelf = shelf_of(settings)
-    entry = None if force else shelf.find(known_name(name), checked_id(savepoint))
+    shelf, name, savepoint = shelf_of(settings), known_name(name), checked_id(savepoint)
+    entry = None if force else shelf.find(name, savepoint)
     with open_commands(settings, warn=notice) as context:
         if entry is not None and entry.begun is not None:
             require_free(context, None, entry.begun.location)
-        _write_down(context, "savepoint_delete", known_name(name), checked_id(savepoint))
+        _write_down(context, "savepoint_delete", name, savepoint)
     with progress("deleting") as report_progress:
-        shelf.delete(known_name(name), checked_id(savepoint), force=force, report_progress=report_progress)
+        shelf.delete(name, savepoint, force=force, report_progress=report_progress)
     if chosen.document:
         chosen.print_document({"name": name, "id": savepoint, "did": "deleted"})
     else:

@@ -108,18 +108,18 @@ def create_savepoint(
     begun: Callable[[Begun], None],
     report_progress: ReportProgress,
     every_s: float = 0.0,
-    for_update: bool = False,
+    by_leader: bool = False,
 ) -> Manifest:
     """Creates a savepoint, or goes on with the one of that id. ``begun`` is called before the first copy.
-    ``every_s`` is the period in seconds if the leader makes it by schedule, else 0. ``for_update`` says that the leader
-    makes it before the hand-over of an update. Raises the errors of ``Creation.run``."""
+    ``every_s`` is the period in seconds if it is made by schedule, else 0. ``by_leader`` says that the leader makes it by
+    itself, and so may use the ids that are its own. Raises the errors of ``Creation.run``."""
     shelf = shelf_of(settings)
     what = _resumed(shelf, name, savepoint)
     area = open_area(source.location, access_for(settings, source.location, source.conf))
     if what is None:
         now = wall_iso()
         chosen = new_id(now, secrets.token_hex(2)) if savepoint is None else checked_id(savepoint)
-        if not every_s and not for_update:
+        if not by_leader:
             _refuse_ids_of_the_leader(chosen)
         home = home_of(settings, source, name, chosen)
         what = Begun(

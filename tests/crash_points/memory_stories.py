@@ -161,20 +161,19 @@ def given_up(world: MemoryWorld) -> None:
 
 def rolled_back(world: MemoryWorld) -> None:
     """Another spec, whose driver fails while it is observed: what was before is what is wanted again."""
-    world.user("submit")
-    world.resolve_outcome()
-    world.user("update", policy=UpdatePolicy(rollback=RollbackRule.CONTINUE, observe_s=3600.0))
-    world.resolve_outcome()
-    _exit(world, Cause.USER_ERROR, 1)
-    world.resolve_outcome()
-    _gone(world)
+    _failed(world, RollbackRule.CONTINUE)
 
 
 def back_to_savepoint(world: MemoryWorld) -> None:
     """Another spec, before which a savepoint is made; its driver fails while it is observed, and may have left something."""
+    _failed(world, RollbackRule.SAVEPOINT)
+
+
+def _failed(world: MemoryWorld, rule: RollbackRule) -> None:
+    """Another spec, whose driver fails while it is observed."""
     world.user("submit")
     world.resolve_outcome()
-    world.user("update", policy=UpdatePolicy(rollback=RollbackRule.SAVEPOINT, observe_s=3600.0))
+    world.user("update", policy=UpdatePolicy(rollback=rule, observe_s=3600.0))
     world.resolve_outcome()
     _exit(world, Cause.USER_ERROR, 1)
     world.resolve_outcome()

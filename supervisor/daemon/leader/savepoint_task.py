@@ -26,8 +26,6 @@ from supervisor.settings.file import Settings
 from supervisor.spec.job import from_canonical
 from supervisor.spec.s3a import bucket_of
 
-_NOT_YET = "not_yet"
-
 
 class WantedSavepoint(NamedTuple):
     """Holds a job and its policy. ``source`` is its checkpoint, normalised; ``checkpoint`` is the location as
@@ -109,8 +107,6 @@ class SavepointTasks:
         answer = run_task(__name__, {**task, "settings": settings}, timeout_s, go_on)
         if "error" not in answer:
             return answer
-        if answer["kind"] == _NOT_YET:
-            raise NotYet(answer["error"])
         kind = getattr(errors, str(answer["kind"]), SupervisorError)
         raise (kind if kind is not errors.GuardFailed else Conflict)(answer["error"])
 
@@ -132,7 +128,7 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
         return _create(settings, task, begun.append)
     except SupervisorError as error:
         not_yet = task["do"] == "create" and isinstance(error, Conflict | NotFound) and not begun
-        return {"error": str(error), "kind": _NOT_YET if not_yet else type(error).__name__}
+        return {"error": str(error), "kind": (NotYet if not_yet else type(error)).__name__}
     except Exception as error:  # noqa: BLE001  # the edge of the process
         return {"error": f"{type(error).__name__}: {error}", "kind": ""}
 
@@ -168,7 +164,7 @@ def _create(settings: Settings, task: dict[str, Any], begun: Callable[[Begun], N
         begun,
         lambda _done, _of: None,
         task["every_s"],
-        for_update=not task["every_s"],
+        by_leader=True,
     )
     return {
         "batches": [query.batch for query in manifest.queries],

@@ -32,8 +32,8 @@ from supervisor.spec.site_policy import SitePolicy
 
 log = structlog.get_logger(__name__)
 
-BY_HAND = SavepointPolicy(every_s=0.0, keep=1)
-"""It is no savepoint of a schedule."""
+NO_SCHEDULE = SavepointPolicy(every_s=0.0, keep=1)
+"""Is for a savepoint that no schedule has asked for."""
 KEPT = 2
 """So many savepoints of updates of a uid are kept: that of the newest update, and that of the one before."""
 
@@ -59,7 +59,7 @@ class UpdateSavepointTasks:
         checkpoint = job.terms.checkpoint or ""
         spec = update.before.spec
         wanted = WantedSavepoint(
-            job.name, job.uid, own.attempt, checkpoint, normalise(checkpoint), spec, BY_HAND, True
+            job.name, job.uid, own.attempt, checkpoint, normalise(checkpoint), spec, NO_SCHEDULE, True
         )
         made = self.tasks.create(wanted, savepoint, job.terms.start_timeout_s, go_on)
         log.info(

@@ -324,10 +324,10 @@ class Assembly:
 
     def _controller(self, term: Term[ZooClient]) -> Controller:
         loop = self._watchdog.register(f"controller-{term.epoch}", LOOP_LIMIT_S)
-        policy = Policy(self._settings.spark.submit_timeout_s, site_policy(self._settings.policy))
+        site = site_policy(self._settings.policy)
+        policy = Policy(self._settings.spark.submit_timeout_s, site)
         recorder = Recorder(self._metrics, term.vacant_at_s)
         by = supervisor_as_author(self._settings.supervisor.id)
-        site = site_policy(self._settings.policy)
         tasks = SavepointTasks(self._settings, term.client, self._layout)
         work = UpdateSavepointTasks(tasks, self._blobs, term.client, self._layout, site, term.epoch)
         return Controller(term, self._layout, policy, recorder, loop, self._left_behind, by, work)

@@ -272,7 +272,9 @@ def test_a_place_that_is_somebody_s_or_not_allowed_is_left_alone(terminal: Termi
     allowed = Leader(terminal, site=SitePolicy(checkpoints=("s3://bucket/*",)))
     with pytest.raises(InvalidInput, match=r"policy.checkpoints"):
         allowed.restore()
-    copy = leader.restore().location
+    claimed = leader.restore().claimed
+    assert claimed is not None
+    copy = claimed.location
     assert terminal.run("submit", terminal.spec("b", f"checkpoint: {copy.removeprefix('file://')}")).code == 0
     with pytest.raises(Conflict, match="belongs to job b"):
         leader.restore()
