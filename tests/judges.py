@@ -74,6 +74,11 @@ def exclude_each_other(one: Driver, other: Driver) -> bool:
     return one.name == other.name or (one.place != "" and one.place == other.place)
 
 
+def two_writers(new: Driver, old: Driver) -> str:
+    """I1: ``new`` is executed while executors of the lost attempt ``old`` may still run its tasks."""
+    return f"I1: driver {new.title} is executed while executors of the lost {old.title} are alive"
+
+
 def two_drivers(new: Driver, old: Driver) -> str:
     """I1: ``new`` is executed while ``old`` is alive, and they exclude each other."""
     return f"I1: driver {new.title} is executed while driver {old.title} is alive"

@@ -109,6 +109,8 @@ def _print_finding(finding: RegistryFinding, no_driver_runs: bool) -> None:
             if finding.lease_s is None
             else f"the longest lease, {finding.lease_s:g} s"
         )
+        if finding.executors_outlive_s:
+            lease += f", and {finding.executors_outlive_s:g} s in which executors may outlive their driver"
         print_line(
             f"Nothing is started for {finding.wait_s:.0f} s after a leader has seen it: drivers of the lost state end by "
             f"then ({lease})."

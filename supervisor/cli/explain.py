@@ -151,11 +151,16 @@ def _lease(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str
         return
     since_at_s = wall_now_s - lease.silent_s
     since, until = _clock(since_at_s, wall_now_s), _clock(since_at_s + lease.full_wait_s, wall_now_s)
+    outlive = (
+        f" (in it {lease.executors_outlive_s:g}s in which executors may outlive their driver)"
+        if lease.executors_outlive_s
+        else ""
+    )
     yield (
         "lease",
         (
             f"{length}, silent since {since}: its shim or host may be gone; "
-            f"the full wait W = {lease.full_wait_s:.1f}s ends at {until}, later if the leader is younger than that"
+            f"the full wait W = {lease.full_wait_s:.1f}s{outlive} ends at {until}, later if the leader is younger than that"
         ),
     )
 
@@ -254,6 +259,7 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
             "renewed_at": wall_iso(wall_now_s - lease.silent_s),
             "silent": lease.is_silent,
             "full_wait_s": lease.full_wait_s,
+            **({"executors_outlive_s": lease.executors_outlive_s} if lease.executors_outlive_s else {}),
         },
         "owned": explained.cell[0].value if explained.cell else None,
         "wanted": explained.cell[1].value if explained.cell else None,

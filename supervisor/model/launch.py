@@ -62,7 +62,7 @@ class Launch:
     ``user`` is the Unix user that the driver runs as, or None for the supervisor's own. ``channel`` is then the
     directory by which driver and supervisor talk (``run_dir``); if it is empty, that is the run directory. ``limits``
     are what the kernel enforces on the attempt's cgroup; ``not_limited`` says why it does not enforce all of what the
-    spec asks for.
+    spec asks for. ``executors_outlive_s`` is for the lease.
     """
 
     cluster: str
@@ -99,6 +99,7 @@ class Launch:
     channel: str = field(default="", metadata=OMITTED)
     limits: ResourceLimits | None = field(default=None, metadata=OMITTED)
     not_limited: str = field(default="", metadata=OMITTED)
+    executors_outlive_s: Seconds = field(default=0.0, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

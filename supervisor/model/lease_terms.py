@@ -31,6 +31,7 @@ nothing believable; then the attempt ends without one, and the leader waits in f
 LEASE_MIN_S = 5.0
 LEASE_MAX_S = 300.0
 STOP_GRACE_MAX_S = 3600.0
+EXECUTORS_OUTLIVE_MAX_S = 900.0
 
 
 def renew_period_s(lease_s: float) -> float:
@@ -52,9 +53,16 @@ def deadline_at_s(sent_at_s: float, lease_s: float) -> float:
     return sent_at_s + lease_s - KILL_TIME_S
 
 
-def full_wait_s(lease_s: float) -> float:
-    """Returns W = D(1+2ρ)+K: after a lease has been silent for so long, its driver tree is gone."""
-    return lease_s * (1 + 2 * CLOCK_RATE_ERROR) + KILL_TIME_S
+def full_wait_s(lease_s: float, executors_outlive_s: float = 0.0) -> float:
+    """Returns W = (D+E)(1+2ρ)+K: after a lease has been silent for so long, its driver tree is gone, and so are the
+    executors that the driver held on a cluster. E is ``executors_outlive_s`` (``model.executors``).
+    """
+    return (lease_s + executors_outlive_s) * (1 + 2 * CLOCK_RATE_ERROR) + KILL_TIME_S
+
+
+def is_believable(lease_s: float, executors_outlive_s: float) -> bool:
+    """Returns whether a spec can have led to these two numbers of a lease record."""
+    return LEASE_MIN_S <= lease_s <= LEASE_MAX_S and 0.0 <= executors_outlive_s <= EXECUTORS_OUTLIVE_MAX_S
 
 
 def shim_acts_at_s(deadline_at_s: float) -> float:

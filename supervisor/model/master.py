@@ -28,6 +28,15 @@ def why_unsupported(master: str) -> str | None:
     return f"master: {master[:80]!r} is no Spark master; {known}"
 
 
+def why_no_cluster(master: str) -> str | None:
+    """Returns why ``supervisor.yaml`` can't name ``master`` as a cluster, or None if it may."""
+    if addresses(master):
+        return None
+    return (
+        f"{master[:80]!r} is no master of a cluster that is supported here; use spark://HOST:PORT[,HOST:PORT]"
+    )
+
+
 def is_local(master: str) -> bool:
     """Returns whether a driver with ``master`` is all that there is: it holds no executors anywhere."""
     return _IN_PROCESS.fullmatch(master) is not None

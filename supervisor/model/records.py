@@ -726,6 +726,8 @@ class Lease:
     user: str = field(default="", metadata=OMITTED)
     # why the limits of the spec are not enforced in full; empty: they are, or there are none
     not_limited: str = field(default="", metadata=OMITTED)
+    # for how long executors may go on after the driver's end (``model.executors``); 0: it holds none elsewhere
+    executors_outlive_s: Seconds = field(default=0.0, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 

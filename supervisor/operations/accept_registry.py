@@ -20,7 +20,13 @@ from supervisor.coord.election import ACCEPTER, RestoredRegistry, accept, recent
 from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.trust import RegistryEvidence, Trust, judge_epochs
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, SupervisorError
-from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
+from supervisor.model.lease_terms import (
+    EXECUTORS_OUTLIVE_MAX_S,
+    LEASE_MAX_S,
+    LEASE_MIN_S,
+    full_wait_s,
+    is_believable,
+)
 from supervisor.model.records import BY_MAX_BYTES, Acceptance, BlobRef, EpochRecord, LeaderHint, clip
 from supervisor.model.seen import Found, Seen
 from supervisor.model.view import View
@@ -51,8 +57,9 @@ class RegistryFinding:
 
     ``distrust`` has one sentence for each party that distrusts the registry, with the reason; it is empty if
     nobody does. ``wait_s`` is how long nothing will be started after the acceptance. ``lease_s`` is the
-    longest lease of any job in the store; it is None if that can't be determined, and then the longest
-    possible lease is assumed.
+    lease of the job in the store whose attempts may live longest, and ``executors_outlive_s`` says for how long its
+    executors may outlive its driver; ``lease_s`` is None if that can't be determined, and then the longest possible is
+    assumed.
     """
 
     distrust: tuple[str, ...]
@@ -62,6 +69,7 @@ class RegistryFinding:
     lost: tuple[LostSpec, ...]
     wait_s: float
     lease_s: float | None
+    executors_outlive_s: float = 0.0
 
 
 def examine_registry(context: CommandContext) -> RegistryFinding:
@@ -76,15 +84,16 @@ def examine_registry(context: CommandContext) -> RegistryFinding:
     specs = list(store.entries(SPECS))
     view = Observer(zoo, layout, boottime_s, epoch=0).take_view(None)
     epoch = _epoch(zoo, layout)
-    lease_s = _longest_lease_s(blobs, specs)
+    longest = _longest_terms(blobs, specs)
     return RegistryFinding(
         distrust=_distrust(context, zoo, marks, cluster, epoch, view),
         epoch=epoch.record.epoch,
         store_epoch=marks.newest_epoch_above(0),
         jobs=known_jobs(view, frozenset(entry.key for entry in specs)),
         lost=lost_specs(view, zoo.children(layout.results) or (), specs),
-        wait_s=full_wait_s(lease_s if lease_s is not None else LEASE_MAX_S),
-        lease_s=lease_s,
+        wait_s=full_wait_s(*(longest or (LEASE_MAX_S, EXECUTORS_OUTLIVE_MAX_S))),
+        lease_s=longest[0] if longest is not None else None,
+        executors_outlive_s=longest[1] if longest is not None else 0.0,
     )
 
 
@@ -227,27 +236,30 @@ def _of_this_host(context: CommandContext, zoo: ZooClient, cluster: Cluster) -> 
 # -- how long the drivers of the lost state may live --------------------------------------------------------------
 
 
-def _longest_lease_s(blobs: Blobs, specs: list[StoreEntry]) -> float | None:
-    """Returns the longest lease that any attempt can have, in this state or the lost one; None if it can't be
-    determined.
+def _longest_terms(blobs: Blobs, specs: list[StoreEntry]) -> tuple[float, float] | None:
+    """Returns the terms of the attempt that may live longest, in this state or the lost one: its lease, and for how long
+    its executors may outlive its driver (seconds). Returns None if that can't be determined.
 
     Every attempt was made from a spec in the store (reference ⇒ blob), and no spec is deleted while an
-    attempt of its uid may be alive, because its ownership names the uid. So the longest lease of all specs in
-    the store bounds those of the lost state too.
+    attempt of its uid may be alive, because its ownership names the uid. So the longest terms of all specs in
+    the store bound those of the lost state too.
     """
     if len(specs) > SPECS_READ_MAX:
         return None
 
-    def lease_s(entry: StoreEntry) -> float:
+    def terms(entry: StoreEntry) -> tuple[float, float]:
         key = parse_key(entry.key)
         if key is None or not key.revision:
             raise Corrupt(f"{entry.key} is no spec")
         data = blobs.read_spec(BlobRef(key=entry.key, sha256=key.sha256, bytes=entry.bytes))
-        return from_canonical(data, entry.key).lease_s
+        spec = from_canonical(data, entry.key)
+        return spec.lease_s, spec.executors_outlive_s()
 
     try:
         with Pool(READERS, "specs") as pool:
-            longest_s = max(pool.map(lease_s, specs), default=LEASE_MIN_S)
+            longest = max(
+                pool.map(terms, specs), default=(LEASE_MIN_S, 0.0), key=lambda each: full_wait_s(*each)
+            )
     except SupervisorError:
         return None
-    return longest_s if LEASE_MIN_S <= longest_s <= LEASE_MAX_S else None
+    return longest if is_believable(*longest) else None

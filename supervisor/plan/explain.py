@@ -149,6 +149,7 @@ class LeaseReading:
     lease_s: float | None
     silent_s: float
     full_wait_s: float
+    executors_outlive_s: float = 0.0
 
     @property
     def is_silent(self) -> bool:
@@ -551,7 +552,12 @@ def _lease_reading(row: Row) -> LeaseReading | None:
     if row.own.record.state not in LEASED:
         return None
     record = row.lease_of_owner
-    return LeaseReading(record.lease_s if record else None, max(0.0, row.lease.silent_s), wait_of_s(row))
+    return LeaseReading(
+        record.lease_s if record else None,
+        max(0.0, row.lease.silent_s),
+        wait_of_s(row),
+        record.executors_outlive_s if record else 0.0,
+    )
 
 
 def _failures(row: Row, own: Ownership) -> int:

@@ -30,6 +30,7 @@ from supervisor.settings.addresses import (
     ZooKeeperRoot,
 )
 from supervisor.settings.audit import AuditSettings
+from supervisor.settings.clusters import Clusters
 from supervisor.settings.defaults import GIB, Defaults
 from supervisor.settings.http import HttpSettings
 from supervisor.settings.labels import Labels
@@ -128,7 +129,7 @@ class SparkSettings(Section):
 
 class Settings(Section):
     """Holds all of ``supervisor.yaml``. ``cluster``, ``zookeeper.hosts`` and ``store.url`` have no
-    default.
+    default. ``clusters`` are those of Spark, by the names that specs give them.
     """
 
     cluster: PlainName
@@ -140,6 +141,7 @@ class Settings(Section):
     defaults: Defaults = Defaults()
     policy: PolicySettings = PolicySettings()
     audit: AuditSettings = AuditSettings()
+    clusters: Clusters = Field(default_factory=dict)
 
 
 def settings_path(path: Path | None, environ: Mapping[str, str]) -> Path:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 
 from supervisor.settings.addresses import AbsolutePath, EndpointUrl
 from supervisor.settings.sections import Section
-from supervisor.settings.spark_conf import SparkConf
+from supervisor.settings.spark_conf import HostConf
 
 _RULE: Final = re.compile(r"\*|/[^/].*|file:/.*[^/].*|[A-Za-z][A-Za-z0-9+.-]*://[^/*?]+/+[^/].*")
 _VARIABLE: Final = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*")
@@ -89,7 +89,7 @@ class ConfSettings(Section):
     """Says which Spark properties the operator sets himself (``forced``), and which no job may set (``forbidden``, names
     in which ``*`` and ``?`` stand for any characters)."""
 
-    forced: SparkConf = Field(default_factory=dict)
+    forced: HostConf = Field(default_factory=dict)
     forbidden: Properties = ()
 
 

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
+
+from supervisor.model.executors import KEYS
 
 _KEY: Final = re.compile(r"spark\.[^\s=:#!\0]+")
 
@@ -38,4 +40,16 @@ def _properties(value: Any) -> Any:
     return {key: as_text(item) for key, item in value.items()}
 
 
+def _without_times(value: dict[str, str]) -> dict[str, str]:
+    named = next((key for key in KEYS if key in value), None)
+    if named is not None:
+        raise ValueError(
+            f"must not hold {named}: how long executors outlive their driver has to follow from the spec alone; set it in "
+            "the specs that need it"
+        )
+    return value
+
+
 SparkConf = Annotated[dict[str, str], BeforeValidator(_properties)]
+HostConf = Annotated[SparkConf, AfterValidator(_without_times)]
+"""Properties that ``supervisor.yaml`` gives to drivers of its host only."""

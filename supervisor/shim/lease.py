@@ -197,6 +197,7 @@ def record_of(turn: Turn) -> Lease:
             class_archive=state.launch.class_archive,
             user=state.launch.user.name if state.launch.user is not None else "",
             not_limited=state.launch.not_limited,
+            executors_outlive_s=state.launch.executors_outlive_s,
         )
     )
 

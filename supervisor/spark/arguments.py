@@ -23,6 +23,7 @@ from supervisor.spark.fence.choice import Fence
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain
 from supervisor.spec.job import CHECKPOINT_PLACEHOLDER, JobSpec
+from supervisor.spec.on_cluster import ending_properties
 from supervisor.spec.s3a import S3Access, bucket_of, for_spark, properties_for
 
 BOOTSTRAP: Final = Path(__file__).with_name("bootstrap.py")
@@ -146,8 +147,9 @@ def build_properties(
 
 
 def conf_of(spec: JobSpec, toolchain: Toolchain) -> dict[str, str]:
-    """Returns the properties that job and host give, before anything is added."""
-    return {**dict(toolchain.defaults), **spec.conf}
+    """Returns the properties that job and host give, before anything else is added. Those by which executors end after their
+    driver are not of the host: the lease counts on them."""
+    return {**dict(toolchain.defaults), **ending_properties(spec), **spec.conf}
 
 
 def _joined(

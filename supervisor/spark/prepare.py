@@ -187,6 +187,7 @@ def _launch_of(
         channel=_channel(attempt_place),
         limits=spec.limits(),
         not_limited=clip(attempt_place.not_limited, NOT_LIMITED_MAX_BYTES),
+        executors_outlive_s=spec.executors_outlive_s(),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from supervisor.errors import Complaint, Corrupt, InvalidInput
-from supervisor.model import driver_memory, heap, host_tools, master
+from supervisor.model import driver_memory, executors, heap, host_tools, master
 from supervisor.model.deletable import why_not_deletable
 from supervisor.model.driver_user import ResourceLimits
 from supervisor.model.labels import packed
@@ -31,6 +31,7 @@ from supervisor.model.records import (
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.secret import reference_in_conf
+from supervisor.settings.clusters import ClusterName
 from supervisor.settings.defaults import Defaults, Health, LeaseS, Resources, StopGraceS
 from supervisor.settings.labels import Labels
 from supervisor.settings.policy import UserName
@@ -64,6 +65,7 @@ SPEC_VERSION: Final = 1
 SPEC_MAX_BYTES: Final = 64 * 1024
 CHECKPOINT_PLACEHOLDER: Final = "{checkpoint}"
 JOB_PLACEHOLDER: Final = "{job}"
+LOCAL_MASTER: Final = "local[2]"
 PREPARED_MIN_BYTES: Final = 512 * 1024**2
 """A driver with less memory has no room for a SparkSession and the throwaway query of a prepared one."""
 
@@ -97,6 +99,7 @@ _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, Any]] = {
     "placement": PlacementSettings().model_dump(mode="json", by_alias=True),
     "sha256": {},
     "run_as": None,
+    "cluster": None,
 }
 """The same holds for these keys outside of any section; each stands with its default, which is not
 written.
@@ -133,7 +136,8 @@ class JobSpec(Section):
     packages: Packages = ()
     sha256: Sha256ByFile = Field(default_factory=dict)
     launch: Literal["submit", "session"] = "submit"
-    master: Master = "local[2]"
+    master: Master = LOCAL_MASTER
+    cluster: ClusterName | None = None
     deploy_mode: Annotated[Literal["client"], DeployMode] = "client"
     conf: SparkConf = Field(default_factory=dict)
     env: Env = Field(default_factory=dict)
@@ -168,6 +172,18 @@ class JobSpec(Section):
             raise ValueError("launch: session needs entry, the module:function that is given the session")
         if self.launch == "submit" and self.entry is not None:
             raise ValueError("entry is for launch: session only; remove it or set launch")
+        return self
+
+    @model_validator(mode="after")
+    def _one_master(self) -> JobSpec:
+        if self.cluster is not None and "master" in self.model_fields_set and self.master != LOCAL_MASTER:
+            raise ValueError(
+                "master and cluster are both given, and the cluster has its own master; remove one of them"
+            )
+        if self.standby.level == "application" and self.holds_executors:
+            raise ValueError(
+                "standby.level: application would hold executors beside those of the driver that runs; use session"
+            )
         return self
 
     @model_validator(mode="after")
@@ -303,7 +319,7 @@ class JobSpec(Section):
             driver_memory=self.driver_memory_bytes() if self.restart.memory_step is not None else 0,
             delete_checkpoint=self.checkpoint_on_cancel == "delete",
             savepoints=self.savepoint_policy(),
-            prepare=PrepareLevel(self.update.prepare) if self.why_not_prepared() is None else None,
+            prepare=self.prepare_level(),
             standby=self.standby_policy(),
             labels=packed(self.labels),
             placement=self.placement_policy(),
@@ -315,13 +331,27 @@ class JobSpec(Section):
             return "its spec says update.prepare: off"
         if not self.is_python:
             return "a JVM application has no barrier at which it could wait"
-        if not master.is_local(self.master):
-            return f"with master {self.master[:80]} it would hold executors"
         memory = self.driver_memory_bytes()
         if 0 < memory < PREPARED_MIN_BYTES:
             has, needs = map(driver_memory.as_spark_size, (memory, PREPARED_MIN_BYTES))
             return f"its driver has {has}, and a prepared one needs {needs}"
         return None
+
+    @property
+    def holds_executors(self) -> bool:
+        """Returns whether its driver has executors elsewhere, which may outlive it."""
+        return self.cluster is not None or not master.is_local(self.master)
+
+    def executors_outlive_s(self) -> float:
+        """Returns for how many seconds its executors may outlive its driver; 0.0 if it has none elsewhere."""
+        return executors.outlive_s(self.conf) if self.holds_executors else 0.0
+
+    def prepare_level(self) -> PrepareLevel | None:
+        """Returns how far a prepared driver of this job goes, or None if none is prepared. With executors it stays before
+        the SparkContext, or two drivers would hold them at once."""
+        if self.why_not_prepared() is not None:
+            return None
+        return PrepareLevel.SESSION if self.holds_executors else PrepareLevel(self.update.prepare)
 
     def driver_memory_bytes(self) -> int:
         """Returns what ``restart.memory_step`` begins with: spark.driver.memory of conf, else all that the
@@ -421,6 +451,7 @@ def spec_of(
         master.why_unsupported(spec.master),
         host_tools.why_refused(spec.env),
         _why_malformed(spec.conf),
+        executors.why_impossible(spec.conf) if spec.holds_executors else None,
     ):
         if why is not None:
             raise InvalidInput(f"{source}: {why}")

@@ -119,12 +119,20 @@ def with_forced(spec: JobSpec, rules: ConfSettings) -> JobSpec:
     return spec.model_copy(update={"conf": {**spec.conf, **rules.forced}}) if rules.forced else spec
 
 
-def policy_sha256(policy: PolicySettings, store: StoreSettings, signers: str = "") -> str:
+def policy_sha256(
+    policy: PolicySettings, store: StoreSettings, signers: str = "", clusters: Iterable[str] = ()
+) -> str:
     """Returns what tells one policy from another: it is equal if the same specs are allowed, with the endpoint of the store,
-    which jobs may name, and with ``signers``, the digest of the keys in the files that the policy names. What has its
-    default does not count, so that two versions of the software agree on the same file."""
+    which jobs may name, with ``signers``, the digest of the keys in the files that the policy names, and with the names of
+    ``clusters`` that specs may give. What has its default does not count, so that two versions of the software agree on
+    the same file."""
     said = policy.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    body = {"policy": _sorted(said), "store": store.endpoint_url, **({"signers": signers} if signers else {})}
+    more = {"signers": signers, "clusters": sorted(clusters)}
+    body = {
+        "policy": _sorted(said),
+        "store": store.endpoint_url,
+        **{key: value for key, value in more.items() if value},
+    }
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 

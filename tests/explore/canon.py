@@ -20,11 +20,11 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, Delete, Node, SetData, Transaction
 from supervisor.shim import state as shim_state
 from supervisor.shim.state import ShimState, Stage
-from tests.explore import removing, sweeping
+from tests.explore import executing, removing, sweeping
 from tests.explore.judge import OBEYED_TICKS
 from tests.explore.operators import DOORBELL
 from tests.explore.replay import Stored
-from tests.explore.setting import LAYOUT, SUBMIT_MAX_S, TICK_S
+from tests.explore.setting import LAYOUT, SUBMIT_MAX_S, TICK_S, executors_outlive_s
 from tests.explore.world import (
     ExploredFirstSeen,
     ExploredSupervisor,
@@ -47,6 +47,7 @@ STATIC = frozenset(
 ) - {LAYOUT.checkpoints}
 LEASES = f"{LAYOUT.leases}/"
 OLDEST_S = 5 * TICK_S
+OLDEST_WITH_EXECUTORS_S = 8 * TICK_S
 BEHIND_MAX = 4
 RINGS_MAX = 6
 
@@ -59,6 +60,7 @@ def key_of(world: ExploredWorld) -> tuple[Any, ...]:
         tuple([shim_key(shim, world) for shim in world.shims]),
         tuple([user_key(user, world) for user in world.users]),
         world.hosts_down,
+        executing.key_of(world),
         world.faults,
         tuple(
             [
@@ -262,7 +264,7 @@ def first_seen_key(
         ),
         tuple(
             [
-                (name, _seen(trees, LAYOUT.lease(name), observed, world.now_s))
+                (name, _seen(trees, LAYOUT.lease(name), observed, world.now_s, oldest_of(name)))
                 for name, observed in first_seen.leases
             ]
         ),
@@ -273,10 +275,17 @@ def first_seen_key(
     )
 
 
-def _seen(trees: list[Snapshot], path: str, observed: tuple[int, float], now_s: float) -> Any:
+def oldest_of(name: str) -> float:
+    """Of the lease of ``name``: more than its full wait."""
+    return OLDEST_WITH_EXECUTORS_S if executors_outlive_s(name) else OLDEST_S
+
+
+def _seen(
+    trees: list[Snapshot], path: str, observed: tuple[int, float], now_s: float, oldest_s: float = OLDEST_S
+) -> Any:
     """Which of the visible states it is of, and since when; one of none of them is as good as none."""
     matches = tuple([_mzxid(tree, path) == observed[0] for tree in trees])
-    return (matches, _age(observed[1], now_s)) if any(matches) else None
+    return (matches, _age(observed[1], now_s, oldest_s)) if any(matches) else None
 
 
 def _mzxid(tree: Snapshot, path: str) -> int:
@@ -492,5 +501,5 @@ def _until(at_s: float | None, now_s: float) -> float | None:
 
 
 @cache
-def _age(since_at_s: float, now_s: float) -> float:
-    return min(now_s - since_at_s, OLDEST_S)
+def _age(since_at_s: float, now_s: float, oldest_s: float = OLDEST_S) -> float:
+    return min(now_s - since_at_s, oldest_s)

@@ -258,13 +258,36 @@ WAIT = "I5, §7.2: wait before assign: the lease has not changed for W since fir
 OLD_TERMS = (
     "§5: the wait uses lease_s and stop_grace_s of the lease record, the old attempt's, not the new spec's"
 )
+EXECUTORS = "§7.8: executors of a lost attempt have ended before the next one is executed"
 FIRST_OBSERVED = (
     "§7.2: t0 = BOOTTIME after the response that showed this lease arrived; keyed by the znode's mzxid"
 )
 
 WAITS = (
-    text("no-wait", WAIT, (decide.wait_of_s, "return full_wait_s(", "return 0 * full_wait_s(")),
-    text("half-the-wait", WAIT, (decide.wait_of_s, "return full_wait_s(", "return 0.5 * full_wait_s(")),
+    text("no-wait", WAIT, (decide.wait_of_s, "return full_wait_s(lease", "return 0 * full_wait_s(lease")),
+    text(
+        "half-the-wait",
+        WAIT,
+        (decide.wait_of_s, "return full_wait_s(lease", "return 0.5 * full_wait_s(lease"),
+    ),
+    text(
+        "wait-without-the-executors",
+        EXECUTORS,
+        (
+            decide.wait_of_s,
+            "full_wait_s(lease.lease_s, lease.executors_outlive_s)",
+            "full_wait_s(lease.lease_s)",
+        ),
+    ),
+    text(
+        "lease-without-the-executors",
+        EXECUTORS,
+        (
+            lease.record_of,
+            "executors_outlive_s=state.launch.executors_outlive_s",
+            "executors_outlive_s=0.0",
+        ),
+    ),
     text("wait-without-the-kill-time", "§7: W = D(1+2ρ)+K", (lease_terms.full_wait_s, " + KILL_TIME_S", "")),
     text(
         "wait-without-the-clocks-error",
@@ -283,7 +306,7 @@ WAITS = (
     text(
         "wait-of-an-unreadable-lease-is-short",
         "§5: unreadable: the cluster's cap",
-        (decide.wait_of_s, "else LEASE_MAX_S)", "else LEASE_MIN_S)"),
+        (decide.wait_of_s, "return full_wait_s(LEASE_MAX_S,", "return full_wait_s(5.0,"),
     ),
     text(
         "lease-of-another-claim-is-believed",

@@ -14,7 +14,7 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, SetData, Transaction
 from supervisor.records.reading import seen
 from supervisor.shim import state as shim_state
-from tests.explore import refusing, replacing, users
+from tests.explore import executing, refusing, replacing, users
 from tests.explore.setting import LAYOUT, SESSION_S
 from tests.explore.shims import (
     ALIVE,
@@ -414,6 +414,7 @@ def lose_host(world: ExploredWorld) -> Iterator[ExploredMove]:
                 off = shim._replace(
                     disturbed=True, twin=None, guarded_attempt=None, tree=tree, exec_before_at_s=None
                 )
+                after = executing.outlive(after, shim) if shim.tree in (ALIVE, DYING) else after
                 after = crash(after.with_shim(number, off), number)
                 after = after.with_shim(number, after.shims[number]._replace(over=True))
         yield ExploredMove(

@@ -27,7 +27,7 @@ from supervisor.model.transaction import Check, Transaction
 from supervisor.operations.jobs import Did, Done
 from supervisor.records.reading import seen
 from tests import judges
-from tests.explore import operators, way_back
+from tests.explore import executing, operators, way_back
 from tests.explore.setting import JOBS as JOB_KINDS
 from tests.explore.setting import LAYOUT, LEASE_S, RESULTS_KEPT, TICK_S, location_of, member, spec, terms_of
 
@@ -68,6 +68,7 @@ def execute(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     for other in world.shims:
         if other.tree in LIVING and judges.exclude_each_other(new, driver_of(other)):
             return world.breaks(judges.two_drivers(new, driver_of(other)))
+    world = executing.execute(world, new)
     wrong = judges.executed_unclaimed(
         new, claimed=shim.claim in world.judge.claimed
     ) or judges.executed_again(new, world.judge.executed)
@@ -129,7 +130,7 @@ def buried(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     """§7: a tombstone only after the tree is empty, for nobody waits any more."""
     if shim.tree in LIVING or shim.exec_before_at_s is not None:
         return world.breaks(f"a tombstone for {shim.title} commits while its driver is alive")
-    return world
+    return executing.told(world, shim)
 
 
 def leader_commit(before: ExploredWorld, after: ExploredWorld, sent: Sent, reply: Answer) -> ExploredWorld:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.explore.scenario import Scenario
+from tests.explore.scenarios_executors import EXECUTED
 from tests.explore.scenarios_hosted import HOSTED
 from tests.explore.scenarios_more import MORE
 from tests.explore.scenarios_operated import OPERATED
@@ -373,6 +374,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *PREPARED,
     *SAVEPOINTED,
     *PROMOTED,
+    *EXECUTED,
     *HOSTED,
     *REFUSED,
 )

@@ -75,6 +75,7 @@ from supervisor.shim import claim, turn
 TICK_S = 2.0625
 LEASE_S = 6.0
 GRACE_S = 2.0
+EXECUTORS_S = 3 * TICK_S
 SESSION_TICKS = 2
 SESSION_S = SESSION_TICKS * TICK_S
 CLAIM_TIMEOUT_S = 2 * TICK_S
@@ -143,6 +144,11 @@ def terms_of(name: str, uid: str = "") -> SchedulingSpec:
     """Of a job, as it is submitted with ``uid``."""
     terms = next((terms for kind, terms in JOBS.items() if name.startswith(kind)), TERMS)
     return replace(terms, checkpoint=location_of(uid or f"-{name}"))
+
+
+def executors_outlive_s(name: str) -> float:
+    """Of a job whose name begins with ``far`` the executors are on a cluster."""
+    return EXECUTORS_S if name.startswith("far") else 0.0
 
 
 def desired_of(name: str) -> Desired:
@@ -326,7 +332,7 @@ def abstracted() -> Iterator[None]:
         for module in (controller, remover, sweeper):
             put(module, log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent]))
         # the longest lease there can be: no job of this world has a longer one
-        put(decide, LEASE_MAX_S=LEASE_S, LEFT_BEHIND_MAX_S=2 * TICK_S)
+        put(decide, LEASE_MAX_S=LEASE_S, EXECUTORS_OUTLIVE_MAX_S=0.0, LEFT_BEHIND_MAX_S=2 * TICK_S)
         put(turn, wall_iso=lambda _: "")
         put(claim, CLAIM_PATIENCE_S=6 * TICK_S)
         put(election, _next_term=_next_term)

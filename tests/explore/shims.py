@@ -27,13 +27,14 @@ from supervisor.records.reading import seen
 from supervisor.shim import machine
 from supervisor.shim import state as shim_state
 from supervisor.shim.state import Effect, Event, Now, ShimState
-from tests.explore import judge
+from tests.explore import executing, judge
 from tests.explore.setting import (
     LAYOUT,
     LEASE_S,
     NEVER_S,
     NO_KILLER,
     SESSION_S,
+    executors_outlive_s,
     location_of,
     now_s,
     spec,
@@ -124,6 +125,7 @@ def launch_of(
         cgroup="/cgroup",
         remembered=written,
         prepared=prepared,
+        executors_outlive_s=executors_outlive_s(name),
         hadoop_conf=EMPTY_DICT,
         extra=EMPTY_DICT,
     )
@@ -421,6 +423,7 @@ def empty(world: ExploredWorld, index: int) -> ExploredWorld:
     world = world.with_shim(
         index, shim._replace(tree=EMPTY, status=-9 if shim.status is None else shim.status)
     )
+    world = executing.outlive(world, shim)
     return deliver(world, index, *events)
 
 

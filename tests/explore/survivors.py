@@ -344,6 +344,8 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "first-seen-outlives-a-renewal": ("shim cut off",),
     "grace-shorter-than-a-submit": ("swept beside a submit",),
     "half-the-wait": ("shim cut off",),
+    "wait-without-the-executors": ("executors, shim cut off",),
+    "lease-without-the-executors": ("executors, shim cut off",),
     "hand-over-is-concluded-by-the-leader-it-names": ("switchover",),
     "hand-over-is-never-concluded": ("switchover",),
     "hand-over-is-not-handled": ("switchover",),

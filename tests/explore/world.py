@@ -15,6 +15,7 @@ from supervisor.model.second_killer import SecondKiller
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
 from supervisor.registry.blob_sweep import Unreferenced
 from supervisor.shim.state import Effect, Event, ShimState
+from tests.explore.executing import Orphans
 from tests.explore.setting import now_s
 from tests.fakes.zookeeper_tree import Tree
 
@@ -268,7 +269,8 @@ class ExploredWorld(NamedTuple):
     leader whose connection is back may act before it has looked. ``store``: the epochs in the store, with their authors.
     ``sweeps``: leaders sweep, and the store has ``blobs``: the keys of specs, each with the tick of its put.
     ``removes``: leaders delete checkpoints, and ``objects`` are the uids of which there is something in theirs. ``slow_reads``: each
-    reading of a command is of another moment. ``prepares``: so many prepared drivers there may be.
+    reading of a command is of another moment. ``prepares``: so many prepared drivers there may be. ``orphans``: executors that
+    lost their driver.
     """
 
     tick: int
@@ -294,6 +296,7 @@ class ExploredWorld(NamedTuple):
     objects: frozenset[str] = frozenset()
     slow_reads: bool = False
     prepares: int = 0
+    orphans: tuple[Orphans, ...] = ()
 
     @property
     def now_s(self) -> float:

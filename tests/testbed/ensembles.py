@@ -50,7 +50,7 @@ class RevivedEnsemble(EmbeddedEnsemble):
         self._over = threading.Event()
         self._reviver: threading.Thread | None = None
 
-    def start(self, timeout_s: float = 60.0) -> None:
+    def start(self, timeout_s: float = 300.0) -> None:
         super().start(timeout_s)
         self._stays_down.clear()
         self._over.clear()

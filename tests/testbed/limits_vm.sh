@@ -7,7 +7,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 cache=$here/.ci/cache/limits-vm
-[ $# -gt 0 ] || set -- tests/integration/test_controllers.py
+[ $# -gt 0 ] || set -- tests/integration/test_controllers.py tests/faults/test_limits.py
 
 unpack() {
     local packages kernel
@@ -50,6 +50,7 @@ mount -t tmpfs tmp /root/tmp
 mount -t cgroup2 cgroup2 /root/sys/fs/cgroup
 echo "+memory +cpu +pids" > /root/sys/fs/cgroup/cgroup.subtree_control
 ifconfig lo 127.0.0.1 up
+hostname limits-vm
 cp /run-tests /root/tmp/run-tests
 chroot /root /bin/bash /tmp/run-tests
 echo o > /proc/sysrq-trigger
@@ -65,7 +66,7 @@ mkdir "$made/root"
 cp -r "$cache/modules" "$cache/busybox" "$made/root"
 write_init "$made/root/init"
 {
-    printf 'export PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root LANG=C.UTF-8 SPARK_SUPERVISOR_REQUIRE_LIMITS=1\n'
+    printf 'export PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root LANG=C.UTF-8 SPARK_SUPERVISOR_REQUIRE_LIMITS=1 SPARK_SUPERVISOR_TEST_PATIENCE=15\n'
     printf 'cd %q\n.venv/bin/python -m pytest -p no:cacheprovider --timeout 3000' "$here"
     printf ' %q' "$@"
     printf '\necho "exit code of the tests: $?"\n'

@@ -15,13 +15,15 @@ from supervisor.settings.file import Settings
 from supervisor.settings.policy import PolicySettings
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec
+from supervisor.spec.on_cluster import on_cluster, why_not_here
 from supervisor.spec.policy_judge import complaints, with_forced
 from supervisor.spec.signed import signed_text
 from supervisor.spec.site_policy import ANYWHERE, site_policy
 
 
 def admitted(spec: JobSpec, settings: Settings, host: str) -> JobSpec:
-    """Returns ``spec`` as it is started here: with the properties that the operator sets. Raises Refused."""
+    """Returns ``spec`` as it is started here: with the properties that the operator sets, and on the cluster that it names.
+    Raises Refused."""
     policy = settings.policy
     found = complaints(spec, policy, settings.store)
     if found:
@@ -30,7 +32,10 @@ def admitted(spec: JobSpec, settings: Settings, host: str) -> JobSpec:
     why = _why_no_directory(spec.checkpoint, policy)
     if why is not None:
         raise Refused(Cause.BAD_CHECKPOINT, f"{why} (on {host})")
-    return with_forced(spec, policy.conf)
+    lacking = why_not_here(spec, settings.clusters)
+    if lacking is not None:
+        raise Refused(Cause.POLICY, f"{lacking.what} (on {host})", lacking.remedy)
+    return with_forced(on_cluster(spec, settings.clusters), policy.conf)
 
 
 def require_signed(given: Assignment, cluster: str, signers: Signers, host: str) -> None:

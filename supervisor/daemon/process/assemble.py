@@ -414,7 +414,9 @@ class Assembly:
             log_dir=str(self._settings.supervisor.log_dir.absolute()),
             prepares=1,
             labels=packed(self._settings.supervisor.labels),
-            policy_sha256=policy_sha256(policy, self._settings.store, starter.signers.digest),
+            policy_sha256=policy_sha256(
+                policy, self._settings.store, starter.signers.digest, self._settings.clusters
+            ),
         )
         doubt = StartDoubt(self._layout, self._trust, self._epochs)
         _warn_of_users(starter.users)

@@ -11,7 +11,7 @@ import pytest
 from supervisor.clients.store.files import FileStore
 from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.errors import Unreachable
-from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
+from supervisor.model.lease_terms import EXECUTORS_OUTLIVE_MAX_S, LEASE_MAX_S, full_wait_s
 from supervisor.model.records import Acceptance, EpochRecord, LeaderHint, Member
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
@@ -172,7 +172,7 @@ def test_a_lease_that_can_not_be_read_is_the_longest_there_can_be(terminal: Term
     specs = [path for path in (terminal.home / "store" / "specs" / "b").rglob("*.json")]
     specs[0].write_bytes(b"x" * specs[0].stat().st_size)
     document = terminal.run("accept-registry", "--dry-run", "-o", "json").json
-    assert document["wait_s"] == round(full_wait_s(LEASE_MAX_S), 1)
+    assert document["wait_s"] == round(full_wait_s(LEASE_MAX_S, EXECUTORS_OUTLIVE_MAX_S), 1)
 
 
 def test_a_missing_spec_is_named(terminal: Terminal, saved: Saved) -> None:

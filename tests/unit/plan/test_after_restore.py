@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.model.actions import Alarm, Assign, Drain, Plan, Revoke, Unassign
-from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
+from supervisor.model.lease_terms import EXECUTORS_OUTLIVE_MAX_S, LEASE_MAX_S, full_wait_s
 from supervisor.model.records import Acceptance, Desired, OwnState
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import Row, SeenAcceptance
@@ -79,10 +79,15 @@ def test_a_wait_that_no_lease_can_have_is_the_longest_there_can_be() -> None:
     waiting = row(ref=job(), own=own(S.VACANT, uid=""))
     for wait_s in (0.0, -1.0, 1e9, float("inf")):
         assert (
-            planned(seen_acceptance(full_wait_s(LEASE_MAX_S) - 1, wait_s=wait_s), waiting).waited_out is None
+            planned(
+                seen_acceptance(full_wait_s(LEASE_MAX_S, EXECUTORS_OUTLIVE_MAX_S) - 1, wait_s=wait_s), waiting
+            ).waited_out
+            is None
         )
         assert (
-            planned(seen_acceptance(full_wait_s(LEASE_MAX_S) + 1, wait_s=wait_s), waiting).waited_out
+            planned(
+                seen_acceptance(full_wait_s(LEASE_MAX_S, EXECUTORS_OUTLIVE_MAX_S) + 1, wait_s=wait_s), waiting
+            ).waited_out
             is not None
         )
 

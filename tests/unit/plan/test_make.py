@@ -18,7 +18,7 @@ from supervisor.model.actions import (
     SuspendExhausted,
     Unassign,
 )
-from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
+from supervisor.model.lease_terms import EXECUTORS_OUTLIVE_MAX_S, LEASE_MAX_S, full_wait_s
 from supervisor.model.records import Cause, Desired, Outcome, OwnState, Pause, Phase
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found, Unreadable
@@ -180,15 +180,15 @@ def test_a_lost_attempt_resets_as_any_other_if_its_last_renewal_says_that_it_ran
 
 
 def test_a_lease_of_another_attempt_says_nothing_of_how_long_this_one_ran() -> None:
-    seen_lease = SeenLease(lease(ran_s=10_000.0, claim="older").seen, NOW_S - 303, NOW_S)
+    seen_lease = SeenLease(lease(ran_s=10_000.0, claim="older").seen, NOW_S - 1_205, NOW_S)
     (action,) = planned(row(ref=job(), own=own(S.REVOKED, failures=4), lease=seen_lease))
     assert action.account.failures == 5
 
 
 def test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be() -> None:
     for seen in (None, lease(uid="u0").seen):
-        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=SeenLease(seen, NOW_S - 200, NOW_S))) == []
-        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=SeenLease(seen, NOW_S - 303, NOW_S))) == [
+        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=SeenLease(seen, NOW_S - 1_200, NOW_S))) == []
+        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=SeenLease(seen, NOW_S - 1_205, NOW_S))) == [
             Assign
         ]
 
@@ -390,6 +390,9 @@ def test_the_check_stops_what_the_table_would_never_say() -> None:
 
 @pytest.mark.parametrize("lease_s", [0.0, -1e9, 4.9, 301.0, 1e12])
 def test_a_lease_that_no_spec_can_have_is_waited_for_as_the_longest(lease_s: float) -> None:
-    for silent_s, expected in ((WAIT_S, []), (full_wait_s(LEASE_MAX_S) + 0.001, [Assign])):
+    for silent_s, expected in (
+        (WAIT_S, []),
+        (full_wait_s(LEASE_MAX_S, EXECUTORS_OUTLIVE_MAX_S) + 0.001, [Assign]),
+    ):
         parts = {"ref": job(), "own": own(S.REVOKED), "lease": lease(silent_s, lease_s=lease_s)}
         assert kinds(row(**parts)) == expected

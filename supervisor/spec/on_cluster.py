@@ -1,0 +1,42 @@
+"""Gives a job the cluster of this host that its spec names. It is pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from supervisor.errors import Complaint
+from supervisor.model import executors
+from supervisor.model.phrases import first_few
+from supervisor.settings.clusters import ClusterSettings
+from supervisor.spec.job import JobSpec
+
+DRIVER_HOST = "spark.driver.host"
+
+
+def why_not_here(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> Complaint | None:
+    """Returns why a host with ``clusters`` does not start ``spec``, or None if it may."""
+    if spec.cluster is None or spec.cluster in clusters:
+        return None
+    known = f"it has {first_few(sorted(clusters))}" if clusters else "it has none"
+    return Complaint(
+        f"cluster: {spec.cluster} is no cluster of this host's supervisor.yaml ({known})",
+        f"add clusters.{spec.cluster} there, or correct cluster in the spec",
+    )
+
+
+def on_cluster(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> JobSpec:
+    """Returns ``spec`` with master and properties of its cluster; properties of the spec come before those. A job that
+    names no cluster is returned as it is."""
+    if spec.cluster is None:
+        return spec
+    cluster = clusters[spec.cluster]
+    of_host = {} if cluster.driver_host is None else {DRIVER_HOST: cluster.driver_host}
+    return spec.model_copy(
+        update={"master": cluster.master, "conf": {**cluster.conf, **of_host, **spec.conf}}
+    )
+
+
+def ending_properties(spec: JobSpec) -> dict[str, str]:
+    """Returns the properties by which executors end soon after their driver (``model.executors``), as far as the job does
+    not set them."""
+    return executors.properties_for(spec.conf) if spec.holds_executors else {}
