@@ -17,13 +17,13 @@ from supervisor.model.lease_terms import EXECUTORS_OUTLIVE_MAX_S
 INTERVAL: Final = "spark.executor.heartbeatInterval"
 FAILURES: Final = "spark.executor.heartbeat.maxFailures"
 TIMEOUT: Final = "spark.network.timeout"
-LOOK: Final = "spark.network.timeoutInterval"
-KEYS: Final = (INTERVAL, FAILURES, TIMEOUT, LOOK)
+CHECKS: Final = "spark.network.timeoutInterval"
+KEYS: Final = (INTERVAL, FAILURES, TIMEOUT, CHECKS)
 
 INTERVAL_S: Final = 2.0
 FAILURES_DEFAULT: Final = 4
 TIMEOUT_S: Final = 15.0
-LOOK_S: Final = 5.0
+INTERVAL_OF_CHECKS_S: Final = 5.0
 
 ENDING_S: Final = 50.0
 """An executor that gives up calls ``System.exit``, and its tasks go on until the JVM has run its shutdown hooks: 10 s
@@ -32,21 +32,21 @@ a busy host (seen: 10 s, once 43 s)."""
 
 _TIME: Final = re.compile(r"\s*(\d{1,12})\s*(us|ms|s|m|min|h|d)?\s*")
 _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_BARE: Final = {INTERVAL: "ms", TIMEOUT: "s", LOOK: "ms"}
+_BARE: Final = {INTERVAL: "ms", TIMEOUT: "s", CHECKS: "ms"}
 
 
 def properties_for(conf: Mapping[str, str]) -> dict[str, str]:
     """Returns the properties that a driver with executors gets beside ``conf``, the job's own, so that Spark accepts
     them together: it asks for a time-out above the interval, and not below the period of its look."""
-    interval_s, look_s = _seconds(conf, INTERVAL, INTERVAL_S), _seconds(conf, LOOK, LOOK_S)
-    timeout_s = _seconds(conf, TIMEOUT, max(TIMEOUT_S, 3 * interval_s, look_s))
+    interval_s, checks_s = _seconds(conf, INTERVAL, INTERVAL_S), _seconds(conf, CHECKS, INTERVAL_OF_CHECKS_S)
+    timeout_s = _seconds(conf, TIMEOUT, max(TIMEOUT_S, 3 * interval_s, checks_s))
     if INTERVAL not in conf:
         interval_s = min(interval_s, timeout_s / 3)
     ours = {
         INTERVAL: _text(interval_s),
         FAILURES: str(FAILURES_DEFAULT),
         TIMEOUT: _text(timeout_s),
-        LOOK: _text(min(look_s, timeout_s)),
+        CHECKS: _text(min(checks_s, timeout_s)),
     }
     return {key: value for key, value in ours.items() if key not in conf}
 
@@ -62,21 +62,19 @@ def outlive_s(conf: Mapping[str, str]) -> float:
 
 def why_impossible(conf: Mapping[str, str]) -> str | None:
     """Returns why no job with executors is registered with ``conf``, or None if it may be."""
-    for key in (INTERVAL, TIMEOUT, LOOK):
+    for key in (INTERVAL, TIMEOUT, CHECKS):
         if key in conf and _TIME.fullmatch(conf[key]) is None:
             return f"conf {key}: {conf[key][:40]!r} is no time, like 10s; correct it"
     if FAILURES in conf and not re.fullmatch(r"[1-9]\d{0,5}", conf[FAILURES].strip()):
         return f"conf {FAILURES}: {conf[FAILURES][:40]!r} is no number of failures; correct it"
     whole = {**properties_for(conf), **conf}
-    interval_s, timeout_s, look_s = (
-        _seconds(whole, key, value) for key, value in ((INTERVAL, 0.0), (TIMEOUT, 0.0), (LOOK, 0.0))
+    interval_s, timeout_s, checks_s = (
+        _seconds(whole, key, value) for key, value in ((INTERVAL, 0.0), (TIMEOUT, 0.0), (CHECKS, 0.0))
     )
     if interval_s >= timeout_s:
         return f"conf {TIMEOUT} ({whole[TIMEOUT]}) is not above {INTERVAL} ({whole[INTERVAL]}): Spark would refuse to start"
-    if look_s > timeout_s:
-        return (
-            f"conf {LOOK} ({whole[LOOK]}) is above {TIMEOUT} ({whole[TIMEOUT]}): Spark would refuse to start"
-        )
+    if checks_s > timeout_s:
+        return f"conf {CHECKS} ({whole[CHECKS]}) is above {TIMEOUT} ({whole[TIMEOUT]}): Spark would refuse to start"
     if outlive_s(conf) > EXECUTORS_OUTLIVE_MAX_S:
         return (
             f"executors could outlive their driver by {outlive_s(conf):.0f} s, by conf {INTERVAL} × ({FAILURES} + 1) and "

@@ -33,6 +33,7 @@ WARM_UP_CONF = {
     "spark.sql.streaming.metricsEnabled": "false",
 }
 """What the warm-up does is seen by nobody outside, and leaves nothing."""
+WARM_UP_MASTER = "local[1]"
 NOT_FOR_WARM_UP = (
     "spark.extraListeners",
     "spark.plugins",
@@ -68,6 +69,8 @@ def warm_up(beside: Callable[[str], Any]) -> tuple[Any, str]:
         conf._jconf.remove(key)  # type: ignore[union-attr]
     for key, value in WARM_UP_CONF.items():
         conf.set(key, value)
+    if conf.get("spark.master", WARM_UP_MASTER).partition("[")[0] != "local":
+        conf.set("spark.master", WARM_UP_MASTER)  # the executors of a cluster are for those who run
     not_warmed = ""
     with temporary_directory() as directory:
         conf.set("spark.sql.warehouse.dir", f"{directory}/warehouse")

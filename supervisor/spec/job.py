@@ -65,7 +65,7 @@ SPEC_VERSION: Final = 1
 SPEC_MAX_BYTES: Final = 64 * 1024
 CHECKPOINT_PLACEHOLDER: Final = "{checkpoint}"
 JOB_PLACEHOLDER: Final = "{job}"
-LOCAL_MASTER: Final = "local[2]"
+DEFAULT_MASTER: Final = "local[2]"
 PREPARED_MIN_BYTES: Final = 512 * 1024**2
 """A driver with less memory has no room for a SparkSession and the throwaway query of a prepared one."""
 
@@ -136,7 +136,7 @@ class JobSpec(Section):
     packages: Packages = ()
     sha256: Sha256ByFile = Field(default_factory=dict)
     launch: Literal["submit", "session"] = "submit"
-    master: Master = LOCAL_MASTER
+    master: Master = DEFAULT_MASTER
     cluster: ClusterName | None = None
     deploy_mode: Annotated[Literal["client"], DeployMode] = "client"
     conf: SparkConf = Field(default_factory=dict)
@@ -176,7 +176,7 @@ class JobSpec(Section):
 
     @model_validator(mode="after")
     def _one_master(self) -> JobSpec:
-        if self.cluster is not None and "master" in self.model_fields_set and self.master != LOCAL_MASTER:
+        if self.cluster is not None and "master" in self.model_fields_set and self.master != DEFAULT_MASTER:
             raise ValueError(
                 "master and cluster are both given, and the cluster has its own master; remove one of them"
             )

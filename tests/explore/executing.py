@@ -35,7 +35,7 @@ def outlive(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     return world._replace(orphans=(*(each for each in world.orphans if each.are_alive(world.tick)), orphans))
 
 
-def told(world: ExploredWorld, shim: Shim) -> ExploredWorld:
+def buried(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     """A tombstone of ``shim`` commits."""
     gone = (shim.uid, shim.attempt)
     return world._replace(

@@ -130,7 +130,7 @@ def buried(world: ExploredWorld, shim: Shim) -> ExploredWorld:
     """§7: a tombstone only after the tree is empty, for nobody waits any more."""
     if shim.tree in LIVING or shim.exec_before_at_s is not None:
         return world.breaks(f"a tombstone for {shim.title} commits while its driver is alive")
-    return executing.told(world, shim)
+    return executing.buried(world, shim)
 
 
 def leader_commit(before: ExploredWorld, after: ExploredWorld, sent: Sent, reply: Answer) -> ExploredWorld:

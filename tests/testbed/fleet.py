@@ -91,6 +91,7 @@ class Fleet(FleetCommands, FleetWitness):
     defaults: dict[str, Any] = field(default_factory=dict)
     spark: dict[str, Any] = field(default_factory=dict)
     policy: dict[str, Any] = field(default_factory=dict)
+    clusters: dict[str, Any] = field(default_factory=dict)
     zookeeper: dict[str, Any] | None = None
     access: ZooKeeperAccess = field(default_factory=access_in_use)
     policies: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -444,6 +445,7 @@ class Fleet(FleetCommands, FleetWitness):
             "store": {"url": self.store},
             "spark": {"home": str(FAKE_SPARK), **self.spark},
             "policy": {"deletable": [f"file://{self.directory.resolve()}/*"], **self.policy},
+            **({"clusters": self.clusters} if self.clusters else {}),
             "defaults": {
                 "lease": _ms(self.lease_s),
                 "stop_grace": _ms(self.grace_s),

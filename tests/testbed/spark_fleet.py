@@ -104,6 +104,7 @@ class SparkFleet(Fleet):
         lease_s: float = 20.0,
         env: Mapping[str, str] | None = None,
         spark: OtherSpark | None = None,
+        clusters: Mapping[str, Any] | None = None,
     ) -> Iterator[Self]:
         """Started, on a new bucket; ``env``: of its members, besides the keys of ``moto``. ``spark``: what its hosts have,
         if it is not the supervisor's own."""
@@ -120,6 +121,7 @@ class SparkFleet(Fleet):
                 session_s=10.0,
                 endpoint_url=moto.endpoint_url,
                 bucket=moto.new_bucket(),
+                clusters=dict(clusters or {}),
                 s3a_jars=other.s3a_jars if other is not None else s3a_jars(),
                 spark={"home": str(other.home)} if other is not None else {},
             )
@@ -162,7 +164,7 @@ class SparkFleet(Fleet):
             "name": name,
             "application": application.name,
             "args": ["{checkpoint}"],
-            "master": "local[1]",
+            **({} if "cluster" in spec else {"master": "local[1]"}),
             "checkpoint": self.checkpoint(name),
             **spec,
             "conf": {**CONF, **spec.get("conf", {})},

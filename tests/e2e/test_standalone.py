@@ -1,0 +1,204 @@
+"""A job whose executors are on a real Spark standalone cluster: two masters on ZooKeeper, workers, and what happens to them.
+
+The witness of the drivers is judged after each test: no two at once, no hole, no batch with another content.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor.demo.ensemble import EmbeddedEnsemble
+from supervisor.model.executors import outlive_s, properties_for
+from supervisor.spark.toolchain import installed_spark_home
+from tests.testbed.fleet import DRIVER, SHIM
+from tests.testbed.moto import MotoServer
+from tests.testbed.namespaces import Namespace
+from tests.testbed.spark_fleet import LIGHT_JVM, SparkFleet
+from tests.testbed.standalone import StandaloneCluster, standalone_cluster
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
+
+CONF = {
+    "spark.cores.max": "1",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": LIGHT_JVM,
+}
+PATIENCE_S = 240.0
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StandaloneCluster]:
+    place = tmp_path_factory.mktemp("standalone")
+    with standalone_cluster(place, zookeeper=embedded_ensemble.hosts, workers=2) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def fleet(
+    embedded_ensemble: EmbeddedEnsemble,
+    moto_server: MotoServer,
+    cluster: StandaloneCluster,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[SparkFleet]:
+    clusters = {"prod": {"master": cluster.master, "conf": CONF, "driver_host": "127.0.0.1"}}
+    directory = tmp_path_factory.mktemp("on-cluster")
+    with SparkFleet.on_moto(embedded_ensemble, moto_server, directory, clusters=clusters) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def judged(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "fleet" in request.fixturenames:
+        request.getfixturevalue("fleet").judge()
+
+
+def until_gone(cluster: StandaloneCluster) -> None:
+    wait_until(lambda: not cluster.executors(), PATIENCE_S, "all executors to end", period_s=0.5)
+    wait_until(lambda: not cluster.applications(), PATIENCE_S, "the master to know it", period_s=0.5)
+
+
+def test_its_life_from_submit_to_cancel(fleet: SparkFleet, cluster: StandaloneCluster) -> None:
+    job = "life"
+    fleet.submit(job, cluster="prod")
+    fleet.wait_batches(job)
+    assert len(cluster.applications()) == 1
+    assert len(cluster.executors()) == 1
+    fleet.ok("restart", job, "--wait")  # by a prepared driver, which holds no executor while it waits
+    fleet.wait_batch_of(job, 2)
+    assert "prepared" in fleet.ok("history", job).out
+    assert cluster.registered() == 2
+    fleet.ok("savepoint", "create", job)
+    fleet.signal(fleet.process(job, DRIVER), signal.SIGKILL)
+    fleet.wait_batch_of(job, 3)
+    assert len(cluster.applications()) == 1
+    fleet.cancel(job)
+    fleet.wait_state(job, "cancelled", timeout_s=PATIENCE_S)
+    until_gone(cluster)
+
+
+def test_a_lost_executor_or_worker_or_master_is_not_the_drivers_end(
+    fleet: SparkFleet, cluster: StandaloneCluster
+) -> None:
+    job = "losses"
+    fleet.submit(job, cluster="prod")
+    fleet.wait_batches(job)
+    (before,) = cluster.executors()
+    cluster.kill_executors()
+    fleet.wait_batches(job, more=5, timeout_s=PATIENCE_S)
+    leading = cluster.leading_master()
+    assert leading is not None
+    assert before not in cluster.executors()
+    cluster.kill(leading)
+    fleet.wait_batches(job, more=5, timeout_s=PATIENCE_S)
+    wait_until(
+        lambda: cluster.leading_master() not in (None, leading), PATIENCE_S, "the other master", period_s=0.5
+    )
+    cluster.wait_workers(2)
+    cluster.kill("w0")
+    fleet.wait_batches(job, more=3, timeout_s=PATIENCE_S)
+    cluster.start_worker("w0")
+    cluster.start_master(leading)
+    cluster.wait_workers(2)
+    assert fleet.show(job)["attempt"] == 1
+    fleet.cancel(job)
+    fleet.wait_state(job, "cancelled", timeout_s=PATIENCE_S)
+    until_gone(cluster)
+
+
+def test_a_driver_that_dies_with_its_shim_leaves_no_executor_and_the_lease_says_the_bound(
+    fleet: SparkFleet, cluster: StandaloneCluster
+) -> None:
+    job = "alone"
+    fleet.submit(job, cluster="prod")
+    fleet.wait_batches(job)
+    first = cluster.executors()
+    fleet.signal(fleet.process(job, SHIM), signal.SIGKILL)
+    fleet.wait_batch_of(job, 2)
+    assert not set(first) & set(cluster.executors())
+    explained = fleet.ok("explain", job, "-o", "json").document
+    assert explained["lease"]["executors_outlive_s"] == outlive_s({})
+    fleet.cancel(job)
+    fleet.wait_state(job, "cancelled", timeout_s=PATIENCE_S)
+    until_gone(cluster)
+
+
+def test_a_host_without_the_cluster_refuses_and_says_so(fleet: SparkFleet) -> None:
+    job = "elsewhere"
+    fleet.submit(job, cluster="test")
+    row = fleet.wait_state(job, "pending", timeout_s=PATIENCE_S)
+    assert "cluster: test is no cluster of this host's supervisor.yaml (it has prod)" in str(row)
+    fleet.cancel(job)
+
+
+ZOMBIE = """
+import time
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+print("application", spark.sparkContext.applicationId, flush=True)
+
+
+def beat(rows):
+    with open({beats!r}, "a", buffering=1) as file:
+        for _ in range(3000):
+            file.write(f"{{time.clock_gettime(time.CLOCK_BOOTTIME)}}\\n")
+            time.sleep(0.1)
+    return []
+
+
+spark.sparkContext.parallelize([1], 1).mapPartitions(beat).collect()
+"""
+
+
+@pytest.mark.netns
+def test_tasks_of_a_driver_whose_host_is_cut_off_end_within_the_bound(tmp_path: Path) -> None:
+    home, beats, log = installed_spark_home(), tmp_path / "beats", tmp_path / "driver.log"
+    application = tmp_path / "zombie.py"
+    application.write_text(ZOMBIE.format(beats=str(beats)))
+    with (
+        Namespace() as lost,
+        standalone_cluster(tmp_path / "cluster", address=lost.host_address, cores=1) as cluster,
+    ):
+        conf = {
+            **CONF,
+            **properties_for({}),
+            "spark.driver.host": lost.address,
+            "spark.driver.bindAddress": lost.address,
+            "spark.driver.memory": "512m",
+            "spark.ui.enabled": "false",
+        }
+        words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+        submit = lost.wrap([f"{home}/bin/spark-submit", "--master", cluster.master, *words, str(application)])
+        env = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+        with log.open("wb") as output:
+            driver = subprocess.Popen(submit, env=env, stdout=output, stderr=output, start_new_session=True)
+        try:
+            wait_until(
+                lambda: beats.exists() and beats.stat().st_size > 500, PATIENCE_S, "a task", period_s=0.5
+            )
+            lost.cut()
+            cut_at_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+        finally:
+            os.killpg(driver.pid, signal.SIGKILL)
+            driver.wait(30)
+        assert cluster.executors(), "nobody told the executor"
+        wait_until(lambda: not cluster.executors(), 600.0, "the executor to end", period_s=0.5)
+        ended_at_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    last_at_s = float(beats.read_text().split()[-1])
+    print(
+        f"last write {last_at_s - cut_at_s:.1f} s, executor gone {ended_at_s - cut_at_s:.1f} s after the cut"
+    )
+    assert last_at_s - cut_at_s <= outlive_s({})
+    assert ended_at_s - cut_at_s <= outlive_s({})

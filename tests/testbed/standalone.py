@@ -1,0 +1,173 @@
+"""A real Spark standalone cluster: masters and workers of the installed PySpark, as processes of their own.
+
+Their addresses are those of this machine, unless another one is given (a namespace's). With an ensemble there are two masters,
+of which one leads: it keeps what it must not forget in ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from supervisor.demo.death_guard import DeathGuard
+from supervisor.spark.toolchain import installed_spark_home
+from tests.waiting import wait_until
+
+START_S = 120.0
+DAEMON_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+class StandaloneCluster:
+    """``master`` is what a driver is told. ``memory``, ``cores``: of each worker."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        address: str = "127.0.0.1",
+        zookeeper: str | None = None,
+        workers: int = 1,
+        cores: int = 2,
+        memory: str = "1500m",
+    ) -> None:
+        home = installed_spark_home()
+        assert home is not None
+        self._home, self._directory, self._address = home, directory, address
+        self._guard = DeathGuard()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._options = DAEMON_JVM
+        if zookeeper is not None:
+            self._options += (
+                " -Dspark.deploy.recoveryMode=ZOOKEEPER"
+                f" -Dspark.deploy.zookeeper.url={zookeeper} -Dspark.deploy.zookeeper.dir=/spark-{uuid.uuid4().hex[:8]}"
+            )
+        self._masters = {
+            f"m{i}": (self._free_port(), self._free_port()) for i in range(2 if zookeeper else 1)
+        }
+        self.master = "spark://" + ",".join(f"{address}:{port}" for port, _ in self._masters.values())
+        self._sizes = ("--cores", str(cores), "--memory", memory)
+        try:
+            for name in self._masters:
+                self.start_master(name)
+            wait_until(
+                lambda: self.leading_master() is not None, START_S, "a master that leads", period_s=0.5
+            )
+            for i in range(workers):
+                self.start_worker(f"w{i}")
+            self.wait_workers(workers)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        for name in reversed(list(self._processes)):
+            self.kill(name)
+        self._guard.dismiss()
+
+    # -- masters and workers ------------------------------------------------------------------------------------------
+
+    def start_master(self, name: str) -> None:
+        port, web = self._masters[name]
+        words = ("--host", self._address, "--port", str(port), "--webui-port", str(web))
+        self._start(name, "org.apache.spark.deploy.master.Master", *words)
+
+    def start_worker(self, name: str) -> None:
+        work = self._directory / f"work-{name}"
+        words = ("--host", self._address, "--webui-port", "0", "--work-dir", str(work), *self._sizes)
+        self._start(name, "org.apache.spark.deploy.worker.Worker", *words, self.master)
+
+    def kill(self, name: str) -> None:
+        """kill -9, of the one process; executors of a worker are left to find that out."""
+        process = self._processes.pop(name, None)
+        if process is not None:
+            process.kill()
+            process.wait(30)
+
+    def leading_master(self) -> str | None:
+        return next((name for name in self._masters if self._state(name).get("status") == "ALIVE"), None)
+
+    def wait_workers(self, count: int) -> None:
+        def there() -> bool:
+            name = self.leading_master()
+            workers = self._state(name)["workers"] if name else []
+            return sum(1 for worker in workers if worker["state"] == "ALIVE") >= count
+
+        wait_until(there, START_S, f"{count} workers", period_s=0.5)
+
+    # -- applications -------------------------------------------------------------------------------------------------
+
+    def applications(self) -> list[str]:
+        """The ids of those that the leading master takes for running or waiting."""
+        name = self.leading_master()
+        return [app["id"] for app in self._state(name).get("activeapps", ())] if name else []
+
+    def registered(self) -> int:
+        """How many applications the leading master has seen, as far as it remembers."""
+        name = self.leading_master()
+        state = self._state(name) if name else {}
+        return len(state.get("activeapps", ())) + len(state.get("completedapps", ()))
+
+    def executors(self, application: str = "") -> list[int]:
+        """The pids of executors that live, by the kernel: of ``application``, or of all that these workers started."""
+        found = []
+        for process in Path("/proc").iterdir():
+            with suppress(OSError):
+                words = (process / "cmdline").read_bytes() if process.name.isdigit() else b""
+                if b"CoarseGrainedExecutorBackend" in words and application.encode() in words:
+                    directory = os.readlink(process / "cwd")
+                    if directory.startswith(str(self._directory)):
+                        found.append(int(process.name))
+        return found
+
+    def kill_executors(self) -> None:
+        for pid in self.executors():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _state(self, name: str) -> dict[str, Any]:
+        url = f"http://{self._address}:{self._masters[name][1]}/json/"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                state: dict[str, Any] = json.load(answer)
+                return state
+        except (OSError, ValueError):
+            return {}
+
+    def _start(self, name: str, *words: str) -> None:
+        env = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_")}
+        env |= {"SPARK_HOME": str(self._home), "SPARK_DAEMON_JAVA_OPTS": self._options}
+        env["SPARK_DAEMON_MEMORY"] = "192m"
+        with (self._directory / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                (str(self._home / "bin" / "spark-class"), *words),
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._processes[name] = process
+        self._guard.watch(process.pid)
+
+    def _free_port(self) -> int:
+        with socket.create_server((self._address, 0)) as server:
+            return int(server.getsockname()[1])
+
+
+@contextmanager
+def standalone_cluster(directory: Path, **options: Any) -> Iterator[StandaloneCluster]:
+    directory.mkdir(parents=True, exist_ok=True)
+    made = StandaloneCluster(directory, **options)
+    try:
+        yield made
+    finally:
+        made.stop()

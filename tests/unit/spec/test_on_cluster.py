@@ -1,0 +1,103 @@
+"""A spec names a cluster of its host: what the driver gets, and where it is refused."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from supervisor.errors import InvalidInput
+from supervisor.model.executors import INTERVAL, TIMEOUT
+from supervisor.model.records import PrepareLevel
+from supervisor.settings.clusters import ClusterSettings
+from supervisor.settings.policy import PolicySettings
+from supervisor.spec.job import JobSpec, canonical_json, parse_spec
+from supervisor.spec.on_cluster import ending_properties, on_cluster, why_not_here
+
+PROD = ClusterSettings(
+    master="spark://m1:7077,m2:7077", conf={"spark.cores.max": "4", "spark.eventLog.enabled": "true"}
+)
+
+
+def spec(text: str = "") -> JobSpec:
+    return parse_spec(f"name: j\napplication: j.py\ncheckpoint: s3a://bucket/c\n{text}", "j.yaml")
+
+
+def test_master_and_properties_are_those_of_the_cluster_and_the_jobs_own_come_first() -> None:
+    given = spec("cluster: prod\nconf: {spark.cores.max: 2}\n")
+    started = on_cluster(given, {"prod": PROD})
+    assert started.master == "spark://m1:7077,m2:7077"
+    assert started.conf == {"spark.cores.max": "2", "spark.eventLog.enabled": "true"}
+    assert on_cluster(spec(), {"prod": PROD}) == spec()
+
+
+def test_the_address_for_executors_is_that_of_the_host_unless_the_job_says() -> None:
+    here = PROD.model_copy(update={"driver_host": "10.0.0.7"})
+    assert on_cluster(spec("cluster: prod\n"), {"prod": here}).conf["spark.driver.host"] == "10.0.0.7"
+    own = spec("cluster: prod\nconf: {spark.driver.host: edge}\n")
+    assert on_cluster(own, {"prod": here}).conf["spark.driver.host"] == "edge"
+
+
+def test_a_host_without_it_says_which_it_has() -> None:
+    given = spec("cluster: test\n")
+    said = why_not_here(given, {"prod": PROD})
+    assert said is not None
+    assert said.what == "cluster: test is no cluster of this host's supervisor.yaml (it has prod)"
+    assert "it has none" in str(why_not_here(given, {}))
+    assert why_not_here(spec("cluster: prod\n"), {"prod": PROD}) is None
+    assert why_not_here(spec(), {}) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["cluster: prod\n", "master: spark://m1:7077\n", "master: local-cluster[1,1,512]\n"]
+)
+def test_executors_elsewhere_end_soon_after_their_driver(text: str) -> None:
+    assert spec(text).executors_outlive_s() == 60.0
+    assert ending_properties(spec(text))[INTERVAL] == "2s"
+
+
+def test_a_local_job_has_none() -> None:
+    assert spec().executors_outlive_s() == 0.0
+    assert ending_properties(spec()) == {}
+
+
+def test_a_prepared_driver_holds_no_executors() -> None:
+    assert spec("update: {prepare: application}\n").prepare_level() is PrepareLevel.APPLICATION
+    assert spec("cluster: prod\nupdate: {prepare: application}\n").prepare_level() is PrepareLevel.SESSION
+    assert spec("cluster: prod\nupdate: {prepare: 'off'}\n").prepare_level() is None
+    with pytest.raises(InvalidInput, match="application would hold executors"):
+        spec("cluster: prod\nstandby: {level: application}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("cluster: prod\nmaster: spark://m1:7077\n", "master and cluster are both given"),
+        ("cluster: Prod\n", "cluster"),
+        (
+            "cluster: prod\nconf: {spark.executor.heartbeatInterval: 20s, spark.network.timeout: 15s}\n",
+            "not above",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_at_submit(text: str, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        spec(text)
+
+
+def test_a_spec_without_it_is_stored_as_before() -> None:
+    assert "cluster" not in canonical_json(spec()).decode()
+    assert '"cluster":"prod"' in canonical_json(spec("cluster: prod\n")).decode()
+
+
+@pytest.mark.parametrize("key", [INTERVAL, TIMEOUT])
+def test_a_host_does_not_change_the_bound(key: str) -> None:
+    with pytest.raises(ValidationError, match="has to follow from the spec alone"):
+        ClusterSettings(master="spark://m:7077", conf={key: "60s"})
+    with pytest.raises(ValidationError, match="has to follow from the spec alone"):
+        PolicySettings.model_validate({"conf": {"forced": {key: "60s"}}})
+
+
+@pytest.mark.parametrize("master", ["yarn", "local[2]", "k8s://https://x", "spark://m", "mesos://m:1"])
+def test_only_masters_that_are_supported_are_clusters(master: str) -> None:
+    with pytest.raises(ValidationError, match="is no master of a cluster that is supported here"):
+        ClusterSettings(master=master)
