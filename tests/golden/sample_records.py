@@ -217,6 +217,7 @@ SAMPLES: tuple[Any, ...] = (
         class_archive="off: none has been made yet",
         user="etl",
         not_limited="memory: the kernel does not offer it",
+        executors_outlive_s=60.0,
         queries=(
             QueryProgress(
                 query="counts",

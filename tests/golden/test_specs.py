@@ -94,6 +94,11 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
         "placement: {require: {}, spread: null, group: null}",
         b'"placement":{"group":"web","require":{"zone":"a"},"spread":"host"}',
     ),
+    "cluster": (
+        f"{FULL}cluster: prod\n".replace('master: "spark://host:7077"\n', ""),
+        "cluster: null",
+        b'"cluster":"prod"',
+    ),
     "sha256": (
         f"{FULL}sha256: {{'local:/opt/lib.zip': {'ab' * 32}}}\n",
         "sha256: {}",
