@@ -96,11 +96,7 @@ def prepare(
     ``Unreachable``, ``AccessDenied``.
     """
     toolchain = find_toolchain(
-        home=settings.spark.home,
-        java_home=settings.spark.java_home,
-        s3a_jars=settings.spark.s3a_jars,
-        job_env=spec.env,
-        environ=attempt_place.environ,
+        settings.spark, version=spec.spark, job_env=spec.env, environ=attempt_place.environ
     )
     store = access_of_store(settings.store, settings.policy.endpoints)
     properties_file = attempt_place.work_dir / PROPERTIES
@@ -251,19 +247,16 @@ def _fence(
     )
 
 
-def make_fence_ahead(settings: Settings, environ: Mapping[str, str]) -> Built | None:
-    """Makes the jar of the fence that jobs will get. A failure is forgotten: the first start tries again.
+def make_fence_ahead(
+    settings: Settings, environ: Mapping[str, str], version: str | None = None
+) -> Built | None:
+    """Makes the jar of the fence that jobs of the Spark ``version`` will get; None stands for the default. A failure is
+    forgotten: the first start tries again.
 
     It returns None if this host has no use for it (no Spark, one that is too old, nothing on S3).
     """
     try:
-        toolchain = find_toolchain(
-            home=settings.spark.home,
-            java_home=settings.spark.java_home,
-            s3a_jars=settings.spark.s3a_jars,
-            job_env={},
-            environ=environ,
-        )
+        toolchain = find_toolchain(settings.spark, version=version, job_env={}, environ=environ)
     except (Refused, Unreachable):
         return None
     if why_not_this_spark(toolchain.version) or not (bucket_of(settings.store.url) or toolchain.s3a_jars):

@@ -36,6 +36,7 @@ from supervisor.settings.labels import Labels
 from supervisor.settings.policy import UserName
 from supervisor.settings.restart import RestartSettings
 from supervisor.settings.sections import Section, validated
+from supervisor.settings.spark import VersionName
 from supervisor.settings.spark_conf import SparkConf
 from supervisor.settings.units import format_size
 from supervisor.settings.yaml_text import read_numbered
@@ -97,6 +98,7 @@ _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, Any]] = {
     "placement": PlacementSettings().model_dump(mode="json", by_alias=True),
     "sha256": {},
     "run_as": None,
+    "spark": None,
 }
 """The same holds for these keys outside of any section; each stands with its default, which is not
 written.
@@ -133,6 +135,7 @@ class JobSpec(Section):
     packages: Packages = ()
     sha256: Sha256ByFile = Field(default_factory=dict)
     launch: Literal["submit", "session"] = "submit"
+    spark: VersionName | None = None
     master: Master = "local[2]"
     deploy_mode: Annotated[Literal["client"], DeployMode] = "client"
     conf: SparkConf = Field(default_factory=dict)
@@ -307,6 +310,7 @@ class JobSpec(Section):
             standby=self.standby_policy(),
             labels=packed(self.labels),
             placement=self.placement_policy(),
+            spark=self.spark or "",
         )
 
     def why_not_prepared(self) -> str | None:

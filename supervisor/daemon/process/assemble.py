@@ -415,6 +415,7 @@ class Assembly:
             prepares=1,
             labels=packed(self._settings.supervisor.labels),
             policy_sha256=policy_sha256(policy, self._settings.store, starter.signers.digest),
+            sparks=tuple(sorted(self._settings.spark.versions)),
         )
         doubt = StartDoubt(self._layout, self._trust, self._epochs)
         _warn_of_users(starter.users)

@@ -198,7 +198,7 @@ def test_a_host_that_cannot_be_read_just_now_ends_no_thread_of_the_supervisor(
 ) -> None:
     """The first start tries again, and says what is in the way."""
 
-    def unreadable(**_given: object) -> None:
+    def unreadable(*_given: object, **_named: object) -> None:
         raise Unreachable("spark-defaults.conf cannot be read: too many open files")
 
     monkeypatch.setattr(prepare_module, "find_toolchain", unreadable)
