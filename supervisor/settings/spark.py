@@ -67,8 +67,9 @@ class SparkSettings(Section):
 
     ``s3a_jars`` is a directory that ``deploy/s3a-jars/fetch`` filled, for jobs that read or write ``s3a://``.
     ``versions`` are more Sparks, by the names that specs give (``spark``); ``pythons`` are rules for the interpreters
-    that specs may name (``python.interpreter``). ``class_archive`` says whether this host makes class-data archives for
-    the JVMs of its drivers.
+    that specs may name (``python.interpreter``). Archives that specs bring (``python.archive``) are unpacked in
+    ``environments_dir``; if it is null, below the runtime directory. ``class_archive`` says whether this host makes
+    class-data archives for the JVMs of its drivers.
     """
 
     home: AbsolutePath | None = None
@@ -78,6 +79,7 @@ class SparkSettings(Section):
         default_factory=dict
     )
     pythons: PythonRules = ()
+    environments_dir: AbsolutePath | None = None
     class_archive: Literal["auto", "off"] = "auto"
     submit_timeout_s: Annotated[DurationS, between(1.0, 3600.0)] = Field(
         default=120.0, alias="submit_timeout"

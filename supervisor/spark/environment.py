@@ -137,6 +137,8 @@ def python_path(toolchain: Toolchain, env: Mapping[str, str]) -> dict[str, str]:
 
 def _tools(toolchain: Toolchain) -> dict[str, str]:
     tools = {"SPARK_HOME": str(toolchain.home), "PYSPARK_PYTHON": str(toolchain.python)}
+    if toolchain.executor_python:
+        tools |= {"PYSPARK_PYTHON": toolchain.executor_python, "PYSPARK_DRIVER_PYTHON": str(toolchain.python)}
     if toolchain.java_home is not None:
         tools["JAVA_HOME"] = str(toolchain.java_home)
     return tools

@@ -42,7 +42,8 @@ class Toolchain:
     ``s3a_jars`` are the thin S3A jars (deploy/s3a-jars), all of one directory; it is empty where there are
     none or Spark has its own. ``defaults`` is what ``spark-defaults.conf`` says; spark-submit reads that file
     only when it is given no properties file. ``python_path`` is what the driver's Python needs to import the pyspark of
-    ``home``; it is empty where that is left to the Python itself, or to spark-submit.
+    ``home``; it is empty where that is left to the Python itself, or to spark-submit. ``executor_python`` is the Python of
+    executors if that is another one than the driver's.
     """
 
     home: Path
@@ -52,6 +53,7 @@ class Toolchain:
     s3a_jars: tuple[Path, ...] = ()
     defaults: tuple[tuple[str, str], ...] = ()
     python_path: tuple[Path, ...] = ()
+    executor_python: str = ""
 
     @property
     def submit(self) -> Path:
@@ -83,7 +85,7 @@ def find_toolchain(
         java = _home_of(java_of(None, environ))
     return Toolchain(
         home=spark,
-        python=python_of(job_env, environ) if interpreter is None else _named_python(interpreter),
+        python=python_of(job_env, environ, interpreter),
         java_home=java,
         version=spark_version(spark),
         s3a_jars=s3a_jars_of(settings, version, spark, environ),
@@ -209,8 +211,10 @@ def _home_of(java: Path) -> Path | None:
     return next((path.parent.parent for path in named), None)
 
 
-def python_of(job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
-    """Returns the Python of drivers. Raises ``Refused``."""
+def python_of(job_env: Mapping[str, str], environ: Mapping[str, str], interpreter: str | None = None) -> Path:
+    """Returns the Python of drivers; ``interpreter`` is what a job names by ``python``. Raises ``Refused``."""
+    if interpreter is not None:
+        return _named_python(interpreter)
     named = job_env.get("PYSPARK_PYTHON") or environ.get("PYSPARK_PYTHON") or sys.executable
     found = shutil.which(named, path=job_env.get("PATH", environ.get("PATH", os.defpath)))
     if found is None:

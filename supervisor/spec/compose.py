@@ -84,7 +84,11 @@ def _with_moved_files(body: dict[str, Any], directory: str) -> dict[str, Any]:
             return [moved(each) for each in given]
         return str(Path(directory) / given) if isinstance(given, str) and is_local_path(given) else given
 
-    return {key: moved(value) if key in _FILES else value for key, value in body.items()}
+    found = {key: moved(value) if key in _FILES else value for key, value in body.items()}
+    python = found.get("python")
+    if isinstance(python, dict) and "archive" in python:
+        found["python"] = {**python, "archive": moved(python["archive"])}
+    return found
 
 
 def _merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:

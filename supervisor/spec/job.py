@@ -59,6 +59,7 @@ from supervisor.spec.fields import (
 )
 from supervisor.spec.placement import PlacementSettings
 from supervisor.spec.prepare import StandbySettings, UpdateSettings
+from supervisor.spec.python import UNPACKED_AS, PythonSettings
 from supervisor.spec.savepoints import SavepointSettings
 
 SPEC_VERSION: Final = 1
@@ -76,6 +77,9 @@ _CONF_TWINS: Final = {
 """If one is given as a key of the spec *and* as a property, spark-submit drops one of the two without a
 message.
 """
+
+_PYTHON_VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+_PYTHON_PROPERTIES: Final = ("spark.pyspark.python", "spark.pyspark.driver.python")
 
 _ADDED_LATER: Final = (
     ("restart", "memory_step"),
@@ -99,6 +103,7 @@ _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, Any]] = {
     "sha256": {},
     "run_as": None,
     "spark": None,
+    "python": PythonSettings().model_dump(mode="json", by_alias=True),
 }
 """The same holds for these keys outside of any section; each stands with its default, which is not
 written.
@@ -136,6 +141,7 @@ class JobSpec(Section):
     sha256: Sha256ByFile = Field(default_factory=dict)
     launch: Literal["submit", "session"] = "submit"
     spark: VersionName | None = None
+    python: PythonSettings = PythonSettings()
     master: Master = "local[2]"
     deploy_mode: Annotated[Literal["client"], DeployMode] = "client"
     conf: SparkConf = Field(default_factory=dict)
@@ -218,6 +224,23 @@ class JobSpec(Section):
                 raise ValueError(
                     f"{twin} and conf {key} are both given, and Spark would drop one; use {twin} alone"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _one_python(self) -> JobSpec:
+        """Raises ValueError if anything else would take the place of the Python that ``python`` names."""
+        if not self.python.is_given:
+            return self
+        if not self.is_python:
+            raise ValueError("python is for a .py application only; remove it")
+        twins = [f"env {name}" for name in _PYTHON_VARIABLES if name in self.env]
+        twins += [f"conf {name}" for name in _PYTHON_PROPERTIES if name in self.conf]
+        if twins:
+            raise ValueError(f"python and {twins[0]} both name the Python of the driver; use python alone")
+        if self.python.archive is not None and f"#{UNPACKED_AS}" in self.conf.get("spark.archives", ""):
+            raise ValueError(
+                f"conf spark.archives uses the name {UNPACKED_AS} of python.archive; take another"
+            )
         return self
 
     @model_validator(mode="after")
@@ -520,7 +543,8 @@ def spec_sha256(spec: JobSpec) -> str:
 
 def named_files(spec: JobSpec) -> tuple[str, ...]:
     """Returns the files that the spec names, as written there."""
-    return (spec.application, *spec.py_files, *spec.jars)
+    archive = () if spec.python.archive is None else (spec.python.archive,)
+    return (spec.application, *spec.py_files, *spec.jars, *archive)
 
 
 def local_paths(spec: JobSpec) -> tuple[str, ...]:
@@ -531,7 +555,8 @@ def local_paths(spec: JobSpec) -> tuple[str, ...]:
 def in_place_files(spec: JobSpec) -> tuple[tuple[str, str], ...]:
     """Returns the files that are used where they are, each after the key of the spec that names it."""
     named = (("application", spec.application), *(("py_files", each) for each in spec.py_files))
-    every = (*named, *(("jars", each) for each in spec.jars))
+    archive = () if spec.python.archive is None else (("python.archive", spec.python.archive),)
+    every = (*named, *(("jars", each) for each in spec.jars), *archive)
     return tuple(
         (key, each) for key, each in every if not is_local_path(each) and not each.startswith(STORE_SCHEME)
     )
@@ -558,6 +583,9 @@ def with_uploaded(spec: JobSpec, keys: Mapping[str, str]) -> JobSpec:
             "application": put(spec.application),
             "py_files": tuple(map(put, spec.py_files)),
             "jars": tuple(map(put, spec.jars)),
+            "python": spec.python.model_copy(
+                update={"archive": None if spec.python.archive is None else put(spec.python.archive)}
+            ),
         }
     )
 

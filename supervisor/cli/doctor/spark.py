@@ -40,10 +40,12 @@ from supervisor.spark.toolchain import (
     java_home_of,
     java_of,
     python_of,
+    python_path_of,
     s3a_jars_of,
     spark_home_of,
     spark_version,
 )
+from supervisor.spec.python import PythonSettings
 from supervisor.spec.s3a import bucket_of
 
 SUBMIT_S: Final = 12.0
@@ -94,7 +96,8 @@ class SparkFacts:
     why drivers with a checkpoint on S3 get no storage fence; it is empty if they do, and None if nobody needs
     it. ``archive`` is the class-data archive with which a driver would start now. ``s3a`` is who needs
     ``s3a://``, empty if nobody; ``s3a_sure`` is False if only the store suggests it. ``versions`` are those of
-    ``spark.versions``.
+    ``spark.versions``. ``environment`` says that the job brings its Python, and ``python_path`` that its Python imports the
+    pyspark of ``home`` in any case.
     """
 
     home: str = ""
@@ -120,6 +123,8 @@ class SparkFacts:
     s3a_sure: bool = False
     fence: str | None = None
     versions: tuple[VersionFacts, ...] = ()
+    environment: bool = False
+    python_path: bool = False
 
     @property
     def hadoop(self) -> str | None:
@@ -150,6 +155,7 @@ def collect(subject: Subject) -> SparkFacts:
         is_python=spec is None or spec.is_python,
         s3a=s3a,
         s3a_sure=sure,
+        environment=spec is not None and spec.python.archive is not None,
         versions=tuple(_version(subject, name, bool(s3a)) for name in settings.versions),
     )
     try:
@@ -163,6 +169,9 @@ def collect(subject: Subject) -> SparkFacts:
         home=str(home),
         version=spark_version(home),
         submit=_submit(subject, home, until_at_s),
+        python_path=spec is not None
+        and (spec.spark is not None or spec.python.is_given)
+        and bool(python_path_of(home)),
         own_pyspark=(home / "python" / "pyspark" / "__init__.py").is_file(),
         jars=frozenset(jar.name for jar in home.glob("jars/*.jar")),
         thin=thin,
@@ -254,8 +263,11 @@ def _submit(subject: Subject, home: Path, until_at_s: float) -> Ran:
 
 
 def _python(subject: Subject) -> tuple[str, Complaint, Ran | None]:
+    asked = subject.spec.python if subject.spec is not None else PythonSettings()
+    if asked.archive is not None:
+        return f"bin/python of {asked.archive}", Complaint(), None
     try:
-        python = python_of(subject.job_env, subject.environ)
+        python = python_of(subject.job_env, subject.environ, asked.interpreter)
     except Refused as error:
         return "", error.complaint, None
     if not _is_hosts(python, subject):
@@ -383,7 +395,8 @@ def judge_python(facts: SparkFacts) -> DoctorFinding:
         return warning(facts.python_error, MORE_TIME)
     if facts.python_of_job:
         return ok(
-            f"drivers use {facts.python}, which the job names: it can be executed, and was not run here"
+            f"drivers use {facts.python}, which the job {'brings' if facts.environment else 'names'}: "
+            f"it {'is not unpacked here' if facts.environment else 'can be executed, and was not run here'}"
         )
     if not facts.python_version:
         return problem(
@@ -406,6 +419,8 @@ def judge_pyspark(facts: SparkFacts) -> DoctorFinding:
         return skipped("Spark or Python is missing")
     if not facts.is_python:
         return skipped("the application is a .jar")
+    if facts.python_path:
+        return ok(f"the driver imports the pyspark of {facts.home}, whatever its Python has")
     if facts.own_pyspark and not facts.session:
         return ok("spark-submit brings Spark's own pyspark")
     if facts.python_of_job:

@@ -108,7 +108,10 @@ def collect(subject: Subject) -> ZooFacts:
         memory=spec.resources.memory_bytes if spec else 0,
         checkpoint=spec.checkpoint if spec else None,
         policy_sha256=policy_sha256(
-            settings.policy, settings.store, Signers(settings.policy.submit_signers).digest
+            settings.policy,
+            settings.store,
+            Signers(settings.policy.submit_signers).digest,
+            settings.spark.pythons,
         ),
     )
     client = ZooClient(
