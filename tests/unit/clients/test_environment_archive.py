@@ -121,7 +121,7 @@ def test_what_is_no_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     require_environment(packed(tmp_path / "good.tar.gz", PYTHON))
     with pytest.raises(InvalidInput, match="that can be executed"):
         unpacked(tmp_path, ("bin/python", b"", 0o644))
-    monkeypatch.setattr(environment_archive, "UNPACKED_MAX_BYTES", 10)
+    monkeypatch.setattr(environment_archive, "UNPACKED_MAX_BYTES", 5)
     (tmp_path / "more").mkdir()
     with pytest.raises(InvalidInput, match="is larger than"):
         unpack(packed(tmp_path / "large.tar.gz", PYTHON), tmp_path / "more", lambda _: True)

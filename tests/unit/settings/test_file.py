@@ -73,7 +73,7 @@ def test_defaults_are_those_of_the_contract(load: Load) -> None:
         ("zokeeper: {}", "unknown key 'zokeeper' in {file}; did you mean 'zookeeper'?"),
         ("spark: {hoem: /x}", "unknown key 'spark.hoem' in {file}; did you mean 'spark.home'?"),
         ("supervisor: {capacity: {mem: 1g}}", "did you mean 'supervisor.capacity.memory'?"),
-        ("spark: {qqqq: 1}", "known here: class_archive, home, java_home, "),
+        ("spark: {qqqq: 1}", "known here: class_archive, environments_dir, home, java_home, "),
         (
             "spark: {submit_timeout: 120}",
             "{file}: spark.submit_timeout is a number without a unit; write 120s for seconds",

@@ -307,7 +307,7 @@ def test_terms_and_restart_policy() -> None:
     spec = parsed(
         "resources: {memory: 2g, priority: 3}\nlease: 10s\nstop_grace: 1m\nhealth: {start_timeout: 90s}\n"
         "restart: {strategy: failure-rate, initial: 2s, max: 1m, jitter: 0, reset_after: 1h, attempts: 4, "
-        "on_exhausted: suspend}\nlabels: {tier: 1, team: web}\nplacement: {require: {zone: 1a}, spread: zone}",
+        "on_exhausted: suspend}\nlabels: {tier: 1, team: web}\nplacement: {require: {zone: 1a}, spread: zone}\nspark: '4.1'",
     )
     policy = RestartPolicy(
         strategy=Strategy.FAILURE_RATE,
@@ -335,6 +335,7 @@ def test_terms_and_restart_policy() -> None:
         "standby": None,
         "labels": ("team=web", "tier=1"),
         "placement": {"require": ("zone=1a",), "spread": "zone", "group": "", "extra": {}},
+        "spark": "4.1",
         "extra": {},
     }
     assert parsed().restart_policy() == RestartPolicy()
