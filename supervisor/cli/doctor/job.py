@@ -290,7 +290,7 @@ JOB = CheckGroup(
     "job",
     collect,
     (
-        DoctorCheck("job-files", "application, py_files and jars can be read", judge_files),
+        DoctorCheck("job-files", "application, py_files, jars and python.archive can be read", judge_files),
         DoctorCheck(
             "job-secrets", "${env:…} and ${file:…} of env and conf resolve on this host", judge_secrets
         ),
