@@ -470,7 +470,7 @@ class Metrics:
         )
 
         self._archive_ready = self._gauge(
-            "class_archive_ready", "Whether a class-data archive for this host's Java and Spark is there"
+            "class_archive_ready", "Whether the class-data archives for this host's Java and Sparks are there"
         )
         self._archives = self._counter(
             "class_archives", "Training runs for class-data archives, by what came of them", "outcome"

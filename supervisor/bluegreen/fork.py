@@ -229,7 +229,11 @@ def _fetched(blobs: Blobs, job: JobRef, body: dict[str, Any], folder: Path) -> d
         sha256, _, filename = key.partition("/")
         return str(blobs.fetch_artifact(artifact_key(job.name, job.uid, sha256, filename), folder))
 
-    return {**body, **{key: local(body[key]) for key in FILES if key in body}}
+    found: dict[str, Any] = {**body, **{key: local(body[key]) for key in FILES if key in body}}
+    python = body.get("python")
+    if isinstance(python, dict):
+        found["python"] = {**python, "archive": local(python.get("archive"))}
+    return found
 
 
 # -- the steps ------------------------------------------------------------------------------------------------------

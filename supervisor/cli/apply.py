@@ -33,6 +33,7 @@ from supervisor.operations.apply import (
     spec_files,
 )
 from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.live_sparks import warn_of_missing_sparks
 from supervisor.operations.pruning import (
     Pruned,
     PruneWish,
@@ -133,6 +134,8 @@ def apply(
         pruned = [] if wish is None else judge_prune(context, applied, wish)
         if _is_refused(chosen, applied):
             return _exit_code(applied)
+        changed = (one.prepared for one in applied if one.action is not AppliedAction.UNCHANGED)
+        warn_of_missing_sparks(context, filter(None, changed))
         if wish is not None and not dry_run:
             _confirm_prune([one for one in pruned if one.action is AppliedAction.PRUNED], wish, yes=yes)
         done = applied if dry_run else carry_out(context, applied, context.author)

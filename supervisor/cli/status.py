@@ -17,8 +17,8 @@ SUPERVISORS = Columns(
 )
 
 
-LABELLED = Columns((*SUPERVISORS.head, "LABELS"), spare=SUPERVISORS.spare)
-"""Where a host has labels, the table has a column more."""
+MORE_COLUMNS = {"labels": "LABELS", "sparks": "SPARKS"}
+"""Where a host has labels, or more Sparks than its default one, the table has a column more."""
 
 
 @command
@@ -73,9 +73,11 @@ def _print(document: dict[str, Any]) -> None:
         print_labelled(f"{label + ':':<12}", text)
     if document["supervisors"]:
         print(flush=True)
-        labelled = any(member["labels"] for member in document["supervisors"])
-        columns = LABELLED if labelled else SUPERVISORS
-        print_table(columns, [_row(member, labelled) for member in document["supervisors"]])
+        supervisors = document["supervisors"]
+        more = [key for key in MORE_COLUMNS if any(member[key] for member in supervisors)]
+        head = (*SUPERVISORS.head, *(MORE_COLUMNS[key] for key in more))
+        columns = Columns(head, spare=SUPERVISORS.spare)
+        print_table(columns, [_row(member, more) for member in supervisors])
     _print_versions(document["supervisors"])
     _print_policies(document["supervisors"])
 
@@ -121,7 +123,7 @@ def _print_policies(supervisors: list[dict[str, Any]]) -> None:
         )
 
 
-def _row(member: dict[str, Any], labelled: bool) -> list[Any]:
+def _row(member: dict[str, Any], more: list[str]) -> list[Any]:
     drivers = f"{member['drivers']} of {member['capacity']['drivers']}"
     return [
         member["id"],
@@ -131,5 +133,10 @@ def _row(member: dict[str, Any], labelled: bool) -> list[Any]:
         age(member["since"]),
         member["software"],
         member["address"],
-        *([",".join(f"{key}={value}" for key, value in member["labels"].items())] if labelled else []),
+        *(_more(member[key]) for key in more),
     ]
+
+
+def _more(said: dict[str, str] | list[str]) -> str:
+    listed = [f"{key}={value}" for key, value in said.items()] if isinstance(said, dict) else said
+    return ",".join(listed)

@@ -18,6 +18,7 @@ from supervisor.cli.output import notice, print_line
 from supervisor.cli.progress import progress
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.live_sparks import warn_of_missing_sparks
 from supervisor.operations.signing import signed
 from supervisor.operations.submit import BeginsWith, Submitted, SubmitWish, prepare_all, submit_all
 from supervisor.operations.waiting import wait_running
@@ -91,6 +92,8 @@ def submit(
         begin = partial(_begin, settings, from_savepoint, dry_run) if from_savepoint is not None else None
         with open_commands(settings, warn=notice) as context:
             submit_all(context, submitted, wish, begin)
+            done = (each.prepared for each in submitted if each.error is None)
+            warn_of_missing_sparks(context, filter(None, done))
             if wait:
                 _wait(context, submitted, timeout_s)
     if chosen.document:

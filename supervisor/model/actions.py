@@ -209,7 +209,7 @@ ROOM_ELSEWHERE: Final = "a host that can take it"
 class Note:
     """Says why nothing is done about a job now. ``wait_s`` is the number of seconds until the plan would
     differ by time alone, if that is known. ``prepares`` is not None if the job waits for a prepared driver: it is the
-    host of that, or empty if none was asked yet. ``unplaceable`` says that no host has the labels that the job requires.
+    host of that, or empty if none was asked yet. ``unplaceable`` says that no host has what the job requires.
     ``moves`` is not empty if the job is to leave its host and goes on there for now: it is what that waits for,
     ``ROOM_ELSEWHERE`` or another text. ``saves`` says that an update waits for a savepoint of its job, ``restores`` that
     a roll back waits for the copy of one: the leader makes both beside its passes.

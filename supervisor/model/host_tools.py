@@ -3,7 +3,7 @@
 The supervisor itself executes Spark and Java (the storage fence is compiled, ``savepoint verify --deep``
 reads state), outside of lease and containment: what a job named there would run as the supervisor. So
 ``submit`` refuses such an ``env``. Jobs that an older version registered keep it in their specs; for them the
-variables count as not given.
+variables count as not given. By its key ``spark`` a job chooses among the installations that the host offers.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final
 
 HOST_ONLY: Final = ("SPARK_HOME", "JAVA_HOME")
 _HOSTS: Final = (
-    "every job is started with the Spark and Java of its host (spark.home and spark.java_home of supervisor.yaml, else the "
-    "supervisor's own environment)"
+    "every job is started with a Spark and Java of its host (spark.home and spark.java_home of supervisor.yaml, else the "
+    "supervisor's own environment; the spec's key spark names one of spark.versions)"
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from supervisor.model.records import POLICY_DIGITS, Cause, JobRef, Member, Ownership, version_of
+from supervisor.model.requirements import required_of
 
 _SHOWN_DIGITS = 8
 
@@ -43,7 +44,7 @@ def refuses(member: Member, job: JobRef, own: Ownership) -> bool:
 
 def why_refused_everywhere(job: JobRef, own: Ownership, members: Iterable[Member]) -> str | None:
     """Returns key and rule, as far as they are still known, if the policy of each of ``members`` has refused ``job``; else
-    None, also if there are none. ``members`` are those with the labels that it requires. It is judged anew at each look: a
+    None, also if there are none. ``members`` are those that have what it requires. It is judged anew at each look: a
     host with another policy ends it."""
     if not refused_policies(job, own):
         return None
@@ -52,6 +53,6 @@ def why_refused_everywhere(job: JobRef, own: Ownership, members: Iterable[Member
         return None
     said = (entry.detail for entry in reversed(own.history) if entry.event == Cause.POLICY.value)
     why = own.reason if own.cause is Cause.POLICY and own.reason else next(said, "see its history")
-    required = job.terms.placement.require if job.terms.placement is not None else ()
+    required = required_of(job.terms)
     which = f" where {', '.join(required)} is" if required else ""
     return f"refused by the policy of every host{which}: {why}"

@@ -383,6 +383,7 @@ class SchedulingSpec:
     standby: StandbyPolicy | None = field(default=None, metadata=OMITTED)
     labels: tuple[str, ...] = field(default=(), metadata=OMITTED)
     placement: PlacementPolicy | None = field(default=None, metadata=OMITTED)
+    spark: str = field(default="", metadata=OMITTED)  # a name of spark.versions; empty: the host's default
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -996,6 +997,7 @@ class Member:
     that it cannot make, for display. ``prepares`` is 1 if it can keep prepared drivers; ``prepared`` are those it keeps
     (the first few, if there are many), for the leader's choice of a host. ``labels`` are as ``model.labels`` has them.
     ``policy_sha256`` tells its policy from another (``spec.policy_judge``); a version that judges none leaves it empty.
+    ``sparks`` are the names of its ``spark.versions``; a version that knows of none gets no job that asks for one.
     """
 
     id: SupervisorId
@@ -1014,6 +1016,7 @@ class Member:
     prepared: tuple[PreparedDriver, ...] = field(default=(), metadata=OMITTED)
     labels: tuple[str, ...] = field(default=(), metadata=OMITTED)
     policy_sha256: str = field(default="", metadata=OMITTED)
+    sparks: tuple[str, ...] = field(default=(), metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 

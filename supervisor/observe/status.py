@@ -159,6 +159,7 @@ def _supervisor(
         "drivers": drivers,
         "prepared": sum(driver.ready for driver in member.prepared),
         "labels": unpacked(member.labels),
+        "sparks": list(member.sparks),
         "cordoned": cordon is not None and bool(cordoned_by({member.id: cordon})),
         "cordon": cordon_document(cordon),
         "since": member.since,

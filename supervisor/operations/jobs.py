@@ -559,9 +559,11 @@ class JobOperations:
             raise Conflict(f"{host} is not up", "move it when status shows it, or name another host")
         if not isinstance(member, Found):
             return
-        unfit = why_unfit(member.record, job.terms.placement)
+        unfit = why_unfit(member.record, job.terms)
         if unfit is not None:
-            raise Conflict(f"{unfit}, which the job requires", "status shows the labels of each host")
+            raise Conflict(
+                f"{unfit}, which the job requires", "status shows the labels and Sparks of each host"
+            )
         if refuses(member.record, job, own):
             helps = f"name another host; spark-supervisor restart {job.name} asks every host again"
             raise Conflict(f"the policy of {host} has refused {job.name}", helps)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from supervisor.clients.environment_archive import require_environment
 from supervisor.clients.listening import why_silent
 from supervisor.clients.store.local import digest_of, source_chunks
 from supervisor.clients.threads import Pool
@@ -32,6 +33,7 @@ from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.settings.defaults import Defaults
 from supervisor.settings.file import Settings, lease_warnings
+from supervisor.spec.fields import is_local_path
 from supervisor.spec.files import local_files, read_spec_file, stored_spec
 from supervisor.spec.job import JobSpec, canonical_json, memory_warnings, secret_warnings, spec_sha256
 from supervisor.spec.policy_judge import complaints
@@ -190,7 +192,7 @@ def submit_all(
 
 def require_allowed(prepared: Prepared, settings: Settings) -> None:
     """Checks what the site allows, as this host's configuration says; the hosts judge by theirs. Raises InvalidInput."""
-    found = complaints(prepared.spec, settings.policy, settings.store)
+    found = complaints(prepared.spec, settings.policy, settings.store, settings.spark.pythons)
     if found:
         source, others = prepared.source, tuple(f"{prepared.source}: {each}" for each in found[1:])
         raise InvalidInput(f"{source}: {found[0].what}", found[0].remedy, others=others)
@@ -249,6 +251,8 @@ def prepare_spec(spec: JobSpec, path: Path) -> Prepared:
     files = tuple(
         LocalFile(file, digest_of(source_chunks(file)).sha256) for file in local_files(spec, path.parent)
     )
+    if spec.python.archive is not None and is_local_path(spec.python.archive):
+        require_environment(path.parent / spec.python.archive)
     stored = stored_spec(spec, path.parent, {file.path: file.reference for file in files})
     return Prepared(
         path, stored, spec_sha256(stored), files, (*secret_warnings(spec), *map(str, memory_warnings(spec)))

@@ -107,12 +107,14 @@ def _flaw_of_assign(action: Assign, row: Row) -> str | None:
         return "this uid has a terminal result"
     if action.own.record.state not in DEAD and not _has_waited(action.waited, row):
         return "an older attempt may be alive"
-    return _lacking_label(row.ref.record, action.host)
+    return _lacking(row.ref.record, action.host)
 
 
-def _lacking_label(job: JobRef, host: Member) -> str | None:
+def _lacking(job: JobRef, host: Member) -> str | None:
     required = job.terms.placement.require if job.terms.placement is not None else ()
     lacks = set(required) - set(host.labels)
+    if job.terms.spark and job.terms.spark not in host.sparks:
+        lacks.add(f"spark {job.terms.spark}")
     return f"{host.id} does not have {', '.join(sorted(lacks))}" if lacks else None
 
 
@@ -121,7 +123,7 @@ def _flaw_of_prepare(action: Prepare, row: Row) -> str | None:
         return "it is not wanted running"
     if action.host.distrust is not None or action.host.prepares == 0:
         return f"{action.host.id} keeps no prepared drivers"
-    return _lacking_label(row.ref.record, action.host)
+    return _lacking(row.ref.record, action.host)
 
 
 def _is_pending(row: Row) -> bool:

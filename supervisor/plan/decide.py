@@ -349,15 +349,15 @@ def _keep(case: Case) -> Decision:
 
 
 def _held(case: Case, asked: str) -> Decision | None:
-    """Returns that an attempt that runs goes on, if no host has the labels that its job requires, or only such as take
+    """Returns that an attempt that runs goes on, if no host has what its job requires, or only such as take
     nothing new: nothing is stopped that nobody could start again."""
     cordoned = case.prepared.cordoned if case.prepared is not None else {}
     trusting = [member for member in case.members.values() if member.distrust is None]
-    placement = case.ref.record.terms.placement
-    nowhere = why_nowhere((member for member in trusting if member.id not in cordoned), placement)
+    terms = case.ref.record.terms
+    nowhere = why_nowhere((member for member in trusting if member.id not in cordoned), terms)
     if nowhere is None:
         return None
-    closed = [m.id for m in trusting if m.id in cordoned and why_unfit(m, placement) is None]
+    closed = [m.id for m in trusting if m.id in cordoned and why_unfit(m, terms) is None]
     nowhere += f" ({'; '.join(cordoned[host] for host in sorted(closed))})" if closed else ""
     why = f"{asked} was asked for, and {nowhere}: attempt {case.own.record.attempt} goes on"
     return Decision(note=Note(case.name, why, unplaceable=True))

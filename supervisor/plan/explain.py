@@ -46,9 +46,9 @@ from supervisor.model.records import (
     Lease,
     Ownership,
     OwnState,
-    PlacementPolicy,
     Result,
 )
+from supervisor.model.requirements import has_spark, required_of
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import (
     JobState,
@@ -69,6 +69,7 @@ from supervisor.plan.place import lacking, not_judged
 from supervisor.plan.placement import why_barred
 from supervisor.plan.prepare import Preparations
 from supervisor.plan.remedies import (
+    MissingHost,
     Remedy,
     remedies_of_copied,
     remedies_of_ended,
@@ -245,7 +246,7 @@ class Explainer:
         timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
         waits_for = _waits_for(own, shown, note, lease, timeout_s)
         if note is not None and note.unplaceable and isinstance(row.ref, Found):
-            waits_for = Awaited(Await.LABELS, _required_host(row.ref.record.terms.placement))
+            waits_for = Awaited(Await.LABELS, f"a host with {', '.join(required_of(row.ref.record.terms))}")
         if note is not None and note.pending and waits_for is not None and not may_start(self._view):
             waits_for = Awaited(Await.RESTORE)
         wait_s = note.wait_s if note is not None and waits_for is not None else None
@@ -390,10 +391,19 @@ class Explainer:
             full=full,
             half=half,
             conflict=conflict,
-            unplaceable=note is not None and note.unplaceable,
+            unplaceable=self._missing(row) if note is not None and note.unplaceable else None,
             delayed=own is not None and bool(delay_of(own, self._view.members.get(own.supervisor))),
         )
         return (*of_state, *runbook_of(own.cause if own is not None and failed else None))
+
+    def _missing(self, row: Row) -> MissingHost:
+        """Returns what to give a host so that it may have the job."""
+        if not isinstance(row.ref, Found):
+            return MissingHost()
+        terms = row.ref.record.terms
+        has_it = any(has_spark(member, terms) for member in self._view.members.values())
+        labels = terms.placement is not None and bool(terms.placement.require)
+        return MissingHost(labels=labels, spark="" if has_it else terms.spark)
 
     def _alarm(self, name: str) -> Alarm | None:
         return next((alarm for alarm in self.alarms if alarm.job == name), None)
@@ -533,10 +543,6 @@ def _waits_for_a_host(note: Note) -> Awaited | None:
             Await.PREPARED, "a prepared driver" + (f" on {note.prepares}" if note.prepares else "")
         )
     return Awaited(Await.MOVE, note.moves) if note.moves else None
-
-
-def _required_host(placement: PlacementPolicy | None) -> str:
-    return f"a host with {', '.join(placement.require)}" if placement is not None else ""
 
 
 def _is_left_alone(row: Row) -> bool:

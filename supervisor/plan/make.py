@@ -131,7 +131,7 @@ def _why_forbidden(candidate: WaitingAssignment, site: SitePolicy, view: View) -
     """Returns why no host may start the candidate, or None."""
     job, own = candidate.ref.record, candidate.own.record
     why = site.why_no_checkpoint(job.terms.checkpoint)
-    fit = (m for m in view.members.values() if why_unfit(m, job.terms.placement) is None)
+    fit = (m for m in view.members.values() if why_unfit(m, job.terms) is None)
     return why or why_refused_everywhere(job, own, fit)
 
 

@@ -21,6 +21,7 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
 )
+from supervisor.model.requirements import required_of
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import Row, cordoned_by
 from supervisor.plan.decide import WaitingAssignment
@@ -43,7 +44,7 @@ def place(
     with the reason. A host comes first on which a prepared driver waits for this very attempt, then one that spreads the
     group of the job best; ``spread`` has what is there, and counts what is placed. Prepared drivers take
     no place here: whoever starts a driver discards them. Nothing is placed on a host that is cordoned by ``cordons``, on
-    one that lacks a label that the job requires, nor on one whose policy has refused the job.
+    one that lacks a label or a Spark that the job requires, nor on one whose policy has refused the job.
 
     Among equals, those that failed last come last: jobs that never start would otherwise take each slot that
     becomes free before the others, by their names, again and again.
@@ -56,7 +57,7 @@ def place(
     for needed, ready_on, candidate in ready:
         free = freed(loads, candidate.own.record) if candidate.waited else loads
         memory, job, own = needed.whole, candidate.ref.record, candidate.own.record
-        fit = [m for m in uncordoned if why_unfit(m, job.terms.placement) is None]
+        fit = [m for m in uncordoned if why_unfit(m, job.terms) is None]
         allowing = [m for m in fit if not refuses(m, job, own)]
         open_hosts = [m for m in allowing if lacking(m, free.get(m.id, Load()), memory) is None]
         if not open_hosts:
@@ -217,9 +218,8 @@ def _pending(
 ) -> Note:
     """Returns the note of a candidate that gets no slot."""
     job, own = candidate.ref.record, candidate.own.record
-    placement = job.terms.placement
-    fit = [m for m in members.values() if why_unfit(m, placement) is None]
-    nowhere = why_nowhere(members.values(), placement)
+    fit = [m for m in members.values() if why_unfit(m, job.terms) is None]
+    nowhere = why_nowhere(members.values(), job.terms)
     why = nowhere or (
         "no supervisor is up" if not members else _why_no_room(fit, loads, needed.whole, job, own, cordoned)
     )
@@ -236,10 +236,10 @@ def _why_no_room(
     own: Ownership,
     cordoned: Mapping[str, str],
 ) -> str:
-    placement = job.terms.placement
     reasons = [
         cordoned.get(m.id) or why_barred(m, job, own) or lacking(m, loads.get(m.id, Load()), memory) or ""
         for m in fit
     ]
-    which = f" where {', '.join(placement.require)} is" if placement is not None and placement.require else ""
+    required = required_of(job.terms)
+    which = f" where {', '.join(required)} is" if required else ""
     return f"no room{which}: {first_few(sorted(reasons))}"

@@ -1,7 +1,8 @@
-"""Says on which hosts a job may be placed by their labels and policies, and which of these spreads its group best. It is
-pure.
+"""Says on which hosts a job may be placed by their labels, Sparks and policies, and which of these spreads its group best.
+It is pure.
 
-``placement.require`` of a spec restricts: a host that lacks one of these labels is never chosen. ``placement.spread`` only
+``placement.require`` and ``spark`` of a spec restrict: a host that lacks one of these labels, or that Spark
+(``model.requirements``), is never chosen. ``placement.spread`` only
 prefers: the host, or the value of a host's label, where the fewest other jobs of the same group are. A host without
 that label counts with the others that lack it. A host whose policy has refused the job is not chosen either
 (``model.policies``). All of it is about where a driver is started; one that runs is left alone.
@@ -16,7 +17,8 @@ from typing import Final
 from supervisor.model.actions import Assign
 from supervisor.model.labels import unpacked
 from supervisor.model.policies import refuses
-from supervisor.model.records import OCCUPYING, JobRef, Member, Ownership, PlacementPolicy
+from supervisor.model.records import OCCUPYING, JobRef, Member, Ownership, SchedulingSpec
+from supervisor.model.requirements import lacked_by, required_of
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
 
@@ -24,30 +26,29 @@ BY_HOST: Final = "host"
 """This value of ``spread`` stands for the host itself."""
 
 
-def why_unfit(member: Member, placement: PlacementPolicy | None) -> str | None:
-    """Returns which required label ``member`` lacks, as a sentence, or None if it may have the job."""
-    if placement is None:
-        return None
-    lacks = [label for label in placement.require if label not in member.labels]
+def why_unfit(member: Member, terms: SchedulingSpec) -> str | None:
+    """Returns what ``member`` lacks of what the job requires, as a sentence, or None if it may have the job."""
+    lacks = lacked_by(member, terms)
     return f"{member.id} does not have {', '.join(lacks)}" if lacks else None
 
 
 def why_barred(member: Member, job: JobRef, own: Ownership) -> str | None:
-    """Returns why ``member`` may not have ``job``, whatever room it has, as a sentence: its labels, or its policy; else
-    None."""
+    """Returns why ``member`` may not have ``job``, whatever room it has, as a sentence: what it lacks, or its policy;
+    else None."""
     if refuses(member, job, own):
         return f"{member.id} refuses it by its policy"
-    return why_unfit(member, job.terms.placement)
+    return why_unfit(member, job.terms)
 
 
-def why_nowhere(members: Iterable[Member], placement: PlacementPolicy | None) -> str | None:
+def why_nowhere(members: Iterable[Member], terms: SchedulingSpec) -> str | None:
     """Returns why none of ``members``, of which there is at least one, may have the job, or None if one may."""
-    if placement is None or not placement.require:
+    required = required_of(terms)
+    if not required:
         return None
-    each_lacks = [why_unfit(member, placement) is not None for member in members]
+    each_lacks = [why_unfit(member, terms) is not None for member in members]
     if not each_lacks or not all(each_lacks):
         return None
-    return f"no host has {', '.join(placement.require)}"
+    return f"no host has {', '.join(required)}"
 
 
 class Spread:

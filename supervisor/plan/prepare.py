@@ -50,6 +50,7 @@ from supervisor.model.records import (
     StandbyWhere,
     UpdateMode,
 )
+from supervisor.model.requirements import required_of
 from supervisor.model.seen import Found
 from supervisor.model.state import account_of, is_pending, standing_update
 from supervisor.model.view import Row, SeenPreparation, View
@@ -213,7 +214,7 @@ class Preparations:
             for host in self.hosts.values()
             if wish.to in ("", host.id) and not (wish.other and host.id == wish.present)
         ]
-        fit = [host for host in wanted if why_unfit(host, job.terms.placement) is None]
+        fit = [host for host in wanted if why_unfit(host, job.terms) is None]
         hosts = [host for host in fit if not refuses(host, job, own)]
         first = [host for host in hosts if host.id == wish.first]
         reasons = [why for host in fit if (why := why_barred(host, job, own)) is not None]
@@ -231,12 +232,8 @@ class Preparations:
                 return (None, _why_busy(room[0][3], loads), True) if is_busy else (host, "", False)
         if not fit:
             which = "no other host" if wish.other else "no host"
-            if wanted and job.terms.placement is not None:
-                return (
-                    None,
-                    f"{which} has {', '.join(job.terms.placement.require)}{self.but_cordoned()}",
-                    False,
-                )
+            if wanted:
+                return None, f"{which} has {', '.join(required_of(job.terms))}{self.but_cordoned()}", False
             return None, f"no room: {which} that keeps prepared drivers is up{self.but_cordoned()}", False
         return None, f"no room: {first_few(reasons)}{self.but_cordoned()}", False
 
@@ -253,11 +250,11 @@ class Preparations:
         room: ``to``, if it is given. If there is none: why, and whether the hosts with room only have enough to start at the
         moment."""
         others = [m for m in self.open_hosts.values() if m.id != own.supervisor]
-        hosts = [m for m in others if to in ("", m.id) and why_unfit(m, job.terms.placement) is None]
+        hosts = [m for m in others if to in ("", m.id) and why_unfit(m, job.terms) is None]
         if not hosts and to:
             return None, self.why_not_open(to, job, own), False
-        if not hosts and others and job.terms.placement is not None:
-            lacks = f"no other host has {', '.join(job.terms.placement.require)}"
+        if not hosts and others:
+            lacks = f"no other host has {', '.join(required_of(job.terms))}"
             return None, f"{lacks}{self.but_cordoned()}", False
         if not hosts:
             return None, f"no room: no other host is up{self.but_cordoned()}", False

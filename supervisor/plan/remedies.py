@@ -26,6 +26,14 @@ class Remedy:
     note: str
 
 
+@dataclass(frozen=True, slots=True)
+class MissingHost:
+    """Says what no host has of what a job requires: ``labels``, and the name of a Spark, or nothing if one has that."""
+
+    labels: bool = False
+    spark: str = ""
+
+
 RUNBOOKS: Final[Mapping[Cause, str]] = MappingProxyType(
     {
         Cause.BAD_CHECKPOINT: "checkpoint",
@@ -116,20 +124,19 @@ def remedies_of_state(
     half: bool = False,
     conflict: bool = False,
     delayed: bool = False,
-    unplaceable: bool = False,
+    unplaceable: MissingHost | None = None,
 ) -> tuple[Remedy, ...]:
     """Returns the remedies by ``state``. ``alone`` means that no supervisor is up, ``full`` that none of them
     has room for the job, and ``half`` that a query of it has failed.
 
     ``conflict`` means that its last attempt lost the checkpoint to another writer, ``delayed`` that its host
-    can't start it yet, ``unplaceable`` that no host has the labels that it requires.
+    can't start it yet, ``unplaceable`` what no host has of what it requires.
     """
     logs = Remedy(f"{PROGRAM} logs {name}", "shows what its driver wrote")
     if state is JobState.SUSPENDED:
         return (Remedy(f"{PROGRAM} resume {name}", "runs it again, from its checkpoint"),)
-    if unplaceable and not alone and not paused:
-        what = "supervisor.labels in the supervisor.yaml of a host gives it labels (then restart that supervisor)"
-        return (Remedy(None, f"{what}; or correct placement.require in the spec, and apply it"),)
+    if unplaceable is not None and not alone and not paused:
+        return remedies_of_unplaceable(unplaceable)
     if state is JobState.RUNNING and half:
         return (
             Remedy(f"{PROGRAM} restart {name}", "starts all its queries again, from their checkpoints"),
@@ -158,6 +165,20 @@ def remedies_of_state(
     if state is JobState.STARTING:
         return (logs,)
     return ()
+
+
+def remedies_of_unplaceable(missing: MissingHost) -> tuple[Remedy, ...]:
+    """Returns what helps a job that no host may have."""
+    restart, found = "(then restart that supervisor)", []
+    if missing.spark:
+        what = (
+            f"spark.versions.{missing.spark} in the supervisor.yaml of a host gives it that Spark {restart}"
+        )
+        found.append(Remedy(None, f"{what}; or correct spark in the spec, and apply it"))
+    if missing.labels:
+        what = f"supervisor.labels in the supervisor.yaml of a host gives it labels {restart}"
+        found.append(Remedy(None, f"{what}; or correct placement.require in the spec, and apply it"))
+    return tuple(found)
 
 
 def remedies_of_copied(name: str, of: str) -> tuple[Remedy, ...]:

@@ -37,6 +37,7 @@ from supervisor.settings.labels import Labels
 from supervisor.settings.policy import PolicySettings
 from supervisor.settings.sections import Section, between, section_at, validated
 from supervisor.settings.small_files import read_small, shortened
+from supervisor.settings.spark import SparkSettings
 from supervisor.settings.units import DurationS, SizeBytes, format_duration
 from supervisor.settings.yaml_text import read_mapping, read_value
 from supervisor.settings.zookeeper_access import ZooKeeperSecurity
@@ -108,23 +109,6 @@ class SupervisorSettings(Section):
     on_stop: Literal["leave", "stop_drivers"] = "leave"
     capacity: CapacitySettings = CapacitySettings()
     labels: Labels = Field(default_factory=dict)
-
-
-class SparkSettings(Section):
-    """Says where Spark and Java are. If ``home`` is null, it is SPARK_HOME, else the installed PySpark; if
-    ``java_home`` is null, it is JAVA_HOME, else the PATH's.
-
-    ``s3a_jars`` is a directory that ``deploy/s3a-jars/fetch`` filled, for jobs that read or write ``s3a://``.
-    ``class_archive`` says whether this host makes class-data archives for the JVMs of its drivers.
-    """
-
-    home: AbsolutePath | None = None
-    java_home: AbsolutePath | None = None
-    s3a_jars: AbsolutePath | None = None
-    class_archive: Literal["auto", "off"] = "auto"
-    submit_timeout_s: Annotated[DurationS, between(1.0, 3600.0)] = Field(
-        default=120.0, alias="submit_timeout"
-    )
 
 
 class Settings(Section):

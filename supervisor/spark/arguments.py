@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from supervisor.clients.environment_archive import PYTHON
 from supervisor.model.driver_memory import PROPERTY as MEMORY_KEY
 from supervisor.model.driver_memory import as_spark_size
 from supervisor.model.records import Cause
@@ -24,6 +25,7 @@ from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain
 from supervisor.spec.job import CHECKPOINT_PLACEHOLDER, JobSpec
 from supervisor.spec.on_cluster import ending_properties
+from supervisor.spec.python import UNPACKED_AS
 from supervisor.spec.s3a import S3Access, bucket_of, for_spark, properties_for
 
 BOOTSTRAP: Final = Path(__file__).with_name("bootstrap.py")
@@ -38,11 +40,13 @@ taken, and the driver with it."""
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Holds the job's files as Spark gets them: paths on this host, or ``local:`` URIs."""
+    """Holds the job's files as Spark gets them: paths on this host, or ``local:`` URIs. ``environment`` is the archive of
+    ``python.archive``, or empty."""
 
     application: str
     py_files: tuple[str, ...] = ()
     jars: tuple[str, ...] = ()
+    environment: str = ""
 
 
 def build_argv(spec: JobSpec, files: Files, toolchain: Toolchain, properties_file: Path) -> tuple[str, ...]:
@@ -186,10 +190,19 @@ def _joined(
         joined["spark.driver.extraClassPath"] = ":".join(filter(None, class_path))
     if for_executors and not _in_one_process(spec.master):
         lists["spark.jars"] += tuple(map(str, for_executors))
+    if files.environment and not _in_one_process(spec.master):
+        lists["spark.archives"] = (f"{files.environment}#{UNPACKED_AS}",)
     for key, ours in lists.items():
         if ours:
             joined[key] = ",".join(filter(None, (given_conf.get(key, ""), *ours)))
     return joined
+
+
+def executor_python(spec: JobSpec) -> str:
+    """Returns the Python of executors that is not the driver's: that of the archive which each of them unpacks; else
+    nothing."""
+    is_sent = spec.python.archive is not None and not _in_one_process(spec.master)
+    return f"./{UNPACKED_AS}/{PYTHON}" if is_sent else ""
 
 
 def _in_one_process(master: str) -> bool:

@@ -13,6 +13,7 @@ supervisor may do is not for that user.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -96,6 +97,7 @@ def build_environment(
     env |= _tools(toolchain)
     secrets = Secrets(environ, policy.secrets, spec.name, closed)
     env |= {name: secrets.of_env(name, value) for name, value in without(spec.env).items()}
+    env |= python_path(toolchain, env)
     env |= _locale(env)
     if spec.launch == "session":  # as spark-submit does for Python drivers that it starts
         env = {"PYTHONUNBUFFERED": "YES", "PYTHONHASHSEED": "0", **env}
@@ -124,8 +126,19 @@ def is_inherited(name: str, policy: PolicySettings) -> bool:
     return any(fnmatchcase(name, rule) for rule in policy.driver_environment.inherit)
 
 
+def python_path(toolchain: Toolchain, env: Mapping[str, str]) -> dict[str, str]:
+    """Returns the PYTHONPATH with which a Python imports the pyspark of the toolchain, whatever else it has; nothing if that
+    is left as it is in ``env``."""
+    if not toolchain.python_path:
+        return {}
+    given = env.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join((*map(str, toolchain.python_path), *([given] if given else [])))}
+
+
 def _tools(toolchain: Toolchain) -> dict[str, str]:
     tools = {"SPARK_HOME": str(toolchain.home), "PYSPARK_PYTHON": str(toolchain.python)}
+    if toolchain.executor_python:
+        tools |= {"PYSPARK_PYTHON": toolchain.executor_python, "PYSPARK_DRIVER_PYTHON": str(toolchain.python)}
     if toolchain.java_home is not None:
         tools["JAVA_HOME"] = str(toolchain.java_home)
     return tools

@@ -14,13 +14,14 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from supervisor.clients import run_dir
 from supervisor.clients.access import READ, grant
 from supervisor.clients.channel import CHANNEL, CWD, DRIVERS_OWN, READABLE, let_pass, let_read, make_channel
+from supervisor.clients.environment_archive import PYTHON
 from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.driver_user import DriverUser
@@ -34,6 +35,7 @@ from supervisor.spark.arguments import (
     build_argv,
     build_properties,
     conf_of,
+    executor_python,
     session_arguments,
 )
 from supervisor.spark.class_archive.assign import archive_of_driver
@@ -41,9 +43,10 @@ from supervisor.spark.environment import build_environment, passes
 from supervisor.spark.fence.build import Built, fence_jar
 from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this_spark
 from supervisor.spark.properties import render_properties
+from supervisor.spark.python_environments import environment_of
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
-from supervisor.spark.toolchain import Toolchain, find_toolchain, java_of
+from supervisor.spark.toolchain import Toolchain, find_toolchain, java_of, python_path_of
 from supervisor.spec.job import JobSpec, named_files, store_key
 from supervisor.spec.s3a import S3Access, access_of, access_of_store, asked, bucket_of, for_store
 
@@ -96,21 +99,22 @@ def prepare(
     ``Unreachable``, ``AccessDenied``.
     """
     toolchain = find_toolchain(
-        home=settings.spark.home,
-        java_home=settings.spark.java_home,
-        s3a_jars=settings.spark.s3a_jars,
+        settings.spark,
+        version=spec.spark,
         job_env=spec.env,
         environ=attempt_place.environ,
+        interpreter=spec.python.interpreter,
     )
     store = access_of_store(settings.store, settings.policy.endpoints)
     properties_file = attempt_place.work_dir / PROPERTIES
+    cwd = _make_directories(attempt_place)
+    files = _fetch_all(spec, attempt_place.work_dir, fetch_stored, store)
+    toolchain = _with_environment(toolchain, spec, files, settings, attempt_place)
     env = _environment(spec, assignment, settings, attempt_place, toolchain)
     if spec.launch == "session":
         env["PYSPARK_SUBMIT_ARGS"] = session_arguments(spec, properties_file)
     if prepared:
         env[PREPARE_LEVEL] = level.value
-    cwd = _make_directories(attempt_place)
-    files = _fetch_all(spec, attempt_place.work_dir, fetch_stored, store)
     argv = build_argv(spec, files, toolchain, properties_file)
     fence = _fence(spec, assignment, settings, attempt_place, toolchain)
     conf = conf_of(spec, toolchain)
@@ -138,6 +142,22 @@ def _with_secrets(spec: JobSpec, secrets: Secrets) -> JobSpec:
     """Returns ``spec`` with the secrets that its ``conf`` refers to. Raises ``Refused``."""
     conf = {name: secrets.of_conf(name, value, spec.env) for name, value in spec.conf.items()}
     return spec.model_copy(update={"conf": conf})
+
+
+def _with_environment(
+    toolchain: Toolchain, spec: JobSpec, files: Files, settings: Settings, attempt_place: AttemptPlace
+) -> Toolchain:
+    """Returns the toolchain with the Python of the archive that the job brings, if it brings one. Raises Refused,
+    Unreachable."""
+    if not files.environment:
+        return toolchain
+    unpacked = environment_of(Path(files.environment), settings, attempt_place.work_dir, attempt_place.user)
+    return replace(
+        toolchain,
+        python=unpacked / PYTHON,
+        python_path=python_path_of(toolchain.home),
+        executor_python=executor_python(spec),
+    )
 
 
 class _DriverParts(NamedTuple):
@@ -252,19 +272,16 @@ def _fence(
     )
 
 
-def make_fence_ahead(settings: Settings, environ: Mapping[str, str]) -> Built | None:
-    """Makes the jar of the fence that jobs will get. A failure is forgotten: the first start tries again.
+def make_fence_ahead(
+    settings: Settings, environ: Mapping[str, str], version: str | None = None
+) -> Built | None:
+    """Makes the jar of the fence that jobs of the Spark ``version`` will get; None stands for the default. A failure is
+    forgotten: the first start tries again.
 
     It returns None if this host has no use for it (no Spark, one that is too old, nothing on S3).
     """
     try:
-        toolchain = find_toolchain(
-            home=settings.spark.home,
-            java_home=settings.spark.java_home,
-            s3a_jars=settings.spark.s3a_jars,
-            job_env={},
-            environ=environ,
-        )
+        toolchain = find_toolchain(settings.spark, version=version, job_env={}, environ=environ)
     except (Refused, Unreachable):
         return None
     if why_not_this_spark(toolchain.version) or not (bucket_of(settings.store.url) or toolchain.s3a_jars):
@@ -300,6 +317,7 @@ def _fetch_all(spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path
         tuple(path_of(file) for file in spec.py_files),
         # A jar that every host has keeps its local:, so that Spark does not copy it to the executors.
         tuple(f"{LOCAL if _stays(jar, spec) else ''}{path_of(jar)}" for jar in spec.jars),
+        path_of(spec.python.archive) if spec.python.archive is not None else "",
     )
 
 
@@ -356,16 +374,17 @@ def fetch_code(
     return tuple(str(_path_of(each, spec, directory, fetch_stored, store)) for each in named)
 
 
-def files_of(spec: JobSpec, work_dir: Path) -> dict[str, str]:
+def files_of(spec: JobSpec, work_dir: Path, spark_home: str) -> dict[str, str]:
     """Returns what tells whether the files of a prepared driver are still the same: by path, size, time of change and
-    inode of those that are used in place (the bootstrap among them), and the SHA-256 of those that were fetched into
-    ``work_dir``. Files of the store are named by their content."""
+    inode of those that are used in place (the bootstrap and the core jar of Spark among them), and the SHA-256 of those that
+    were fetched into ``work_dir``. Files of the store are named by their content."""
     in_place = [BOOTSTRAP]
     in_place += [
         Path("/" + each.removeprefix(LOCAL).lstrip("/"))
         for each in named_files(spec)
         if store_key(each) is None and bucket_of(each) is None
     ]
+    in_place += sorted(Path(os.path.realpath(spark_home)).glob("jars/spark-core_*.jar"))
     found = {str(path): _stamp(path) for path in in_place}
     fetched = work_dir / "files"
     for path in sorted(fetched.rglob("*")):

@@ -22,10 +22,10 @@ from supervisor.clients.tools import Ran, run_tool
 from supervisor.errors import SupervisorError, TimedOut
 from supervisor.model.driver_memory import PROPERTY as MEMORY_KEY
 from supervisor.model.driver_memory import spark_size_bytes
-from supervisor.settings.file import SparkSettings
 from supervisor.settings.policy import SecretSettings
+from supervisor.settings.spark import SparkSettings
 from supervisor.spark.arguments import Files, build_properties, submit_options
-from supervisor.spark.environment import passes
+from supervisor.spark.environment import passes, python_path
 from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import ALL, Secrets
@@ -122,7 +122,8 @@ def open_state(
     is; ``directory`` is empty, for files of this function.
 
     If ``code`` is given, the job's own code is loaded: these jars, and what its conf and packages name. If it
-    is None, nothing of it is loaded. ``rules`` are those of ``policy.secrets``.
+    is None, nothing of it is loaded. ``rules`` are those of ``policy.secrets``. The Spark is the one of this host that the
+    job asks for.
 
     Raises SupervisorError if there is no Spark or Java here, or Spark did not start, or cannot even read
     which operators there are; TimedOut.
@@ -130,13 +131,8 @@ def open_state(
     secrets = Secrets(environ, rules, job.name if job is not None else "")
     env, job = _job_env(job, secrets), _with_secrets(job, secrets)
     try:
-        toolchain = find_toolchain(
-            home=spark.home,
-            java_home=spark.java_home,
-            s3a_jars=spark.s3a_jars,
-            job_env={},
-            environ=environ,
-        )
+        version = job.spark if job is not None else None
+        toolchain = find_toolchain(spark, version=version, job_env={}, environ=environ)
         properties = _properties(states, job, toolchain, access, code)
     except Refused as refused:
         raise SupervisorError(f"the state can't be opened on this host: {refused}") from None
@@ -152,6 +148,7 @@ def open_state(
             "PYSPARK_PYTHON": str(toolchain.python),
             "SPARK_LOCAL_DIRS": str(directory),
             **({} if toolchain.java_home is None else {"JAVA_HOME": str(toolchain.java_home)}),
+            **python_path(toolchain, env),
         },
         timeout_s,
     )

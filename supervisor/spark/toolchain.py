@@ -6,8 +6,9 @@ pyspark.
 
 Spark and Java are those of the host: ``supervisor.yaml`` comes before the supervisor's own environment.
 Failing both, Spark is the installed pyspark, and Java is the ``java`` on the supervisor's PATH. A job names
-neither (``model.host_tools``), for the supervisor executes both itself. A job may bring its Python, by
-PYSPARK_PYTHON in its ``env``: that runs in the driver only.
+no path of either (``model.host_tools``), for the supervisor executes both itself; it may choose one of the versions that
+the host has (``spark.versions``). A job may bring its Python, by ``python`` or by PYSPARK_PYTHON in its ``env``: that runs
+in the driver only.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Final
 
 from supervisor.errors import Unreachable, is_passing
 from supervisor.model.records import Cause
+from supervisor.settings.spark import SparkSettings, SparkVersionSettings
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
 
@@ -39,7 +41,9 @@ class Toolchain:
 
     ``s3a_jars`` are the thin S3A jars (deploy/s3a-jars), all of one directory; it is empty where there are
     none or Spark has its own. ``defaults`` is what ``spark-defaults.conf`` says; spark-submit reads that file
-    only when it is given no properties file.
+    only when it is given no properties file. ``python_path`` is what the driver's Python needs to import the pyspark of
+    ``home``; it is empty where that is left to the Python itself, or to spark-submit. ``executor_python`` is the Python of
+    executors if that is another one than the driver's.
     """
 
     home: Path
@@ -48,6 +52,8 @@ class Toolchain:
     version: str | None = None
     s3a_jars: tuple[Path, ...] = ()
     defaults: tuple[tuple[str, str], ...] = ()
+    python_path: tuple[Path, ...] = ()
+    executor_python: str = ""
 
     @property
     def submit(self) -> Path:
@@ -59,32 +65,54 @@ class Toolchain:
 
 
 def find_toolchain(
+    settings: SparkSettings,
     *,
-    home: Path | None,
-    java_home: Path | None,
-    s3a_jars: Path | None,
+    version: str | None = None,
     job_env: Mapping[str, str],
     environ: Mapping[str, str],
+    interpreter: str | None = None,
 ) -> Toolchain:
-    """Returns the toolchain of this host. ``home``, ``java_home`` and ``s3a_jars`` are those of
-    ``supervisor.yaml``. ``environ`` is the supervisor's own environment.
+    """Returns the toolchain of this host for a job that asks for the Spark ``version``, a name of ``spark.versions``; None
+    stands for the host's default. ``environ`` is the supervisor's own environment.
 
-    ``job_env`` counts for the driver's Python and for ``spark-defaults.conf`` (SPARK_CONF_DIR). Raises
-    ``Refused`` (no_spark), and ``Unreachable`` as ``defaults_of`` does.
+    ``job_env`` counts for the driver's Python and for ``spark-defaults.conf`` (SPARK_CONF_DIR). ``interpreter`` is the
+    Python that the job names by ``python``. Raises ``Refused`` (no_spark), and ``Unreachable`` as ``defaults_of`` does.
     """
-    spark = spark_home_of(home, environ)
-    java = java_home_of(java_home, environ)
+    spark = spark_home_of(settings, version, environ)
+    java = java_home_of(settings, version, environ)
     # the driver's PATH is then another than the one that was probed
     if java is None and "PATH" in job_env:
         java = _home_of(java_of(None, environ))
     return Toolchain(
         home=spark,
-        python=python_of(job_env, environ),
+        python=python_of(job_env, environ, interpreter),
         java_home=java,
         version=spark_version(spark),
-        s3a_jars=s3a_jars_of(s3a_jars, spark, environ),
+        s3a_jars=s3a_jars_of(settings, version, spark, environ),
         defaults=defaults_of(spark, job_env, environ),
+        python_path=() if version is None and interpreter is None else python_path_of(spark),
     )
+
+
+def version_settings(settings: SparkSettings, version: str) -> SparkVersionSettings:
+    """Returns what ``supervisor.yaml`` says of the Spark that a job asks for by ``version``. Raises ``Refused`` if this host
+    has no such version."""
+    found = settings.versions.get(version)
+    if found is None:
+        has = ", ".join(sorted(settings.versions)) or "none"
+        raise Refused(
+            Cause.NO_SPARK,
+            f"the job asks for spark {version}, and spark.versions of supervisor.yaml on this host has {has}",
+            f"add spark.versions.{version} there, or correct spark in the spec",
+        )
+    return found
+
+
+def python_path_of(home: Path) -> tuple[Path, ...]:
+    """Returns the archives with the pyspark of ``home`` and its py4j, as spark-submit puts them before a Python's own
+    packages; nothing if they are not there."""
+    pyspark, py4j = home / "python" / "lib" / "pyspark.zip", sorted(home.glob("python/lib/py4j-*-src.zip"))
+    return (pyspark, *py4j[-1:]) if pyspark.is_file() and py4j else ()
 
 
 def installed_spark_home() -> Path | None:
@@ -106,9 +134,12 @@ def spark_version(home: Path) -> str | None:
     return None
 
 
-def spark_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path:
+def spark_home_of(settings: SparkSettings, version: str | None, environ: Mapping[str, str]) -> Path:
     """Returns the Spark home that counts, with a spark-submit that can be executed. Raises ``Refused``."""
-    configured_home, by = _first(configured, "spark.home", environ, "SPARK_HOME")
+    if version is None:
+        configured_home, by = _first(settings.home, "spark.home", environ, "SPARK_HOME")
+    else:
+        configured_home, by = version_settings(settings, version).home, f"spark.versions.{version}.home"
     home = configured_home or installed_spark_home()
     if home is None:
         raise Refused(
@@ -121,10 +152,13 @@ def spark_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path:
     return home
 
 
-def java_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path | None:
+def java_home_of(settings: SparkSettings, version: str | None, environ: Mapping[str, str]) -> Path | None:
     """Returns JAVA_HOME, or None for the ``java`` of the PATH. Raises ``Refused`` where there is none, or one
-    that is too old."""
-    home, by = _first(configured, "spark.java_home", environ, "JAVA_HOME")
+    that is too old. A version without a ``java_home`` of its own has that of the default Spark."""
+    home, by = _first(settings.java_home, "spark.java_home", environ, "JAVA_HOME")
+    own = None if version is None else version_settings(settings, version).java_home
+    if own is not None:
+        home, by = own, f"spark.versions.{version}.java_home"
     found = (
         str(home / "bin" / "java")
         if home is not None
@@ -177,8 +211,10 @@ def _home_of(java: Path) -> Path | None:
     return next((path.parent.parent for path in named), None)
 
 
-def python_of(job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
-    """Returns the Python of drivers. Raises ``Refused``."""
+def python_of(job_env: Mapping[str, str], environ: Mapping[str, str], interpreter: str | None = None) -> Path:
+    """Returns the Python of drivers; ``interpreter`` is what a job names by ``python``. Raises ``Refused``."""
+    if interpreter is not None:
+        return _named_python(interpreter)
     named = job_env.get("PYSPARK_PYTHON") or environ.get("PYSPARK_PYTHON") or sys.executable
     found = shutil.which(named, path=job_env.get("PATH", environ.get("PATH", os.defpath)))
     if found is None:
@@ -188,19 +224,35 @@ def python_of(job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
     return Path(found)
 
 
-def s3a_jars_of(configured: Path | None, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+def _named_python(interpreter: str) -> Path:
+    """Returns the Python that a job names by its path. Raises ``Refused``."""
+    path = Path(interpreter)
+    if not _executable(path):
+        raise Refused(
+            Cause.NO_SPARK,
+            f"python.interpreter is {interpreter}, which cannot be executed on this host",
+            "install it there, or correct the spec",
+        )
+    return path
+
+
+def s3a_jars_of(
+    settings: SparkSettings, version: str | None, home: Path, environ: Mapping[str, str]
+) -> tuple[Path, ...]:
     """Returns the jars that are added for ``s3a://``; none if Spark has its own. Raises ``Refused`` for a
-    directory without them."""
+    directory without them. Those of the default Spark are for no other version: they belong to its Hadoop."""
     if any(home.glob("jars/hadoop-aws-*.jar")):
         return ()
-    configured_home = configured or (
-        Path(environ[S3A_JARS_VARIABLE]) if environ.get(S3A_JARS_VARIABLE) else None
-    )
+    if version is None:
+        configured_home, by = _first(settings.s3a_jars, "spark.s3a_jars", environ, S3A_JARS_VARIABLE)
+    else:
+        configured_home, by = (
+            version_settings(settings, version).s3a_jars,
+            f"spark.versions.{version}.s3a_jars",
+        )
     if configured_home is not None and not any(configured_home.glob("hadoop-aws-*.jar")):
         remedy = "fill it with deploy/s3a-jars/fetch, or correct it"
-        raise Refused(
-            Cause.NO_SPARK, f"spark.s3a_jars is {configured_home}, which holds no hadoop-aws jar", f"{remedy}"
-        )
+        raise Refused(Cause.NO_SPARK, f"{by} is {configured_home}, which holds no hadoop-aws jar", remedy)
     return tuple(sorted(configured_home.glob("*.jar"))) if configured_home is not None else ()
 
 

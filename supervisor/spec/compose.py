@@ -8,6 +8,7 @@ directory. Of what comes out, only the whole is checked, as if it stood in one f
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,8 @@ KEY_MAX: Final = 200
 _FILES: Final = ("application", "py_files", "jars")
 _TEXTS: Final = ("conf", "env", "labels")
 """The keys below these may hold dots, and their values are text."""
+_WORDS: Final = ("spark",)
+"""The values of these are text or null: 4.10 is no number."""
 
 
 def composed(
@@ -81,7 +84,11 @@ def _with_moved_files(body: dict[str, Any], directory: str) -> dict[str, Any]:
             return [moved(each) for each in given]
         return str(Path(directory) / given) if isinstance(given, str) and is_local_path(given) else given
 
-    return {key: moved(value) if key in _FILES else value for key, value in body.items()}
+    found = {key: moved(value) if key in _FILES else value for key, value in body.items()}
+    python = found.get("python")
+    if isinstance(python, dict) and "archive" in python:
+        found["python"] = {**python, "archive": moved(python["archive"])}
+    return found
 
 
 def _merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +110,8 @@ def _change(text: str) -> tuple[tuple[str, ...], Any]:
         raise InvalidInput(f"{SET} can't say what a spec {EXTENDS}; write that into the spec")
     if len(name) > KEY_MAX:
         raise InvalidInput(f"{SET}: the key {name[:80]!r}… is longer than {KEY_MAX} characters")
-    return key, value if first in _TEXTS and rest else read_value(value, f"{SET} {name}")
+    is_text = (first in _TEXTS and rest) or (name in _WORDS and re.fullmatch(r"[0-9.]+", value))
+    return key, value if is_text else read_value(value, f"{SET} {name}")
 
 
 def _nested(key: tuple[str, ...], value: Any) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def _name(value: str) -> str:
     return value
 
 
-def _file(*suffixes: str) -> Callable[[str], str]:
+def checked_file(*suffixes: str) -> Callable[[str], str]:
     """Returns the check of a file that Spark gets: a local path, ``s3://``, ``s3a://``, ``local:`` or, once
     uploaded, ``store:``.
     """
@@ -152,11 +152,11 @@ def _secret(value: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_name)]
-Application = Annotated[str, AfterValidator(_file(".py", ".jar"))]
+Application = Annotated[str, AfterValidator(checked_file(".py", ".jar"))]
 PyFiles = Annotated[
-    tuple[Annotated[str, AfterValidator(_file(".py", ".zip", ".egg"))], ...], Field(strict=False)
+    tuple[Annotated[str, AfterValidator(checked_file(".py", ".zip", ".egg"))], ...], Field(strict=False)
 ]
-Jars = Annotated[tuple[Annotated[str, AfterValidator(_file(".jar"))], ...], Field(strict=False)]
+Jars = Annotated[tuple[Annotated[str, AfterValidator(checked_file(".jar"))], ...], Field(strict=False)]
 Packages = Annotated[tuple[Annotated[str, AfterValidator(_package)], ...], Field(strict=False)]
 Args = Annotated[tuple[str, ...], Field(strict=False)]
 HistoryEntry = Annotated[str, AfterValidator(_entry)]

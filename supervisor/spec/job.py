@@ -37,6 +37,7 @@ from supervisor.settings.labels import Labels
 from supervisor.settings.policy import UserName
 from supervisor.settings.restart import RestartSettings
 from supervisor.settings.sections import Section, validated
+from supervisor.settings.spark import VersionName
 from supervisor.settings.spark_conf import SparkConf
 from supervisor.settings.units import format_size
 from supervisor.settings.yaml_text import read_numbered
@@ -59,6 +60,7 @@ from supervisor.spec.fields import (
 )
 from supervisor.spec.placement import PlacementSettings
 from supervisor.spec.prepare import StandbySettings, UpdateSettings
+from supervisor.spec.python import UNPACKED_AS, PythonSettings
 from supervisor.spec.savepoints import SavepointSettings
 
 SPEC_VERSION: Final = 1
@@ -77,6 +79,9 @@ _CONF_TWINS: Final = {
 """If one is given as a key of the spec *and* as a property, spark-submit drops one of the two without a
 message.
 """
+
+_PYTHON_VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+_PYTHON_PROPERTIES: Final = ("spark.pyspark.python", "spark.pyspark.driver.python")
 
 _ADDED_LATER: Final = (
     ("restart", "memory_step"),
@@ -100,6 +105,8 @@ _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, Any]] = {
     "sha256": {},
     "run_as": None,
     "cluster": None,
+    "spark": None,
+    "python": PythonSettings().model_dump(mode="json", by_alias=True),
 }
 """The same holds for these keys outside of any section; each stands with its default, which is not
 written.
@@ -136,6 +143,8 @@ class JobSpec(Section):
     packages: Packages = ()
     sha256: Sha256ByFile = Field(default_factory=dict)
     launch: Literal["submit", "session"] = "submit"
+    spark: VersionName | None = None
+    python: PythonSettings = PythonSettings()
     master: Master = DEFAULT_MASTER
     cluster: ClusterName | None = None
     deploy_mode: Annotated[Literal["client"], DeployMode] = "client"
@@ -234,6 +243,23 @@ class JobSpec(Section):
         return self
 
     @model_validator(mode="after")
+    def _one_python(self) -> JobSpec:
+        """Raises ValueError if anything else would take the place of the Python that ``python`` names."""
+        if not self.python.is_given:
+            return self
+        if not self.is_python:
+            raise ValueError("python is for a .py application only; remove it")
+        twins = [f"env {name}" for name in _PYTHON_VARIABLES if name in self.env]
+        twins += [f"conf {name}" for name in _PYTHON_PROPERTIES if name in self.conf]
+        if twins:
+            raise ValueError(f"python and {twins[0]} both name the Python of the driver; use python alone")
+        if self.python.archive is not None and f"#{UNPACKED_AS}" in self.conf.get("spark.archives", ""):
+            raise ValueError(
+                f"conf spark.archives uses the name {UNPACKED_AS} of python.archive; take another"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _pins_what_it_names(self) -> JobSpec:
         named = {each for _, each in in_place_files(self)}
         for given in self.sha256:
@@ -323,6 +349,7 @@ class JobSpec(Section):
             standby=self.standby_policy(),
             labels=packed(self.labels),
             placement=self.placement_policy(),
+            spark=self.spark or "",
         )
 
     def why_not_prepared(self) -> str | None:
@@ -547,7 +574,8 @@ def spec_sha256(spec: JobSpec) -> str:
 
 def named_files(spec: JobSpec) -> tuple[str, ...]:
     """Returns the files that the spec names, as written there."""
-    return (spec.application, *spec.py_files, *spec.jars)
+    archive = () if spec.python.archive is None else (spec.python.archive,)
+    return (spec.application, *spec.py_files, *spec.jars, *archive)
 
 
 def local_paths(spec: JobSpec) -> tuple[str, ...]:
@@ -558,7 +586,8 @@ def local_paths(spec: JobSpec) -> tuple[str, ...]:
 def in_place_files(spec: JobSpec) -> tuple[tuple[str, str], ...]:
     """Returns the files that are used where they are, each after the key of the spec that names it."""
     named = (("application", spec.application), *(("py_files", each) for each in spec.py_files))
-    every = (*named, *(("jars", each) for each in spec.jars))
+    archive = () if spec.python.archive is None else (("python.archive", spec.python.archive),)
+    every = (*named, *(("jars", each) for each in spec.jars), *archive)
     return tuple(
         (key, each) for key, each in every if not is_local_path(each) and not each.startswith(STORE_SCHEME)
     )
@@ -585,6 +614,9 @@ def with_uploaded(spec: JobSpec, keys: Mapping[str, str]) -> JobSpec:
             "application": put(spec.application),
             "py_files": tuple(map(put, spec.py_files)),
             "jars": tuple(map(put, spec.jars)),
+            "python": spec.python.model_copy(
+                update={"archive": None if spec.python.archive is None else put(spec.python.archive)}
+            ),
         }
     )
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from supervisor.errors import Complaint
 from supervisor.model.secret import SecretRef, SecretSource, reference_in_conf, secret_reference
-from supervisor.settings.file import StoreSettings
+from supervisor.settings.file import Settings, StoreSettings
 from supervisor.settings.policy import JOB, ConfSettings, PolicySettings, SecretSettings
 from supervisor.spec.job import JobSpec, in_place_files, named_files
 from supervisor.spec.s3a import access_of_store, why_no_access
@@ -101,15 +101,18 @@ _OPTIONS_FILE: Final = re.compile(r"(?:^|\s)@|VMOptionsFile|-XX:Flags")
 _BUCKET: Final = "spark.hadoop.fs.s3a.bucket."
 
 
-def complaints(spec: JobSpec, policy: PolicySettings, store: StoreSettings) -> tuple[Complaint, ...]:
+def complaints(
+    spec: JobSpec, policy: PolicySettings, store: StoreSettings, pythons: Sequence[str] = ()
+) -> tuple[Complaint, ...]:
     """Returns what the policy has against ``spec``, each with the key of the spec and the rule. ``store`` is that of the
-    supervisor, whose endpoint a job may name."""
+    supervisor, whose endpoint a job may name; ``pythons`` are the rules of ``spark.pythons``."""
     found = [
         *_of_locations(spec, policy, store),
         *_of_user(spec, policy),
         *_of_secrets(spec, policy.secrets),
         *_of_conf(spec, policy.conf),
         *_of_files(spec, policy.in_place_files),
+        *_of_interpreter(spec.python.interpreter, pythons),
     ]
     return tuple(found)
 
@@ -119,15 +122,31 @@ def with_forced(spec: JobSpec, rules: ConfSettings) -> JobSpec:
     return spec.model_copy(update={"conf": {**spec.conf, **rules.forced}}) if rules.forced else spec
 
 
+def policy_of_host(settings: Settings, signers: str) -> str:
+    """Returns ``policy_sha256`` of a host with ``settings``; ``signers`` is the digest of the keys that they name."""
+    return policy_sha256(
+        settings.policy,
+        settings.store,
+        signers,
+        pythons=settings.spark.pythons,
+        clusters=settings.clusters,
+    )
+
+
 def policy_sha256(
-    policy: PolicySettings, store: StoreSettings, signers: str = "", clusters: Iterable[str] = ()
+    policy: PolicySettings,
+    store: StoreSettings,
+    signers: str = "",
+    *,
+    pythons: Iterable[str] = (),
+    clusters: Iterable[str] = (),
 ) -> str:
     """Returns what tells one policy from another: it is equal if the same specs are allowed, with the endpoint of the store,
-    which jobs may name, with ``signers``, the digest of the keys in the files that the policy names, and with the names of
-    ``clusters`` that specs may give. What has its default does not count, so that two versions of the software agree on
-    the same file."""
+    which jobs may name, with ``signers``, the digest of the keys in the files that the policy names, with ``pythons``, the
+    rules of ``spark.pythons``, and with the names of ``clusters`` that specs may give. What has its default does not
+    count, so that two versions of the software agree on the same file."""
     said = policy.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    more = {"signers": signers, "clusters": sorted(clusters)}
+    more = {"signers": signers, "pythons": sorted(pythons), "clusters": sorted(clusters)}
     body = {
         "policy": _sorted(said),
         "store": store.endpoint_url,
@@ -160,6 +179,20 @@ def _of_user(spec: JobSpec, policy: PolicySettings) -> Iterator[Complaint]:
     why = site_policy(policy).why_not_user(spec.run_as)
     if why is not None:
         yield Complaint(why, "choose a user that is allowed")
+
+
+# -- the Python of the driver -------------------------------------------------------------------------------------
+
+
+def _of_interpreter(interpreter: str | None, pythons: Sequence[str]) -> Iterator[Complaint]:
+    if interpreter is not None and not is_allowed_python(interpreter, pythons):
+        why = f"{interpreter[:200]} is none that spark.pythons of supervisor.yaml allows ({_listed(tuple(pythons))})"
+        yield Complaint(f"python.interpreter: {why}", "name one that is allowed, or use python.archive")
+
+
+def is_allowed_python(interpreter: str, pythons: Sequence[str]) -> bool:
+    """Says whether a driver may run with the Python at this path of the host."""
+    return any(matches_path(interpreter, rule) for rule in pythons)
 
 
 # -- secrets ------------------------------------------------------------------------------------------------------
@@ -225,6 +258,10 @@ def _set_by(spec: JobSpec) -> Iterator[tuple[str, str]]:
     for key, name in _BY_KEY.items():
         if getattr(spec, key):
             yield key, name
+    if spec.python.is_given:
+        key = "python.interpreter" if spec.python.archive is None else "python.archive"
+        of_archive = () if spec.python.archive is None else ("spark.archives",)
+        yield from ((key, name) for name in (*_BY_VARIABLE["PYSPARK_PYTHON"], *of_archive))
     if spec.restart.memory_step is not None:
         yield "restart.memory_step", "spark.driver.memory"
     for variable in spec.env:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.settings.file import SparkSettings
+from supervisor.settings.spark import SparkSettings
 from supervisor.spark.state_reading import OpenedStore, StateOf, open_state
 from supervisor.spec.job import JobSpec
 from supervisor.spec.s3a import S3Access

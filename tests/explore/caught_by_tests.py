@@ -49,6 +49,10 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         PLACEMENT,
         "test_a_restart_that_no_host_could_carry_out_stops_nothing",
     ),
+    "a-job-is-placed-without-the-spark-that-it-asks-for": (
+        PLACEMENT,
+        "test_a_job_goes_only_where_its_spark_is",
+    ),
     "a-driver-is-prepared-without-the-labels-that-its-job-requires": (
         PLACEMENT,
         "test_a_driver_is_prepared_only_where_the_labels_are",

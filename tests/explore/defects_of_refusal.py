@@ -81,7 +81,7 @@ DEFECTS = (
     text(
         "hosts-without-the-labels-have-to-refuse-too",
         EVERY,
-        (make._why_forbidden, " if why_unfit(m, job.terms.placement) is None", ""),
+        (make._why_forbidden, " if why_unfit(m, job.terms) is None", ""),
     ),
     text(
         "another-revision-counts-as-refused",

@@ -8,7 +8,7 @@ from typing import Any
 
 from supervisor.coord import election, leadership
 from supervisor.daemon.host import prepared_drivers
-from supervisor.model import load, state
+from supervisor.model import load, requirements, state
 from supervisor.model.transaction import Check
 from supervisor.operations import jobs, updating
 from supervisor.plan import check, decide, make, place, placement, prepare
@@ -250,18 +250,24 @@ DECISIONS = (
     text(
         "a-job-is-placed-without-the-labels-that-it-requires",
         "§8: a job is assigned only to a host with the labels that it requires",
-        (place.place, "if why_unfit(m, job.terms.placement) is None", ""),
-        (check._lacking_label, "if lacks else None", "if False else None"),
+        (place.place, "if why_unfit(m, job.terms) is None", ""),
+        (check._lacking, "if lacks else None", "if False else None"),
     ),
     text(
         "the-placement-does-not-look-at-labels",
         "§8: a job is assigned only to a host with the labels that it requires",
-        (place.place, "if why_unfit(m, job.terms.placement) is None", ""),
+        (place.place, "if why_unfit(m, job.terms) is None", ""),
     ),
     text(
         "the-check-of-plans-does-not-look-at-labels",
         "§8: a job is assigned only to a host with the labels that it requires",
-        (check._lacking_label, "if lacks else None", "if False else None"),
+        (check._lacking, "if lacks else None", "if False else None"),
+    ),
+    text(
+        "a-job-is-placed-without-the-spark-that-it-asks-for",
+        "§8: a job is assigned only to a host with the Spark that it asks for",
+        (requirements.has_spark, "return not terms.spark or", "return True or"),
+        (check._lacking, "if job.terms.spark and", "if False and"),
     ),
     text(
         "a-change-that-no-host-can-carry-out-stops-what-runs",
@@ -271,7 +277,7 @@ DECISIONS = (
     text(
         "a-driver-is-prepared-without-the-labels-that-its-job-requires",
         "§9.1: a driver is prepared only on a host with the labels that its job requires",
-        (prepare.Preparations.choice, " if why_unfit(host, job.terms.placement) is None", ""),
+        (prepare.Preparations.choice, " if why_unfit(host, job.terms) is None", ""),
     ),
     text(
         "a-prepared-driver-stays-without-the-labels-that-its-job-requires",

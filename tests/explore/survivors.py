@@ -142,6 +142,7 @@ UNSEEN: dict[str, str] = {
     "an-update-that-cannot-be-prepared-stops-what-runs": "what can be prepared is not explored: it may be so or not at any time",
     "an-update-is-given-up-for-what-may-pass": "what can be prepared is not explored: it may be so or not at any time",
     "a-killed-preparation-is-the-fault-of-its-job": "what can be prepared is not explored: it may be so or not at any time",
+    "a-job-is-placed-without-the-spark-that-it-asks-for": "what a job requires is explored by labels, which are judged in the same place",
     "a-change-that-no-host-can-carry-out-stops-what-runs": "hosts keep their labels",
     "a-driver-is-prepared-without-the-labels-that-its-job-requires": "what is prepared where is not explored",
     "a-prepared-driver-stays-without-the-labels-that-its-job-requires": "what is prepared where is not explored",

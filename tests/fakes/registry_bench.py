@@ -219,7 +219,9 @@ class Bench:
         )
         return job.uid
 
-    def join(self, supervisor: str, drivers: int = 20, memory: int = 16 << 30) -> None:
+    def join(
+        self, supervisor: str, drivers: int = 20, memory: int = 16 << 30, sparks: tuple[str, ...] = ()
+    ) -> None:
         member = Member(
             id=supervisor,
             host=f"{supervisor}.example",
@@ -230,5 +232,6 @@ class Bench:
             starting=2,
             software="0.1.0",
             since=AT,
+            sparks=sparks,
         )
         self.put(self.layout.supervisor(supervisor), member)

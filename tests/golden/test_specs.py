@@ -104,6 +104,12 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
         "sha256: {}",
         b'"sha256":{"local:/opt/lib.zip":"abab',
     ),
+    "python": (
+        f"{FULL}python: {{archive: 's3://bucket/env.tar.gz'}}\n",
+        "python: {interpreter: null, archive: null}",
+        b'"python":{"archive":"s3://bucket/env.tar.gz","interpreter":null}',
+    ),
+    "spark": (f'{FULL}spark: "4.1"\n', "spark: null", b'"spark":"4.1"'),
 }
 """Each key that was added later: a spec in which it says something, a line in which it says nothing, what is written."""
 

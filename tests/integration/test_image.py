@@ -22,11 +22,10 @@ test -z "$(ls "$SPARK_SUPERVISOR__SPARK__S3A_JARS" | grep -E 'bundle|netty-(comm
 touch /run/spark-supervisor/x /var/log/spark-supervisor/x
 python3 - <<'END'
 import os
+from supervisor.settings.spark import SparkSettings
 from supervisor.spark.toolchain import find_toolchain
-found = find_toolchain(
-    home=None, java_home=None, s3a_jars=__import__("pathlib").Path(os.environ["SPARK_SUPERVISOR__SPARK__S3A_JARS"]),
-    job_env={}, environ=os.environ,
-)
+settings = SparkSettings(s3a_jars=os.environ["SPARK_SUPERVISOR__SPARK__S3A_JARS"])
+found = find_toolchain(settings, job_env={}, environ=os.environ)
 assert found.s3a_jars and found.version, found
 print("spark", found.version)
 END

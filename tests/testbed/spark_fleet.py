@@ -105,9 +105,11 @@ class SparkFleet(Fleet):
         env: Mapping[str, str] | None = None,
         spark: OtherSpark | None = None,
         clusters: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        size: int = 2,
     ) -> Iterator[Self]:
         """Started, on a new bucket; ``env``: of its members, besides the keys of ``moto``. ``spark``: what its hosts have,
-        if it is not the supervisor's own."""
+        if it is not the supervisor's own; ``settings``: more of the section ``spark`` of its ``size`` members."""
         other = spark or chosen_spark()
         python = {"PYSPARK_PYTHON": str(other.python)} if other is not None else {}
         with pytest.MonkeyPatch.context() as patch:
@@ -116,6 +118,7 @@ class SparkFleet(Fleet):
                 ensemble,
                 f"/{directory.name}-{uuid.uuid4().hex[:12]}",
                 directory,
+                supervisors=size,
                 lease_s=lease_s,
                 grace_s=15.0,
                 session_s=10.0,
@@ -123,7 +126,7 @@ class SparkFleet(Fleet):
                 bucket=moto.new_bucket(),
                 clusters=dict(clusters or {}),
                 s3a_jars=other.s3a_jars if other is not None else s3a_jars(),
-                spark={"home": str(other.home)} if other is not None else {},
+                spark={**({"home": str(other.home)} if other is not None else {}), **(settings or {})},
             )
             with made:
                 yield made

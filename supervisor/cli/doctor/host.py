@@ -210,7 +210,8 @@ def _users(subject: Subject, pid: int | None) -> dict[str, Any]:
         except SupervisorError as error:
             unknown.append(str(error))
     spark = subject.settings.spark.home or installed_spark_home()
-    needed = [sys.executable, str(BOOTSTRAP), *([str(spark)] if spark is not None else [])]
+    more = (str(each.home) for each in subject.settings.spark.versions.values())
+    needed = [sys.executable, str(BOOTSTRAP), *([str(spark)] if spark is not None else []), *more]
     return {
         "users": names,
         "without_user": policy.default is None,

@@ -93,7 +93,7 @@ def collect(subject: Subject) -> JavaFacts:
     options = tuple(name for name in OPTION_VARIABLES if env.get(name))
     of_job = tuple(name for name in OPTION_VARIABLES if subject.job_env.get(name))
     try:
-        home = java_home_of(subject.settings.spark.java_home, subject.environ)
+        home = java_home_of(subject.settings.spark, subject.version, subject.environ)
     except Refused as error:
         return JavaFacts(refused=error.complaint, options=options)
     java = java_of(home, subject.environ)

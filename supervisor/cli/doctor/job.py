@@ -33,6 +33,7 @@ from supervisor.spark.secrets import Secrets
 from supervisor.spec.files import local_files
 from supervisor.spec.job import JobSpec, memory_warnings, named_files
 from supervisor.spec.policy_judge import complaints
+from supervisor.spec.python import PythonSettings
 from supervisor.spec.s3a import asked, bucket_of, for_store
 from supervisor.spec.site_policy import site_policy
 
@@ -98,7 +99,7 @@ def collect(subject: Subject) -> JobFacts:
         site_policy(subject.settings.policy).why_not_deletable(spec.checkpoint) or ""
         if spec.checkpoint
         else "",
-        complaints(spec, subject.settings.policy, subject.settings.store),
+        complaints(spec, subject.settings.policy, subject.settings.store, subject.settings.spark.pythons),
     )
 
 
@@ -115,7 +116,8 @@ def _file_trouble(subject: Subject, spec: JobSpec, named: str) -> Complaint:
                 else Complaint(f"{named} is no file on this host", "put it on every host")
             )
         base = subject.spec_path.parent if subject.spec_path is not None else Path()
-        local_files(spec.model_copy(update={"application": named, "py_files": (), "jars": ()}), base)
+        alone = {"application": named, "py_files": (), "jars": (), "python": PythonSettings()}
+        local_files(spec.model_copy(update=alone), base)
     except SupervisorError as error:
         return error.complaint
     return Complaint()
@@ -288,7 +290,7 @@ JOB = CheckGroup(
     "job",
     collect,
     (
-        DoctorCheck("job-files", "application, py_files and jars can be read", judge_files),
+        DoctorCheck("job-files", "application, py_files, jars and python.archive can be read", judge_files),
         DoctorCheck(
             "job-secrets", "${env:…} and ${file:…} of env and conf resolve on this host", judge_secrets
         ),

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from supervisor.cli.doctor.findings import (
     CheckGroup,
@@ -40,10 +40,12 @@ from supervisor.spark.toolchain import (
     java_home_of,
     java_of,
     python_of,
+    python_path_of,
     s3a_jars_of,
     spark_home_of,
     spark_version,
 )
+from supervisor.spec.python import PythonSettings
 from supervisor.spec.s3a import bucket_of
 
 SUBMIT_S: Final = 12.0
@@ -75,6 +77,16 @@ print(json.dumps({"python": list(sys.version_info[:3]), "pyspark": version, "at"
 """
 
 
+class VersionFacts(NamedTuple):
+    """Holds what was found of one of ``spark.versions``. If ``found`` is None its jars do not say which Spark it is.
+    ``without_s3a`` says that it has no jars for ``s3a://`` and that jobs may need them."""
+
+    name: str
+    refused: Complaint = Complaint()
+    found: str | None = None
+    without_s3a: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class SparkFacts:
     """Holds what was found. ``jars`` are names in Spark's own directory, ``thin`` those of
@@ -83,7 +95,9 @@ class SparkFacts:
     If ``python_of_job`` is True, the job names the Python; it can be executed, and was not run. ``fence`` is
     why drivers with a checkpoint on S3 get no storage fence; it is empty if they do, and None if nobody needs
     it. ``archive`` is the class-data archive with which a driver would start now. ``s3a`` is who needs
-    ``s3a://``, empty if nobody; ``s3a_sure`` is False if only the store suggests it.
+    ``s3a://``, empty if nobody; ``s3a_sure`` is False if only the store suggests it. ``versions`` are those of
+    ``spark.versions``. ``environment`` says that the job brings its Python, and ``python_path`` that its Python imports the
+    pyspark of ``home`` in any case.
     """
 
     home: str = ""
@@ -108,6 +122,9 @@ class SparkFacts:
     s3a: str = ""
     s3a_sure: bool = False
     fence: str | None = None
+    versions: tuple[VersionFacts, ...] = ()
+    environment: bool = False
+    python_path: bool = False
 
     @property
     def hadoop(self) -> str | None:
@@ -138,9 +155,11 @@ def collect(subject: Subject) -> SparkFacts:
         is_python=spec is None or spec.is_python,
         s3a=s3a,
         s3a_sure=sure,
+        environment=spec is not None and spec.python.archive is not None,
+        versions=tuple(_version(subject, name, bool(s3a)) for name in settings.versions),
     )
     try:
-        home = spark_home_of(settings.home, subject.environ)
+        home = spark_home_of(settings, subject.version, subject.environ)
         defaults = dict(defaults_of(home, subject.job_env, subject.environ))
     except Refused as error:
         return replace(known, refused=error.complaint)
@@ -150,6 +169,9 @@ def collect(subject: Subject) -> SparkFacts:
         home=str(home),
         version=spark_version(home),
         submit=_submit(subject, home, until_at_s),
+        python_path=spec is not None
+        and (spec.spark is not None or spec.python.is_given)
+        and bool(python_path_of(home)),
         own_pyspark=(home / "python" / "pyspark" / "__init__.py").is_file(),
         jars=frozenset(jar.name for jar in home.glob("jars/*.jar")),
         thin=thin,
@@ -158,6 +180,16 @@ def collect(subject: Subject) -> SparkFacts:
         fence=_fence(subject, home, defaults, until_at_s) if s3a else None,
         archive=_archive(subject, defaults),
     )
+
+
+def _version(subject: Subject, name: str, needs_s3a: bool) -> VersionFacts:
+    """Looks at the files of one more Spark; nothing of it is started."""
+    try:
+        found = find_toolchain(subject.settings.spark, version=name, job_env={}, environ=subject.environ)
+    except (Refused, Unreachable) as error:
+        return VersionFacts(name, error.complaint)
+    has_s3a = bool(found.s3a_jars) or any(found.home.glob("jars/hadoop-aws-*.jar"))
+    return VersionFacts(name, found=found.version, without_s3a=needs_s3a and not has_s3a)
 
 
 def _fence(subject: Subject, home: Path, defaults: dict[str, str], until_at_s: float) -> str | None:
@@ -169,7 +201,9 @@ def _fence(subject: Subject, home: Path, defaults: dict[str, str], until_at_s: f
     if why is None or why:
         return why
     try:
-        java = java_of(java_home_of(subject.settings.spark.java_home, subject.environ), subject.environ)
+        java = java_of(
+            java_home_of(subject.settings.spark, subject.version, subject.environ), subject.environ
+        )
         with tempfile.TemporaryDirectory() as trial:
             env, within_s = host_environment(subject), _share_s(FENCE_S * subject.patience, until_at_s)
             return fence_jar(home, java, version or "", Path(trial), env, within_s).why
@@ -182,11 +216,7 @@ def _archive(subject: Subject, defaults: dict[str, str]) -> ClassArchive:
     spark, conf = subject.settings.spark, {**defaults, **subject.conf}
     try:
         toolchain = find_toolchain(
-            home=spark.home,
-            java_home=spark.java_home,
-            s3a_jars=spark.s3a_jars,
-            job_env=subject.job_env,
-            environ=subject.environ,
+            spark, version=subject.version, job_env=subject.job_env, environ=subject.environ
         )
     except (Refused, Unreachable) as error:
         return ClassArchive(why=str(error))
@@ -220,7 +250,7 @@ def _share_s(wish_s: float, until_at_s: float) -> float:
 def _submit(subject: Subject, home: Path, until_at_s: float) -> Ran:
     env = host_environment(subject) | {"SPARK_HOME": str(home)}
     try:
-        java = java_home_of(subject.settings.spark.java_home, subject.environ)
+        java = java_home_of(subject.settings.spark, subject.version, subject.environ)
     except Refused:
         java = None
     if java is not None:
@@ -233,8 +263,11 @@ def _submit(subject: Subject, home: Path, until_at_s: float) -> Ran:
 
 
 def _python(subject: Subject) -> tuple[str, Complaint, Ran | None]:
+    asked = subject.spec.python if subject.spec is not None else PythonSettings()
+    if asked.archive is not None:
+        return f"bin/python of {asked.archive}", Complaint(), None
     try:
-        python = python_of(subject.job_env, subject.environ)
+        python = python_of(subject.job_env, subject.environ, asked.interpreter)
     except Refused as error:
         return "", error.complaint, None
     if not _is_hosts(python, subject):
@@ -273,7 +306,7 @@ def _python_error(probe: Ran | None) -> str:
 
 def _thin(subject: Subject, home: Path) -> tuple[frozenset[str], Complaint]:
     try:
-        jars = s3a_jars_of(subject.settings.spark.s3a_jars, home, subject.environ)
+        jars = s3a_jars_of(subject.settings.spark, subject.version, home, subject.environ)
     except Refused as error:
         return frozenset(), error.complaint
     return frozenset(jar.name for jar in jars), Complaint()
@@ -311,6 +344,28 @@ def judge_spark(facts: SparkFacts) -> DoctorFinding:
     return ok(f"{facts.home} is Spark {facts.version} with Hadoop {facts.hadoop or 'of unknown version'}")
 
 
+def judge_versions(facts: SparkFacts) -> DoctorFinding:
+    """Judges ``spark.versions``: every job that asks for one of them gets what its name says."""
+    if not facts.versions:
+        return skipped("spark.versions names no other Spark")
+    for each in facts.versions:
+        key = f"spark.versions.{each.name}"
+        if each.refused:
+            return problem_of(each.refused)
+        if each.found is None:
+            return problem(
+                f"the home of {key} holds no spark-core jar in jars/", f"set {key}.home to a whole Spark"
+            )
+        if each.name[0].isdigit() and not f"{each.found}.".startswith(f"{each.name}."):
+            return warning(f"{key} is Spark {each.found}", f"correct {key}.home, or name it after what it is")
+        if each.without_s3a:
+            return warning(
+                f"{key} has no jars for s3a://, and those of spark.s3a_jars belong to another Spark",
+                f"fill a directory with deploy/s3a-jars/fetch for it, and set {key}.s3a_jars",
+            )
+    return ok("; ".join(f"{each.name} is Spark {each.found}" for each in facts.versions))
+
+
 def judge_submit(facts: SparkFacts) -> DoctorFinding:
     if facts.refused or facts.submit is None:
         return skipped("there is no Spark")
@@ -340,7 +395,8 @@ def judge_python(facts: SparkFacts) -> DoctorFinding:
         return warning(facts.python_error, MORE_TIME)
     if facts.python_of_job:
         return ok(
-            f"drivers use {facts.python}, which the job names: it can be executed, and was not run here"
+            f"drivers use {facts.python}, which the job {'brings' if facts.environment else 'names'}: "
+            f"it {'is not unpacked here' if facts.environment else 'can be executed, and was not run here'}"
         )
     if not facts.python_version:
         return problem(
@@ -363,6 +419,8 @@ def judge_pyspark(facts: SparkFacts) -> DoctorFinding:
         return skipped("Spark or Python is missing")
     if not facts.is_python:
         return skipped("the application is a .jar")
+    if facts.python_path:
+        return ok(f"the driver imports the pyspark of {facts.home}, whatever its Python has")
     if facts.own_pyspark and not facts.session:
         return ok("spark-submit brings Spark's own pyspark")
     if facts.python_of_job:
@@ -497,6 +555,9 @@ SPARK = CheckGroup(
         DoctorCheck("spark", "Spark: its home and version", judge_spark),
         DoctorCheck(
             "spark-submit", "spark-submit --version runs, and is the Spark whose jars are used", judge_submit
+        ),
+        DoctorCheck(
+            "spark-versions", "each Spark of spark.versions: its home, Java and S3A jars", judge_versions
         ),
         DoctorCheck("python", "the Python of drivers, and whether this Spark takes it", judge_python),
         DoctorCheck("pyspark", "pyspark of that Python against the Spark home", judge_pyspark),

@@ -32,6 +32,11 @@ class Subject:
         return self.spec.env if self.spec is not None else {}
 
     @property
+    def version(self) -> str | None:
+        """Returns the name of the Spark that the job asks for; None stands for the host's default."""
+        return self.spec.spark if self.spec is not None else None
+
+    @property
     def conf(self) -> Mapping[str, str]:
         """Returns the Spark properties as far as they are known without a host's ``spark-defaults.conf``."""
         return self.spec.conf if self.spec is not None else self.settings.defaults.conf

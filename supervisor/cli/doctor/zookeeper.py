@@ -44,7 +44,7 @@ from supervisor.registry.bootstrap_cluster import check_known
 from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.settings.file import lease_warnings
 from supervisor.settings.units import format_duration, format_size
-from supervisor.spec.policy_judge import policy_sha256
+from supervisor.spec.policy_judge import policy_of_host
 
 CONNECT_S: Final = 6.0
 REQUEST_S: Final = 3.0
@@ -107,9 +107,7 @@ def collect(subject: Subject) -> ZooFacts:
         job=spec.name if spec else "",
         memory=spec.resources.memory_bytes if spec else 0,
         checkpoint=spec.checkpoint if spec else None,
-        policy_sha256=policy_sha256(
-            settings.policy, settings.store, Signers(settings.policy.submit_signers).digest
-        ),
+        policy_sha256=policy_of_host(settings, Signers(settings.policy.submit_signers).digest),
     )
     client = ZooClient(
         zookeeper.hosts,

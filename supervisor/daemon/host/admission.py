@@ -25,7 +25,7 @@ def admitted(spec: JobSpec, settings: Settings, host: str) -> JobSpec:
     """Returns ``spec`` as it is started here: with the properties that the operator sets, and on the cluster that it names.
     Raises Refused."""
     policy = settings.policy
-    found = complaints(spec, policy, settings.store)
+    found = complaints(spec, policy, settings.store, settings.spark.pythons)
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise Refused(Cause.POLICY, f"{found[0].what}{more} (on {host})", found[0].remedy)

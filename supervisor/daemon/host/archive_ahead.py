@@ -1,7 +1,8 @@
-"""Makes the class-data archive of this host's Java and Spark while nobody waits for it (``spark.class_archive``).
+"""Makes the class-data archives of this host's Java and Spark while nobody waits for them (``spark.class_archive``).
 
 One thread looks every 10 s whether the archive for the toolchain that drivers get is there, and makes it if
-not: one at a time, at nice 19, and never beside a start. It begins when no driver of this host has been
+not; then it does the same for each of ``spark.versions``, in their order, as far as the shelf has room. It makes
+one at a time, at nice 19, and never beside a start. It begins when no driver of this host has been
 starting for half a minute. When a start begins meanwhile the training run is killed, not let run on: it has
 two thirds of a gigabyte of memory, and its dump fills the page cache, which a nice value does not share out;
 and a training run that is begun again costs nothing but idle time. On a host where drivers start all the time
@@ -60,7 +61,7 @@ class ArchiveAhead:
         self._stopping = threading.Event()
         self._busy_at_s = boottime_s()
         self._failed: dict[str, float] = {}
-        self._verified = ""
+        self._verified: set[str] = set()
         self._boundary = ErrorBoundary("class archives")
         self._thread = BackgroundThread("class-archive", self._run, ask=self._stopping.set)
 
@@ -77,36 +78,39 @@ class ArchiveAhead:
             self._boundary.attempt("round", self.round, None)
 
     def round(self) -> None:
-        """Looks once, and makes the archive if it is missing and nobody is in a hurry."""
-        toolchain = self._toolchain()
-        key = archive_key(toolchain, self._environ) if toolchain is not None else ""
-        if toolchain is None or not isinstance(key, ArchiveKey):
-            self._metrics.class_archive_ready(False)
+        """Looks once, and makes one archive that is missing if nobody is in a hurry."""
+        wanted = self._wanted()
+        missing = [name for name, (key, _) in wanted.items() if not self._is_ready(key)]
+        self._metrics.class_archive_ready(bool(wanted) and not missing)
+        if not missing or not self._is_quiet():
             return
-        ready = self._is_ready(key)
-        self._metrics.class_archive_ready(ready)
-        if not ready and self._is_quiet() and self._is_due(key):
-            self._make(key, toolchain)
+        due = next((name for name in missing if self._is_due(wanted[name][0])), None)
+        if due is not None:
+            made = self._make(*wanted[due], frozenset(wanted))
+            self._metrics.class_archive_ready(made and missing == [due])
 
-    def _toolchain(self) -> Toolchain | None:
-        spark = self._settings.spark
-        try:
-            return find_toolchain(
-                home=spark.home,
-                java_home=spark.java_home,
-                s3a_jars=spark.s3a_jars,
-                job_env={},
-                environ=self._environ,
-            )
-        except (Refused, Unreachable):
-            return None
+    def _wanted(self) -> dict[str, tuple[ArchiveKey, Toolchain]]:
+        """Returns the archives that drivers of this host may start with, by their names: that of the default Spark first.
+        There are no more of them than the shelf keeps."""
+        found: dict[str, tuple[ArchiveKey, Toolchain]] = {}
+        for version in (None, *self._settings.spark.versions):
+            try:
+                toolchain = find_toolchain(
+                    self._settings.spark, version=version, job_env={}, environ=self._environ
+                )
+            except (Refused, Unreachable):
+                continue
+            key = archive_key(toolchain, self._environ)
+            if isinstance(key, ArchiveKey) and len(found) < shelf.KEPT:
+                found.setdefault(key.name, (key, toolchain))
+        return found
 
     def _is_ready(self, key: ArchiveKey) -> bool:
         """Says whether the archive is there; at the first look it is read, and removed if it is damaged."""
         found = shelf.find(self._directory, key)
         if isinstance(found, str):
             return False
-        if self._verified == key.name:
+        if key.name in self._verified:
             return True
         try:
             whole = shelf.is_whole(found)
@@ -115,7 +119,8 @@ class ArchiveAhead:
                 log.warning("class_archive_damaged", archive=str(found.file), next="it is made anew")
         except OSError:
             return False
-        self._verified = key.name if whole else ""
+        if whole:
+            self._verified.add(key.name)
         return whole
 
     def _is_quiet(self) -> bool:
@@ -131,9 +136,11 @@ class ArchiveAhead:
     def _may_go_on(self) -> bool:
         return not (self._stopping.is_set() or self._is_starting())
 
-    def _make(self, key: ArchiveKey, toolchain: Toolchain) -> None:
+    def _make(self, key: ArchiveKey, toolchain: Toolchain, wanted: frozenset[str]) -> bool:
+        """Makes the archive of ``key``, and returns whether it is there. Those that are ``wanted`` stay on the shelf."""
         begun_at_s = boottime_s()
-        self._tidy(key)
+        self._tidy(wanted)
+        self._failed = {name: at_s for name, at_s in self._failed.items() if name in wanted}
         made = make_archive(key, toolchain.python, self._directory, self._environ, self._may_go_on)
         took_s = round(boottime_s() - begun_at_s, 2)
         if made.interrupted:
@@ -143,21 +150,21 @@ class ArchiveAhead:
                 log.info("class_archive_given_up", s=took_s, next="begun again when no driver is starting")
         elif made.file is None:
             self._metrics.class_archive_made("failed")
-            self._failed = {key.name: boottime_s()}
+            self._failed[key.name] = boottime_s()
             log.warning(
                 "class_archive_not_made",
                 why=made.why,
                 next="drivers start without; tried again after six hours",
             )
         else:
-            self._verified = key.name
+            self._verified.add(key.name)
             self._metrics.class_archive_made("made")
-            self._metrics.class_archive_ready(True)
             log.info("class_archive_made", archive=str(made.file), bytes=made.file.stat().st_size, s=took_s)
-            self._tidy(key)
+            self._tidy(wanted)
+        return made.file is not None
 
-    def _tidy(self, key: ArchiveKey) -> None:
+    def _tidy(self, wanted: frozenset[str]) -> None:
         try:
-            shelf.tidy(self._directory, key.name)
+            shelf.tidy(self._directory, wanted)
         except OSError as error:
             log.warning("class_archives_untidy", why=str(error), next="tried again with the next archive")

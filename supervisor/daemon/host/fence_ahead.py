@@ -1,5 +1,5 @@
-"""Builds the jar of the storage fence while nobody waits for it; otherwise the first start on this host
-would, for 1 to 3 s.
+"""Builds the jars of the storage fence, one for each Spark of this host, while nobody waits for them; otherwise the first
+start on this host would, for 1 to 3 s.
 
 One thread does it. It ends when that is done or has failed; then the first start tries for itself.
 ``daemon.process.supervisor`` starts it.
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 class FenceAhead:
-    """Builds the jar once. ``environ`` is the supervisor's environment."""
+    """Builds the jars once. ``environ`` is the supervisor's environment."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str] | None = None) -> None:
         self._settings = settings
@@ -32,8 +32,13 @@ class FenceAhead:
         self._thread.start()
 
     def make(self) -> None:
+        """Builds the jar of the default Spark, then that of each of ``spark.versions``."""
+        for version in (None, *self._settings.spark.versions):
+            self._make(version)
+
+    def _make(self, version: str | None) -> None:
         begun_at_s = boottime_s()
-        built = make_fence_ahead(self._settings, self._environ)
+        built = make_fence_ahead(self._settings, self._environ, version)
         if built is None:
             return
         if built.jar is None:

@@ -6,7 +6,8 @@ its run directory (memory), so that no disk can stop it. When the attempt is ove
 aside (``ENDED``), and this thread moves it to ``<log_dir>/<name>/<uid>.<attempt>.shim.log``, beside the
 output of the driver, and removes logs of old attempts. Of prepared drivers to which no attempt was handed it keeps the
 newest few logs, and those of the ones that are still there. It removes what drivers of other Unix users have left
-(``leftovers``). It probes every 30 s whether the store can be used: a
+(``leftovers``), and Python environments that no attempt uses (``spark.python_environments``). It probes every 30 s
+whether the store can be used: a
 store that is down shows in no driver, only in the next start.
 """
 
@@ -41,7 +42,8 @@ PREPARED_KEPT = 3
 
 class Housekeeper:
     """Runs the thread. ``ended`` is ``<runtime_dir>/shim-logs``. ``check_store`` raises SupervisorError if
-    the store can't be used. ``remove_leftovers`` removes some of what drivers of other users have left."""
+    the store can't be used. ``remove_leftovers`` removes some of what drivers of other users have left;
+    ``sweep_environments`` the Python environments that no attempt uses any more."""
 
     def __init__(
         self,
@@ -50,7 +52,9 @@ class Housekeeper:
         check_store: Callable[[], None],
         metrics: Metrics,
         remove_leftovers: Callable[[], None] = lambda: None,
+        sweep_environments: Callable[[], None] = lambda: None,
     ) -> None:
+        self._sweep_environments = sweep_environments
         self._remove_leftovers = remove_leftovers
         self._ended = ended
         self._log_dir = log_dir
@@ -78,6 +82,7 @@ class Housekeeper:
             if boottime_s() - self._asked_at_s >= STORE_EVERY_S:
                 self._asked_at_s = boottime_s()
                 self._apart.attempt("store", self.ask_store, None)
+                self._apart.attempt("environments", self._sweep_environments, None)
             self._stopping.wait(PERIOD_S)
 
     def keep_logs(self) -> None:

@@ -207,7 +207,7 @@ class Launcher:
 
     def _as_prepared(self, launch: Launch, key: str, request: Preparation, spec: JobSpec) -> Launch:
         opening = Path(launch.channel_in(str(self._hosted.attempts_dir / key))) / run_dir.OPENING
-        files = files_now(spec, self._hosted.work_dir / key)
+        files = files_now(spec, self._hosted.work_dir / key, launch.env.get("SPARK_HOME", ""))
         return replace(
             launch,
             env={**launch.env, PREPARED: str(opening), PREPARE_LEVEL: request.level.value},
@@ -224,7 +224,8 @@ class Launcher:
         standing = self._prepared.fit_for(given, self._hosted.prepared_key_of(key)) if given.prepared else []
         if not standing:
             return fit
-        now = self._made(key, cold, files_now(spec, self._hosted.work_dir / key))
+        files = files_now(spec, self._hosted.work_dir / key, cold.env.get("SPARK_HOME", ""))
+        now = self._made(key, cold, files)
         for prepared_key, launch in standing:
             try:
                 why = difference(self._made(prepared_key, launch, files_of(launch)), now)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -80,8 +81,9 @@ from supervisor.settings.file import Settings
 from supervisor.settings.policy import open_rules
 from supervisor.spark.prepare import PROPERTIES
 from supervisor.spark.properties import parse_properties
+from supervisor.spark.python_environments import environments_dir, sweep
 from supervisor.spec.job import from_canonical
-from supervisor.spec.policy_judge import policy_sha256
+from supervisor.spec.policy_judge import policy_of_host
 from supervisor.spec.s3a import S3Access, access_of, access_of_store, bucket_of
 from supervisor.spec.site_policy import site_policy
 
@@ -203,7 +205,10 @@ class Assembly:
     def _housekeeper(self) -> Housekeeper:
         settings = self._settings.supervisor
         ended, remove_leftovers = settings.runtime_dir / ENDED, self._hosted.leftovers.remove
-        return Housekeeper(ended, settings.log_dir, self._store.check, self._metrics, remove_leftovers)
+        sweep_unused = partial(sweep, environments_dir(self._settings), self._hosted.work_dir)
+        return Housekeeper(
+            ended, settings.log_dir, self._store.check, self._metrics, remove_leftovers, sweep_unused
+        )
 
     def _follow(self, agent: Agent, contender: Contender[ZooClient]) -> None:
         """Lets metrics and the status page ask agent and contender at every scrape."""
@@ -414,9 +419,8 @@ class Assembly:
             log_dir=str(self._settings.supervisor.log_dir.absolute()),
             prepares=1,
             labels=packed(self._settings.supervisor.labels),
-            policy_sha256=policy_sha256(
-                policy, self._settings.store, starter.signers.digest, self._settings.clusters
-            ),
+            policy_sha256=policy_of_host(self._settings, starter.signers.digest),
+            sparks=tuple(sorted(self._settings.spark.versions)),
         )
         doubt = StartDoubt(self._layout, self._trust, self._epochs)
         _warn_of_users(starter.users)

@@ -87,9 +87,9 @@ def keep(directory: Path, key: ArchiveKey, draft: Path, names: Collection[str]) 
     return target
 
 
-def tidy(directory: Path, current: str = "") -> None:
+def tidy(directory: Path, current: Collection[str] = ()) -> None:
     """Removes what is left of a supervisor that was killed, and all archives but the newest, of which there are at
-    most ``KEPT`` within ``KEPT_BYTES``. ``current`` is the name of the one in use, which stays.
+    most ``KEPT`` within ``KEPT_BYTES``. ``current`` are the names of those in use, which stay.
 
     It is for the thread that makes archives: nobody else may be making one. Raises OSError.
     """
@@ -112,9 +112,10 @@ def tidy(directory: Path, current: str = "") -> None:
         sizes[match[1]] = sizes.get(match[1], 0) + found.st_size
         made_at_s[match[1]] = max(made_at_s.get(match[1], 0.0), found.st_mtime)
     kept_bytes = 0
-    for number, name in enumerate(sorted(sizes, key=lambda name: (name != current, -made_at_s[name], name))):
+    by_age = sorted(sizes, key=lambda name: (name not in current, -made_at_s[name], name))
+    for number, name in enumerate(by_age):
         kept_bytes += sizes[name]
-        if number and (number >= KEPT or kept_bytes > KEPT_BYTES):
+        if number and name not in current and (number >= KEPT or kept_bytes > KEPT_BYTES):
             remove(directory, name)
 
 

@@ -80,7 +80,8 @@ def entry(spark: Any) -> None:
 
 
 def run(spark: Any) -> None:
-    note("session", jvm=spark._jvm.java.lang.ProcessHandle.current().pid())
+    jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
+    note("session", jvm=jvm, spark=spark.version, python=list(sys.version_info[:2]), prefix=sys.prefix)
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_PER_BATCH).load()
     counts = rows.groupBy((rows.value % KEYS).alias("key")).agg({"*": "count", "value": "sum"})
 

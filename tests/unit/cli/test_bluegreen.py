@@ -22,6 +22,7 @@ from tests.fakes.zookeeper import MemoryClient
 from tests.unit.checkpoint.golden import inspected, only, unpack, write
 from tests.unit.checkpoint.savepoints import Dying, Killed, Life, contents
 from tests.unit.cli.conftest import Terminal
+from tests.unit.clients.test_environment_archive import PYTHON, packed
 
 ARGS = "args: [--out, 'file:///out/{job}', --checkpoint, '{checkpoint}']\n"
 
@@ -115,6 +116,20 @@ def test_a_fork_has_the_spec_a_copy_of_the_checkpoint_and_files_of_its_own(
     assert (terminal.home / f"store/artifacts/clicks-2/{job.uid}/{key}").read_text() == "print('hello')\n"
     assert claims(terminal) == {f"file://{checkpoint}": "clicks", f"file://{copy}": "clicks-2"}
     assert terminal.run("savepoint", "list", "clicks").out.count("complete") == 1
+
+
+def test_a_fork_has_the_spark_and_an_environment_of_its_own(terminal: Terminal, tmp_path: Path) -> None:
+    packed(terminal.home / "env.tar.gz", PYTHON)
+    found, more = unpack("files", tmp_path), 'python: {archive: env.tar.gz}\nspark: "4.1"'
+    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {found}\n{ARGS}\n{more}")).code == 0
+    terminal.bench.run("clicks")
+    ran = terminal.run("fork", "clicks", "clicks-2")
+    assert ran.code == 0, ran.err
+    spec, old = spec_of(terminal, "clicks-2"), spec_of(terminal, "clicks")
+    assert (spec.python, spec.spark) == (old.python, "4.1")
+    key = spec.python.archive.removeprefix("store:")
+    stored = terminal.home / f"store/artifacts/clicks-2/{ref(terminal, 'clicks-2').uid}/{key}"
+    assert stored.read_bytes() == (terminal.home / "env.tar.gz").read_bytes()
 
 
 def test_given_again_it_changes_nothing(terminal: Terminal, forked: Path) -> None:

@@ -13,9 +13,13 @@ import pytest
 from supervisor.clock import wall_iso
 from supervisor.errors import Unreachable
 from supervisor.model.records import Desired, Phase, Progress
+from supervisor.operations.submit import prepare
 from supervisor.registry.blobs import Blobs
+from supervisor.settings.defaults import Defaults
+from supervisor.spec.signed import signed_text
 from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
+from tests.unit.clients.test_environment_archive import PYTHON, packed
 from tests.waiting import wait_until
 
 
@@ -289,3 +293,68 @@ def test_what_the_policy_of_this_configuration_refuses_is_told_before_anything_i
     assert "env X: variable HOME is none that policy.secrets.env allows (JOB_*)" in ran.err
     assert "conf spark.plugins: it is forbidden by policy.conf.forbidden (spark.plugins)" in ran.err
     assert not terminal.bench.has(terminal.bench.layout.job("a"))
+
+
+# -- the Spark and the Python of a job --------------------------------------------------------------------------------
+
+
+def test_a_spark_that_no_live_host_has_is_told_and_the_job_is_taken(terminal: Terminal) -> None:
+    terminal.submit("first")
+    spec = terminal.spec("a", "spark: '4.1'")
+    assert terminal.run("submit", spec).err == "", "no host is up: nobody knows"
+    terminal.bench.join("s1")
+    ran = terminal.run("submit", terminal.spec("b", "spark: '4.1'"))
+    assert ran.code == 0 and ran.out.startswith("b: submitted")
+    assert "no host that is up has spark 4.1 (spark.versions): b does not start until one has" in ran.err
+    terminal.bench.join("s2", sparks=("4.1",))
+    assert terminal.run("submit", terminal.spec("c", "spark: '4.1'")).err == ""
+    changed = terminal.run("apply", terminal.spec("first", "spark: '4.2'"))
+    assert changed.code == 0 and "no host that is up has spark 4.2" in changed.err
+    said = terminal.run("diff", terminal.spec("first", "spark: '4.3'")).out
+    assert "spark: 4.2 → 4.3" in said
+    assert terminal.run("diff", terminal.spec("first"), "--set", "spark=4.10").out.count("4.2 → 4.10") == 1
+
+
+def test_an_environment_is_stored_by_its_content_and_read_before_anything_is_stored(
+    terminal: Terminal,
+) -> None:
+    spec = terminal.spec("a", "python: {archive: env.tar.gz}")
+    archive = terminal.home / "env.tar.gz"
+    assert terminal.run("submit", spec).code == 2
+    archive.write_text("no archive")
+    ran = terminal.run("submit", spec)
+    assert ran.code == 2 and "env.tar.gz is no usable tar.gz" in ran.err
+    packed(archive, ("bin/perl", b"", 0o755))
+    ran = terminal.run("submit", spec)
+    assert ran.code == 2 and "env.tar.gz has no bin/python" in ran.err
+    packed(archive, PYTHON)
+    assert terminal.run("submit", spec).code == 0
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    assert any(file.endswith(f"{sha256}/env.tar.gz") for file in stored(terminal))
+    shown = terminal.run("show", "a", "-o", "json").json
+    assert shown["spec"]["python"]["archive"] == f"store:{sha256}/env.tar.gz"
+
+
+def test_another_environment_is_another_spec_and_another_signature(terminal: Terminal) -> None:
+    spec = Path(terminal.spec("a", "python: {archive: env.tar.gz}"))
+    digests = set()
+    for member in (PYTHON, ("bin/python", b"#!/bin/false", 0o755)):
+        packed(terminal.home / "env.tar.gz", member)
+        digests.add(signed_text("test", "a", prepare(spec, Defaults()).sha256))
+    spec.write_text(spec.read_text().replace("archive: env.tar.gz", "interpreter: /opt/python"))
+    digests.add(signed_text("test", "a", prepare(spec, Defaults()).sha256))
+    spec.write_text(spec.read_text() + "spark: '4.1'\n")
+    digests.add(signed_text("test", "a", prepare(spec, Defaults()).sha256))
+    assert len(digests) == 4
+
+
+def test_an_environment_of_a_spec_that_is_extended_lies_beside_that(terminal: Terminal) -> None:
+    (terminal.home / "base").mkdir()
+    packed(terminal.home / "base" / "env.tar.gz", PYTHON)
+    (terminal.home / "base" / "_base.yaml").write_text("python: {archive: env.tar.gz}\n")
+    assert terminal.run("submit", terminal.spec("a", "extends: base/_base.yaml")).code == 0
+
+
+def test_an_interpreter_that_this_configuration_does_not_allow_is_told(terminal: Terminal) -> None:
+    ran = terminal.run("submit", terminal.spec("a", "python: {interpreter: /opt/python}"))
+    assert ran.code == 2 and "is none that spark.pythons of supervisor.yaml allows (none)" in ran.err

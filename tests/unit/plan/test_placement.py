@@ -220,6 +220,94 @@ def test_the_check_of_plans_refuses_an_assignment_without_the_labels() -> None:
     assert violations(seen, Plan((action,), (), ())) == ("j: Assign although s1 does not have zone=a",)
 
 
+# -- spark -----------------------------------------------------------------------------------------------------------
+
+OLD = ("4.1",)
+
+
+def test_a_job_goes_only_where_its_spark_is() -> None:
+    """A host of the version before says nothing of its Sparks, and gets no job that asks for one."""
+    members = hosts(host("s1", sparks=("4.3",)), host("s2", sparks=("4.1", "4.3")), host("s3"))
+    rows = [on(f"other{n}", "s2", None) for n in range(3)]
+    seen = view(*rows, waiting("j", None, spark="4.1"), waiting("k", None), members=members)
+    found = places(planned(seen))
+    assert found["j"] == "s2" and found["k"] != "s2"
+
+
+def test_a_job_needs_its_labels_and_its_spark_on_one_host() -> None:
+    members = hosts(host("s1", "zone=a"), host("s2", sparks=OLD), host("s3", "zone=a", sparks=OLD))
+    assert places(planned(view(waiting("j", ZONE_A, spark="4.1"), members=members))) == {"j": "s3"}
+    (note,) = planned(
+        view(waiting("j", ZONE_A, spark="4.1"), members=hosts(members["s1"], members["s2"]))
+    ).notes
+    assert note.why == "no host has zone=a, spark 4.1 (spark.versions)"
+
+
+def test_without_a_host_with_its_spark_it_waits_and_says_the_key() -> None:
+    seen = view(waiting("j", None, spark="4.1"), members=hosts(host("s1", sparks=("4.3",)), host("s2")))
+    (note,) = planned(seen).notes
+    assert note.pending and note.unplaceable and note.why == "no host has spark 4.1 (spark.versions)"
+    found = explained(seen)
+    assert found.waits_for is not None and found.waits_for.kind is Await.LABELS
+    assert str(found.waits_for) == "a host with spark 4.1 (spark.versions)"
+    assert [each.lacking for each in found.hosts] == [
+        "s1 does not have spark 4.1 (spark.versions)",
+        "s2 does not have spark 4.1 (spark.versions)",
+    ]
+    assert [each.note.partition(" in ")[0] for each in found.remedies] == ["spark.versions.4.1"]
+
+
+def test_what_helps_is_what_is_missing() -> None:
+    members = hosts(host("s1", sparks=OLD), host("s2"))
+    seen = view(waiting("j", ZONE_A, spark="4.1"), members=members)
+    assert [each.note.partition(" in ")[0] for each in explained(seen).remedies] == ["supervisor.labels"]
+
+
+def test_what_runs_goes_on_where_its_spark_was_taken_away_and_an_update_waits_for_one() -> None:
+    running = on("j", "s1", None, spark="4.1")
+    assert planned(view(running, members=hosts(host("s1"), host("s2", sparks=OLD)))).actions == ()
+    ref = updated(spark="4.1", prepare=PrepareLevel.SESSION)
+    seen = view(row(ref=ref, own=own(S.CLAIMED), lease=lease()), members=hosts(host("s1", prepares=1)))
+    plan = planned(seen)
+    assert plan.actions == ()
+    why = "revision 2 was asked for, and no host has spark 4.1 (spark.versions): attempt 2 goes on"
+    assert plan.notes[0].why == why
+
+
+def test_a_driver_is_prepared_only_where_its_spark_is() -> None:
+    running = on("j", "s1", None, restart_nonce="n2", prepare=PrepareLevel.SESSION, spark="4.1")
+    members = hosts(
+        host("s1", prepares=1, sparks=OLD), host("s2", prepares=1), host("s3", prepares=1, sparks=OLD)
+    )
+    (action,) = planned(view(running, members=members)).actions
+    assert isinstance(action, Prepare) and action.host.id == "s3"
+
+
+def test_the_check_of_plans_refuses_a_host_without_the_spark() -> None:
+    bad, waits = host("s1", sparks=("4.3",)), waiting("j", None, spark="4.1")
+    assert isinstance(waits.ref, Found) and isinstance(waits.own, Found)
+    action = Assign("j", "why", waits.ref, waits.own, bad, FRESH, None, False)
+    found = violations(view(waits, members=hosts(bad)), Plan((action,), (), ()))
+    assert found == ("j: Assign although s1 does not have spark 4.1",)
+
+
+@given(
+    has=st.lists(st.sets(st.sampled_from(["4.1", "4.2", "4.3"])), min_size=1, max_size=5),
+    asks=st.lists(st.sampled_from(["", "4.1", "4.2", "4.3"]), max_size=10),
+)
+def test_whatever_is_asked_for_a_job_is_placed_if_and_only_if_a_host_has_its_spark(
+    has: list[set[str]], asks: list[str]
+) -> None:
+    members = hosts(
+        *(host(f"s{n}", sparks=tuple(sorted(each)), drivers=99, starting=99) for n, each in enumerate(has))
+    )
+    rows = [waiting(f"j{n}", None, spark=version) for n, version in enumerate(asks)]
+    found = places(planned(view(*rows, members=members)))
+    for n, version in enumerate(asks):
+        fit = {name for name, each in members.items() if not version or version in each.sparks}
+        assert found[f"j{n}"] in fit if fit else f"j{n}" not in found
+
+
 # -- spread ----------------------------------------------------------------------------------------------------------
 
 

@@ -313,18 +313,24 @@ def archives(directory: Path) -> set[str]:
 
 def test_the_newest_four_are_kept_and_the_one_in_use(tmp_path: Path) -> None:
     names = [put(tmp_path, number) for number in range(1, 8)]
-    shelf.tidy(tmp_path, names[0])
+    shelf.tidy(tmp_path, {names[0]})
     assert archives(tmp_path) == {names[0], *names[-3:]}
     shelf.tidy(tmp_path)
     assert archives(tmp_path) == {names[0], *names[-3:]}
 
 
+def test_all_in_use_are_kept(tmp_path: Path) -> None:
+    names = [put(tmp_path, number, 900 * 2**20) for number in range(1, 8)]
+    shelf.tidy(tmp_path, names[:3])
+    assert archives(tmp_path) == set(names[:3])
+
+
 def test_they_are_kept_within_two_gibibytes(tmp_path: Path) -> None:
     names = [put(tmp_path, number, 900 * 2**20) for number in range(1, 5)]
-    shelf.tidy(tmp_path, names[-1])
+    shelf.tidy(tmp_path, {names[-1]})
     assert archives(tmp_path) == set(names[-2:])
     big = put(tmp_path, 9, 3 * 2**30)
-    shelf.tidy(tmp_path, big)
+    shelf.tidy(tmp_path, {big})
     assert archives(tmp_path) == {big}, "the one in use stays, whatever it has"
 
 

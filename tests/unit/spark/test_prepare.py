@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import stat
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,17 +13,21 @@ import boto3
 import pytest
 
 from supervisor.clients.access import ENTER, READ, granted
+from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.model.driver_user import DriverUser
 from supervisor.model.records import Assignment, Cause
 from supervisor.records.codec import encode
-from supervisor.settings.file import Settings
+from supervisor.settings.file import Settings, StoreSettings
 from supervisor.settings.policy import PolicySettings
+from supervisor.settings.spark import SparkVersionSettings
 from supervisor.spark import prepare as prepare_module
-from supervisor.spark.prepare import AttemptPlace, make_fence_ahead, prepare
+from supervisor.spark.fence.build import Built
+from supervisor.spark.prepare import AttemptPlace, files_of, make_fence_ahead, prepare
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
 from tests.testbed.moto import MotoServer
+from tests.unit.clients.test_environment_archive import PYTHON, packed
 from tests.unit.spark.conftest import MakeSpec
 
 Fetch = Callable[[str], Path]
@@ -198,7 +203,7 @@ def test_a_host_that_cannot_be_read_just_now_ends_no_thread_of_the_supervisor(
 ) -> None:
     """The first start tries again, and says what is in the way."""
 
-    def unreadable(**_given: object) -> None:
+    def unreadable(*_given: object, **_named: object) -> None:
         raise Unreachable("spark-defaults.conf cannot be read: too many open files")
 
     monkeypatch.setattr(prepare_module, "find_toolchain", unreadable)
@@ -239,3 +244,122 @@ def test_a_launch_of_the_supervisors_user_is_as_ever(
     assert (launch.user, launch.channel, launch.limits, launch.not_limited) == (None, "", None, "")
     assert not {b"user", b"channel", b"limits"} & set(re.findall(rb'"(\w+)":', encode(launch, 1 << 20)))
     assert not (place.work_dir / "channel").exists()
+
+
+# -- more than one Spark, more than one Python ------------------------------------------------------------------------
+
+
+def with_spark(settings: Settings, **keys: object) -> Settings:
+    return settings.model_copy(update={"spark": settings.spark.model_copy(update=keys)})
+
+
+def pyspark_of(home: Path) -> tuple[Path, ...]:
+    libs = tuple(home / "python" / "lib" / name for name in ("pyspark.zip", "py4j-1-src.zip"))
+    for lib in libs:
+        lib.parent.mkdir(parents=True, exist_ok=True)
+        lib.touch()
+    return libs
+
+
+def test_a_job_gets_the_spark_that_it_asks_for_and_its_pyspark(
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    settings: Settings,
+    place: AttemptPlace,
+    stored: Fetch,
+    spark_home: Path,
+    tmp_path: Path,
+) -> None:
+    other = shutil.copytree(spark_home, tmp_path / "other")
+    two = with_spark(settings, versions={"4.1": SparkVersionSettings(home=other)})
+    libs = pyspark_of(other)
+    spec = make_spec(spark="4.1", env={"PYTHONPATH": "/own"})
+    launch = prepare(spec, assignment, two, place, stored)
+    assert launch.argv[0] == str(other / "bin" / "spark-submit")
+    assert launch.env["SPARK_HOME"] == str(other)
+    assert launch.env["PYTHONPATH"] == f"{libs[0]}:{libs[1]}:/own"
+    default = prepare(make_spec(), assignment, two, place, stored)
+    assert default.env["SPARK_HOME"] == str(spark_home) and "PYTHONPATH" not in default.env
+    with pytest.raises(Refused, match=r"spark\.versions") as caught:
+        prepare(make_spec(spark="4.2"), assignment, two, place, stored)
+    assert caught.value.cause is Cause.NO_SPARK
+
+
+def test_a_driver_runs_with_the_interpreter_that_it_names(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
+) -> None:
+    for launch in ("submit", "session"):
+        more = {"launch": "session", "entry": "m:f"} if launch == "session" else {}
+        made = prepare(
+            make_spec(python={"interpreter": "/bin/sh"}, **more), assignment, settings, place, stored
+        )
+        assert made.env["PYSPARK_PYTHON"] == "/bin/sh" and "PYSPARK_DRIVER_PYTHON" not in made.env
+        assert made.argv[0] == "/bin/sh" or launch == "submit"
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://host:7077"])
+def test_a_packed_environment_is_for_the_driver_and_on_a_cluster_for_executors(
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    settings: Settings,
+    place: AttemptPlace,
+    spark_home: Path,
+    tmp_path: Path,
+    master: str,
+) -> None:
+    libs = pyspark_of(spark_home)
+    here = with_spark(settings, environments_dir=tmp_path / "environments")
+    archive = packed(tmp_path / "env.tar.gz", PYTHON)
+
+    def fetch(key: str) -> Path:
+        if key.endswith(".tar.gz"):
+            return archive
+        (tmp_path / "app.py").touch()
+        return tmp_path / "app.py"
+
+    conf = {"spark.archives": "hdfs:/a.zip"}
+    spec = make_spec(python={"archive": "store:00/env.tar.gz"}, master=master, conf=conf)
+    launch = prepare(spec, assignment, here, place, fetch)
+    (unpacked,) = (tmp_path / "environments").iterdir()
+    python = str(unpacked / "bin" / "python")
+    found = parse_properties((place.work_dir / "spark.properties").read_text())
+    assert launch.env["PYTHONPATH"] == f"{libs[0]}:{libs[1]}"
+    assert (place.work_dir / "environment").read_text() == unpacked.name
+    if master.startswith("local"):
+        assert launch.env["PYSPARK_PYTHON"] == python and "PYSPARK_DRIVER_PYTHON" not in launch.env
+        assert found["spark.archives"] == "hdfs:/a.zip"
+    else:
+        assert launch.env["PYSPARK_DRIVER_PYTHON"] == python
+        assert launch.env["PYSPARK_PYTHON"] == "./environment/bin/python"
+        assert found["spark.archives"] == f"hdfs:/a.zip,{archive}#environment"
+
+
+def test_the_fence_is_made_ahead_for_each_spark(
+    settings: Settings,
+    environ: dict[str, str],
+    spark_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = shutil.copytree(spark_home, tmp_path / "other")
+    (spark_home / "jars" / "hadoop-aws-3.5.0.jar").touch()
+    two = with_spark(settings, versions={"4.1": SparkVersionSettings(home=other)})
+    two = two.model_copy(update={"store": StoreSettings(url="s3://bucket/store")})
+    made: list[Path] = []
+
+    def fence_jar(home: Path, *_arguments: object, **_named: object) -> Built:
+        made.append(home)
+        return Built(home)
+
+    monkeypatch.setattr(prepare_module, "fence_jar", fence_jar)
+    FenceAhead(two, environ).make()
+    assert made == [spark_home, other]
+
+
+def test_a_spark_that_was_replaced_in_its_place_is_another_file(
+    make_spec: MakeSpec, spark_home: Path, tmp_path: Path
+) -> None:
+    before = files_of(make_spec(), tmp_path, str(spark_home))
+    (jar,) = spark_home.glob("jars/spark-core_*.jar")
+    jar.write_text("newer")
+    assert files_of(make_spec(), tmp_path, str(spark_home)) != before

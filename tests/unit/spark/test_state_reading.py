@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.errors import SupervisorError, TimedOut
-from supervisor.settings.file import SparkSettings
+from supervisor.settings.spark import SparkSettings
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.state_reading import StateOf, open_state
 from supervisor.spec.job import JobSpec, parse_spec

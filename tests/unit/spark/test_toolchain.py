@@ -11,6 +11,7 @@ import pytest
 
 from supervisor.errors import Unreachable
 from supervisor.model.records import Cause
+from supervisor.settings.spark import SparkSettings, SparkVersionSettings
 from supervisor.spark import toolchain
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain, defaults_of, find_toolchain, java_major, java_version
@@ -22,8 +23,14 @@ def find(
     java: Path | None = None,
     s3a: Path | None = None,
     job: dict[str, str] | None = None,
+    versions: dict[str, SparkVersionSettings] | None = None,
+    version: str | None = None,
+    interpreter: str | None = None,
 ) -> Toolchain:
-    return find_toolchain(home=home, java_home=java, s3a_jars=s3a, job_env=job or {}, environ=environ)
+    settings = SparkSettings(home=home, java_home=java, s3a_jars=s3a, versions=versions or {})
+    return find_toolchain(
+        settings, version=version, job_env=job or {}, environ=environ, interpreter=interpreter
+    )
 
 
 def refusal(*args: object, **more: object) -> str:
@@ -151,3 +158,70 @@ def test_a_pipe_instead_of_the_defaults_keeps_nobody_waiting(tmp_path: Path) -> 
     os.mkfifo(tmp_path / "spark-defaults.conf")
     with pytest.raises(Refused, match="no regular file"):
         defaults_of(tmp_path, {"SPARK_CONF_DIR": str(tmp_path)}, {})
+
+
+# -- spark.versions -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """A second Spark home, with its own pyspark."""
+    home = tmp_path / "older"
+    for file in ("bin/spark-submit", "jars/spark-core_2.13-4.0.1.jar", *PYTHON_LIBS):
+        (home / file).parent.mkdir(parents=True, exist_ok=True)
+        (home / file).touch(0o755)
+    return home
+
+
+PYTHON_LIBS = ("python/lib/pyspark.zip", "python/lib/py4j-0.10.9.9-src.zip")
+
+
+def test_a_version_that_the_job_asks_for(
+    environ: dict[str, str], spark_home: Path, java_home: Path, older: Path
+) -> None:
+    versions = {"4.0": SparkVersionSettings(home=older)}
+    environ |= {"SPARK_HOME": "/nowhere", "SPARK_SUPERVISOR_S3A_JARS": "/nowhere"}
+    found = find(environ, spark_home, java_home, versions=versions, version="4.0")
+    assert (found.home, found.version, found.java_home) == (older, "4.0.1", java_home)
+    assert found.python_path == tuple(older / lib for lib in PYTHON_LIBS)
+    default = find({**environ, "SPARK_SUPERVISOR_S3A_JARS": ""}, spark_home, java_home, versions=versions)
+    assert (default.home, default.python_path) == (spark_home, ())
+
+
+def test_a_version_has_its_own_java_and_jars_and_never_those_jars_of_another(
+    environ: dict[str, str], spark_home: Path, java_home: Path, older: Path, tmp_path: Path
+) -> None:
+    thin = tmp_path / "thin"
+    thin.mkdir()
+    (thin / "hadoop-aws-3.jar").touch()
+    bare = {"4.0": SparkVersionSettings(home=older)}
+    assert find(environ, spark_home, java_home, thin, versions=bare, version="4.0").s3a_jars == ()
+    own = {"4.0": SparkVersionSettings(home=older, java_home=java_home, s3a_jars=thin)}
+    found = find(environ, spark_home, Path("/nowhere"), versions=own, version="4.0")
+    assert (found.java_home, found.s3a_jars) == (java_home, (thin / "hadoop-aws-3.jar",))
+
+
+def test_what_a_version_lacks_is_said_with_its_key(
+    environ: dict[str, str], spark_home: Path, java_home: Path, older: Path, tmp_path: Path
+) -> None:
+    given = {"environ": environ, "home": spark_home, "java": java_home, "version": "4.0"}
+    none = refusal(**given)
+    assert "asks for spark 4.0, and spark.versions of supervisor.yaml on this host has none" in none
+    assert "add spark.versions.4.0" in none
+    other = {"4.3": SparkVersionSettings(home=older), "4.1": SparkVersionSettings(home=older)}
+    assert "on this host has 4.1, 4.3" in refusal(**given, versions=other)
+    gone = {"4.0": SparkVersionSettings(home=tmp_path / "gone")}
+    assert f"spark.versions.4.0.home is {tmp_path / 'gone'}" in refusal(**given, versions=gone)
+    no_java = {"4.0": SparkVersionSettings(home=older, java_home=tmp_path)}
+    assert f"spark.versions.4.0.java_home is {tmp_path}" in refusal(**given, versions=no_java)
+    no_jars = {"4.0": SparkVersionSettings(home=older, s3a_jars=tmp_path)}
+    assert f"spark.versions.4.0.s3a_jars is {tmp_path}" in refusal(**given, versions=no_jars)
+
+
+def test_an_interpreter_that_the_job_names_imports_the_pyspark_of_its_spark(
+    environ: dict[str, str], spark_home: Path, java_home: Path, older: Path
+) -> None:
+    found = find(environ, older, java_home, interpreter="/bin/sh")
+    assert (found.python, found.python_path) == (Path("/bin/sh"), tuple(older / lib for lib in PYTHON_LIBS))
+    assert find(environ, spark_home, java_home, interpreter="/bin/sh").python_path == ()
+    assert "python.interpreter is /nowhere" in refusal(environ, older, java_home, interpreter="/nowhere")

@@ -88,6 +88,29 @@ def test_defaults_are_those_of_the_contract() -> None:
         ('args: ["a\\0b"]', "JOB.yaml: args[0] holds a NUL character; remove it"),
         ('env: {"A\\0": b}', "JOB.yaml: env holds a NUL character"),
         ("py_files: [a.txt]", "py_files[0] 'a.txt' must name a .py or .zip or .egg file"),
+        ("spark: 4.1", "spark must be text, not a number; put it in quotes"),
+        ("spark: ''", "spark '' must be the name of a Spark version like 4.1"),
+        ("spark: '4.1/..'", "must be the name of a Spark version"),
+        (
+            "python: {archiv: a.tar.gz}",
+            "unknown key 'python.archiv' in JOB.yaml; did you mean 'python.archive'?",
+        ),
+        ("python: {archive: env.zip}", "python.archive 'env.zip' must name a .tar.gz or .tgz file"),
+        ("python: {archive: a.tgz, interpreter: /bin/python}", "a driver has one Python; remove one"),
+        (
+            "python: {interpreter: python3}",
+            "python.interpreter 'python3' must be the absolute path of a Python",
+        ),
+        ("python: {interpreter: /opt/../python3}", "without '..'"),
+        ("python: {archive: a.tgz}\nenv: {PYSPARK_PYTHON: /x}", "python and env PYSPARK_PYTHON both name"),
+        (
+            "python: {archive: a.tgz}\nconf: {spark.pyspark.python: /x}",
+            "python and conf spark.pyspark.python both name",
+        ),
+        (
+            "python: {archive: a.tgz}\nconf: {spark.archives: 'b.zip#environment'}",
+            "uses the name environment of python.archive",
+        ),
         ("jars: [a.py]", "jars[0] 'a.py' must name a .jar file"),
         ("jars: ['a,b.jar']", "holds a comma"),
         ("jars: ['http://host/a.jar']", "has scheme http:; give a local path, s3://, s3a:// or local:"),
@@ -284,7 +307,7 @@ def test_terms_and_restart_policy() -> None:
     spec = parsed(
         "resources: {memory: 2g, priority: 3}\nlease: 10s\nstop_grace: 1m\nhealth: {start_timeout: 90s}\n"
         "restart: {strategy: failure-rate, initial: 2s, max: 1m, jitter: 0, reset_after: 1h, attempts: 4, "
-        "on_exhausted: suspend}\nlabels: {tier: 1, team: web}\nplacement: {require: {zone: 1a}, spread: zone}",
+        "on_exhausted: suspend}\nlabels: {tier: 1, team: web}\nplacement: {require: {zone: 1a}, spread: zone}\nspark: '4.1'",
     )
     policy = RestartPolicy(
         strategy=Strategy.FAILURE_RATE,
@@ -312,6 +335,7 @@ def test_terms_and_restart_policy() -> None:
         "standby": None,
         "labels": ("team=web", "tier=1"),
         "placement": {"require": ("zone=1a",), "spread": "zone", "group": "", "extra": {}},
+        "spark": "4.1",
         "extra": {},
     }
     assert parsed().restart_policy() == RestartPolicy()

@@ -182,6 +182,47 @@ def test_a_pin_is_a_sha256(digest: str) -> None:
         spec(jars=["local:/a.jar"], sha256={"local:/a.jar": digest})
 
 
+@pytest.mark.parametrize(
+    ("rules", "path", "allowed"),
+    [
+        ((), "/usr/bin/python3", False),
+        (("/usr/bin/python3",), "/usr/bin/python3", True),
+        (("/usr/bin/python3",), "/usr/bin/python3.12", False),
+        (("/opt/*/bin/python",), "/opt/py312/bin/python", True),
+        (("/opt/*/bin/python",), "/opt/a/b/bin/python", False),
+        (("/opt/py/*",), "/opt/py/bin/python", True),
+    ],
+)
+def test_an_interpreter_is_one_that_the_host_allows(rules: tuple[str, ...], path: str, allowed: bool) -> None:
+    found = complaints(spec(python={"interpreter": path}), policy(), STORE, rules)
+    assert (found == ()) is allowed
+    for each in found:
+        assert each.what.startswith(
+            f"python.interpreter: {path} is none that spark.pythons of supervisor.yaml"
+        )
+
+
+def test_the_python_of_a_job_counts_as_the_properties_that_it_sets() -> None:
+    rules = policy(conf={"forbidden": ["spark.pyspark.*"]})
+    for python in ({"interpreter": "/opt/python"}, {"archive": "store:00/env.tar.gz"}):
+        (found,) = complaints(spec(python=python), rules, STORE, ("/opt/*",))
+        assert found.what.endswith(
+            "spark.pyspark.python, which this sets, is forbidden by policy.conf.forbidden (spark.pyspark.*)"
+        )
+    archives = against(
+        spec(python={"archive": "store:00/e.tgz"}), policy(conf={"forbidden": ["spark.archives"]})
+    )
+    assert archives[0].startswith("python.archive: spark.archives, which this sets, is forbidden")
+
+
+def test_an_archive_in_place_is_judged_as_other_files_are() -> None:
+    given = {"archive": "s3://jobs/env.tar.gz"}
+    (why,) = against(spec(python=given), policy(in_place_files="pinned"))
+    assert why.startswith("python.archive: policy.in_place_files is pinned")
+    pinned = spec(python=given, sha256={"s3://jobs/env.tar.gz": "ab" * 32})
+    assert against(pinned, policy(in_place_files="pinned")) == []
+
+
 def test_one_policy_is_told_from_another_and_not_by_order_or_defaults() -> None:
     def digest(endpoint: str | None = None, **keys: Any) -> str:
         return policy_sha256(policy(**keys), StoreSettings(url="s3://store/x", endpoint_url=endpoint))
@@ -196,6 +237,7 @@ def test_one_policy_is_told_from_another_and_not_by_order_or_defaults() -> None:
         digest(conf={"forced": {"spark.x": "2"}}),
         digest(in_place_files="forbid"),
         digest("https://store.example"),
+        policy_sha256(policy(), StoreSettings(url="s3://store/x"), "", pythons=("/opt/*/bin/python",)),
     ]
     assert len(set(others)) == len(others) and all(len(each) == 64 for each in others)
 

@@ -18,7 +18,7 @@ from supervisor.cli.doctor.host import Groups, HostFacts, HttpAccessFacts
 from supervisor.cli.doctor.java import MODULES_NEEDED, MODULES_USEFUL, JavaFacts
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
 from supervisor.cli.doctor.job_credentials import FOLDERS, CredentialsFacts
-from supervisor.cli.doctor.spark import SDK_PARTS, SparkFacts
+from supervisor.cli.doctor.spark import SDK_PARTS, SparkFacts, VersionFacts
 from supervisor.cli.doctor.stores import CheckpointFacts, StoreFacts
 from supervisor.cli.doctor.zookeeper import ZooFacts
 from supervisor.cli.doctor.zookeeper_security import SecurityFacts
@@ -55,6 +55,7 @@ SPARK = SparkFacts(
     pyspark="4.3.0",
     jars=JARS,
 )
+OLDER, NAMED = VersionFacts("4.1", found="4.1.1"), VersionFacts("old", found="4.0.0")
 S3A = replace(SPARK, s3a="the checkpoint of clicks", s3a_sure=True)
 PROBE = StoreProbe("s3://bucket/p", exclusive=True, skew_s=0.2, ms=(("write", 20.0), ("list", 3.0)))
 STORE = StoreFacts("s3://bucket/p", PROBE, None, "", ("/spark-supervisor", "prod"))
@@ -282,6 +283,22 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("pyspark", replace(SPARK, pyspark=None, own_pyspark=True), OK, "brings Spark's own"),
     ("pyspark", replace(SPARK, pyspark="4.1.1", own_pyspark=True, session=True), PROBLEM, "is 4.1.1"),
     ("pyspark", replace(SPARK, pyspark=None, is_python=False), SKIPPED, ".jar"),
+    ("spark-versions", SPARK, SKIPPED, "no other Spark"),
+    ("spark-versions", replace(SPARK, versions=(OLDER, NAMED)), OK, "4.1 is Spark 4.1.1; old is Spark 4.0.0"),
+    (
+        "spark-versions",
+        replace(SPARK, versions=(OLDER, NAMED._replace(refused=Complaint("no home", "correct it")))),
+        PROBLEM,
+        "correct it",
+    ),
+    ("spark-versions", replace(SPARK, versions=(OLDER._replace(found=None),)), PROBLEM, "no spark-core jar"),
+    (
+        "spark-versions",
+        replace(SPARK, versions=(OLDER._replace(found="4.10.0"),)),
+        WARNING,
+        "is Spark 4.10.0",
+    ),
+    ("spark-versions", replace(SPARK, versions=(OLDER._replace(without_s3a=True),)), WARNING, "4.1.s3a_jars"),
     ("s3a-jars", SPARK, SKIPPED, "nothing"),
     (
         "s3a-jars",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from supervisor.daemon.host.archive_ahead import AGAIN_S, QUIET_S, ArchiveAhead
 from supervisor.metrics import Metrics
 from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
+from supervisor.settings.spark import SparkVersionSettings
 from supervisor.spark.class_archive import shelf
 from supervisor.spark.class_archive.assign import archives_dir
 from supervisor.spark.class_archive.build import MadeArchive
@@ -91,6 +93,29 @@ def test_it_is_made_once_when_it_is_quiet(world: World) -> None:
     assert world.after(QUIET_S) == ["class_archive_made"]
     assert world.after(1000.0) == [] and world.runs == 1
     assert (world.value("class_archive_ready"), world.value("class_archives_total", outcome="made")) == (1, 1)
+
+
+def test_each_spark_of_the_host_gets_one_the_default_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, monkeypatch)
+    default = world.settings.spark.home
+    assert default is not None
+    older = shutil.copytree(default, tmp_path / "older")
+    versions = {"4.1": SparkVersionSettings(home=older), "gone": SparkVersionSettings(home=tmp_path / "gone")}
+    spark = world.settings.spark.model_copy(update={"versions": versions})
+    world.settings = world.settings.model_copy(update={"spark": spark})
+    world.ahead, made = world.supervisor(), []
+
+    def make(key: ArchiveKey, directory: Path) -> MadeArchive:
+        made.append(key.home)
+        return kept(key, directory)
+
+    world.makes = make
+    assert world.after(QUIET_S) == ["class_archive_made"] and world.value("class_archive_ready") == 0
+    assert world.after(1.0) == ["class_archive_made"] and world.value("class_archive_ready") == 1
+    assert world.after(1000.0) == [] and made == [default, older]
+    assert len(list(world.directory.glob("*.jsa"))) == 2, "neither takes the place of the other"
 
 
 def test_it_waits_for_starts_and_then_half_a_minute(world: World) -> None:

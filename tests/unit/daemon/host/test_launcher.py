@@ -23,6 +23,7 @@ from supervisor.model.records import Assignment, BlobRef, Preparation
 from supervisor.records.codec import encode
 from supervisor.settings.file import Settings, StoreSettings
 from supervisor.settings.policy import PolicySettings
+from supervisor.settings.spark import SparkSettings
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec
 from supervisor.spec.signed import signed_text
@@ -61,6 +62,7 @@ class Slow(Launcher):
             supervisor=SimpleNamespace(capacity=SimpleNamespace(**capacity)),
             store=StoreSettings(url="file:///store"),
             policy=PolicySettings(checkpoints=allowed, submit_signers=signers),
+            spark=SparkSettings(),
         )
         self.hosted = HostedAttempts(directory / "run", directory / "log")
         self.directory = directory

@@ -1,0 +1,108 @@
+"""Environments that jobs bring: unpacked once, marked while they are used, swept when nobody uses them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from supervisor.clients.access import granted
+from supervisor.errors import Unreachable
+from supervisor.model.driver_user import DriverUser
+from supervisor.model.records import Cause
+from supervisor.settings.file import Settings
+from supervisor.spark import python_environments
+from supervisor.spark.python_environments import (
+    KEPT_S,
+    MARK,
+    environment_of,
+    environments_dir,
+    sweep,
+)
+from supervisor.spark.refusal import Refused
+from tests.unit.clients.test_environment_archive import PYTHON, packed
+
+
+@pytest.fixture
+def here(settings: Settings, tmp_path: Path) -> Settings:
+    spark = settings.spark.model_copy(update={"environments_dir": tmp_path / "environments"})
+    return settings.model_copy(update={"spark": spark})
+
+
+def work(tmp_path: Path, key: str) -> Path:
+    directory = tmp_path / "work" / key
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def test_it_is_unpacked_once_for_all_attempts(
+    here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = packed(tmp_path / "env.tar.gz", PYTHON)
+    first = environment_of(archive, here, work(tmp_path, "u1.1"), None)
+    assert first.parent == environments_dir(here) and (first / "bin" / "python").is_file()
+    monkeypatch.setattr(python_environments, "unpack", None)
+    assert environment_of(archive, here, work(tmp_path, "u2.1"), None) == first
+    assert (work(tmp_path, "u2.1") / MARK).read_text() == first.name
+
+
+def test_one_that_an_attempt_uses_stays_and_another_goes_after_its_time(
+    here: Settings, tmp_path: Path
+) -> None:
+    used = environment_of(packed(tmp_path / "a.tar.gz", PYTHON), here, work(tmp_path, "u1.1"), None)
+    other = packed(tmp_path / "b.tar.gz", PYTHON, ("x", b"x", 0o644))
+    unused = environment_of(other, here, work(tmp_path, "u2.1"), None)
+    (work(tmp_path, "u2.1") / MARK).unlink()
+    (environments_dir(here) / ".making-left").mkdir()
+    strange = environments_dir(here) / "lost+found"
+    strange.mkdir()
+    now_s = unused.stat().st_mtime
+    sweep(environments_dir(here), tmp_path / "work", now_s + KEPT_S - 1)
+    assert used.is_dir() and unused.is_dir() and not (environments_dir(here) / ".making-left").exists()
+    os.utime(used, (now_s - KEPT_S, now_s - KEPT_S))
+    sweep(environments_dir(here), tmp_path / "work", now_s + KEPT_S)
+    assert sorted(environments_dir(here).iterdir()) == sorted([used, strange])
+    again = environment_of(other, here, work(tmp_path, "u2.2"), None)
+    assert again == unused and (again / "x").is_file()
+
+
+def test_without_any_environment_nothing_is_swept(tmp_path: Path) -> None:
+    sweep(tmp_path / "none", tmp_path / "work")
+
+
+def test_what_is_wrong_with_it_is_a_refusal_with_its_key(here: Settings, tmp_path: Path) -> None:
+    (tmp_path / "bad.tar.gz").write_text("no archive")
+    with pytest.raises(Refused, match=r"python\.archive: bad\.tar\.gz is no usable tar\.gz") as caught:
+        environment_of(tmp_path / "bad.tar.gz", here, work(tmp_path, "u1.1"), None)
+    assert caught.value.cause is Cause.BAD_ARTIFACT
+    assert list(environments_dir(here).iterdir()) == []
+
+
+def test_an_interpreter_of_the_host_in_it_is_judged_by_policy_at_each_start(
+    here: Settings, tmp_path: Path
+) -> None:
+    archive = packed(tmp_path / "venv.tar.gz", ("bin/python", "/bin/sh", 0o777))
+    allowing = here.model_copy(update={"spark": here.spark.model_copy(update={"pythons": ("/bin/*",)})})
+    for _ in range(2):
+        with pytest.raises(Refused, match=r"/bin/sh, which is none that spark\.pythons") as caught:
+            environment_of(archive, here, work(tmp_path, "u1.1"), None)
+        assert caught.value.cause is Cause.POLICY
+        environment_of(archive, allowing, work(tmp_path, "u1.1"), None)
+
+
+def test_the_driver_of_another_user_may_read_it(here: Settings, tmp_path: Path) -> None:
+    user = DriverUser(name="etl", uid=20001, gid=20001)
+    found = environment_of(packed(tmp_path / "a.tar.gz", PYTHON), here, work(tmp_path, "u1.1"), user)
+    assert granted(str(found)) == {20001: 5}
+    assert environments_dir(here).stat().st_mode & 0o777 == 0o711
+
+
+def test_a_directory_that_executes_nothing_is_told_with_the_key(
+    here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.statvfs(tmp_path)
+    noexec = os.statvfs_result((*real[:8], os.ST_NOEXEC, *real[9:]))
+    monkeypatch.setattr(os, "statvfs", lambda _path: noexec)
+    with pytest.raises(Unreachable, match=r"noexec; set spark\.environments_dir"):
+        environment_of(packed(tmp_path / "a.tar.gz", PYTHON), here, work(tmp_path, "u1.1"), None)
