@@ -23,7 +23,7 @@ def begun(topic: Topic) -> None:
     wait_until(lambda: lag(topic.fleet, JOB) == 0, PATIENCE_S, "the job to have committed that")
 
 
-def wait_told(topic: Topic, words: str) -> None:
+def wait_explained(topic: Topic, words: str) -> None:
     """Until ``explain`` says these words of the job."""
     wait_until(
         lambda: words in topic.fleet.ok("explain", JOB).out,
@@ -38,7 +38,7 @@ def test_a_broker_that_is_away_is_waited_for_and_told_while_it_is_away(fragile_t
     begun(topic)
 
     topic.kafka.go_away()
-    wait_told(topic, "no batch, no idle event")
+    wait_explained(topic, "no batch, no idle event")
     shown = fleet.show(JOB)
     assert (shown["state"], shown["attempt"], shown["restarts"]) == ("running", 1, 0)
     topic.kafka.come_back()
@@ -48,7 +48,7 @@ def test_a_broker_that_is_away_is_waited_for_and_told_while_it_is_away(fragile_t
 
     # For longer than the connector waits: each attempt waits as long again, so the attempts are few.
     topic.kafka.go_away()
-    wait_told(topic, "no Kafka broker answered")
+    wait_explained(topic, "no Kafka broker answered")
     wait_until(lambda: fleet.show(JOB)["state"] == "starting", PATIENCE_S, "the next attempt")
     assert fleet.show(JOB)["attempt"] == 2
     assert "no Kafka broker answered" in fleet.ok("history", JOB).out
@@ -66,10 +66,10 @@ def test_a_topic_that_was_deleted_is_told_and_a_new_one_is_read_by_a_new_checkpo
     topic, fleet = fragile_topic, fragile_topic.fleet
     begun(topic)
     topic.kafka.delete_topic(topic.name)
-    wait_told(topic, "Kafka has no such topic, or it was deleted")
+    wait_explained(topic, "Kafka has no such topic, or it was deleted")
     topic.kafka.create_topic(topic.name, 3)
     topic.produce(p0=2)
-    wait_told(topic, "the topic has lost records that were not read")
+    wait_explained(topic, "the topic has lost records that were not read")
     fleet.ok("cancel", JOB, "--wait")
     topic.submit(ANEW)
     topic.wait_written(ANEW, p0=range(2))

@@ -31,8 +31,8 @@ def test_two_drivers_fetch_at_once_and_what_cannot_be_had_is_told(topic: Topic, 
         fleet.ok("cancel", name, "--wait")
 
     topic.submit("none", **spec(f"{CONNECTOR.rpartition(':')[0]}:0.0.0", "own"))
-    told = "a package was not found: no repository answered, or its name or version is wrong"
-    wait_until(lambda: told in fleet.ok("explain", "none").out, PATIENCE_S, "explain to say so", period_s=1)
+    said = "a package was not found: no repository answered, or its name or version is wrong"
+    wait_until(lambda: said in fleet.ok("explain", "none").out, PATIENCE_S, "explain to say so", period_s=1)
     fleet.ok("apply", str(fleet.spec_file("none", **topic.spec(**spec(CONNECTOR, "shared")))))
     topic.wait_written("none", p0=range(4))
     fleet.ok("cancel", "none", "--wait")
