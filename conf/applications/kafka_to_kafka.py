@@ -18,6 +18,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError
 from pyspark.sql import SparkSession
 
 MARKS_MAX_S = 120.0
@@ -55,14 +56,17 @@ class TransactionalSink:
                 f"batch {batch_id} of {self._place}, but {self._target} has batch {self.last} of it: the checkpoint "
                 f"was set back; give the job another checkpoint, or write to another topic"
             )
-        self._producer.begin_transaction()  # what raises from here on ends the driver; the next attempt aborts it
-        for key, value in records:
-            self._send(self._target, key, value)
-        self._send(self._marks, self._place.encode(), str(batch_id).encode())
-        self._producer.flush()
-        if self._error is not None:
-            raise self._error
-        self._producer.commit_transaction()
+        try:
+            self._producer.begin_transaction()  # what raises from here on ends the driver; the next attempt aborts it
+            for key, value in records:
+                self._send(self._target, key, value)
+            self._send(self._marks, self._place.encode(), str(batch_id).encode())
+            self._producer.flush()
+            if self._error is not None:
+                raise self._error
+            self._producer.commit_transaction()
+        except KafkaError as error:  # kafka-python has the cause among the arguments of a plain KafkaError
+            raise next((each for each in error.args if isinstance(each, KafkaError)), error) from None
         self.last = batch_id
 
     def _send(self, topic: str, key: bytes | None, value: bytes | None) -> None:

@@ -63,7 +63,7 @@ class Topic:
     def submit(self, name: str, **spec: Any) -> None:
         self.fleet.submit(name, **self.spec(**spec))
 
-    def spec(self, strict: str = "true", **spec: Any) -> dict[str, Any]:
+    def spec(self, strict: str = "true", tries: str = "3", **spec: Any) -> dict[str, Any]:
         return {
             "application": APPLICATIONS / "kafka_lines.py",
             "args": [
@@ -74,6 +74,7 @@ class Topic:
                 str(MOST),
                 f"{self.holds}/{{job}}",
                 strict,
+                tries,
             ],
             "jars": [str(jar) for jar in kafka_connector()],
             "health": HEALTH,
