@@ -180,6 +180,16 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     broker.stop()
 
 
+@pytest.fixture
+def fresh_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A real Kafka broker of this test alone, which may go away and come back."""
+    from tests.testbed.kafka import KafkaBroker
+
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    yield broker
+    broker.stop()
+
+
 @pytest.fixture(scope="session")
 def given_s3() -> GivenServer:
     """An S3 API that somebody else has started."""

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 TERM_NOT_RECORDED = "the leader's term has yet to be noted in the store"
 _INTERNAL = re.compile(rf" \((?:{'|'.join(state.value for state in OwnState)})\)$")
 
+SILENCE_MIN_S: Final = 60.0
+"""Less than this is a batch, or a query that waits for its trigger."""
+
 _CLAIMED = re.compile(r"^claimed on ")
 
 
@@ -58,6 +61,7 @@ def plain_lines(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str
     if progress is not None and progress.batch_id is not None:
         query = f" of {progress.query}" if progress.query else ""
         yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago"
+    yield from _silence(explained)
     if explained.standby:
         yield "standby", explained.standby
     if explained.failed_update:
@@ -90,6 +94,17 @@ def brief(explained: Explanation) -> tuple[str | None, str]:
         why = f"{_reason(explained)}: {headline(explained.error)}"
     wait = f" in {span(explained.wait_s)}" if explained.wait_s is not None else ""
     return does(step) + wait if step is not None else None, why or _reason(explained)
+
+
+def _silence(explained: Explanation) -> Iterator[tuple[str, str]]:
+    """Yields for how long a running job has shown no life. An idle source is no silence, so this tells a job that has
+    nothing to do from one that waits for its source or sink."""
+    silence_s = explained.record.silence_s if explained.record else None
+    if explained.state is JobState.RUNNING and silence_s is not None and silence_s >= SILENCE_MIN_S:
+        yield (
+            "silent",
+            f"for {span(silence_s)}: no batch, no idle event; health.stall_timeout ends what stays so",
+        )
 
 
 # -- what is so ---------------------------------------------------------------------------------------------------

@@ -116,6 +116,23 @@ HINTS: Final = {
 }
 """Each text of the log stands with what it usually means, for the beginning of the sentence."""
 
+KAFKA_PAGE: Final = "spark-supervisor docs jobs-kafka says what to do"
+END_HINTS: Final = {
+    "Timed out waiting for a node assignment": (
+        "no Kafka broker answered: see to the brokers, and to the addresses in the application"
+    ),
+    "UnknownTopicOrPartitionException": f"Kafka has no such topic, or it was deleted: {KAFKA_PAGE}",
+    "OffsetOutOfRangeException": f"the topic has lost records that were not read: {KAFKA_PAGE}",
+    "not available in Kafka any more": f"the topic has lost records that were not read: {KAFKA_PAGE}",
+    "ProducerFencedError": "another producer has taken the transactional id: look for a second writer",
+    "[unresolved dependency: ": (
+        "a package was not found: no repository answered, or its name or version is wrong; doctor SPEC looks for it"
+    ),
+    "[download failed: ": "a package could not be fetched: the repository failed, or two drivers fetched it at once",
+}
+"""As ``HINTS``, of texts that a log may also have from a trouble that is over: they count in the reported error alone,
+and in the log if no error was reported."""
+
 
 def classify(evidence: ExitEvidence) -> ExitVerdict:
     """Returns the cause of an exit."""
@@ -272,7 +289,10 @@ def _not_executable(e: ExitEvidence) -> ExitVerdict:
 
 
 def _own_failure(e: ExitEvidence) -> ExitVerdict:
-    hint = next((hint for word, hint in HINTS.items() if word in e.error or word in e.tail), "")
+    ended_by = e.error or e.tail
+    hint = next((hint for word, hint in HINTS.items() if word in e.error or word in e.tail), "") or next(
+        (hint for word, hint in END_HINTS.items() if word in ended_by), ""
+    )
     of_error = reported_error(e)
     advice = f"{hint}; " if hint else ""  # first: a history keeps little more than that
     return ExitVerdict(Cause.USER_ERROR, f"{advice}{how(e.status)}" + (f": {of_error}" if of_error else ""))

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from supervisor.model.headline import headline
 from supervisor.model.records import (
+    DETAIL_MAX_BYTES,
     POLICIES_MAX,
     POLICY_DIGITS,
     REASON_MAX_BYTES,
@@ -223,7 +225,10 @@ def refuse(
 
 
 def _exited(record: Ownership, ended: Exit, op_id: str, at: str) -> Ownership:
-    detail = f"{ended.stop_mode.value}: {ended.reason}" if ended.stop_mode is not None else ended.reason
+    """Returns the record of an attempt that has ended. A history has no room for a long reason: it gets the error itself,
+    because what wraps it is alike in all failures."""
+    short = ended.reason if len(ended.reason.encode()) <= DETAIL_MAX_BYTES else headline(ended.reason)
+    detail = f"{ended.stop_mode.value}: {short}" if ended.stop_mode is not None else short
     return replace(
         record,
         state=OwnState.EXITED,

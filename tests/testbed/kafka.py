@@ -65,6 +65,7 @@ class KafkaBroker:
         self._directory = directory
         self._log = directory / "kafka.log"
         self._guard = DeathGuard()
+        self._process: subprocess.Popen[bytes] | None = None
         self._port, controller = free_port(), free_port()
         self.servers = f"{HOST}:{self._port}"
         self._properties = directory / "server.properties"
@@ -72,6 +73,26 @@ class KafkaBroker:
             PROPERTIES.format(port=self._port, controller=controller, directory=directory)
         )
         self._format()
+        try:
+            self.come_back()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Ends it. What it has stored is of no use to anybody."""
+        self.go_away()
+        self._guard.dismiss()
+        shutil.rmtree(self._directory / "logs", ignore_errors=True)
+
+    def go_away(self) -> None:
+        """Kills it, as a host that fails. What it has stored is there when it comes back. Only for a broker of one's own."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(STOP_S)
+
+    def come_back(self) -> None:
+        """Starts it at the same addresses; back when it serves."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._java("kafka.Kafka", str(self._properties)),
@@ -80,28 +101,36 @@ class KafkaBroker:
                 stderr=log,
                 start_new_session=True,
             )
-        try:
-            self._guard.watch(self._process.pid)
-            wait_until(self._serves, START_S, "Kafka to serve", period_s=0.5)
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """Ends it. What it has stored is of no use to anybody."""
-        self._process.kill()
-        self._process.wait(STOP_S)
-        self._guard.dismiss()
-        shutil.rmtree(self._directory / "logs", ignore_errors=True)
+        self._guard.watch(self._process.pid)
+        wait_until(self._serves, START_S, "Kafka to serve", period_s=0.5)
 
     # -- topics and records -------------------------------------------------------------------------------------------
 
-    def new_topic(self, partitions: int) -> str:
-        """Create a topic of its own for a test; returns its name."""
+    def new_topic(self, partitions: int, **configs: str) -> str:
+        """Create a topic of its own for a test; returns its name. ``configs``: of the topic, with _ for dots."""
         name = f"test-{uuid.uuid4().hex[:12]}"
-        with self._admin() as admin:
-            admin.create_topics([NewTopic(name, partitions, 1)])
+        self.create_topic(name, partitions, **configs)
         return name
+
+    def create_topic(self, name: str, partitions: int, **configs: str) -> None:
+        """Create a topic of that name, which may have been deleted before."""
+        with self._admin() as admin:
+            admin.create_topics(
+                [
+                    NewTopic(
+                        name,
+                        partitions,
+                        1,
+                        topic_configs={k.replace("_", "."): v for k, v in configs.items()},
+                    )
+                ]
+            )
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all its records; back when no client finds it any more."""
+        with self._admin() as admin:
+            admin.delete_topics([name])
+            wait_until(lambda: name not in admin.list_topics(), START_S, f"{name} to be gone")
 
     def produce(self, topic: str, partition: int, texts: Iterable[str]) -> None:
         """Append records to one partition; the broker has them when this returns."""
@@ -110,9 +139,9 @@ class KafkaBroker:
                 producer.send(topic, value=text.encode(), partition=partition)
             producer.flush(START_S)
 
-    def records(self, topic: str) -> list[Record]:
-        """All that the topic has now, by partition and offset."""
-        with self._consumer() as consumer:
+    def records(self, topic: str, isolation: str = "read_uncommitted") -> list[Record]:
+        """All that a consumer of this isolation level finds in the topic now, by partition and offset."""
+        with self._consumer(isolation_level=isolation) as consumer:
             parts = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
             consumer.assign(parts)
             consumer.seek_to_beginning()
@@ -156,7 +185,9 @@ class KafkaBroker:
         return ["java", *JVM, "-cp", f"{self._jars}/*", main, *arguments]
 
     def _serves(self) -> bool:
-        assert self._process.poll() is None, f"Kafka has ended: {self._log.read_text(errors='replace')}"
+        assert self._process is not None and self._process.poll() is None, (
+            f"Kafka has ended: {self._log.read_text(errors='replace')}"
+        )
         with socket.socket() as probe:  # a client that finds nobody waits ever longer
             if probe.connect_ex((HOST, self._port)) != 0:
                 return False
@@ -172,6 +203,8 @@ class KafkaBroker:
             yield admin
 
     @contextmanager
-    def _consumer(self) -> Iterator[KafkaConsumer]:
-        with closing(KafkaConsumer(bootstrap_servers=self.servers, enable_auto_commit=False)) as consumer:
+    def _consumer(self, **config: str) -> Iterator[KafkaConsumer]:
+        with closing(
+            KafkaConsumer(bootstrap_servers=self.servers, enable_auto_commit=False, **config)
+        ) as consumer:
             yield consumer

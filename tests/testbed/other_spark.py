@@ -7,10 +7,13 @@ the checkout's cache.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+import kafka
 
 from tests.testbed.maven import CACHE, cached, fetched_jars
 from tests.testbed.s3a_jars import s3a_jars
@@ -50,6 +53,16 @@ def kafka_connector() -> list[Path]:
     """The jars that let that Spark read and write Kafka, without those that it has itself."""
     directory = fetched_jars(f"kafka-connector-{VERSION}", CONNECTOR, present=other_spark().home / "jars")
     return sorted(directory.glob("*.jar"))
+
+
+def kafka_python() -> Path:
+    """The Kafka client of this environment, for the ``py_files`` of a job."""
+    package = Path(kafka.__file__).parent
+    place = CACHE / f"kafka-python-{kafka.__version__}"
+    with cached(place) as missing:
+        if missing:
+            shutil.make_archive(str(place / "kafka-python"), "zip", package.parent, package.name)
+    return place / "kafka-python.zip"
 
 
 def chosen_spark() -> OtherSpark | None:

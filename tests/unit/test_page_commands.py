@@ -65,6 +65,9 @@ ELSEWHERE: dict[str, Elsewhere | str] = {
     "systemd-analyze security": Elsewhere(
         "tests/unit/test_deploy_units.py::test_systemd_finds_little_exposure"
     ),
+    "/opt/pyspark-4.1.1/bin/pip install kafka-python": "installs into the environment of another Spark: the tests give the job the same client as py_files",
+    "kafka-topics.sh --bootstrap-server kafka1:9092 --create --topic clicks-to-kafka --partitions 6": "a tool of Kafka: tests/testbed/kafka.py makes such topics through Kafka's own API",
+    "kafka-topics.sh --bootstrap-server kafka1:9092 --create --topic clicks-to-kafka-marks --partitions 1 --config cleanup.policy=compact": "a tool of Kafka: tests/testbed/kafka.py makes such topics through Kafka's own API",
     "/opt/pyspark-4.1.1/bin/pip install pyspark==4.1.1": "makes the environment of another Spark: tests/testbed/other_spark.py does the same in the cache",
     "python3 -m venv /opt/pyspark-4.1.1": "makes the environment of another Spark: tests/testbed/other_spark.py does the same in the cache",
     "deploy/s3a-jars/fetch /opt/s3a-jars-4.1.1 /opt/pyspark-4.1.1/lib/python3.11/site-packages/pyspark": "fetches for another Spark: tests/testbed/s3a_jars.py does the same in the cache",

@@ -1,7 +1,8 @@
 """Copies the records of a Kafka topic to S3, one directory for each batch: ``<partition> <offset> <text>``.
 
 ARGS: checkpoint, servers, topic, place of the sink, most records of a batch, a file (or nothing) with the number of the batch
-that waits, before it is committed, for as long as the file is there, and ``true`` or ``false`` for ``failOnDataLoss``.
+that waits, before it is committed, for as long as the file is there, ``true`` or ``false`` for ``failOnDataLoss``, and how
+often, a minute each time, it asks for the newest offsets.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def held(hold: Path, batch_id: int) -> bool:
 
 
 def main(
-    checkpoint: str, servers: str, topic: str, sink: str, most: str, hold: str, strict: str = "true"
+    checkpoint: str, servers: str, topic: str, sink: str, most: str, hold: str, strict: str, tries: str
 ) -> None:
     spark = SparkSession.builder.getOrCreate()
     records = (
@@ -34,6 +35,7 @@ def main(
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", most)
         .option("failOnDataLoss", strict)
+        .option("fetchOffset.numRetries", tries)
         .load()
     )
     lines = records.selectExpr("concat_ws(' ', partition, offset, cast(value AS string)) AS value")

@@ -286,6 +286,15 @@ def test_a_healthy_job_is_said_to_be(terminal: Terminal, bench: Bench) -> None:
     assert "jobs:    1 as wanted" in terminal.run("explain").out
 
 
+@pytest.mark.parametrize(("silence_s", "told"), [(None, False), (59.0, False), (73.0, True)])
+def test_a_running_job_that_shows_no_life_is_told_from_an_idle_one(
+    terminal: Terminal, bench: Bench, silence_s: float | None, told: bool
+) -> None:
+    bench.run("a", progress=PROGRESS, silence_s=silence_s)
+    out = terminal.run("explain", "a").out
+    assert ("silent       for 1m 13s: no batch, no idle event" in out) is told
+
+
 def test_the_rule_and_what_it_rests_on_are_for_who_asks(terminal: Terminal, bench: Bench) -> None:
     bench.run("a", progress=PROGRESS)
     plain, verbose = terminal.run("explain", "a").out, terminal.run("explain", "a", "--verbose").out

@@ -407,6 +407,65 @@ def test_the_advice_comes_first_and_stays_however_long_the_error_is() -> None:
     assert verdict.reason.startswith("the jars for s3a:// are missing: set spark.s3a_jars; exit code 1: ")
 
 
+STREAM_FAILED = (
+    "STREAM_FAILED: StreamingQueryException: [STREAM_FAILED] Query [id = e63fb813-02fa-4a03-8156-c1532be0627c, "
+    "runId = 71fdb3f7-9dbd-48c9-b49a-53a5cffd029f] terminated with exception: "
+)
+LOST = "Some data may have been lost because they are not available in Kafka any more; either the data was aged out"
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (
+            "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: listNodes",
+            "no Kafka broker answered: see to the brokers, and to the addresses in the application",
+        ),
+        (
+            "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host this topic",
+            "Kafka has no such topic, or it was deleted: spark-supervisor docs jobs-kafka says what to do",
+        ),
+        (
+            LOST,
+            "the topic has lost records that were not read: spark-supervisor docs jobs-kafka says what to do",
+        ),
+        (
+            "ProducerFencedError: There is a newer producer with the same transactionalId",
+            "another producer has taken the transactional id: look for a second writer",
+        ),
+    ],
+)
+def test_what_kafka_says_is_told_with_what_to_do(error: str, advice: str) -> None:
+    verdict = classify(ExitEvidence(1, unbounded=True, error=STREAM_FAILED + error))
+    assert verdict.reason.startswith(f"{advice}; exit code 1: STREAM_FAILED")
+
+
+def test_what_kafka_said_before_another_error_is_no_advice() -> None:
+    tail = "WARN KafkaOffsetReaderAdmin: TimeoutException: Timed out waiting for a node assignment. Call: listNodes"
+    verdict = classify(
+        ExitEvidence(1, unbounded=True, error="ZeroDivisionError: division by zero", tail=tail)
+    )
+    assert verdict.reason == "exit code 1: ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (
+            "[unresolved dependency: org.slf4j#slf4j-api;2.0.17: not found]",
+            "a package was not found: no repository answered, or its name or version is wrong; doctor SPEC looks for it",
+        ),
+        (
+            "[download failed: org.xerial.snappy#snappy-java;1.1.10.8!snappy-java.jar(bundle)]",
+            "a package could not be fetched: the repository failed, or two drivers fetched it at once",
+        ),
+    ],
+)
+def test_packages_that_cannot_be_had_are_told_with_what_to_do(words: str, advice: str) -> None:
+    tail = f'Exception in thread "main" java.lang.RuntimeException: {words}\n\tat org.apache.spark.util.MavenUtils'
+    assert classify(ExitEvidence(1, unbounded=True, tail=tail)).reason.startswith(f"{advice}; exit code 1: ")
+
+
 @pytest.mark.parametrize(
     "evidence",
     [

@@ -273,3 +273,19 @@ def test_ten_thousand_jobs_that_fail_and_fail_stay_small() -> None:
     quiet = Life()
     quiet.attempt(*WAYS["alike"](1))
     assert quiet.own.record.earlier == ""
+
+
+def test_a_long_failure_is_told_by_its_error_and_not_by_what_wraps_it() -> None:
+    life = Life()
+    query = f"[STREAM_FAILED] Query [id = {'0' * 36}, runId = {'1' * 36}] terminated with exception: "
+    for error in (
+        "org.apache.kafka.common.errors.TimeoutException: Timed out",
+        "java.lang.NullPointerException: null",
+    ):
+        life.attempt(
+            Cause.USER_ERROR,
+            f"exit code 1: STREAM_FAILED: StreamingQueryException: {query}{error} " + 99 * "x ",
+        )
+    first, second = (entry.detail for entry in life.story() if entry.event == Cause.USER_ERROR.value)
+    assert first.startswith("TimeoutException: Timed out")
+    assert second.startswith("NullPointerException: null")
