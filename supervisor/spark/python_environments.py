@@ -13,7 +13,6 @@ import os
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Final
 from supervisor.clients.access import ENTER, READ, grant
 from supervisor.clients.channel import let_pass
 from supervisor.clients.environment_archive import PYTHON, ForbiddenInterpreter, unpack
+from supervisor.clock import boottime_s
 from supervisor.errors import InvalidInput, Unreachable
 from supervisor.model.driver_user import DriverUser
 from supervisor.model.records import Cause
@@ -39,6 +39,8 @@ _lock = threading.Lock()
 """Who marks an environment as used and finds it, and who finds no mark and takes it away, hold it."""
 _making: dict[Path, threading.Lock] = {}
 _drafts: set[Path] = set()
+_used_at_s: dict[Path, float] = {}
+"""It says when an environment was last seen in use, or first seen by this process."""
 
 
 def environments_dir(settings: Settings) -> Path:
@@ -66,7 +68,7 @@ def environment_of(archive: Path, settings: Settings, work_dir: Path, user: Driv
             if not target.is_dir():
                 _make(archive, target, lambda link: is_allowed_python(link, settings.spark.pythons))
         _check_links(target, settings)
-        os.utime(target)
+        _used_at_s[target] = boottime_s()
         if user is not None:
             let_pass(str(directory))
             grant(str(target), user.uid, READ | ENTER)
@@ -104,7 +106,7 @@ def _make(archive: Path, target: Path, is_allowed: Callable[[str], bool]) -> Non
 def sweep(directory: Path, work_dirs: Path, now_s: float | None = None) -> None:
     """Removes the environments that no attempt has used for ``KEPT_S``, and what a supervisor that was killed left half
     made. ``work_dirs`` is the directory with the working directories of attempts. Raises OSError."""
-    now_s = time.time() if now_s is None else now_s
+    now_s = boottime_s() if now_s is None else now_s
     try:
         there = sorted(directory.iterdir())
     except FileNotFoundError:
@@ -116,8 +118,8 @@ def sweep(directory: Path, work_dirs: Path, now_s: float | None = None) -> None:
         ):
             shutil.rmtree(entry, ignore_errors=True)
         elif entry.name in used:
-            os.utime(entry)
-        elif len(entry.name) == NAME_CHARS and now_s - entry.stat().st_mtime >= KEPT_S:
+            _used_at_s[entry] = now_s
+        elif len(entry.name) == NAME_CHARS and now_s - _used_at_s.setdefault(entry, now_s) >= KEPT_S:
             _remove(entry, work_dirs)
 
 
@@ -128,6 +130,7 @@ def _remove(entry: Path, work_dirs: Path) -> None:
         going = entry.with_name(f"{GOING_PREFIX}{entry.name}")
         entry.rename(going)
         _making.pop(entry, None)
+        _used_at_s.pop(entry, None)
     shutil.rmtree(going, ignore_errors=True)
 
 

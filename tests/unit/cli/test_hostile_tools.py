@@ -48,7 +48,7 @@ def test_refused_naming_the_variable(
 def test_show_says_that_they_do_not_count(terminal: Terminal, planted: str) -> None:
     shown = terminal.run("show", planted, "-o", "json").json["env_ignored"]
     assert shown.startswith(
-        "SPARK_HOME and JAVA_HOME ignored: every job is started with the Spark and Java of its host"
+        "SPARK_HOME and JAVA_HOME ignored: every job is started with a Spark and Java of its host"
     )
     for words in ((), ("--all",)):
         assert (

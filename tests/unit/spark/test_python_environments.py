@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.clients.access import granted
+from supervisor.clock import boottime_s
 from supervisor.errors import Unreachable
 from supervisor.model.driver_user import DriverUser
 from supervisor.model.records import Cause
@@ -57,10 +58,9 @@ def test_one_that_an_attempt_uses_stays_and_another_goes_after_its_time(
     (environments_dir(here) / ".making-left").mkdir()
     strange = environments_dir(here) / "lost+found"
     strange.mkdir()
-    now_s = unused.stat().st_mtime
-    sweep(environments_dir(here), tmp_path / "work", now_s + KEPT_S - 1)
+    now_s = boottime_s()
+    sweep(environments_dir(here), tmp_path / "work", now_s + KEPT_S / 2)
     assert used.is_dir() and unused.is_dir() and not (environments_dir(here) / ".making-left").exists()
-    os.utime(used, (now_s - KEPT_S, now_s - KEPT_S))
     sweep(environments_dir(here), tmp_path / "work", now_s + KEPT_S)
     assert sorted(environments_dir(here).iterdir()) == sorted([used, strange])
     again = environment_of(other, here, work(tmp_path, "u2.2"), None)
