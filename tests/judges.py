@@ -18,6 +18,7 @@ JUDGED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "I1": (
             "crash_points/memory_world.py",
+            "explore/executing.py",
             "explore/judge.py",
             "faults/checker.py",
             "simulation/timed/judge.py",

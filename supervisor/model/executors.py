@@ -25,10 +25,10 @@ FAILURES_DEFAULT: Final = 4
 TIMEOUT_S: Final = 15.0
 INTERVAL_OF_CHECKS_S: Final = 5.0
 
-ENDING_S: Final = 50.0
+ENDING_S: Final = 80.0
 """An executor that gives up calls ``System.exit``, and its tasks go on until the JVM has run its shutdown hooks: 10 s
-in which its heartbeats wait for themselves, and at most the 30 s of Hadoop's hook time-out. A quarter is added for
-a busy host (seen: 10 s, once 43 s)."""
+in which its heartbeats wait for themselves, at most the 30 s of Hadoop's hook time-out for all of Spark's, and as much
+again until Hadoop gives up the hooks that go on. The rest is for a busy host (seen: 10 s, twice about 44 s)."""
 
 _TIME: Final = re.compile(r"\s*(\d{1,12})\s*(us|ms|s|m|min|h|d)?\s*")
 _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -37,7 +37,7 @@ _BARE: Final = {INTERVAL: "ms", TIMEOUT: "s", CHECKS: "ms"}
 
 def properties_for(conf: Mapping[str, str]) -> dict[str, str]:
     """Returns the properties that a driver with executors gets beside ``conf``, the job's own, so that Spark accepts
-    them together: it asks for a time-out above the interval, and not below the period of its look."""
+    them together: it asks for a time-out above the interval, and not below the period of its checks."""
     interval_s, checks_s = _seconds(conf, INTERVAL, INTERVAL_S), _seconds(conf, CHECKS, INTERVAL_OF_CHECKS_S)
     timeout_s = _seconds(conf, TIMEOUT, max(TIMEOUT_S, 3 * interval_s, checks_s))
     if INTERVAL not in conf:

@@ -137,7 +137,7 @@ def test_a_driver_that_dies_with_its_shim_leaves_no_executor_and_the_lease_says_
 def test_a_host_without_the_cluster_refuses_and_says_so(fleet: SparkFleet) -> None:
     job = "elsewhere"
     fleet.submit(job, cluster="test")
-    row = fleet.wait_state(job, "pending", timeout_s=PATIENCE_S)
+    row = fleet.wait_state(job, "quarantined", timeout_s=PATIENCE_S)
     assert "cluster: test is no cluster of this host's supervisor.yaml (it has prod)" in str(row)
     fleet.cancel(job)
 

@@ -395,7 +395,7 @@ class Assembly:
     # -- this host ------------------------------------------------------------------------------------------------
 
     def _agent(self, address: str) -> Agent:
-        capacity, policy = self._settings.supervisor.capacity, self._settings.policy
+        capacity = self._settings.supervisor.capacity
         starter = Launcher(
             self._settings,
             self._host,

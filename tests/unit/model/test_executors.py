@@ -17,9 +17,9 @@ from supervisor.model.executors import (
 )
 
 
-def test_without_a_word_of_the_job_it_is_a_minute() -> None:
+def test_without_a_word_of_the_job_it_is_a_minute_and_a_half() -> None:
     assert properties_for({}) == {INTERVAL: "2s", FAILURES: "4", TIMEOUT: "15s", CHECKS: "5s"}
-    assert outlive_s({}) == 60.0
+    assert outlive_s({}) == 90.0
     assert why_impossible({}) is None
     assert why_long({}) is None
 
@@ -49,7 +49,7 @@ def test_the_jobs_own_values_win_and_lengthen_the_bound() -> None:
     assert outlive_s({FAILURES: "60"}) == 61 * 2 + ENDING_S
     said = why_long({INTERVAL: "10s", FAILURES: "60"})
     assert said is not None
-    assert "by 660 s instead of 60 s" in said
+    assert "by 690 s instead of 90 s" in said
     assert why_long({INTERVAL: "1s"}) is None
 
 
@@ -61,7 +61,7 @@ def test_the_jobs_own_values_win_and_lengthen_the_bound() -> None:
         ({FAILURES: "0"}, "is no number of failures"),
         ({INTERVAL: "20s", TIMEOUT: "20s"}, f"{TIMEOUT} (20s) is not above {INTERVAL} (20s)"),
         ({CHECKS: "60s", TIMEOUT: "30s"}, f"{CHECKS} (60s) is above {TIMEOUT} (30s)"),
-        ({INTERVAL: "60s", FAILURES: "60"}, "executors could outlive their driver by 3710 s"),
+        ({INTERVAL: "60s", FAILURES: "60"}, "executors could outlive their driver by 3740 s"),
     ],
 )
 def test_what_spark_would_refuse_or_nobody_could_wait_for_is_refused(
@@ -73,4 +73,4 @@ def test_what_spark_would_refuse_or_nobody_could_wait_for_is_refused(
 
 
 def test_a_value_that_is_no_time_counts_as_the_default() -> None:
-    assert outlive_s({INTERVAL: "soon", FAILURES: "many"}) == 60.0
+    assert outlive_s({INTERVAL: "soon", FAILURES: "many"}) == 90.0

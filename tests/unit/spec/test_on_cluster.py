@@ -51,7 +51,7 @@ def test_a_host_without_it_says_which_it_has() -> None:
     "text", ["cluster: prod\n", "master: spark://m1:7077\n", "master: local-cluster[1,1,512]\n"]
 )
 def test_executors_elsewhere_end_soon_after_their_driver(text: str) -> None:
-    assert spec(text).executors_outlive_s() == 60.0
+    assert spec(text).executors_outlive_s() == 90.0
     assert ending_properties(spec(text))[INTERVAL] == "2s"
 
 

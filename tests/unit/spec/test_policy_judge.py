@@ -238,6 +238,7 @@ def test_one_policy_is_told_from_another_and_not_by_order_or_defaults() -> None:
         digest(in_place_files="forbid"),
         digest("https://store.example"),
         policy_sha256(policy(), StoreSettings(url="s3://store/x"), "", pythons=("/opt/*/bin/python",)),
+        policy_sha256(policy(), StoreSettings(url="s3://store/x"), clusters=("prod",)),
     ]
     assert len(set(others)) == len(others) and all(len(each) == 64 for each in others)
 
