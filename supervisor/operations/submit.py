@@ -10,7 +10,7 @@ registers nothing; ``store_and_register`` does both, for many, and ``submit_all`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from supervisor.clients.store.local import digest_of, source_chunks
 from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s
 from supervisor.errors import Conflict, InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.model import executors
 from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.master import addresses
 from supervisor.model.records import Desired
@@ -31,11 +32,13 @@ from supervisor.records.ids import new_uid
 from supervisor.records.layout import Layout
 from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.registry.checkpoint_claims import CheckpointClaims
+from supervisor.settings.clusters import ClusterSettings
 from supervisor.settings.defaults import Defaults
 from supervisor.settings.file import Settings, lease_warnings
 from supervisor.spec.fields import is_local_path
 from supervisor.spec.files import local_files, read_spec_file, stored_spec
 from supervisor.spec.job import JobSpec, canonical_json, memory_warnings, secret_warnings, spec_sha256
+from supervisor.spec.on_cluster import master_of, why_not_here
 from supervisor.spec.policy_judge import complaints
 from supervisor.spec.site_policy import site_policy
 
@@ -150,8 +153,9 @@ def prepare_all(
             continue
         for warning in (*one.prepared.warnings, *_warnings(one.prepared.spec, settings)):
             warn(f"{source}: {warning}")
-    for prepared, why in silent_masters(one.to_do for one in submitted if one.to_do is not None):
-        master = prepared.spec.master
+    known = [one.to_do for one in submitted if one.to_do is not None]
+    for prepared, why in silent_masters(known, settings.clusters):
+        master = master_of(prepared.spec, settings.clusters)
         warn(
             f"{prepared.source}: nobody answers at master {master} from here ({why}); start it, or correct master"
         )
@@ -205,6 +209,12 @@ def _warnings(spec: JobSpec, settings: Settings) -> Iterator[str]:
         why = site_policy(settings.policy).why_not_deletable(spec.checkpoint)
         if why is not None:
             yield f"checkpoint_on_cancel: delete will not delete: {why}; the checkpoint will be kept"
+    lacking = why_not_here(spec, settings.clusters)
+    if lacking is not None:
+        yield f"{lacking.what}: each host that lacks it refuses the job; {lacking.remedy}"
+    long = executors.why_long(spec.conf) if spec.holds_executors else None
+    if long is not None:
+        yield long
 
 
 def _check_all(context: CommandContext, submitted: list[Submitted], *, bootstrapped: bool) -> None:
@@ -311,14 +321,16 @@ def store_and_register(
                     return
 
 
-def silent_masters(jobs: Iterable[Prepared]) -> Iterator[tuple[Prepared, str]]:
-    """Yields one job of each Spark master that does not answer, with the reason.
+def silent_masters(
+    jobs: Iterable[Prepared], clusters: Mapping[str, ClusterSettings]
+) -> Iterator[tuple[Prepared, str]]:
+    """Yields one job of each Spark master that does not answer, with the reason. ``clusters`` are those of this host.
 
     It may be up by the time the driver starts, or be reached from the supervisors' hosts only: no reason to
     refuse the job.
     """
     deadline_at_s = boottime_s() + MASTERS_S
-    for master, prepared in {each.spec.master: each for each in jobs}.items():
+    for master, prepared in {master_of(each.spec, clusters): each for each in jobs}.items():
         left_s = deadline_at_s - boottime_s()
         why = why_silent(addresses(master), left_s) if left_s > 0 and addresses(master) else None
         if why is not None:

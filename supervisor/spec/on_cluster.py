@@ -36,6 +36,12 @@ def on_cluster(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> JobSpe
     )
 
 
+def master_of(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> str:
+    """Returns the master that the driver of ``spec`` is given on a host with ``clusters``; empty if that host lacks the
+    cluster."""
+    return on_cluster(spec, clusters).master if why_not_here(spec, clusters) is None else ""
+
+
 def ending_properties(spec: JobSpec) -> dict[str, str]:
     """Returns the properties by which executors end soon after their driver (``model.executors``), as far as the job does
     not set them."""

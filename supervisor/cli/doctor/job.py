@@ -25,6 +25,7 @@ from supervisor.clients.listening import why_silent
 from supervisor.clients.maven import CENTRAL, TIMEOUT_S, missing_from
 from supervisor.clients.store.open import open_store
 from supervisor.errors import Complaint, SupervisorError
+from supervisor.model import executors
 from supervisor.model.driver_memory import spark_size_bytes
 from supervisor.model.master import addresses
 from supervisor.settings.units import format_size
@@ -32,6 +33,7 @@ from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
 from supervisor.spec.files import local_files
 from supervisor.spec.job import JobSpec, memory_warnings, named_files
+from supervisor.spec.on_cluster import master_of, why_not_here
 from supervisor.spec.policy_judge import complaints
 from supervisor.spec.python import PythonSettings
 from supervisor.spec.s3a import asked, bucket_of, for_store
@@ -52,6 +54,8 @@ class JobFacts:
     ``short`` is why resources.memory does not hold the driver. ``master_silent`` is why nobody answers at a
     standalone master. If ``deletes`` is True, the job asks for ``checkpoint_on_cancel: delete``; ``kept`` is
     why this host would not do it as leader. ``refused`` is what the policy of this configuration has against the job.
+    ``no_cluster`` is why it can't be on the cluster that it names; ``outlived`` is what its own times cost after the
+    loss of a host.
     """
 
     given: bool = False
@@ -66,6 +70,8 @@ class JobFacts:
     deletes: bool = False
     kept: str = ""
     refused: tuple[Complaint, ...] = ()
+    no_cluster: Complaint = Complaint()
+    outlived: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,8 @@ def collect(subject: Subject) -> JobFacts:
     spec = subject.spec
     if spec is None:
         return JobFacts()
-    files = named_files(spec)
+    files, clusters = named_files(spec), subject.settings.clusters
+    master = master_of(spec, clusters)
     return JobFacts(
         True,
         len(files),
@@ -93,13 +100,15 @@ def collect(subject: Subject) -> JobFacts:
         spec.resources.memory_bytes,
         spec.conf.get(DRIVER_MEMORY, ""),
         next(iter(memory_warnings(spec)), Complaint()),
-        spec.master,
-        _master_trouble(spec.master, subject.patience),
+        master,
+        _master_trouble(master, subject.patience),
         spec.checkpoint_on_cancel == "delete",
         site_policy(subject.settings.policy).why_not_deletable(spec.checkpoint) or ""
         if spec.checkpoint
         else "",
         complaints(spec, subject.settings.policy, subject.settings.store, subject.settings.spark.pythons),
+        why_not_here(spec, clusters) or Complaint(),
+        (executors.why_long(spec.conf) or "") if spec.holds_executors else "",
     )
 
 
@@ -244,11 +253,15 @@ def judge_memory(facts: JobFacts) -> DoctorFinding:
 def judge_master(facts: JobFacts) -> DoctorFinding:
     if not facts.given:
         return skipped(NO_SPEC)
+    if facts.no_cluster.what:
+        return problem(facts.no_cluster.what, facts.no_cluster.remedy)
     if facts.master_silent:
         return problem(
             f"nobody answers at master {facts.master} ({facts.master_silent}): the driver would wait and give up",
             "start that Spark master, correct master, or open the way from this host",
         )
+    if facts.outlived:
+        return warning(facts.outlived, "shorten them, or accept that")
     return ok(f"master {facts.master}" + (" answers" if addresses(facts.master) else " needs no other host"))
 
 

@@ -272,6 +272,16 @@ def test_a_master_that_nobody_answers_at_is_told_and_the_job_is_taken(terminal: 
     assert ran.code == 0 and f"nobody answers at master {master}" in ran.err
 
 
+def test_a_cluster_that_is_not_here_and_times_that_lengthen_a_wait_are_told_and_the_job_is_taken(
+    terminal: Terminal,
+) -> None:
+    conf = "conf: {spark.executor.heartbeatInterval: 10s}"
+    ran = terminal.run("submit", terminal.spec("a", f"cluster: prod\n{conf}"))
+    assert ran.code == 0
+    assert "cluster: prod is no cluster of this host's supervisor.yaml (it has none)" in ran.err
+    assert "let executors outlive their driver by 130 s instead of 90 s" in ran.err
+
+
 def test_what_is_declared_too_small_for_the_heap_is_told(terminal: Terminal) -> None:
     ran = terminal.run(
         "submit", terminal.spec("a", "conf: {spark.driver.memory: 480m}\nresources: {memory: 600m}")

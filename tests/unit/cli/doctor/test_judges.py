@@ -733,6 +733,18 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         "nobody answers",
     ),
     ("job-master", JobFacts(), SKIPPED, "no spec"),
+    (
+        "job-master",
+        replace(JOB, master="", no_cluster=Complaint("cluster: test is no cluster of this host", "add it")),
+        PROBLEM,
+        "cluster: test is no cluster",
+    ),
+    (
+        "job-master",
+        replace(JOB, master="spark://m:7077", outlived="conf lets executors outlive their driver by 690 s"),
+        WARNING,
+        "by 690 s",
+    ),
     ("job-policy", JOB, OK, "allows the job"),
     (
         "job-policy",
