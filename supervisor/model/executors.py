@@ -1,8 +1,8 @@
-"""Says for how long the executors of a job may outlive its driver (protocol §7). It is pure.
+"""Says for how long the executors of a job may outlive its driver (protocol §7.8). It is pure.
 
 An executor that has lost its driver ends by itself. If their hosts can still reach each other, it sees the
 connection break, within a second or two. If not, only its heartbeats tell it: with Spark's defaults a task was
-seen to go on for more than three minutes (S11). So each driver whose master is not local gets shorter times, which
+seen to go on for more than three minutes (S24). So each driver whose master is not local gets shorter times, which
 the job's own ``conf`` overrides, and what follows from them stands in its lease.
 """
 
@@ -21,6 +21,7 @@ CHECKS: Final = "spark.network.timeoutInterval"
 KEYS: Final = (INTERVAL, FAILURES, TIMEOUT, CHECKS)
 
 INTERVAL_S: Final = 2.0
+INTERVAL_MIN_S: Final = 0.1
 FAILURES_DEFAULT: Final = 4
 TIMEOUT_S: Final = 15.0
 INTERVAL_OF_CHECKS_S: Final = 5.0
@@ -67,6 +68,8 @@ def why_impossible(conf: Mapping[str, str]) -> str | None:
             return f"conf {key}: {conf[key][:40]!r} is no time, like 10s; correct it"
     if FAILURES in conf and not re.fullmatch(r"[1-9]\d{0,5}", conf[FAILURES].strip()):
         return f"conf {FAILURES}: {conf[FAILURES][:40]!r} is no number of failures; correct it"
+    if INTERVAL in conf and _seconds(conf, INTERVAL, INTERVAL_S) < INTERVAL_MIN_S:
+        return f"conf {INTERVAL}: {conf[INTERVAL][:40]!r} is below 100ms: executors would give up at any pause; raise it"
     whole = {**properties_for(conf), **conf}
     interval_s, timeout_s, checks_s = (
         _seconds(whole, key, value) for key, value in ((INTERVAL, 0.0), (TIMEOUT, 0.0), (CHECKS, 0.0))

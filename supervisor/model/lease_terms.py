@@ -60,6 +60,16 @@ def full_wait_s(lease_s: float, executors_outlive_s: float = 0.0) -> float:
     return (lease_s + executors_outlive_s) * (1 + 2 * CLOCK_RATE_ERROR) + KILL_TIME_S
 
 
+def tombstone_from_s(empty_at_s: float, executors_outlive_s: float, *, expired: bool) -> float:
+    """Returns from when on a tombstone may be written of an attempt whose tree was proven empty at ``empty_at_s``.
+
+    If no renewal could commit (``expired``), its host may have been cut off from everything, and its executors were not told
+    by a broken connection. A tombstone ends every wait, so it has to wait for them itself. The leader may be through with
+    its own wait before.
+    """
+    return empty_at_s + executors_outlive_s * (1 + 2 * CLOCK_RATE_ERROR) if expired else empty_at_s
+
+
 def is_believable(lease_s: float, executors_outlive_s: float) -> bool:
     """Returns whether a spec can have led to these two numbers of a lease record."""
     return LEASE_MIN_S <= lease_s <= LEASE_MAX_S and 0.0 <= executors_outlive_s <= EXECUTORS_OUTLIVE_MAX_S

@@ -7,7 +7,7 @@ The functions here are handlers of ``machine.TABLE`` for the stage ``burying``, 
 from __future__ import annotations
 
 from supervisor.model.exits import SHELL_SIGNAL_BASE, ExitEvidence, ExitVerdict, classify
-from supervisor.model.lease_terms import DOUBT_S
+from supervisor.model.lease_terms import DOUBT_S, tombstone_from_s
 from supervisor.model.records import UNCHARGED_CAUSES, Cause
 from supervisor.model.seen import Found
 from supervisor.registry import attempt_writes
@@ -26,6 +26,9 @@ SLOWEST_RETRY_S = 30.0
 def bury(turn: Turn, event: OwnRead) -> None:
     """Writes the tombstone at the version just read, unless /own is not about this claim any more."""
     state, entry, own = turn.state, turn.state.launch.assignment, event.own
+    if turn.now_s < bury_from_s(state):
+        turn.set(read_at_s=bury_from_s(state))
+        return
     if state.session is None:
         turn.set(read_at_s=turn.now_s)  # nothing is written without knowing in which session: read again
         return
@@ -67,6 +70,16 @@ def retry(turn: Turn, _: Event) -> None:
 def finish(turn: Turn, why: str) -> None:
     turn.set(stage=Stage.DONE)
     turn.do(Finish(why))
+
+
+def bury_from_s(state: ShimState) -> float:
+    """Returns from when on the tombstone may be written (BOOTTIME): later than the tree is empty only if executors elsewhere
+    may not know of it."""
+    return tombstone_from_s(
+        state.empty_at_s or 0.0,
+        state.launch.executors_outlive_s if state.executed else 0.0,
+        expired=state.cause is Cause.LEASE_EXPIRED,
+    )
 
 
 def waits_only(state: ShimState) -> bool:

@@ -12,7 +12,7 @@ from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.observer import Observer
 from supervisor.plan import check, decide
 from supervisor.registry import attempt_writes
-from supervisor.shim import claim, connection, driver, lease, machine
+from supervisor.shim import claim, connection, driver, end, lease, machine
 from tests.explore.planting import around, planted, text
 
 # -- the deadline (§7.1) -----------------------------------------------------------------------------------------------
@@ -277,6 +277,20 @@ WAITS = (
             decide.wait_of_s,
             "full_wait_s(lease.lease_s, lease.executors_outlive_s)",
             "full_wait_s(lease.lease_s)",
+        ),
+    ),
+    text(
+        "tombstone-before-the-executors-end",
+        EXECUTORS,
+        (end.bury, "if turn.now_s < bury_from_s(state):", "if False:"),
+    ),
+    text(
+        "guardians-tombstone-before-the-executors-end",
+        EXECUTORS,
+        (
+            guarded_attempt._Turn.bury_or_remove,
+            "if is_to_bury and launch is not None:",
+            "if False and launch is not None:",
         ),
     ),
     text(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from supervisor.model.records import Cause
 from tests import judges
 from tests.explore.setting import EXECUTORS_S, TICK_S, executors_outlive_s
 
@@ -36,7 +37,10 @@ def outlive(world: ExploredWorld, shim: Shim) -> ExploredWorld:
 
 
 def buried(world: ExploredWorld, shim: Shim) -> ExploredWorld:
-    """A tombstone of ``shim`` commits."""
+    """A tombstone of ``shim`` commits. If its lease had run out, its host was cut off, and its executors do not know yet."""
+    by = shim.state if shim.state is not None else shim.guarded_attempt
+    if by is not None and by.cause is Cause.LEASE_EXPIRED:
+        return world
     gone = (shim.uid, shim.attempt)
     return world._replace(
         orphans=tuple(each for each in world.orphans if (each.of.uid, each.of.attempt) != gone)

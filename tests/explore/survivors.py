@@ -347,6 +347,8 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "half-the-wait": ("shim cut off",),
     "wait-without-the-executors": ("executors, shim cut off",),
     "lease-without-the-executors": ("executors, shim cut off",),
+    "tombstone-before-the-executors-end": ("executors, shim cut off",),
+    "guardians-tombstone-before-the-executors-end": ("executors, shim stopped",),
     "hand-over-is-concluded-by-the-leader-it-names": ("switchover",),
     "hand-over-is-never-concluded": ("switchover",),
     "hand-over-is-not-handled": ("switchover",),

@@ -48,7 +48,7 @@ from supervisor.clients.run_dir import ShimRecord
 from supervisor.model import second_killer
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
-from supervisor.model.lease_terms import DOUBT_S, KILL_TIME_S
+from supervisor.model.lease_terms import DOUBT_S, KILL_TIME_S, tombstone_from_s
 from supervisor.model.records import Cause, Ownership, OwnState
 from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, ShimStruck, TreeStruck
 from supervisor.model.seen import Found, Seen
@@ -347,6 +347,9 @@ class _Turn:
 
     def bury_or_remove(self, is_to_bury: bool) -> None:
         self.set(stage=GuardStage.BURYING if is_to_bury else GuardStage.REMOVING)
+        launch, expired = self.guarded_attempt.launch, self.guarded_attempt.cause is Cause.LEASE_EXPIRED
+        if is_to_bury and launch is not None:
+            self.set(retry_at_s=tombstone_from_s(self.now_s, launch.executors_outlive_s, expired=expired))
 
     def take(self, handed: HandedRead) -> None:
         """Goes on with the attempt that was handed to a prepared driver, as with any other. If it is not to be believed

@@ -57,6 +57,8 @@ def test_the_jobs_own_values_win_and_lengthen_the_bound() -> None:
     ("conf", "words"),
     [
         ({INTERVAL: "soon"}, "is no time, like 10s"),
+        ({INTERVAL: "0"}, "is below 100ms"),
+        ({INTERVAL: "50"}, "is below 100ms"),
         ({FAILURES: "many"}, "is no number of failures"),
         ({FAILURES: "0"}, "is no number of failures"),
         ({INTERVAL: "20s", TIMEOUT: "20s"}, f"{TIMEOUT} (20s) is not above {INTERVAL} (20s)"),

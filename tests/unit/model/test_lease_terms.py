@@ -16,6 +16,7 @@ from supervisor.model.lease_terms import (
     request_timeout_s,
     second_killer_acts_at_s,
     shim_acts_at_s,
+    tombstone_from_s,
 )
 
 LEASES = pytest.mark.parametrize("lease_s", [LEASE_MIN_S, 6.0, 30.0, LEASE_MAX_S])
@@ -42,6 +43,12 @@ def test_the_shim_acts_first_then_twin_and_guardian_and_all_before_the_deadline(
 def test_a_healthy_shim_renews_several_times_before_it_would_have_to_act(lease_s: float) -> None:
     assert 2 * renew_period_s(lease_s) <= shim_acts_at_s(deadline_at_s(0.0, lease_s))
     assert outage_survived_s(lease_s) > 0
+
+
+def test_a_tombstone_of_an_attempt_whose_lease_ran_out_waits_for_its_executors() -> None:
+    assert tombstone_from_s(10.0, 90.0, expired=False) == 10.0
+    assert tombstone_from_s(10.0, 0.0, expired=True) == 10.0
+    assert tombstone_from_s(10.0, 90.0, expired=True) > 100.0
 
 
 @pytest.mark.parametrize("lease_s", [LEASE_MIN_S, 5.5, 6.0, 30.0, LEASE_MAX_S])

@@ -63,6 +63,7 @@ class Slow(Launcher):
             store=StoreSettings(url="file:///store"),
             policy=PolicySettings(checkpoints=allowed, submit_signers=signers),
             spark=SparkSettings(),
+            clusters={},
         )
         self.hosted = HostedAttempts(directory / "run", directory / "log")
         self.directory = directory
