@@ -84,7 +84,7 @@ class _Members:
             if member.linkname.startswith("/") and name.parent == PurePosixPath("bin"):
                 return self._to_host(member, path)
             self._check_link(member, name)
-            return tarfile.data_filter(member, path)
+            return _filtered_link(member, path)
         if member.islnk() and self._inside(member.linkname, member.name) not in self._files:
             raise InvalidInput(f"{member.name[:120]} is a link to no file before it", PACK_IT)
         self._files.add(name)
@@ -114,8 +114,14 @@ class _Members:
                 f"python.archive: {where}, which is none that spark.pythons of supervisor.yaml allows",
                 "pack the interpreter too (conda-pack), or have the operator allow that one",
             )
-        inside = tarfile.data_filter(member.replace(linkname="of-the-host", deep=False), path)
-        return inside.replace(linkname=member.linkname, deep=False)
+        return _filtered_link(member, path)
+
+
+def _filtered_link(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
+    """Returns a link that is judged already. ``data_filter`` would follow it through the links that are on disk, also those
+    to the host, so that the order of the members would matter: it judges all but where the link leads."""
+    filtered = tarfile.data_filter(member.replace(linkname=".", deep=False), path)
+    return filtered.replace(linkname=member.linkname, deep=False)
 
 
 @contextmanager

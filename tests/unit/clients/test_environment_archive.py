@@ -103,6 +103,23 @@ def test_a_link_to_an_interpreter_of_the_host_has_to_be_allowed(tmp_path: Path) 
     assert (target / "bin" / "python").readlink() == Path("/bin/sh")
 
 
+def test_links_in_the_order_of_venv_pack(tmp_path: Path) -> None:
+    target = unpacked(
+        tmp_path,
+        ("lib/python3.11/site-packages/a.py", b"A = 1", 0o644),
+        ("lib64", "lib", 0o777),
+        ("bin/pip", b"#!/usr/bin/env python\n", 0o755),
+        ("bin/python3", "/bin/sh", 0o777),
+        ("bin/python", "python3", 0o777),
+        ("bin/python3.11", "python3", 0o777),
+        ("include/python3.11", None, 0o755),
+        ("share/python", "../bin/python", 0o777),
+        allowed=lambda path: path == "/bin/sh",
+    )
+    assert (target / "bin" / "python").readlink() == Path("python3")
+    assert (target / "share" / "python").resolve() == Path("/bin/sh").resolve()
+
+
 def test_what_is_no_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plain").write_text("no archive")
     whole = packed(tmp_path / "whole.tar.gz", ("lib/x", b"x" * 100_000, 0o644), PYTHON).read_bytes()
