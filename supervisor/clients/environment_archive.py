@@ -22,6 +22,9 @@ PYTHON: Final = "bin/python"
 UNPACKED_MAX_BYTES: Final = 8 * 1024**3
 MEMBERS_MAX: Final = 300_000
 DIRECTORY_MODE: Final = 0o755
+TOP_MODE: Final = 0o700
+DEPTH_MAX: Final = 64
+"""It is that of a member below the top. Whoever walks through what was unpacked may do so recursively."""
 PACK_IT: Final = "pack the environment with venv-pack or conda-pack"
 
 
@@ -60,8 +63,16 @@ def unpack(archive: Path, target: Path, is_allowed: Callable[[str], bool]) -> No
             except OSError as error:
                 why = error.strerror or str(error)
                 raise Unreachable(f"{target} cannot be filled ({why})", "make room there") from None
+        _open_directories(target)
     if not os.access(target / PYTHON, os.X_OK) or not (target / PYTHON).is_file():
         raise _without_python(archive)
+
+
+def _open_directories(target: Path) -> None:
+    """Makes the directories below ``target`` ones that all may read who get there, and ``target`` itself one of its owner.
+    venv-pack names no directory that has files: the umask of this process has made those. Raises OSError."""
+    for above, _directories, _files, descriptor in os.fwalk(target, follow_symlinks=False):
+        os.fchmod(descriptor, TOP_MODE if Path(above) == target else DIRECTORY_MODE)
 
 
 class _Members:
@@ -96,6 +107,8 @@ class _Members:
     def _inside(self, given: str, named: str) -> PurePosixPath:
         """Returns a path of the archive, which is below its top and behind no link."""
         name = PurePosixPath(given)
+        if len(name.parts) > DEPTH_MAX:
+            raise InvalidInput(f"{named[:120]} lies deeper than {DEPTH_MAX} directories", PACK_IT)
         if name.is_absolute() or ".." in name.parts or not self._links.isdisjoint((name, *name.parents)):
             raise InvalidInput(f"{named[:120]} lies outside of the archive, or behind a link", PACK_IT)
         return name

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,31 @@ def test_links_in_the_order_of_venv_pack(tmp_path: Path) -> None:
     )
     assert (target / "bin" / "python").readlink() == Path("python3")
     assert (target / "share" / "python").resolve() == Path("/bin/sh").resolve()
+
+
+@pytest.fixture
+def closed() -> Iterator[None]:
+    """The umask of the supervisor."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("closed")
+@pytest.mark.parametrize("top", [(), (("./", None, 0o777),)])
+def test_directories_that_the_archive_only_implies_can_be_read_too(
+    tmp_path: Path, top: tuple[Member, ...]
+) -> None:
+    target = unpacked(tmp_path, *top, ("lib/python3.11/a.py", b"A = 1", 0o600), PYTHON)
+    for directory in ("lib", "lib/python3.11", "bin"):
+        assert (target / directory).stat().st_mode & 0o7777 == 0o755
+    assert (target / "lib" / "python3.11" / "a.py").stat().st_mode & 0o7777 == 0o644
+    assert target.stat().st_mode & 0o7777 == 0o700
+
+
+def test_what_is_too_deep_to_be_walked_through_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="lies deeper than 64 directories"):
+        unpacked(tmp_path, PYTHON, ("a/" * 1500 + "b", b"", 0o644))
 
 
 def test_what_is_no_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

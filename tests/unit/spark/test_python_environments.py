@@ -94,7 +94,8 @@ def test_an_interpreter_of_the_host_in_it_is_judged_by_policy_at_each_start(
 def test_the_driver_of_another_user_may_read_it(here: Settings, tmp_path: Path) -> None:
     user = DriverUser(name="etl", uid=20001, gid=20001)
     found = environment_of(packed(tmp_path / "a.tar.gz", PYTHON), here, work(tmp_path, "u1.1"), user)
-    assert granted(str(found)) == {20001: 5}
+    assert granted(str(found)) == {20001: 5} and found.stat().st_mode & 0o707 == 0o700
+    assert (found / "bin").stat().st_mode & 0o777 == 0o755
     assert environments_dir(here).stat().st_mode & 0o777 == 0o711
 
 
