@@ -91,7 +91,11 @@ def _make(archive: Path, target: Path, is_allowed: Callable[[str], bool]) -> Non
     draft = Path(tempfile.mkdtemp(prefix=DRAFT_PREFIX, dir=target.parent))
     _drafts.add(draft)
     try:
-        unpack(archive, draft, is_allowed)
+        sha256 = unpack(archive, draft, is_allowed)
+        if sha256[:NAME_CHARS] != target.name:
+            raise Unreachable(
+                f"{archive} was changed while it was unpacked", "leave it as it is: it is tried again"
+            )
         draft.rename(target)
     except ForbiddenInterpreter as error:
         raise Refused(Cause.POLICY, error.complaint.what, error.complaint.remedy) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,6 +90,23 @@ def test_an_interpreter_of_the_host_in_it_is_judged_by_policy_at_each_start(
             environment_of(archive, here, work(tmp_path, "u1.1"), None)
         assert caught.value.cause is Cause.POLICY
         environment_of(archive, allowing, work(tmp_path, "u1.1"), None)
+
+
+def test_what_was_changed_since_it_was_named_is_not_taken_for_it(
+    here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = packed(tmp_path / "env.tar.gz", PYTHON)
+    real = python_environments.unpack
+
+    def changed_first(path: Path, *rest: Any) -> str:
+        packed(tmp_path / "new.tar.gz", PYTHON, ("new", b"", 0o644)).replace(path)
+        return real(path, *rest)
+
+    with monkeypatch.context() as patched, pytest.raises(Unreachable, match="was changed while"):
+        patched.setattr(python_environments, "unpack", changed_first)
+        environment_of(archive, here, work(tmp_path, "u1.1"), None)
+    assert list(environments_dir(here).iterdir()) == []
+    assert (environment_of(archive, here, work(tmp_path, "u1.1"), None) / "new").is_file()
 
 
 def test_the_driver_of_another_user_may_read_it(here: Settings, tmp_path: Path) -> None:
