@@ -7,7 +7,7 @@ out. The errors are those of ``errors``: ``InvalidInput`` for what is wrong with
 
 from __future__ import annotations
 
-import gzip
+import errno
 import os
 import tarfile
 import zlib
@@ -16,12 +16,33 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from supervisor.clients.unzipped import Unzipped
 from supervisor.errors import InvalidInput, Unreachable
 
 PYTHON: Final = "bin/python"
 UNPACKED_MAX_BYTES: Final = 8 * 1024**3
 MEMBERS_MAX: Final = 300_000
 DIRECTORY_MODE: Final = 0o755
+HEADERS_BYTES: Final = 4096
+"""It is what a member may take beside its data, on average."""
+GLOBAL_HEADERS_MAX: Final = 64
+ROOM_LEFT_BYTES: Final = 512 * 1024**2
+FILES_LEFT: Final = 4096
+TOP_MODE: Final = 0o700
+DEPTH_MAX: Final = 64
+"""It is that of a member below the top. Whoever walks through what was unpacked may do so recursively."""
+_BROKEN: Final = (
+    tarfile.TarError,
+    EOFError,
+    zlib.error,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
+"""They are what ``tarfile`` raises at an archive that is broken, by chance or with intent."""
+_OF_HOST: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+)
 PACK_IT: Final = "pack the environment with venv-pack or conda-pack"
 
 
@@ -30,38 +51,84 @@ class ForbiddenInterpreter(InvalidInput):
 
 
 def require_environment(archive: Path) -> None:
-    """Reads the archive as far as its ``bin/python``. Raises InvalidInput if it has none, or is none."""
-    with _opened(archive) as tar:
-        for number, member in enumerate(tar):
-            if _is_python(member.name):
-                return
-            if number >= MEMBERS_MAX:
-                raise _too_large(archive)
-    raise _without_python(archive)
+    """Reads the archive as far as its ``bin/python``. Raises InvalidInput if it has none, or is none, and Unreachable if
+    this host can't read it now."""
+    with _opened(archive) as (tar, content):
+        if not any(_is_python(member.name) for member in _members_of(tar, content, archive)):
+            raise _without_python(archive)
 
 
-def unpack(archive: Path, target: Path, is_allowed: Callable[[str], bool]) -> None:
-    """Unpacks the archive into ``target``, an empty directory. ``is_allowed`` says whether a link in ``bin`` may lead to
-    this interpreter of the host. Raises InvalidInput, and Unreachable if this host can't do it now."""
+def unpack(archive: Path, target: Path, is_allowed: Callable[[str], bool]) -> str:
+    """Unpacks the archive into ``target``, an empty directory, and returns the SHA-256 of what it has read. ``is_allowed``
+    says whether a link in ``bin`` may lead to this interpreter of the host. Raises InvalidInput, and Unreachable if this
+    host can't do it now."""
     if not hasattr(tarfile, "data_filter"):
         raise Unreachable(
             "the supervisor's Python unpacks nothing safely", "run it with Python 3.11.4 or newer"
         )
-    members, size = _Members(is_allowed), 0
-    with _opened(archive) as tar:
-        for number, member in enumerate(tar):
-            size += max(0, member.size)
-            if size > UNPACKED_MAX_BYTES or number >= MEMBERS_MAX:
+    judge, size = _Members(is_allowed), 0
+    _require_room(archive, target, _size_of(archive))
+    with _opened(archive, lambda: _require_room(archive, target)) as (tar, content):
+        for member in _members_of(tar, content, archive):
+            size += member.size
+            if size > UNPACKED_MAX_BYTES:
                 raise _too_large(archive)
-            try:
-                tar.extract(member, target, filter=members.judged)
-            except gzip.BadGzipFile:
-                raise
-            except OSError as error:
-                why = error.strerror or str(error)
-                raise Unreachable(f"{target} cannot be filled ({why})", "make room there") from None
+            _require_room(archive, target, member.size if member.isreg() else 0)
+            tar.extract(member, target, filter=judge.judged)
+        _open_directories(target)
+        sha256 = content.sha256()
     if not os.access(target / PYTHON, os.X_OK) or not (target / PYTHON).is_file():
         raise _without_python(archive)
+    return sha256
+
+
+def _members_of(tar: tarfile.TarFile, content: Unzipped, archive: Path) -> Iterator[tarfile.TarInfo]:
+    """Yields the members of the archive and keeps none of them in memory."""
+    number = 0
+    while True:
+        content.in_headers(True)
+        member = tar.next()
+        if member is None:
+            return
+        content.in_headers(False)
+        number += 1
+        if number > MEMBERS_MAX:
+            raise _too_large(archive)
+        if member.size < 0 or len(tar.pax_headers) > GLOBAL_HEADERS_MAX:
+            raise InvalidInput(f"{archive.name} has a header that no packer writes", PACK_IT)
+        yield member
+        tar.members.clear()  # type: ignore[attr-defined]
+
+
+def _size_of(archive: Path) -> int:
+    """Returns the size of the archive, which is less than what comes out, or 0 if it can't be told."""
+    try:
+        return archive.stat().st_size
+    except OSError:
+        return 0
+
+
+def _require_room(archive: Path, target: Path, more: int = 0) -> None:
+    """Raises Unreachable if ``more`` bytes in ``target`` would leave less than ``ROOM_LEFT_BYTES``, or ``FILES_LEFT``, to
+    the others on its file system."""
+    try:
+        there = os.statvfs(target)
+    except OSError:
+        return  # whoever writes there next says why
+    free = there.f_bavail * there.f_frsize
+    if free - more < ROOM_LEFT_BYTES or (there.f_files and there.f_favail < FILES_LEFT):
+        left = f"{ROOM_LEFT_BYTES >> 20} MiB and {FILES_LEFT} files have to be left"
+        raise Unreachable(
+            f"{target.parent} has no room for {archive.name}: of {free >> 20} MiB and {there.f_favail} files {left}",
+            "make room there, or set spark.environments_dir of supervisor.yaml",
+        )
+
+
+def _open_directories(target: Path) -> None:
+    """Makes the directories below ``target`` ones that all may read who get there, and ``target`` itself one of its owner.
+    venv-pack names no directory that has files: the umask of this process has made those. Raises OSError."""
+    for above, _directories, _files, descriptor in os.fwalk(target, follow_symlinks=False):
+        os.fchmod(descriptor, TOP_MODE if Path(above) == target else DIRECTORY_MODE)
 
 
 class _Members:
@@ -84,7 +151,7 @@ class _Members:
             if member.linkname.startswith("/") and name.parent == PurePosixPath("bin"):
                 return self._to_host(member, path)
             self._check_link(member, name)
-            return tarfile.data_filter(member, path)
+            return _filtered_link(member, path)
         if member.islnk() and self._inside(member.linkname, member.name) not in self._files:
             raise InvalidInput(f"{member.name[:120]} is a link to no file before it", PACK_IT)
         self._files.add(name)
@@ -96,6 +163,8 @@ class _Members:
     def _inside(self, given: str, named: str) -> PurePosixPath:
         """Returns a path of the archive, which is below its top and behind no link."""
         name = PurePosixPath(given)
+        if len(name.parts) > DEPTH_MAX:
+            raise InvalidInput(f"{named[:120]} lies deeper than {DEPTH_MAX} directories", PACK_IT)
         if name.is_absolute() or ".." in name.parts or not self._links.isdisjoint((name, *name.parents)):
             raise InvalidInput(f"{named[:120]} lies outside of the archive, or behind a link", PACK_IT)
         return name
@@ -114,20 +183,34 @@ class _Members:
                 f"python.archive: {where}, which is none that spark.pythons of supervisor.yaml allows",
                 "pack the interpreter too (conda-pack), or have the operator allow that one",
             )
-        inside = tarfile.data_filter(member.replace(linkname="of-the-host", deep=False), path)
-        return inside.replace(linkname=member.linkname, deep=False)
+        return _filtered_link(member, path)
+
+
+def _filtered_link(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
+    """Returns a link that is judged already. ``data_filter`` would follow it through the links that are on disk, also those
+    to the host, so that the order of the members would matter: it judges all but where the link leads."""
+    filtered = tarfile.data_filter(member.replace(linkname=".", deep=False), path)
+    return filtered.replace(linkname=member.linkname, deep=False)
 
 
 @contextmanager
-def _opened(archive: Path) -> Iterator[tarfile.TarFile]:
+def _opened(
+    archive: Path, at_step: Callable[[], None] = lambda: None
+) -> Iterator[tuple[tarfile.TarFile, Unzipped]]:
+    unusable = f"{archive.name} is no usable tar.gz"
     try:
-        with tarfile.open(archive, "r:gz") as tar:
-            yield tar
-    except (tarfile.FilterError, tarfile.TarError, EOFError, zlib.error) as error:
-        raise InvalidInput(f"{archive.name} is no usable tar.gz: {error}", PACK_IT) from None
+        with (
+            Unzipped(archive, UNPACKED_MAX_BYTES + HEADERS_BYTES * MEMBERS_MAX, at_step) as content,
+            tarfile.open(fileobj=content, mode="r:") as tar,
+        ):
+            yield tar, content
+    except _BROKEN as error:
+        raise InvalidInput(f"{unusable}: {str(error)[:200]}", PACK_IT) from None
     except OSError as error:
-        why = error.strerror or str(error)
-        raise InvalidInput(f"{archive.name} is no usable tar.gz: {why}", PACK_IT) from None
+        why = error.strerror or str(error)[:200]
+        if error.errno in _OF_HOST:
+            raise Unreachable(f"{archive.name} cannot be unpacked here ({why})", "repair this host") from None
+        raise InvalidInput(f"{unusable}: {why}", PACK_IT) from None
 
 
 def _is_python(name: str) -> bool:

@@ -1,16 +1,19 @@
 """Unpacks the Python environments that jobs bring (``python.archive``): each once on a host, by its content, for all
 attempts that use it.
 
-``prepare`` calls it at each start, and the housekeeper sweeps. An environment appears by a rename, whole. Which attempts use
-it say marks in their working directories, which live as long as they do. One that nobody uses stays for ``KEPT_S``, so that
-a job between two attempts is not unpacked anew. Nothing of it is executed here but by drivers, as their users.
+A supervisor has a directory of its own for them. ``prepare`` calls it at each start, and the housekeeper sweeps. An
+environment appears by a rename, whole. Which attempts use it say marks in their working directories, which live as long as
+they do. One that nobody uses stays for ``KEPT_S``, so that a job between two attempts is not unpacked anew. Nothing of it is
+executed here but by drivers, as their users.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -32,6 +35,7 @@ from supervisor.spec.policy_judge import is_allowed_python
 MARK: Final = "environment"
 KEPT_S: Final = 3600.0
 NAME_CHARS: Final = 32
+_NAME: Final = re.compile(r"[0-9a-f]{32}")
 DRAFT_PREFIX: Final = ".making-"
 GOING_PREFIX: Final = ".removing-"
 
@@ -44,8 +48,12 @@ _used_at_s: dict[Path, float] = {}
 
 
 def environments_dir(settings: Settings) -> Path:
-    """Returns the directory with the environments of this host."""
-    return settings.spark.environments_dir or settings.supervisor.runtime_dir / "environments"
+    """Returns the directory with the environments of this supervisor. Several may have the same ``spark.environments_dir``,
+    and each knows of its own attempts only: what another one uses it must not sweep."""
+    shared = settings.spark.environments_dir
+    if shared is None:
+        return settings.supervisor.runtime_dir / "environments"
+    return shared / f"{settings.cluster}@{settings.supervisor.id}"
 
 
 def environment_of(archive: Path, settings: Settings, work_dir: Path, user: DriverUser | None) -> Path:
@@ -70,12 +78,18 @@ def environment_of(archive: Path, settings: Settings, work_dir: Path, user: Driv
         _check_links(target, settings)
         _used_at_s[target] = boottime_s()
         if user is not None:
-            let_pass(str(directory))
+            _let_pass(directory, settings.spark.environments_dir)
             grant(str(target), user.uid, READ | ENTER)
     except OSError as error:
         where = error.filename or directory
         raise Unreachable(f"{where} cannot be used ({error.strerror})", "repair that directory") from None
     return target
+
+
+def _let_pass(directory: Path, shared: Path | None) -> None:
+    if shared is not None and not shared.stat().st_mode & stat.S_IXOTH:
+        let_pass(str(shared))
+    let_pass(str(directory))
 
 
 def _check_links(target: Path, settings: Settings) -> None:
@@ -91,7 +105,11 @@ def _make(archive: Path, target: Path, is_allowed: Callable[[str], bool]) -> Non
     draft = Path(tempfile.mkdtemp(prefix=DRAFT_PREFIX, dir=target.parent))
     _drafts.add(draft)
     try:
-        unpack(archive, draft, is_allowed)
+        sha256 = unpack(archive, draft, is_allowed)
+        if sha256[:NAME_CHARS] != target.name:
+            raise Unreachable(
+                f"{archive} was changed while it was unpacked", "leave it as it is: it is tried again"
+            )
         draft.rename(target)
     except ForbiddenInterpreter as error:
         raise Refused(Cause.POLICY, error.complaint.what, error.complaint.remedy) from None
@@ -119,7 +137,7 @@ def sweep(directory: Path, work_dirs: Path, now_s: float | None = None) -> None:
             shutil.rmtree(entry, ignore_errors=True)
         elif entry.name in used:
             _used_at_s[entry] = now_s
-        elif len(entry.name) == NAME_CHARS and now_s - _used_at_s.setdefault(entry, now_s) >= KEPT_S:
+        elif _NAME.fullmatch(entry.name) and now_s - _used_at_s.setdefault(entry, now_s) >= KEPT_S:
             _remove(entry, work_dirs)
 
 

@@ -78,7 +78,7 @@ def test_two_sparks_and_two_pythons_side_by_side(fleet: SparkFleet, tmp_path: Pa
     assert new["spark"] == packed["spark"] != VERSION
     assert (new["python"], packed["python"]) == (own, python_version(venv))
     unpacked = Path(packed["prefix"])
-    assert unpacked.parent == Path(fleet.spark["environments_dir"])
+    assert unpacked.parent.parent == Path(fleet.spark["environments_dir"])
     for name in ("old", "old-named", "new", "new-packed"):
         fleet.wait_batches(name)
     (member,) = fleet.status()["supervisors"]

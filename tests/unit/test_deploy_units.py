@@ -97,6 +97,7 @@ def test_run_as_needs_three_capabilities_and_no_other(tmp_path: Path) -> None:
     for key in ("CapabilityBoundingSet", "AmbientCapabilities"):
         assert set(options[key].split()) == set(NEEDED)
     assert (options["NoNewPrivileges"], options["RuntimeDirectoryMode"]) == ("yes", "0711")
+    assert options["StateDirectoryMode"] == "0711"
 
 
 def test_controllers_are_had_with_a_group_for_the_supervisor_only(tmp_path: Path) -> None:

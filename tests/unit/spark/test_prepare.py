@@ -320,7 +320,7 @@ def test_a_packed_environment_is_for_the_driver_and_on_a_cluster_for_executors(
     conf = {"spark.archives": "hdfs:/a.zip"}
     spec = make_spec(python={"archive": "store:00/env.tar.gz"}, master=master, conf=conf)
     launch = prepare(spec, assignment, here, place, fetch)
-    (unpacked,) = (tmp_path / "environments").iterdir()
+    (unpacked,) = (tmp_path / "environments").glob("*/*")
     python = str(unpacked / "bin" / "python")
     found = parse_properties((place.work_dir / "spark.properties").read_text())
     assert launch.env["PYTHONPATH"] == f"{libs[0]}:{libs[1]}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from supervisor.clients.access import granted
+from supervisor.clients.environment_archive import unpack
 from supervisor.clock import boottime_s
 from supervisor.errors import Unreachable
 from supervisor.model.driver_user import DriverUser
@@ -56,7 +58,7 @@ def test_one_that_an_attempt_uses_stays_and_another_goes_after_its_time(
     unused = environment_of(other, here, work(tmp_path, "u2.1"), None)
     (work(tmp_path, "u2.1") / MARK).unlink()
     (environments_dir(here) / ".making-left").mkdir()
-    strange = environments_dir(here) / "lost+found"
+    strange = environments_dir(here) / "what_somebody_has_put_here_32_ch"
     strange.mkdir()
     now_s = boottime_s()
     sweep(environments_dir(here), tmp_path / "work", now_s + KEPT_S / 2)
@@ -65,6 +67,34 @@ def test_one_that_an_attempt_uses_stays_and_another_goes_after_its_time(
     assert sorted(environments_dir(here).iterdir()) == sorted([used, strange])
     again = environment_of(other, here, work(tmp_path, "u2.2"), None)
     assert again == unused and (again / "x").is_file()
+
+
+def test_each_supervisor_has_a_directory_of_its_own(here: Settings, tmp_path: Path) -> None:
+    archive = packed(tmp_path / "env.tar.gz", PYTHON)
+    used = environment_of(archive, here, work(tmp_path, "u1.1"), None)
+    for cluster, name in (("other", here.supervisor.id), (here.cluster, "other")):
+        renamed = here.supervisor.model_copy(update={"id": name})
+        other = here.model_copy(update={"cluster": cluster, "supervisor": renamed})
+        directory = environments_dir(other)
+        assert directory.parent == here.spark.environments_dir != directory
+        now_s = boottime_s()
+        for at_s in (now_s, now_s + KEPT_S):
+            sweep(directory, tmp_path / "work of another", at_s)
+        assert used.is_dir() and environment_of(archive, other, work(tmp_path, "u2.1"), None) != used
+    own = here.model_copy(update={"spark": here.spark.model_copy(update={"environments_dir": None})})
+    assert environments_dir(own) == here.supervisor.runtime_dir / "environments"
+
+
+def test_a_directory_that_several_share_is_only_made_passable_if_it_is_not(
+    here: Settings, tmp_path: Path
+) -> None:
+    archive, shared = packed(tmp_path / "a.tar.gz", PYTHON), environments_dir(here).parent
+    user = DriverUser(name="etl", uid=20001, gid=20001)
+    shared.mkdir()
+    for mode, then in ((0o700, 0o711), (0o1777, 0o1777)):
+        shared.chmod(mode)
+        environment_of(archive, here, work(tmp_path, "u1.1"), user)
+        assert shared.stat().st_mode & 0o7777 == then
 
 
 def test_without_any_environment_nothing_is_swept(tmp_path: Path) -> None:
@@ -91,10 +121,27 @@ def test_an_interpreter_of_the_host_in_it_is_judged_by_policy_at_each_start(
         environment_of(archive, allowing, work(tmp_path, "u1.1"), None)
 
 
+def test_what_was_changed_since_it_was_named_is_not_taken_for_it(
+    here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = packed(tmp_path / "env.tar.gz", PYTHON)
+
+    def changed_first(path: Path, *rest: Any) -> str:
+        packed(tmp_path / "new.tar.gz", PYTHON, ("new", b"", 0o644)).replace(path)
+        return unpack(path, *rest)
+
+    with monkeypatch.context() as patched, pytest.raises(Unreachable, match="was changed while"):
+        patched.setattr(python_environments, "unpack", changed_first)
+        environment_of(archive, here, work(tmp_path, "u1.1"), None)
+    assert list(environments_dir(here).iterdir()) == []
+    assert (environment_of(archive, here, work(tmp_path, "u1.1"), None) / "new").is_file()
+
+
 def test_the_driver_of_another_user_may_read_it(here: Settings, tmp_path: Path) -> None:
     user = DriverUser(name="etl", uid=20001, gid=20001)
     found = environment_of(packed(tmp_path / "a.tar.gz", PYTHON), here, work(tmp_path, "u1.1"), user)
-    assert granted(str(found)) == {20001: 5}
+    assert granted(str(found)) == {20001: 5} and found.stat().st_mode & 0o707 == 0o700
+    assert (found / "bin").stat().st_mode & 0o777 == 0o755
     assert environments_dir(here).stat().st_mode & 0o777 == 0o711
 
 
