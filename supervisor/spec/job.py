@@ -60,7 +60,7 @@ from supervisor.spec.fields import (
 )
 from supervisor.spec.placement import PlacementSettings
 from supervisor.spec.prepare import StandbySettings, UpdateSettings
-from supervisor.spec.python import UNPACKED_AS, PythonSettings
+from supervisor.spec.python import PROPERTIES, UNPACKED_AS, PythonSettings
 from supervisor.spec.savepoints import SavepointSettings
 
 SPEC_VERSION: Final = 1
@@ -81,7 +81,6 @@ message.
 """
 
 _PYTHON_VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
-_PYTHON_PROPERTIES: Final = ("spark.pyspark.python", "spark.pyspark.driver.python")
 
 _ADDED_LATER: Final = (
     ("restart", "memory_step"),
@@ -250,7 +249,7 @@ class JobSpec(Section):
         if not self.is_python:
             raise ValueError("python is for a .py application only; remove it")
         twins = [f"env {name}" for name in _PYTHON_VARIABLES if name in self.env]
-        twins += [f"conf {name}" for name in _PYTHON_PROPERTIES if name in self.conf]
+        twins += [f"conf {name}" for name in PROPERTIES if name in self.conf]
         if twins:
             raise ValueError(f"python and {twins[0]} both name the Python of the driver; use python alone")
         if self.python.archive is not None and f"#{UNPACKED_AS}" in self.conf.get("spark.archives", ""):
