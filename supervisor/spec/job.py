@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
@@ -79,6 +79,9 @@ _CONF_TWINS: Final = {
 """If one is given as a key of the spec *and* as a property, spark-submit drops one of the two without a
 message.
 """
+
+_NAMES_FILES: Final = ("application", "py_files", "jars")
+"""The keys at the top that name files; ``python.archive`` is one more."""
 
 _PYTHON_VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
@@ -575,6 +578,22 @@ def named_files(spec: JobSpec) -> tuple[str, ...]:
     """Returns the files that the spec names, as written there."""
     archive = () if spec.python.archive is None else (spec.python.archive,)
     return (spec.application, *spec.py_files, *spec.jars, *archive)
+
+
+def with_files(body: Mapping[str, Any], changed: Callable[[str], str]) -> dict[str, Any]:
+    """Returns ``body``, which says what a spec says, with each file that it names as ``changed`` returns it. A value that is
+    no text is left as it is: ``body`` need not be checked yet."""
+
+    def of(given: Any) -> Any:
+        if isinstance(given, list):
+            return [of(each) for each in given]
+        return changed(given) if isinstance(given, str) else given
+
+    found = {key: of(value) if key in _NAMES_FILES else value for key, value in body.items()}
+    python = found.get("python")
+    if isinstance(python, dict) and "archive" in python:
+        found["python"] = {**python, "archive": of(python["archive"])}
+    return found
 
 
 def local_paths(spec: JobSpec) -> tuple[str, ...]:
