@@ -28,6 +28,11 @@ class Remedy:
     note: str
 
 
+MAKE_ROOM: Final = Remedy(
+    None, "make room: suspend or cancel another job, raise supervisor.capacity, or add a supervisor"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class MissingHost:
     """Says what no host has of what a job requires: ``labels``, and the name of a Spark, or nothing if one has that.
@@ -155,13 +160,7 @@ def remedies_of_state(
     if alone:
         return (Remedy(f"{PROGRAM} run", "on a host of this cluster: starts a supervisor"),)
     if full:
-        return (
-            *remedies_of_cordoned(cordoned),
-            Remedy(
-                None,
-                "make room: suspend or cancel another job, raise supervisor.capacity, or add a supervisor",
-            ),
-        )
+        return (*remedies_of_cordoned(cordoned), MAKE_ROOM)
     if state is JobState.BACKOFF and conflict:
         other = "find the other driver on its checkpoint (the reason names it, if the storage fence knew it) and stop it"
         return (Remedy(None, f"{other}: the next attempt would race with it"), logs)
