@@ -36,10 +36,9 @@ from supervisor.savepoints.manifest import Manifest, checked_id, new_id
 from supervisor.savepoints.operations import access_for, create_savepoint, find_savepoint, restore_to
 from supervisor.savepoints.target import fork_location
 from supervisor.spec.compose import changed
-from supervisor.spec.job import JobSpec, from_canonical, spec_of, store_key
+from supervisor.spec.job import JobSpec, from_canonical, spec_of, store_key, with_files
 from supervisor.spec.moved import would_not_follow
 
-FILES: Final = ("application", "py_files", "jars")
 TAG_BYTES: Final = 2
 
 
@@ -220,20 +219,14 @@ def writes_to(spec: JobSpec) -> tuple[tuple[str, ...], dict[str, str]]:
 def _fetched(blobs: Blobs, job: JobRef, body: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Returns ``body`` with the stored files of ``job`` as local ones, which are the fork's own when it is stored."""
 
-    def local(given: Any) -> Any:
-        if isinstance(given, list):
-            return [local(each) for each in given]
-        key = store_key(given) if isinstance(given, str) else None
+    def local(given: str) -> str:
+        key = store_key(given)
         if key is None:
             return given
         sha256, _, filename = key.partition("/")
         return str(blobs.fetch_artifact(artifact_key(job.name, job.uid, sha256, filename), folder))
 
-    found: dict[str, Any] = {**body, **{key: local(body[key]) for key in FILES if key in body}}
-    python = body.get("python")
-    if isinstance(python, dict):
-        found["python"] = {**python, "archive": local(python.get("archive"))}
-    return found
+    return with_files(body, local)
 
 
 # -- the steps ------------------------------------------------------------------------------------------------------

@@ -27,12 +27,12 @@ from supervisor.cli.output import (
     span,
     with_local_times,
 )
-from supervisor.cli.plain import brief, plain_lines
+from supervisor.cli.plain import brief, long_silence_s, plain_lines
 from supervisor.clock import wall_iso
 from supervisor.model.actions import Alarm
 from supervisor.model.phrases import counted
 from supervisor.operations.context import open_commands, require_submitted
-from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
+from supervisor.operations.scene import Scene, explain_all, explain_name, stall_timeout_of, take_scene
 
 if TYPE_CHECKING:
     from supervisor.plan.explain import Explanation
@@ -78,7 +78,10 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
             notice(f"nothing was ever submitted at {settings.zookeeper.root}")
         scene = take_scene(context)
         if name is not None:
-            _print_one(chosen, scene, explain_name(context, scene, name), verbose=verbose)
+            explained = explain_name(context, scene, name)
+            silent = long_silence_s(explained) is not None
+            stall_timeout_s = stall_timeout_of(context, scene, name) if silent else None
+            _print_one(chosen, scene, explained, stall_timeout_s, verbose=verbose)
         else:
             _print_all(chosen, scene, explain_all(context, scene), verbose=verbose)
     return 0
@@ -87,12 +90,14 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
 # -- one job ------------------------------------------------------------------------------------------------------
 
 
-def _print_one(chosen: Chosen, scene: Scene, explained: Explanation, *, verbose: bool) -> None:
+def _print_one(
+    chosen: Chosen, scene: Scene, explained: Explanation, stall_timeout_s: float | None, *, verbose: bool
+) -> None:
     now_s = time.time()
     if chosen.document:
         chosen.print_document({**document_of(explained, now_s), **_cluster(scene)})
         return
-    lines = list(plain_lines(explained, now_s))
+    lines = list(plain_lines(explained, now_s, stall_timeout_s))
     if scene.view.distrust:
         lines.append(("you can", ACCEPT))
     if verbose:

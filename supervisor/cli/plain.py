@@ -32,6 +32,7 @@ from supervisor.model.actions import (
 from supervisor.model.headline import headline
 from supervisor.model.phrases import counted
 from supervisor.model.records import OwnState
+from supervisor.model.silence import unanswered_after_s
 from supervisor.model.state import JobState, next_attempt
 from supervisor.plan.decide import WaitingAssignment
 from supervisor.plan.explain import Await
@@ -45,15 +46,18 @@ TERM_NOT_RECORDED = "the leader's term has yet to be noted in the store"
 _INTERNAL = re.compile(rf" \((?:{'|'.join(state.value for state in OwnState)})\)$")
 
 SILENCE_MIN_S: Final = 60.0
-"""Less than this is a batch, or a query that waits for its trigger."""
+"""Less than this is a batch, or a query that waits for its trigger, whatever ``health.stall_timeout`` is."""
 
 _CLAIMED = re.compile(r"^claimed on ")
 
 
-def plain_lines(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str]]:
+def plain_lines(
+    explained: Explanation, wall_now_s: float, stall_timeout_s: float | None = None
+) -> Iterator[tuple[str, str]]:
     """Yields (label, text); the first has no label.
 
-    ``wall_now_s`` is of the same instant as the explanation.
+    ``wall_now_s`` is of the same instant as the explanation. ``stall_timeout_s`` is that of the attempt, or None if it is
+    not known.
     """
     yield "", f"{explained.name} {_sentence(explained)}"
     yield from _why(explained, wall_now_s)
@@ -61,7 +65,7 @@ def plain_lines(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str
     if progress is not None and progress.batch_id is not None:
         query = f" of {progress.query}" if progress.query else ""
         yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago"
-    yield from _silence(explained)
+    yield from _silence(explained, stall_timeout_s)
     if explained.standby:
         yield "standby", explained.standby
     if explained.failed_update:
@@ -96,15 +100,27 @@ def brief(explained: Explanation) -> tuple[str | None, str]:
     return does(step) + wait if step is not None else None, why or _reason(explained)
 
 
-def _silence(explained: Explanation) -> Iterator[tuple[str, str]]:
-    """Yields for how long a running job has shown no life. An idle source is no silence, so this tells a job that has
-    nothing to do from one that waits for its source or sink."""
+def long_silence_s(explained: Explanation) -> float | None:
+    """Returns for how long a running job has reported nothing, if that may be more than a batch or a trigger; else None."""
     silence_s = explained.record.silence_s if explained.record else None
-    if explained.state is JobState.RUNNING and silence_s is not None and silence_s >= SILENCE_MIN_S:
-        yield (
-            "silent",
-            f"for {span(silence_s)}: no batch, no idle event; health.stall_timeout ends what stays so",
-        )
+    is_long = explained.state is JobState.RUNNING and silence_s is not None and silence_s >= SILENCE_MIN_S
+    return silence_s if is_long else None
+
+
+def _silence(explained: Explanation, stall_timeout_s: float | None) -> Iterator[tuple[str, str]]:
+    """Yields for how long a running job has shown no life. An idle source is no silence, and a long batch or trigger is
+    none once the driver was asked; so this tells a job that has nothing to do from one that waits for its source or
+    sink."""
+    silence_s = long_silence_s(explained)
+    if silence_s is None:
+        return
+    if stall_timeout_s is None:
+        asked = "its driver is asked after a quarter of health.stall_timeout, and shows then whether it works"
+        yield "silent", f"no report for {span(silence_s)}; {asked}"
+    elif silence_s >= unanswered_after_s(stall_timeout_s):
+        life = "no batch, no idle event, no other sign of life"
+        ends = f"health.stall_timeout ({span(stall_timeout_s)}) ends what stays so"
+        yield "silent", f"for {span(silence_s)}: {life}; {ends}"
 
 
 # -- what is so ---------------------------------------------------------------------------------------------------

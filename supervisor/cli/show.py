@@ -72,6 +72,7 @@ def _document(view: JobView, schedule: ScheduleOfJob | None) -> dict[str, Any]:
         "fork": view.fork,
         "promotion": view.promotion,
         "starts_cold": view.starts_cold,
+        "prepare_lowered": view.prepare_lowered,
         "env_ignored": view.env_ignored,
         "checkpoint_fence": view.checkpoint_fence,
         "class_archive": view.class_archive,

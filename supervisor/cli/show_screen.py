@@ -266,6 +266,7 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "fork", _fork(document["fork"])
     yield "promotion", _promotion(document["promotion"])
     yield "starts cold", document["starts_cold"]
+    yield "prepare", document["prepare_lowered"]
     yield "env", document["env_ignored"]
     yield "fence", document["checkpoint_fence"]
     yield "class archive", document["class_archive"]

@@ -12,7 +12,7 @@ from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model import driver_memory
 from supervisor.model.host_tools import why_ignored
 from supervisor.model.job_row import JobRow
-from supervisor.model.records import BlobRef, HistoryEntry, JobRef, Lease, Ownership
+from supervisor.model.records import BlobRef, HistoryEntry, JobRef, Lease, Ownership, SchedulingSpec
 from supervisor.model.secret import redacted
 from supervisor.model.seen import Found
 from supervisor.model.state import last_exit_of, update_state
@@ -25,7 +25,7 @@ from supervisor.operations.history import entries_of
 from supervisor.operations.listing import row_of_job
 from supervisor.operations.scene import take_hosts
 from supervisor.spark.fence.choice import why_not_wanted
-from supervisor.spec.job import from_canonical
+from supervisor.spec.job import JobSpec, from_canonical
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class JobView:
     ``more_queries`` how many are left out. ``start`` has the seconds of each phase of the start.
     ``env_ignored`` says what of the spec's env does not count, and why. ``starts_cold`` says why no
     driver of it is prepared before it is needed. ``spec`` is the stored one, with what looks like a secret
-    covered; ``spec_error`` says why it can't be shown. ``update`` is the document of the newest update, ``fork``
+    covered; ``spec_error`` says why it can't be shown. ``prepare_lowered`` says how far a prepared driver goes, and why it
+    does not go as far as the spec says. ``update`` is the document of the newest update, ``fork``
     that of the job of which it is a fork, ``promotion`` that of the job whose place it takes or has.
     """
 
@@ -57,6 +58,7 @@ class JobView:
     promotion: dict[str, Any] | None
     history: tuple[HistoryEntry, ...]
     starts_cold: str | None
+    prepare_lowered: str | None
     spec: dict[str, Any] | None
     spec_error: str | None
 
@@ -69,6 +71,7 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
     history = entries_of(job)
     ref = job.ref.spec if job.ref is not None else result.spec if result is not None else None
     spec, why_not = _spec(context, ref)
+    parsed, terms = _parsed(ref, spec), job.ref.terms if job.ref is not None else None
     raised = (
         driver_memory.raise_of_memory(job.ref, job.own)
         if job.ref is not None and job.own is not None
@@ -91,7 +94,8 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         fork=_fork(job.ref),
         promotion=_promotion(job.ref),
         history=history,
-        starts_cold=_why_cold(ref, spec),
+        starts_cold=_why_cold(parsed, terms),
+        prepare_lowered=_why_lowered(parsed, terms),
         spec=None if spec is None else redacted(spec),
         spec_error=why_not,
     )
@@ -160,13 +164,29 @@ def _promotion(ref: JobRef | None) -> dict[str, Any] | None:
     }
 
 
-def _why_cold(ref: BlobRef | None, spec: dict[str, Any] | None) -> str | None:
+def _parsed(ref: BlobRef | None, spec: dict[str, Any] | None) -> JobSpec | None:
     if ref is None or spec is None:
         return None
     try:
-        return from_canonical(json.dumps(spec).encode(), ref.key).why_not_prepared()
+        return from_canonical(json.dumps(spec).encode(), ref.key)
     except Corrupt:
         return None
+
+
+def _why_cold(spec: JobSpec | None, terms: SchedulingSpec | None) -> str | None:
+    """Returns why no driver of the job is prepared before it is needed. The leader goes by ``terms`` of a job that is
+    registered; they stay as the version that registered it made them."""
+    if spec is None or (terms is not None and terms.prepare is not None):
+        return None
+    older = "a version registered it that prepares no driver for such a job: apply a changed spec of it"
+    return spec.why_not_prepared() or (older if terms is not None else None)
+
+
+def _why_lowered(spec: JobSpec | None, terms: SchedulingSpec | None) -> str | None:
+    if spec is None or terms is None or terms.prepare is None or terms.prepare.value == spec.update.prepare:
+        return None
+    why = "two drivers would hold its executors at once" if spec.holds_executors else "as it was registered"
+    return f"{terms.prepare.value}, though its spec says {spec.update.prepare}: {why}"
 
 
 def _env_ignored(spec: dict[str, Any] | None) -> str | None:

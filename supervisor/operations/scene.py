@@ -30,6 +30,7 @@ from supervisor.plan.explain import Await, Explainer, Explanation, explain_ended
 from supervisor.plan.make import Policy
 from supervisor.plan.pending import pending_reasons
 from supervisor.records.reading import seen
+from supervisor.spec.job import from_canonical
 from supervisor.spec.site_policy import site_policy
 
 ELECTIONS_MAX = 3
@@ -132,6 +133,21 @@ def explain_name(context: CommandContext, scene: Scene, name: str) -> Explanatio
     if job.ref is not None:
         raise NotFound(f"{name} was submitted at this very moment: ask again")
     return explain_ended(name, job.uid, job.result, row)
+
+
+def stall_timeout_of(context: CommandContext, scene: Scene, name: str) -> float | None:
+    """Returns ``health.stall_timeout`` of the attempt of ``name`` that runs, or None if it is not known: the store does not
+    answer, or the spec of that attempt is no longer the job's."""
+    row = scene.view.rows.get(name)
+    if row is None or not isinstance(row.ref, Found) or not isinstance(row.own, Found):
+        return None
+    job, own = row.ref.record, row.own.record
+    if scene.store_error is not None or (own.uid, own.revision) != (job.uid, job.revision):
+        return None
+    try:
+        return from_canonical(context.blobs().read_spec(job.spec), job.spec.key).health.stall_timeout_s
+    except SupervisorError:
+        return None
 
 
 def explain_all(context: CommandContext, scene: Scene) -> list[Explanation]:

@@ -392,6 +392,7 @@ class Explainer:
             half=half,
             conflict=conflict,
             unplaceable=self._missing(row) if note is not None and note.unplaceable else None,
+            cordoned=self._cordoned(row) if full else (),
             delayed=own is not None and bool(delay_of(own, self._view.members.get(own.supervisor))),
         )
         return (*of_state, *runbook_of(own.cause if own is not None and failed else None))
@@ -400,10 +401,22 @@ class Explainer:
         """Returns what to give a host so that it may have the job."""
         if not isinstance(row.ref, Found):
             return MissingHost()
-        terms = row.ref.record.terms
-        has_it = any(has_spark(member, terms) for member in self._view.members.values())
+        terms, members = row.ref.record.terms, self._view.members.values()
+        uncordoned = [member for member in members if member.id not in self._prepared.cordoned]
+        has_it = any(has_spark(member, terms) for member in uncordoned or members)
         labels = terms.placement is not None and bool(terms.placement.require)
-        return MissingHost(labels=labels, spark="" if has_it else terms.spark)
+        return MissingHost(labels, "" if has_it else terms.spark, self._cordoned(row))
+
+    def _cordoned(self, row: Row) -> tuple[str, ...]:
+        """Returns the hosts that may have the job in all but that they are cordoned."""
+        if not isinstance(row.ref, Found) or not isinstance(row.own, Found):
+            return ()
+        job, own, cordoned = row.ref.record, row.own.record, self._prepared.cordoned
+        return tuple(
+            member.id
+            for member in sorted(self._view.members.values(), key=lambda member: member.id)
+            if member.id in cordoned and member.distrust is None and why_barred(member, job, own) is None
+        )
 
     def _alarm(self, name: str) -> Alarm | None:
         return next((alarm for alarm in self.alarms if alarm.job == name), None)

@@ -15,6 +15,8 @@ from supervisor.model.records import Cause, JobRef, Ownership, OwnState
 from supervisor.model.state import JobState
 
 PROGRAM = "spark-supervisor"
+CORDONED_MAX: Final = 3
+"""So many hosts are named that could be uncordoned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +28,19 @@ class Remedy:
     note: str
 
 
+MAKE_ROOM: Final = Remedy(
+    None, "make room: suspend or cancel another job, raise supervisor.capacity, or add a supervisor"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class MissingHost:
-    """Says what no host has of what a job requires: ``labels``, and the name of a Spark, or nothing if one has that."""
+    """Says what no host has of what a job requires: ``labels``, and the name of a Spark, or nothing if one has that.
+    ``cordoned`` are the hosts that have all of it, and take nothing new."""
 
     labels: bool = False
     spark: str = ""
+    cordoned: tuple[str, ...] = ()
 
 
 RUNBOOKS: Final[Mapping[Cause, str]] = MappingProxyType(
@@ -125,12 +134,14 @@ def remedies_of_state(
     conflict: bool = False,
     delayed: bool = False,
     unplaceable: MissingHost | None = None,
+    cordoned: tuple[str, ...] = (),
 ) -> tuple[Remedy, ...]:
     """Returns the remedies by ``state``. ``alone`` means that no supervisor is up, ``full`` that none of them
     has room for the job, and ``half`` that a query of it has failed.
 
     ``conflict`` means that its last attempt lost the checkpoint to another writer, ``delayed`` that its host
-    can't start it yet, ``unplaceable`` what no host has of what it requires.
+    can't start it yet, ``unplaceable`` what no host has of what it requires, ``cordoned`` which hosts it could have if
+    they were not cordoned.
     """
     logs = Remedy(f"{PROGRAM} logs {name}", "shows what its driver wrote")
     if state is JobState.SUSPENDED:
@@ -149,12 +160,7 @@ def remedies_of_state(
     if alone:
         return (Remedy(f"{PROGRAM} run", "on a host of this cluster: starts a supervisor"),)
     if full:
-        return (
-            Remedy(
-                None,
-                "make room: suspend or cancel another job, raise supervisor.capacity, or add a supervisor",
-            ),
-        )
+        return (*remedies_of_cordoned(cordoned), MAKE_ROOM)
     if state is JobState.BACKOFF and conflict:
         other = "find the other driver on its checkpoint (the reason names it, if the storage fence knew it) and stop it"
         return (Remedy(None, f"{other}: the next attempt would race with it"), logs)
@@ -169,6 +175,8 @@ def remedies_of_state(
 
 def remedies_of_unplaceable(missing: MissingHost) -> tuple[Remedy, ...]:
     """Returns what helps a job that no host may have."""
+    if missing.cordoned:
+        return remedies_of_cordoned(missing.cordoned)
     restart, found = "(then restart that supervisor)", []
     if missing.spark:
         what = (
@@ -179,6 +187,14 @@ def remedies_of_unplaceable(missing: MissingHost) -> tuple[Remedy, ...]:
         what = f"supervisor.labels in the supervisor.yaml of a host gives it labels {restart}"
         found.append(Remedy(None, f"{what}; or correct placement.require in the spec, and apply it"))
     return tuple(found)
+
+
+def remedies_of_cordoned(hosts: tuple[str, ...]) -> tuple[Remedy, ...]:
+    """Returns what makes the first of ``hosts``, which are cordoned, take jobs again."""
+    return tuple(
+        Remedy(f"{PROGRAM} uncordon {host}", "lets that host take jobs again")
+        for host in hosts[:CORDONED_MAX]
+    )
 
 
 def remedies_of_copied(name: str, of: str) -> tuple[Remedy, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from supervisor.model import lease_terms
 from supervisor.model.records import Cause, Phase
+from supervisor.model.silence import PROBE_EVERY
 from supervisor.shim import health, queries, stopping
 from supervisor.shim.end import finish
 from supervisor.shim.state import (
@@ -201,7 +202,7 @@ def probe_queries(turn: Turn) -> None:
     timeout_s, state = turn.state.launch.stall_timeout_s, turn.state
     due = state.launch.reports and turn.now_s >= state.next_probe_at_s
     if due and queries.is_to_be_probed(state.life, timeout_s, turn.now_s):
-        turn.set(next_probe_at_s=turn.now_s + timeout_s * queries.PROBE_EVERY)
+        turn.set(next_probe_at_s=turn.now_s + timeout_s * PROBE_EVERY)
         turn.do(Order(PROBE))
 
 

@@ -25,6 +25,7 @@ from supervisor.model.launch import Launch
 from supervisor.model.location import is_inside
 from supervisor.model.records import Progress, QueryProgress, QueryState, clip
 from supervisor.model.secret import covered
+from supervisor.model.silence import PROBE_AFTER
 from supervisor.records.codec import encode
 from supervisor.shim.state import InPlace, Life, QueryLife, Reported
 
@@ -34,8 +35,6 @@ SHOWN_MAX_BYTES = 1550
 """This is the share of the lease record that queries may take: the rest of it stays below 1,800 bytes, and
 what is remembered of the checkpoint below 730."""
 
-PROBE_AFTER = 1 / 4
-PROBE_EVERY = 1 / 6
 _NAME_MAX_BYTES = 64
 _ERROR_MAX_BYTES = 160
 _PLACE_MAX_BYTES = 120

@@ -152,8 +152,9 @@ def build_properties(
 
 def conf_of(spec: JobSpec, toolchain: Toolchain) -> dict[str, str]:
     """Returns the properties that job and host give, before anything else is added. Those by which executors end after their
-    driver are not of the host: the lease counts on them."""
-    return {**dict(toolchain.defaults), **ending_properties(spec), **spec.conf}
+    driver are not of the host: the lease counts on them. Nor are those by which Spark would take another Python than the
+    one that the job names."""
+    return {**spec.python.over(dict(toolchain.defaults)), **ending_properties(spec), **spec.conf}
 
 
 def _joined(

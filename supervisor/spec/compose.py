@@ -16,14 +16,13 @@ from typing import Any, Final
 from supervisor.errors import InvalidInput
 from supervisor.settings.yaml_text import read_value
 from supervisor.spec.fields import is_local_path
-from supervisor.spec.job import body_of
+from supervisor.spec.job import body_of, with_files
 
 EXTENDS: Final = "extends"
 EXTENDS_MAX: Final = 8
 """A spec may be put together from so many files."""
 SET: Final = "--set"
 KEY_MAX: Final = 200
-_FILES: Final = ("application", "py_files", "jars")
 _TEXTS: Final = ("conf", "env", "labels")
 """The keys below these may hold dots, and their values are text."""
 _WORDS: Final = ("spark",)
@@ -79,16 +78,10 @@ def _whole(
 def _with_moved_files(body: dict[str, Any], directory: str) -> dict[str, Any]:
     """Returns ``body`` with its local files as seen from the directory of the spec that extends it."""
 
-    def moved(given: Any) -> Any:
-        if isinstance(given, list):
-            return [moved(each) for each in given]
-        return str(Path(directory) / given) if isinstance(given, str) and is_local_path(given) else given
+    def moved(given: str) -> str:
+        return str(Path(directory) / given) if is_local_path(given) else given
 
-    found = {key: moved(value) if key in _FILES else value for key, value in body.items()}
-    python = found.get("python")
-    if isinstance(python, dict) and "archive" in python:
-        found["python"] = {**python, "archive": moved(python["archive"])}
-    return found
+    return with_files(body, moved)
 
 
 def _merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:

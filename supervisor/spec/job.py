@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
@@ -60,7 +60,7 @@ from supervisor.spec.fields import (
 )
 from supervisor.spec.placement import PlacementSettings
 from supervisor.spec.prepare import StandbySettings, UpdateSettings
-from supervisor.spec.python import UNPACKED_AS, PythonSettings
+from supervisor.spec.python import PROPERTIES, UNPACKED_AS, PythonSettings
 from supervisor.spec.savepoints import SavepointSettings
 
 SPEC_VERSION: Final = 1
@@ -80,8 +80,10 @@ _CONF_TWINS: Final = {
 message.
 """
 
+_NAMES_FILES: Final = ("application", "py_files", "jars")
+"""The keys at the top that name files; ``python.archive`` is one more."""
+
 _PYTHON_VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
-_PYTHON_PROPERTIES: Final = ("spark.pyspark.python", "spark.pyspark.driver.python")
 
 _ADDED_LATER: Final = (
     ("restart", "memory_step"),
@@ -250,7 +252,7 @@ class JobSpec(Section):
         if not self.is_python:
             raise ValueError("python is for a .py application only; remove it")
         twins = [f"env {name}" for name in _PYTHON_VARIABLES if name in self.env]
-        twins += [f"conf {name}" for name in _PYTHON_PROPERTIES if name in self.conf]
+        twins += [f"conf {name}" for name in PROPERTIES if name in self.conf]
         if twins:
             raise ValueError(f"python and {twins[0]} both name the Python of the driver; use python alone")
         if self.python.archive is not None and f"#{UNPACKED_AS}" in self.conf.get("spark.archives", ""):
@@ -576,6 +578,22 @@ def named_files(spec: JobSpec) -> tuple[str, ...]:
     """Returns the files that the spec names, as written there."""
     archive = () if spec.python.archive is None else (spec.python.archive,)
     return (spec.application, *spec.py_files, *spec.jars, *archive)
+
+
+def with_files(body: Mapping[str, Any], changed: Callable[[str], str]) -> dict[str, Any]:
+    """Returns ``body``, which says what a spec says, with each file that it names as ``changed`` returns it. A value that is
+    no text is left as it is: ``body`` need not be checked yet."""
+
+    def of(given: Any) -> Any:
+        if isinstance(given, list):
+            return [of(each) for each in given]
+        return changed(given) if isinstance(given, str) else given
+
+    found = {key: of(value) if key in _NAMES_FILES else value for key, value in body.items()}
+    python = found.get("python")
+    if isinstance(python, dict) and "archive" in python:
+        found["python"] = {**python, "archive": of(python["archive"])}
+    return found
 
 
 def local_paths(spec: JobSpec) -> tuple[str, ...]:

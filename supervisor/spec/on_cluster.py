@@ -25,14 +25,14 @@ def why_not_here(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> Comp
 
 
 def on_cluster(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> JobSpec:
-    """Returns ``spec`` with master and properties of its cluster; properties of the spec come before those. A job that
-    names no cluster is returned as it is."""
+    """Returns ``spec`` with master and properties of its cluster; properties of the spec come before those, and so
+    does its Python. A job that names no cluster is returned as it is."""
     if spec.cluster is None:
         return spec
     cluster = clusters[spec.cluster]
     of_host = {} if cluster.driver_host is None else {DRIVER_HOST: cluster.driver_host}
     return spec.model_copy(
-        update={"master": cluster.master, "conf": {**cluster.conf, **of_host, **spec.conf}}
+        update={"master": cluster.master, "conf": {**spec.python.over(cluster.conf), **of_host, **spec.conf}}
     )
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, model_validator
@@ -12,6 +13,8 @@ from supervisor.settings.sections import Section
 from supervisor.spec.fields import checked_file
 
 ARCHIVE_SUFFIXES: Final = (".tar.gz", ".tgz")
+PROPERTIES: Final = ("spark.pyspark.python", "spark.pyspark.driver.python")
+"""Spark takes the Python of a driver from these before it looks at the environment."""
 UNPACKED_AS: Final = "environment"
 """Executors find the archive unpacked under this name in their working directories."""
 
@@ -42,3 +45,8 @@ class PythonSettings(Section):
     @property
     def is_given(self) -> bool:
         return self.interpreter is not None or self.archive is not None
+
+    def over(self, of_host: Mapping[str, str]) -> dict[str, str]:
+        """Returns the properties ``of_host`` as they count for this job: if it names its Python, without those that name
+        another one."""
+        return {name: value for name, value in of_host.items() if not (self.is_given and name in PROPERTIES)}

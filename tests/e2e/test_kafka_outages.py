@@ -37,7 +37,7 @@ def test_a_driver_that_may_wait_for_longer_waits_and_is_told_from_an_idle_one(fr
     topic, fleet = fragile_topic, fragile_topic.fleet
     begun(topic, tries="30")
     topic.kafka.go_away()
-    wait_explained(topic, "no batch, no idle event")
+    wait_explained(topic, "no batch, no idle event, no other sign of life")
     print(fleet.ok("explain", JOB).out)
     shown = fleet.show(JOB)
     assert (shown["state"], shown["attempt"], shown["restarts"]) == ("running", 1, 0)

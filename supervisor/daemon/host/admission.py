@@ -35,7 +35,14 @@ def admitted(spec: JobSpec, settings: Settings, host: str) -> JobSpec:
     lacking = why_not_here(spec, settings.clusters)
     if lacking is not None:
         raise Refused(Cause.POLICY, f"{lacking.what} (on {host})", lacking.remedy)
-    return with_forced(on_cluster(spec, settings.clusters), policy.conf)
+    return as_started(spec, settings)
+
+
+def as_started(spec: JobSpec, settings: Settings) -> JobSpec:
+    """Returns ``spec`` with what this host gives it: the cluster that it names, and the properties that the operator sets.
+    A host that no longer has the cluster gives it only those properties."""
+    is_here = why_not_here(spec, settings.clusters) is None
+    return with_forced(on_cluster(spec, settings.clusters) if is_here else spec, settings.policy.conf)
 
 
 def require_signed(given: Assignment, cluster: str, signers: Signers, host: str) -> None:

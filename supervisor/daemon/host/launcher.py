@@ -33,7 +33,7 @@ from supervisor.clients.channel import let_pass, let_read
 from supervisor.clients.signatures import Signers
 from supervisor.clients.spawn import spawn_shim
 from supervisor.clock import boottime_s
-from supervisor.daemon.host.admission import admitted, require_signed
+from supervisor.daemon.host.admission import admitted, as_started, require_signed
 from supervisor.daemon.host.attempt_reporter import report
 from supervisor.daemon.host.driver_users import DriverUsers
 from supervisor.daemon.host.handover import MadeLaunch, difference, launch_of_opening
@@ -57,7 +57,6 @@ from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.prepare import files_of as files_now
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec, from_canonical
-from supervisor.spec.policy_judge import with_forced
 from supervisor.spec.s3a import S3Access, access_of_store
 from supervisor.spec.site_policy import site_policy
 
@@ -425,7 +424,7 @@ class Launcher:
 
     def _spec_of(self, given: Assignment) -> JobSpec:
         """Returns the spec as it was started here. A driver that is there was admitted."""
-        return with_forced(self._spec(given), self._settings.policy.conf)
+        return as_started(self._spec(given), self._settings)
 
     def _admitted(self, given: Assignment) -> JobSpec:
         """Returns the spec as it is started here. Raises Refused, also if the policy of this host does not allow it."""

@@ -286,13 +286,31 @@ def test_a_healthy_job_is_said_to_be(terminal: Terminal, bench: Bench) -> None:
     assert "jobs:    1 as wanted" in terminal.run("explain").out
 
 
-@pytest.mark.parametrize(("silence_s", "told"), [(None, False), (59.0, False), (73.0, True)])
-def test_a_running_job_that_shows_no_life_is_told_from_an_idle_one(
+@pytest.mark.parametrize(
+    ("silence_s", "told"), [(None, False), (73.0, False), (249.0, False), (251.0, True), (599.0, True)]
+)
+def test_a_running_job_that_shows_no_life_is_told_from_one_that_waits_for_its_trigger(
     terminal: Terminal, bench: Bench, silence_s: float | None, told: bool
 ) -> None:
+    """Its driver is asked after 150 s, and once more 100 s later."""
     bench.run("a", progress=PROGRESS, silence_s=silence_s)
     out = terminal.run("explain", "a").out
-    assert ("silent       for 1m 13s: no batch, no idle event" in out) is told
+    assert (
+        ": no batch, no idle event, no other sign of life; health.stall_timeout (10m) ends" in out
+    ) is told
+    assert ("  silent  " in out) is told
+
+
+def test_what_is_not_known_of_its_silence_is_not_said(terminal: Terminal, bench: Bench) -> None:
+    """The store does not have its spec, so nobody knows when its driver is asked."""
+    (terminal.home / "store" / bench.ref("a").record.spec.key).unlink()
+    for silence_s, told in ((59.0, False), (73.0, True)):
+        bench.run("a", progress=PROGRESS, silence_s=silence_s)
+        out = terminal.run("explain", "a").out
+        assert (
+            "silent       no report for 1m 13s; its driver is asked after a quarter of health" in out
+        ) is told
+        assert "no batch, no idle event" not in out
 
 
 def test_the_rule_and_what_it_rests_on_are_for_who_asks(terminal: Terminal, bench: Bench) -> None:

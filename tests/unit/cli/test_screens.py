@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -110,6 +111,7 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
         "user",
         "limits",
         "starts_cold",
+        "prepare_lowered",
         "update",
         "last_exit",
         "env_ignored",
@@ -123,6 +125,25 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
     assert shown["spec"]["name"] == "a" and shown["uid"] == uid and shown["spec_error"] is None
     text = terminal.run("show", "a").out
     assert "user_error" in text and "checkpoint: s3://bucket/a" in text
+
+
+def test_show_says_how_its_next_driver_is_prepared_by_what_was_registered(terminal: Terminal) -> None:
+    """A version before prepared none for a job with executors, and its terms say so until it is applied anew."""
+    on_executors = "master: spark://m1:7077\nupdate: {prepare: application}\n"
+    assert terminal.run("submit", terminal.spec("a", on_executors)).code == 0
+
+    def shown() -> tuple[str | None, str | None]:
+        document = terminal.run("show", "a", "-o", "json").json
+        return document["starts_cold"], document["prepare_lowered"]
+
+    lowered = "session, though its spec says application: two drivers would hold its executors at once"
+    assert shown() == (None, lowered) and lowered in terminal.run("show", "a", "--all").out
+    ref = terminal.bench.ref("a").record
+    terminal.bench.put(terminal.bench.layout.job("a"), replace(ref, terms=replace(ref.terms, prepare=None)))
+    assert shown() == (
+        "a version registered it that prepares no driver for such a job: apply a changed spec of it",
+        None,
+    )
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from supervisor.plan.explain import Await, Explainer, Explanation
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.prepare import Preparations
 from tests.unit.plan.rows import HOST, NOW_S, job, lease, own, row, updated, view
+from tests.unit.plan.test_moves import CORDONED
 from tests.unit.plan.test_prepare import asked, keeps
 
 S = OwnState
@@ -261,6 +262,22 @@ def test_what_helps_is_what_is_missing() -> None:
     members = hosts(host("s1", sparks=OLD), host("s2"))
     seen = view(waiting("j", ZONE_A, spark="4.1"), members=members)
     assert [each.note.partition(" in ")[0] for each in explained(seen).remedies] == ["supervisor.labels"]
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_if_the_only_host_with_its_spark_is_cordoned_the_command_says_which(is_running: bool) -> None:
+    ref = updated(spark="4.1", prepare=PrepareLevel.SESSION)
+    claimed = row(ref=ref, own=own(S.CLAIMED), lease=lease())
+    seen = view(
+        claimed if is_running else waiting("j", None, spark="4.1"),
+        members=hosts(
+            host("s1", sparks=("4.3",)), host("s2", sparks=OLD), host("s3", sparks=OLD, distrust="old")
+        ),
+    )
+    closed = Found(CORDONED, 0)
+    found = explained(replace(seen, cordons={"s2": closed, "s3": closed}))
+    assert found.remedies[0].command == "spark-supervisor uncordon s2"
+    assert [each.command for each in found.remedies[1:]] == ([] if is_running else [None])
 
 
 def test_what_runs_goes_on_where_its_spark_was_taken_away_and_an_update_waits_for_one() -> None:

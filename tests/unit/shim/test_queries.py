@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from supervisor.model.checkpoint_expectation import QUERIES_MAX, CheckpointExpectation
 from supervisor.model.records import Cause, Lease, Progress, QueryState
+from supervisor.model.silence import PROBE_AFTER, PROBE_EVERY
 from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.shim import queries
 from supervisor.shim import state as shim
@@ -117,10 +118,10 @@ def test_a_silent_query_is_looked_at_before_it_counts_as_stalled() -> None:
     def probes() -> int:
         return sum(isinstance(effect, shim.Order) and effect.order == "look" for effect in world.effects)
 
-    go_on(world, STALL_S * queries.PROBE_AFTER - 5, ("good", "progress"))
+    go_on(world, STALL_S * PROBE_AFTER - 5, ("good", "progress"))
     assert probes() == 0
     go_on(world, STALL_S / 2, ("good", "progress"))
-    assert 2 <= probes() <= STALL_S / 2 / (STALL_S * queries.PROBE_EVERY) + 1
+    assert 2 <= probes() <= STALL_S / 2 / (STALL_S * PROBE_EVERY) + 1
     assert world.stage() is Stage.RUNNING
 
 

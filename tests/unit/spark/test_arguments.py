@@ -195,3 +195,14 @@ def test_thin_jars(make_spec: MakeSpec, toolchain: Toolchain) -> None:
         make_spec(packages=["org.apache.hadoop:hadoop-aws:3.5.0"]), PYTHON, thin, NOWHERE
     )
     assert class_path not in brings
+
+
+def test_python_of_the_spec_comes_before_that_of_the_host(make_spec: MakeSpec, toolchain: Toolchain) -> None:
+    """spark-submit would prefer these properties to the interpreter, without a message."""
+    of_host = (("spark.pyspark.python", "/host/python"), ("spark.pyspark.driver.python", "/host/driver"))
+    host = replace(toolchain, defaults=(*of_host, ("spark.x", "1")))
+    chosen = build_properties(make_spec(python={"interpreter": "/opt/python"}), PYTHON, host, NOWHERE)
+    assert set(chosen) & set(dict(of_host)) == set() and chosen["spark.x"] == "1"
+    assert dict(of_host).items() <= build_properties(make_spec(), PYTHON, host, NOWHERE).items()
+    own = make_spec(conf={"spark.pyspark.python": "/own"})
+    assert build_properties(own, PYTHON, host, NOWHERE)["spark.pyspark.python"] == "/own"

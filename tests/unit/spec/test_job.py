@@ -21,9 +21,11 @@ from supervisor.spec.job import (
     canonical_json,
     from_canonical,
     local_paths,
+    named_files,
     parse_spec,
     secret_warnings,
     spec_sha256,
+    with_files,
     with_uploaded,
 )
 
@@ -494,3 +496,34 @@ def test_other_bytes_are_corrupt_and_name_the_blob(data: bytes) -> None:
 def test_any_bytes_are_corrupt(data: bytes) -> None:
     with pytest.raises(Corrupt):
         from_canonical(data, "key")
+
+
+def test_each_file_that_a_text_names_is_changed_and_what_is_no_text_is_left() -> None:
+    body = {
+        "name": "j",
+        "application": "a.py",
+        "py_files": ["b.py", 7],
+        "jars": None,
+        "python": {"archive": "e"},
+    }
+    assert with_files(body, str.upper) == {
+        "name": "j",
+        "application": "A.PY",
+        "py_files": ["B.PY", 7],
+        "jars": None,
+        "python": {"archive": "E"},
+    }
+    assert with_files({"python": "x"}, str.upper) == {"python": "x"}
+
+
+def test_every_file_that_a_spec_names_is_one_of_those() -> None:
+    text = "name: j\napplication: a.py\npy_files: [b.py]\njars: [c.jar]\npython: {archive: d.tgz}\nunbounded: false\n"
+    spec = parse_spec(text, "j.yaml")
+    seen: list[str] = []
+
+    def note(given: str) -> str:
+        seen.append(given)
+        return given
+
+    with_files(spec.model_dump(mode="json", by_alias=True), note)
+    assert sorted(seen) == sorted(named_files(spec))

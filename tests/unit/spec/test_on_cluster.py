@@ -37,6 +37,15 @@ def test_the_address_for_executors_is_that_of_the_host_unless_the_job_says() -> 
     assert on_cluster(own, {"prod": here}).conf["spark.driver.host"] == "edge"
 
 
+def test_python_of_the_spec_comes_before_that_of_the_cluster() -> None:
+    conf = {"spark.pyspark.python": "/c/python", "spark.pyspark.driver.python": "/c/driver", "spark.x": "1"}
+    here = {"prod": PROD.model_copy(update={"conf": conf})}
+    assert on_cluster(spec("cluster: prod\npython: {interpreter: /opt/python}\n"), here).conf == {
+        "spark.x": "1"
+    }
+    assert on_cluster(spec("cluster: prod\n"), here).conf == conf
+
+
 def test_a_host_without_it_says_which_it_has() -> None:
     given = spec("cluster: test\n")
     said = why_not_here(given, {"prod": PROD})

@@ -21,6 +21,7 @@ from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef, Preparation
 from supervisor.records.codec import encode
+from supervisor.settings.clusters import ClusterSettings
 from supervisor.settings.file import Settings, StoreSettings
 from supervisor.settings.policy import PolicySettings
 from supervisor.settings.spark import SparkSettings
@@ -265,3 +266,15 @@ def test_what_no_signer_has_signed_is_neither_started_nor_prepared(tmp_path: Pat
     starter.start(signed, TrustCheck(boottime_s(), boottime_s))
     with pytest.raises(Refused, match="of another job"):
         starter.start(replace(signed, name="b", attempt=2), TrustCheck(boottime_s(), boottime_s))
+
+
+def test_a_driver_that_waits_is_looked_at_with_the_properties_of_its_cluster(tmp_path: Path) -> None:
+    """Also where the cluster was taken from this host after its start."""
+    slow = Slow(tmp_path, 1, drivers=1, memory_bytes=1)
+    on_prod = JobSpec(name="a", application="local:/app.py", cluster="prod", unbounded=False)
+    endpoint = {"spark.hadoop.fs.s3a.endpoint": "http://s3:9000"}
+    has_it = {"prod": ClusterSettings(master="spark://m1:7077", conf=endpoint)}
+    slow._spec = lambda _given: on_prod  # type: ignore[method-assign]
+    for clusters, expected in ((has_it, endpoint), ({}, {})):
+        slow._settings.clusters = clusters  # type: ignore[misc]
+        assert slow._spec_of(given("a")).conf == expected
