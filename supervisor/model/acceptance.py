@@ -4,7 +4,7 @@ pure; ``plan`` and ``status`` use it.
 
 from __future__ import annotations
 
-from supervisor.model.lease_terms import EXECUTORS_OUTLIVE_MAX_S, LEASE_MAX_S, LEASE_MIN_S, full_wait_s
+from supervisor.model.lease_terms import LEASE_MIN_S, LONGEST_WAIT_S, full_wait_s
 from supervisor.model.records import Acceptance
 from supervisor.model.seen import Found, Unreadable
 
@@ -13,8 +13,8 @@ def wait_of_s(acceptance: Acceptance) -> float:
     """Returns the longest full wait that a spec in the store leads to. A wait that no spec can lead to was not
     written by this software: the cap is returned then.
     """
-    longest_s = full_wait_s(LEASE_MAX_S, EXECUTORS_OUTLIVE_MAX_S)
-    return acceptance.wait_s if full_wait_s(LEASE_MIN_S) <= acceptance.wait_s <= longest_s else longest_s
+    believable = full_wait_s(LEASE_MIN_S) <= acceptance.wait_s <= LONGEST_WAIT_S
+    return acceptance.wait_s if believable else LONGEST_WAIT_S
 
 
 def why_held(accepted: Found[Acceptance] | Unreadable) -> str:

@@ -71,9 +71,7 @@ def why_impossible(conf: Mapping[str, str]) -> str | None:
     if INTERVAL in conf and _seconds(conf, INTERVAL, INTERVAL_S) < INTERVAL_MIN_S:
         return f"conf {INTERVAL}: {conf[INTERVAL][:40]!r} is below 100ms: executors would give up at any pause; raise it"
     whole = {**properties_for(conf), **conf}
-    interval_s, timeout_s, checks_s = (
-        _seconds(whole, key, value) for key, value in ((INTERVAL, 0.0), (TIMEOUT, 0.0), (CHECKS, 0.0))
-    )
+    interval_s, timeout_s, checks_s = (_seconds(whole, key, 0.0) for key in (INTERVAL, TIMEOUT, CHECKS))
     if interval_s >= timeout_s:
         return f"conf {TIMEOUT} ({whole[TIMEOUT]}) is not above {INTERVAL} ({whole[INTERVAL]}): Spark would refuse to start"
     if checks_s > timeout_s:

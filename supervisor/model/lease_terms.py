@@ -70,9 +70,22 @@ def tombstone_from_s(empty_at_s: float, executors_outlive_s: float, *, expired: 
     return empty_at_s + executors_outlive_s * (1 + 2 * CLOCK_RATE_ERROR) if expired else empty_at_s
 
 
+LONGEST_WAIT_S = full_wait_s(LEASE_MAX_S, EXECUTORS_OUTLIVE_MAX_S)
+"""This is W where the terms are not known, or are such as no spec can have led to: those were not written by this
+software, and must not make the wait short.
+"""
+
+
 def is_believable(lease_s: float, executors_outlive_s: float) -> bool:
     """Returns whether a spec can have led to these two numbers of a lease record."""
     return LEASE_MIN_S <= lease_s <= LEASE_MAX_S and 0.0 <= executors_outlive_s <= EXECUTORS_OUTLIVE_MAX_S
+
+
+def wait_by_terms_s(lease_s: float, executors_outlive_s: float) -> float:
+    """Returns W by these two numbers of a lease record if they are believable, else ``LONGEST_WAIT_S``."""
+    if is_believable(lease_s, executors_outlive_s):
+        return full_wait_s(lease_s, executors_outlive_s)
+    return LONGEST_WAIT_S
 
 
 def shim_acts_at_s(deadline_at_s: float) -> float:

@@ -20,13 +20,7 @@ from supervisor.coord.election import ACCEPTER, RestoredRegistry, accept, recent
 from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.trust import RegistryEvidence, Trust, judge_epochs
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, SupervisorError
-from supervisor.model.lease_terms import (
-    EXECUTORS_OUTLIVE_MAX_S,
-    LEASE_MAX_S,
-    LEASE_MIN_S,
-    full_wait_s,
-    is_believable,
-)
+from supervisor.model.lease_terms import LEASE_MIN_S, LONGEST_WAIT_S, full_wait_s, is_believable
 from supervisor.model.records import BY_MAX_BYTES, Acceptance, BlobRef, EpochRecord, LeaderHint, clip
 from supervisor.model.seen import Found, Seen
 from supervisor.model.view import View
@@ -91,7 +85,7 @@ def examine_registry(context: CommandContext) -> RegistryFinding:
         store_epoch=marks.newest_epoch_above(0),
         jobs=known_jobs(view, frozenset(entry.key for entry in specs)),
         lost=lost_specs(view, zoo.children(layout.results) or (), specs),
-        wait_s=full_wait_s(*(longest or (LEASE_MAX_S, EXECUTORS_OUTLIVE_MAX_S))),
+        wait_s=LONGEST_WAIT_S if longest is None else full_wait_s(*longest),
         lease_s=longest[0] if longest is not None else None,
         executors_outlive_s=longest[1] if longest is not None else 0.0,
     )

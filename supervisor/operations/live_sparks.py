@@ -13,7 +13,7 @@ from supervisor.model.requirements import has_spark, spark_in_words
 from supervisor.model.seen import Found, Seen
 from supervisor.operations.context import CommandContext
 from supervisor.operations.submit import Prepared
-from supervisor.records.reading import seen
+from supervisor.records.reading import seen_all
 
 
 def warn_of_missing_sparks(context: CommandContext, jobs: Iterable[Prepared]) -> None:
@@ -28,12 +28,11 @@ def warn_of_missing_sparks(context: CommandContext, jobs: Iterable[Prepared]) ->
 def _warn(context: CommandContext, asking: Iterable[Prepared]) -> None:
     layout, zoo = context.layout, context.zoo()
     paths = [layout.supervisor(name) for name in zoo.children(layout.supervisors) or ()]
-    found: list[Seen[Member]] = [
-        seen(Member, node, path) for path, node in zip(paths, zoo.read_many(paths).nodes, strict=True)
-    ]
+    found: list[Seen[Member]] = seen_all(Member, paths, zoo.read_many(paths).nodes)
     members = [each.record for each in found if isinstance(each, Found)]
     for job in asking:
-        if members and not any(has_spark(member, job.spec.scheduling()) for member in members):
+        terms = job.spec.scheduling()
+        if members and not any(has_spark(member, terms) for member in members):
             what = spark_in_words(job.spec.spark or "")
             context.warn(
                 f"{job.source}: no host that is up has {what}: {job.name} does not start until one has"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import SupervisorError, TimedOut, Unreachable
 from supervisor.model.history import FAILURES, same_words
-from supervisor.model.lease_terms import EXECUTORS_OUTLIVE_MAX_S, LEASE_MAX_S, full_wait_s
+from supervisor.model.lease_terms import LONGEST_WAIT_S, wait_by_terms_s
 from supervisor.model.records import (
     DEAD,
     Desired,
@@ -142,11 +142,7 @@ def _still_there(own: Found[Ownership] | Unreadable, lease: SeenLease) -> str | 
         and lease.seen.record.claim == own.record.claim
     )
     terms = lease.seen.record if isinstance(lease.seen, Found) and of_owner else None
-    wait_s = (
-        full_wait_s(LEASE_MAX_S, EXECUTORS_OUTLIVE_MAX_S)
-        if terms is None
-        else full_wait_s(terms.lease_s, terms.executors_outlive_s)
-    )
+    wait_s = LONGEST_WAIT_S if terms is None else wait_by_terms_s(terms.lease_s, terms.executors_outlive_s)
     if lease.silent_s >= wait_s:
         return None
     if not isinstance(own, Found):

@@ -36,7 +36,7 @@ from supervisor.model.checkpoint_expectation import (
     with_batches,
 )
 from supervisor.model.driver_memory import next_memory
-from supervisor.model.lease_terms import EXECUTORS_OUTLIVE_MAX_S, LEASE_MAX_S, full_wait_s, is_believable
+from supervisor.model.lease_terms import LEASE_MAX_S, LONGEST_WAIT_S, wait_by_terms_s
 from supervisor.model.phrases import counted
 from supervisor.model.records import (
     Cause,
@@ -202,16 +202,9 @@ def _is_same(row: Row, own: Ownership) -> bool:
 
 
 def wait_of_s(row: Row) -> float:
-    """Returns W for the attempt in /own: by the terms of its own lease record, else by the longest there can
-    be.
-
-    A lease that no spec can have was not written by this software: it is as good as unreadable, and must not
-    make the wait short.
-    """
+    """Returns W for the attempt in /own: by the terms of its own lease record, else the longest there can be."""
     lease = row.lease_of_owner
-    if lease is not None and is_believable(lease.lease_s, lease.executors_outlive_s):
-        return full_wait_s(lease.lease_s, lease.executors_outlive_s)
-    return full_wait_s(LEASE_MAX_S, EXECUTORS_OUTLIVE_MAX_S)
+    return LONGEST_WAIT_S if lease is None else wait_by_terms_s(lease.lease_s, lease.executors_outlive_s)
 
 
 def full_wait_over(row: Row) -> Waited | None:

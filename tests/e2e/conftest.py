@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,32 +35,32 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
-def topic(
-    embedded_ensemble: EmbeddedEnsemble,
-    moto_server: MotoServer,
-    kafka: KafkaBroker,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Topic]:
-    """A topic of the shared broker, with a fleet of this test alone."""
+def topic_on(
+    embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[KafkaBroker], AbstractContextManager[Topic]]:
+    """Makes a topic of a broker, with a fleet of this test alone."""
     from tests.testbed.kafka_jobs import Topic
 
-    with Topic.with_fleet(
-        embedded_ensemble, moto_server, kafka, tmp_path_factory.mktemp("kafka-jobs")
-    ) as made:
+    def topic_on(broker: KafkaBroker) -> AbstractContextManager[Topic]:
+        directory = tmp_path_factory.mktemp("kafka-jobs")
+        return Topic.with_fleet(embedded_ensemble, moto_server, broker, directory)
+
+    return topic_on
+
+
+@pytest.fixture
+def topic(
+    topic_on: Callable[[KafkaBroker], AbstractContextManager[Topic]], kafka: KafkaBroker
+) -> Iterator[Topic]:
+    """A topic of the shared broker."""
+    with topic_on(kafka) as made:
         yield made
 
 
 @pytest.fixture
 def fragile_topic(
-    embedded_ensemble: EmbeddedEnsemble,
-    moto_server: MotoServer,
-    fresh_kafka: KafkaBroker,
-    tmp_path_factory: pytest.TempPathFactory,
+    topic_on: Callable[[KafkaBroker], AbstractContextManager[Topic]], fresh_kafka: KafkaBroker
 ) -> Iterator[Topic]:
-    """A topic of a broker of this test alone, which may go away, with a fleet of this test alone."""
-    from tests.testbed.kafka_jobs import Topic
-
-    with Topic.with_fleet(
-        embedded_ensemble, moto_server, fresh_kafka, tmp_path_factory.mktemp("kafka-jobs")
-    ) as made:
+    """A topic of a broker of this test alone, which may go away."""
+    with topic_on(fresh_kafka) as made:
         yield made

@@ -64,7 +64,10 @@ def judged(request: pytest.FixtureRequest) -> Iterator[None]:
         request.getfixturevalue("fleet").judge()
 
 
-def until_gone(cluster: StandaloneCluster) -> None:
+def cancel(fleet: SparkFleet, cluster: StandaloneCluster, job: str) -> None:
+    """Cancels the job; nothing of it is left on the cluster."""
+    fleet.cancel(job)
+    fleet.wait_state(job, "cancelled", timeout_s=PATIENCE_S)
     wait_until(lambda: not cluster.executors(), PATIENCE_S, "all executors to end", period_s=0.5)
     wait_until(lambda: not cluster.applications(), PATIENCE_S, "the master to know it", period_s=0.5)
 
@@ -83,9 +86,7 @@ def test_its_life_from_submit_to_cancel(fleet: SparkFleet, cluster: StandaloneCl
     fleet.signal(fleet.process(job, DRIVER), signal.SIGKILL)
     fleet.wait_batch_of(job, 3)
     assert len(cluster.applications()) == 1
-    fleet.cancel(job)
-    fleet.wait_state(job, "cancelled", timeout_s=PATIENCE_S)
-    until_gone(cluster)
+    cancel(fleet, cluster, job)
 
 
 def test_a_lost_executor_or_worker_or_master_is_not_the_drivers_end(
@@ -112,9 +113,7 @@ def test_a_lost_executor_or_worker_or_master_is_not_the_drivers_end(
     cluster.start_master(leading)
     cluster.wait_workers(2)
     assert fleet.show(job)["attempt"] == 1
-    fleet.cancel(job)
-    fleet.wait_state(job, "cancelled", timeout_s=PATIENCE_S)
-    until_gone(cluster)
+    cancel(fleet, cluster, job)
 
 
 def test_a_driver_that_dies_with_its_shim_leaves_no_executor_and_the_lease_says_the_bound(
@@ -129,9 +128,7 @@ def test_a_driver_that_dies_with_its_shim_leaves_no_executor_and_the_lease_says_
     assert not set(first) & set(cluster.executors())
     explained = fleet.ok("explain", job, "-o", "json").document
     assert explained["lease"]["executors_outlive_s"] == outlive_s({})
-    fleet.cancel(job)
-    fleet.wait_state(job, "cancelled", timeout_s=PATIENCE_S)
-    until_gone(cluster)
+    cancel(fleet, cluster, job)
 
 
 def test_a_host_without_the_cluster_refuses_and_says_so(fleet: SparkFleet) -> None:

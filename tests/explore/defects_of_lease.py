@@ -264,19 +264,19 @@ FIRST_OBSERVED = (
 )
 
 WAITS = (
-    text("no-wait", WAIT, (decide.wait_of_s, "return full_wait_s(lease", "return 0 * full_wait_s(lease")),
+    text("no-wait", WAIT, (lease_terms.wait_by_terms_s, "return full_wait_s(", "return 0 * full_wait_s(")),
     text(
         "half-the-wait",
         WAIT,
-        (decide.wait_of_s, "return full_wait_s(lease", "return 0.5 * full_wait_s(lease"),
+        (lease_terms.wait_by_terms_s, "return full_wait_s(", "return 0.5 * full_wait_s("),
     ),
     text(
         "wait-without-the-executors",
         EXECUTORS,
         (
-            decide.wait_of_s,
-            "full_wait_s(lease.lease_s, lease.executors_outlive_s)",
-            "full_wait_s(lease.lease_s)",
+            lease_terms.wait_by_terms_s,
+            "full_wait_s(lease_s, executors_outlive_s)",
+            "full_wait_s(lease_s)",
         ),
     ),
     text(
@@ -313,14 +313,14 @@ WAITS = (
         OLD_TERMS,
         (
             decide.wait_of_s,
-            "lease = row.lease_of_owner",
-            "lease = row.ref.record.terms if isinstance(row.ref, Found) else row.lease_of_owner",
+            "wait_by_terms_s(lease.lease_s, ",
+            "wait_by_terms_s((row.ref.record.terms if isinstance(row.ref, Found) else lease).lease_s, ",
         ),
     ),
     text(
         "wait-of-an-unreadable-lease-is-short",
         "§5: unreadable: the cluster's cap",
-        (decide.wait_of_s, "return full_wait_s(LEASE_MAX_S,", "return full_wait_s(5.0,"),
+        (decide.wait_of_s, "return LONGEST_WAIT_S if", "return wait_by_terms_s(5.0, 0.0) if"),
     ),
     text(
         "lease-of-another-claim-is-believed",

@@ -31,6 +31,7 @@ import structlog
 
 from supervisor.coord import election, trust
 from supervisor.daemon.leader import controller, remover, sweeper
+from supervisor.model.lease_terms import full_wait_s
 from supervisor.model.records import (
     BlobRef,
     Desired,
@@ -332,7 +333,7 @@ def abstracted() -> Iterator[None]:
         for module in (controller, remover, sweeper):
             put(module, log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent]))
         # the longest lease there can be: no job of this world has a longer one
-        put(decide, LEASE_MAX_S=LEASE_S, EXECUTORS_OUTLIVE_MAX_S=0.0, LEFT_BEHIND_MAX_S=2 * TICK_S)
+        put(decide, LEASE_MAX_S=LEASE_S, LONGEST_WAIT_S=full_wait_s(LEASE_S), LEFT_BEHIND_MAX_S=2 * TICK_S)
         put(turn, wall_iso=lambda _: "")
         put(claim, CLAIM_PATIENCE_S=6 * TICK_S)
         put(election, _next_term=_next_term)
