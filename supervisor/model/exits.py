@@ -122,7 +122,9 @@ END_HINTS: Final = {
         "no Kafka broker answered: see to the brokers, and to the addresses in the application"
     ),
     "UnknownTopicOrPartitionException": f"Kafka has no such topic, or it was deleted: {KAFKA_PAGE}",
-    "OffsetOutOfRangeException": f"the topic has lost records that were not read: {KAFKA_PAGE}",
+    "OffsetOutOfRangeException": (  # named, and yet within what a history keeps
+        "the topic has lost records that were not read (OffsetOutOfRangeException): docs jobs-kafka says what to do"
+    ),
     "not available in Kafka any more": f"the topic has lost records that were not read: {KAFKA_PAGE}",
     "ProducerFencedError": "another producer has taken the transactional id: look for a second writer",
     "[unresolved dependency: ": (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import urllib.request
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -92,6 +92,13 @@ class Topic:
 
     def written(self, name: str) -> list[Record]:
         """What the sink of a job holds; a record that is there twice is in it twice."""
+        while True:
+            with suppress(
+                self.s3.exceptions.NoSuchKey
+            ):  # it was just replacing a batch: what was listed is not there
+                return self._listed(name)
+
+    def _listed(self, name: str) -> list[Record]:
         pages = self.s3.get_paginator("list_objects_v2").paginate(
             Bucket=self.fleet.bucket, Prefix=f"out/{name}/"
         )

@@ -426,6 +426,10 @@ LOST = "Some data may have been lost because they are not available in Kafka any
             "Kafka has no such topic, or it was deleted: spark-supervisor docs jobs-kafka says what to do",
         ),
         (
+            "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position is out of range",
+            "the topic has lost records that were not read (OffsetOutOfRangeException): docs jobs-kafka says what to do",
+        ),
+        (
             LOST,
             "the topic has lost records that were not read: spark-supervisor docs jobs-kafka says what to do",
         ),
