@@ -5,14 +5,35 @@ it.
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Final
 
 _LOCAL: Final = re.compile(r"local(\[(\*|[1-9]\d{0,3})(,\s*\d{1,4})?\])?|local-cluster\[\d+,\d+,\d+\]")
 _IN_PROCESS: Final = re.compile(r"local(\[[^\]]*\])?")
 _HOST: Final = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
-_OTHERS: Final = ("yarn", "k8s://", "mesos://", "spark-connect://", "sc://")
+_OTHERS: Final = ("mesos://", "spark-connect://", "sc://")
 _STANDALONE: Final = "spark://"
+_YARN: Final = "yarn"
+_KUBERNETES: Final = re.compile(r"k8s://(https?)://([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 PORT_MAX: Final = 65535
+
+
+class ClusterKind(StrEnum):
+    """Names what manages the executors of a cluster."""
+
+    STANDALONE = "standalone"
+    YARN = "yarn"
+    KUBERNETES = "kubernetes"
+
+
+def kind_of(master: str) -> ClusterKind | None:
+    """Returns the kind of the cluster that ``master`` names, or None if it names none that is supported."""
+    if addresses(master):
+        return ClusterKind.STANDALONE
+    if master == _YARN:
+        return ClusterKind.YARN
+    api = _KUBERNETES.fullmatch(master)
+    return ClusterKind.KUBERNETES if api is not None and 0 < int(api[3]) <= PORT_MAX else None
 
 
 def why_unsupported(master: str) -> str | None:
@@ -20,6 +41,11 @@ def why_unsupported(master: str) -> str | None:
     if _LOCAL.fullmatch(master) or addresses(master):
         return None
     known = "use local[N], local[*] or spark://HOST:PORT"
+    if master.startswith(("yarn", "k8s://")):
+        return (
+            f"master: {master[:80]!r} needs settings of its own: name it in clusters of supervisor.yaml, and give "
+            "cluster: NAME in place of master"
+        )
     other = next((kind for kind in _OTHERS if master.startswith(kind)), None)
     if other is not None:
         return (
@@ -30,10 +56,11 @@ def why_unsupported(master: str) -> str | None:
 
 def why_no_cluster(master: str) -> str | None:
     """Returns why ``supervisor.yaml`` can't name ``master`` as a cluster, or None if it may."""
-    if addresses(master):
+    if kind_of(master) is not None:
         return None
     return (
-        f"{master[:80]!r} is no master of a cluster that is supported here; use spark://HOST:PORT[,HOST:PORT]"
+        f"{master[:80]!r} is no master of a cluster that is supported here; use spark://HOST:PORT[,HOST:PORT], yarn or "
+        "k8s://https://HOST:PORT"
     )
 
 

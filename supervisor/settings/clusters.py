@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from supervisor.model.master import why_no_cluster
+from supervisor.model.master import ClusterKind, kind_of, why_no_cluster
+from supervisor.settings.addresses import AbsolutePath
 from supervisor.settings.sections import Section
 from supervisor.settings.spark_conf import HostConf
 
 ClusterName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 
 _HOST: Final = r"^[A-Za-z0-9.:_\[\]-]{1,253}$"
+_QUEUE: Final = r"^[A-Za-z0-9._-]{1,253}$"
+_LABEL: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+_IMAGE: Final = r"^[A-Za-z0-9][A-Za-z0-9./:@_-]{0,510}$"
 
 
 def _master_of_cluster(value: str) -> str:
@@ -22,15 +26,53 @@ def _master_of_cluster(value: str) -> str:
     return value
 
 
+KEYS_OF: Final = {
+    ClusterKind.STANDALONE: (),
+    ClusterKind.YARN: ("conf_dir", "queue"),
+    ClusterKind.KUBERNETES: ("namespace", "image", "ca", "token_file"),
+}
+"""Which keys of a cluster are only for one kind of it."""
+
+
 class ClusterSettings(Section):
-    """Describes one cluster. ``master`` is ``spark://HOST:PORT[,HOST:PORT…]``. ``conf`` are properties of each driver that
-    uses it; those of the spec come before them. ``driver_host`` is the address at which executors reach the drivers of
-    this host; null leaves that to Spark.
+    """Describes one cluster. ``master`` is ``spark://HOST:PORT[,HOST:PORT…]``, ``yarn`` or ``k8s://https://HOST:PORT``.
+    ``conf`` are properties of each driver that uses it; those of the spec come before them. ``driver_host`` is the address
+    at which executors reach the drivers of this host; null leaves that to Spark.
+
+    For YARN, ``conf_dir`` holds the files ``yarn-site.xml`` and ``core-site.xml``, and ``queue`` is where its applications
+    wait. For Kubernetes, executors are pods of ``image`` in ``namespace``; ``ca`` is the authority of the API server and
+    ``token_file`` has the token of the service account by which drivers make pods.
     """
 
     master: Annotated[str, AfterValidator(_master_of_cluster)]
     conf: HostConf = Field(default_factory=dict)
     driver_host: Annotated[str, StringConstraints(pattern=_HOST)] | None = None
+    conf_dir: AbsolutePath | None = None
+    queue: Annotated[str, StringConstraints(pattern=_QUEUE)] | None = None
+    namespace: Annotated[str, StringConstraints(pattern=_LABEL)] | None = None
+    image: Annotated[str, StringConstraints(pattern=_IMAGE)] | None = None
+    ca: AbsolutePath | None = None
+    token_file: AbsolutePath | None = None
+
+    @property
+    def kind(self) -> ClusterKind:
+        kind = kind_of(self.master)
+        assert kind is not None  # by the validator of master
+        return kind
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> ClusterSettings:
+        for kind, keys in KEYS_OF.items():
+            foreign = next(
+                (key for key in keys if getattr(self, key) is not None and kind is not self.kind), None
+            )
+            if foreign is not None:
+                raise ValueError(
+                    f"{foreign} is for a cluster of kind {kind}, and master {self.master} is none; remove it"
+                )
+        if self.kind is ClusterKind.YARN and self.conf_dir is None:
+            raise ValueError("conf_dir is missing: the directory with yarn-site.xml; add it")
+        return self
 
 
 Clusters = Annotated[dict[ClusterName, ClusterSettings], Field(max_length=100)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from supervisor.errors import Complaint
 from supervisor.model import executors
+from supervisor.model.master import ClusterKind
 from supervisor.model.phrases import first_few
 from supervisor.settings.clusters import ClusterSettings
 from supervisor.spec.job import JobSpec
@@ -30,10 +31,26 @@ def on_cluster(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> JobSpe
     if spec.cluster is None:
         return spec
     cluster = clusters[spec.cluster]
-    of_host = {} if cluster.driver_host is None else {DRIVER_HOST: cluster.driver_host}
-    return spec.model_copy(
-        update={"master": cluster.master, "conf": {**spec.python.over(cluster.conf), **of_host, **spec.conf}}
-    )
+    conf = {**spec.python.over(cluster.conf), **_properties_of(cluster), **spec.conf}
+    env = {**spec.env, **_environment_of(cluster)}
+    return spec.model_copy(update={"master": cluster.master, "conf": conf, "env": env})
+
+
+def _properties_of(cluster: ClusterSettings) -> dict[str, str]:
+    said = {
+        DRIVER_HOST: cluster.driver_host,
+        "spark.yarn.queue": cluster.queue,
+        "spark.kubernetes.namespace": cluster.namespace,
+        "spark.kubernetes.container.image": cluster.image,
+        "spark.kubernetes.authenticate.caCertFile": cluster.ca,
+        "spark.kubernetes.authenticate.oauthTokenFile": cluster.token_file,
+    }
+    fixed = {"spark.yarn.maxAppAttempts": "1"} if cluster.kind is ClusterKind.YARN else {}
+    return {**{key: str(value) for key, value in said.items() if value is not None}, **fixed}
+
+
+def _environment_of(cluster: ClusterSettings) -> dict[str, str]:
+    return {} if cluster.conf_dir is None else {"HADOOP_CONF_DIR": str(cluster.conf_dir)}
 
 
 def master_of(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> str:

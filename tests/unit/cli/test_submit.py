@@ -260,7 +260,7 @@ def test_a_heap_that_spark_refuses_and_a_master_of_another_kind_are_2(terminal: 
     ran = terminal.run("submit", terminal.spec("a", "conf: {spark.driver.memory: 400m}"))
     assert ran.code == 2 and "driver memory 400 MiB, Spark needs 450 MiB" in ran.err
     ran = terminal.run("submit", terminal.spec("b", "master: yarn"))
-    assert ran.code == 2 and "not supported here (yarn)" in ran.err
+    assert ran.code == 2 and "give cluster: NAME in place of master" in ran.err
     assert not any(terminal.bench.has(terminal.bench.layout.job(name)) for name in "ab")
 
 

@@ -7,7 +7,7 @@ import pytest
 from supervisor.errors import InvalidInput
 from supervisor.model import heap
 from supervisor.model.driver_memory import MIB, PROPERTY
-from supervisor.model.master import addresses, why_unsupported
+from supervisor.model.master import ClusterKind, addresses, kind_of, why_unsupported
 from supervisor.spec.job import canonical_json, from_canonical, memory_warnings, parse_spec
 
 BASE = "name: clicks\napplication: clicks.py\ncheckpoint: s3a://bucket/ck\n"
@@ -89,9 +89,6 @@ def test_masters_that_are_supported(master: str) -> None:
 @pytest.mark.parametrize(
     "master",
     [
-        "yarn",
-        "yarn-client",
-        "k8s://https://host:443",
         "mesos://host:5050",
         "garbage",
         "local[]",
@@ -107,6 +104,30 @@ def test_masters_that_are_supported(master: str) -> None:
 def test_masters_that_are_not(master: str) -> None:
     with pytest.raises(InvalidInput, match=r"use local\[N\]"):
         parse_spec(f"{BASE}master: '{master}'\n", "JOB.yaml")
+
+
+@pytest.mark.parametrize("master", ["yarn", "yarn-client", "k8s://https://host:443"])
+def test_masters_that_need_settings_are_clusters_with_a_name(master: str) -> None:
+    with pytest.raises(InvalidInput, match="name it in clusters of supervisor.yaml, and give cluster: NAME"):
+        parse_spec(f"{BASE}master: '{master}'\n", "JOB.yaml")
+
+
+@pytest.mark.parametrize(
+    ("master", "kind"),
+    [
+        ("spark://a:7077", ClusterKind.STANDALONE),
+        ("yarn", ClusterKind.YARN),
+        ("k8s://https://api:6443", ClusterKind.KUBERNETES),
+        ("k8s://https://[::1]:6443", ClusterKind.KUBERNETES),
+        ("k8s://https://api", None),
+        ("k8s://api:6443", None),
+        ("k8s://https://api:70000", None),
+        ("yarn-client", None),
+        ("local[2]", None),
+    ],
+)
+def test_what_kind_of_cluster_a_master_names(master: str, kind: ClusterKind | None) -> None:
+    assert kind_of(master) is kind
 
 
 def test_where_a_standalone_master_listens() -> None:

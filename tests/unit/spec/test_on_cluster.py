@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -106,7 +108,45 @@ def test_a_host_does_not_change_the_bound(key: str) -> None:
         PolicySettings.model_validate({"conf": {"forced": {key: "60s"}}})
 
 
-@pytest.mark.parametrize("master", ["yarn", "local[2]", "k8s://https://x", "spark://m", "mesos://m:1"])
+@pytest.mark.parametrize("master", ["yarn-client", "local[2]", "k8s://https://x", "spark://m", "mesos://m:1"])
 def test_only_masters_that_are_supported_are_clusters(master: str) -> None:
     with pytest.raises(ValidationError, match="is no master of a cluster that is supported here"):
         ClusterSettings(master=master)
+
+
+def test_a_driver_on_yarn_finds_its_cluster_and_its_queue_and_is_tried_once() -> None:
+    yarn = ClusterSettings(master="yarn", conf_dir=Path("/etc/hadoop/conf"), queue="streaming")
+    started = on_cluster(spec("cluster: y\nenv: {TZ: UTC}\n"), {"y": yarn})
+    assert started.env == {"TZ": "UTC", "HADOOP_CONF_DIR": "/etc/hadoop/conf"}
+    assert started.conf == {"spark.yarn.queue": "streaming", "spark.yarn.maxAppAttempts": "1"}
+
+
+def test_a_driver_on_kubernetes_has_namespace_image_and_credentials() -> None:
+    pods = ClusterSettings(
+        master="k8s://https://api:6443",
+        namespace="spark",
+        image="registry/spark:4",
+        ca="/ca.crt",
+        token_file="/t",
+    )
+    started = on_cluster(spec("cluster: k\n"), {"k": pods})
+    assert started.conf == {
+        "spark.kubernetes.namespace": "spark",
+        "spark.kubernetes.container.image": "registry/spark:4",
+        "spark.kubernetes.authenticate.caCertFile": "/ca.crt",
+        "spark.kubernetes.authenticate.oauthTokenFile": "/t",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"master": "yarn"}, "conf_dir is missing"),
+        ({"master": "yarn", "conf_dir": "etc"}, "must be an absolute path"),
+        ({"master": "yarn", "conf_dir": "/etc", "image": "x"}, "image is for a cluster of kind kubernetes"),
+        ({"master": "spark://m:7077", "queue": "x"}, "queue is for a cluster of kind yarn"),
+    ],
+)
+def test_keys_of_a_cluster_are_of_its_kind(given: dict[str, str], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        ClusterSettings.model_validate(given)
