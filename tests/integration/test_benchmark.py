@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.demo.ensemble import EmbeddedEnsemble
-from tests import benchmark
+from tests import benchmark, benchmark_fleet
+from tests.testbed.ensembles import RevivedEnsemble
 from tests.testbed.fleet import Fleet
 
 FIGURES = [
@@ -38,3 +39,13 @@ def test_every_figure_is_told(
             benchmark.PARTS[part](fleet, benchmark.QUICK)
     printed = capsys.readouterr().out
     assert [figure for figure in FIGURES if figure not in printed] == []
+
+
+@pytest.mark.slow
+def test_every_figure_of_a_fleet_is_told(tmp_path: Path) -> None:
+    found = benchmark_fleet.Figures()
+    with RevivedEnsemble(tmp_path / "zookeeper") as ensemble:
+        benchmark_fleet.measure(ensemble, tmp_path / "fleet", benchmark_fleet.QUICK_FLEET, found)
+    told = dict((what.strip(), figure) for _, what, figure, _ in found.rows)
+    assert told["drivers started by it"] == "0.00", "a takeover touches nobody"
+    assert len(told) == 25
