@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import on_embedded
-from tests.testbed import requirements
+from tests.testbed import requirements, secured_ensemble
 from tests.testbed.fleet import DRIVER, Fleet
 
-pytestmark = on_embedded
 
-
-@pytest.fixture(autouse=True)
-def _limits() -> None:
+@pytest.fixture(scope="module")
+def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """As small as a fleet can be, for a processor that is emulated (``limits_vm.sh``): one server, one supervisor."""
     requirements.need("limits")
+    place = tmp_path_factory.mktemp("limits")
+    with (
+        secured_ensemble.running(place / "zookeeper", nodes=1) as ensemble,
+        Fleet(ensemble, f"/fleet-{uuid.uuid4().hex[:12]}", place, supervisors=1, session_s=30.0) as fleet,
+    ):
+        yield fleet
 
 
 LEASE = "60s"
-"""Where the processor is emulated (``limits_vm.sh``), a shim takes a quarter of a minute to start."""
+"""Where the processor is emulated, a shim takes a quarter of a minute to start."""
 
 
 def group_of(fleet: Fleet, job: str) -> Path:

@@ -75,5 +75,5 @@ write_init "$made/root/init"
 qemu-system-x86_64 -accel "${LIMITS_VM_ACCEL:-tcg,thread=multi}" -cpu max -smp 2 -m 6144 -nographic -no-reboot \
     -kernel "$cache/vmlinuz" -initrd "$made/initrd" -append "console=ttyS0 quiet panic=-1" \
     -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
-    -device virtio-9p-pci,fsdev=host,mount_tag=host </dev/null | tr -d '\r' | tee "$made/output"
+    -device virtio-9p-pci,fsdev=host,mount_tag=host </dev/null | stdbuf -oL tr -d '\r' | tee "$made/output"
 exit "$(sed -n 's/.*exit code of the tests: //p' "$made/output" | grep . || echo 1)"
