@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from supervisor.spark.toolchain import installed_spark_home
 from tests import results
 from tests.benchmark_start import properties_for, served, wait_for_archives
 from tests.savepoint_proof import CLOSING, Rows, expected_of, write_input
-from tests.testbed.fleet import CommandResult
+from tests.testbed.fleet import DRIVER, SHIM, CommandResult
 from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import APPLICATIONS, CONF, START_S, SinkBatch, SparkFleet
 from tests.waiting import wait_until
@@ -93,13 +94,15 @@ class Feeder:
 
 @dataclass
 class Proof:
-    """``gaps``: by kind of change in seconds; ``absent``: what this version cannot do; ``spec``: what is declared now."""
+    """``gaps``: by kind of change in seconds; ``absent``: what this version cannot do; ``spec``: what is declared now;
+    ``cluster``: where its executors are."""
 
     fleet: SparkFleet
     feeder: Feeder
     directory: Path
     prefix: str
     job: str
+    cluster: str = ""
     spec: dict[str, Any] = field(default_factory=dict)
     superseded: dict[str, Any] = field(default_factory=dict)
     gaps: dict[str, list[float]] = field(default_factory=dict)
@@ -115,6 +118,7 @@ class Proof:
             "checkpoint": f"{self.prefix}/{self.job}",
             "env": {"EDITION": "1"},
             "conf": {},
+            **({"cluster": self.cluster} if self.cluster else {}),
         }
 
     def application(self, edition: int) -> str:
@@ -255,6 +259,21 @@ def break_it(proof: Proof) -> None:
     assert ran.code == 1 and "runs on as it was" in ran.err, ran
 
 
+def kill(file: str) -> Change:
+    """kill -9 of the job's driver, or of its shim."""
+
+    def do(proof: Proof) -> None:
+        proof.fleet.signal(proof.fleet.process(proof.job, file), signal.SIGKILL)
+
+    return do
+
+
+def kill_supervisor(proof: Proof) -> None:
+    """That of its host, which a service manager starts again."""
+    proof.fleet.kill(proof.fleet.host_of(proof.job))
+    proof.fleet.restart_all()
+
+
 BROKEN_STEP = Step("broken update", "no Python", break_it, stops=False)
 ROLL_BACK_STEP = Step(ROLL_BACK, "to the spec before", roll_back)
 DRAIN_STEP = Step(DRAIN, "and back in service", drain, ("drain", "uncordon"))
@@ -285,6 +304,11 @@ WHOLE: tuple[Step, ...] = (
     Step(UPDATE, "args: as in the beginning", timing(FILES_A_BATCH, "1 second")),
     PROMOTE_STEP,
 )
+CRASHES: tuple[Step, ...] = (
+    Step("crash", "kill -9 of the driver", kill(DRIVER)),
+    Step("crash", "kill -9 of the shim", kill(SHIM)),
+    Step("crash", "kill -9 of the supervisor of its host", kill_supervisor, stops=False),
+)
 SMALLEST: tuple[Step, ...] = (
     Step(UPDATE, "args: trigger of 0.5 s", timing(FILES_A_BATCH, "500 milliseconds")),
     Step(UPDATE, "memory and code", update(conf={"spark.driver.memory": "700m"}, edition=2)),
@@ -296,7 +320,9 @@ SMALL: tuple[Step, ...] = (*SMALLEST, BROKEN_STEP, DRAIN_STEP, *BESIDE, PROMOTE_
 # -- the proof ----------------------------------------------------------------------------------------------------------
 
 
-def prove(fleet: SparkFleet, where: str, directory: Path, steps: Sequence[Step], seed: int = 1) -> Proof:
+def prove(
+    fleet: SparkFleet, where: str, directory: Path, steps: Sequence[Step], seed: int = 1, cluster: str = ""
+) -> Proof:
     """Raises AssertionError if the result is not that of an undisturbed run, or if what the drivers wrote is not as it must be."""
     directory.mkdir()
     prefix = (
@@ -304,7 +330,7 @@ def prove(fleet: SparkFleet, where: str, directory: Path, steps: Sequence[Step],
     )
     fleet.expected = None
     with Feeder(directory, seed) as feeder:
-        proof = Proof(fleet, feeder, directory, prefix, f"proof-{where}")
+        proof = Proof(fleet, feeder, directory, prefix, f"proof-{cluster or where}", cluster)
         proof.call("submit", proof.spec_file())
         fleet.wait_batches(proof.job, 3, START_S)
         for step in steps:
