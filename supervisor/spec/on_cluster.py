@@ -42,7 +42,7 @@ def _properties_of(cluster: ClusterSettings) -> dict[str, str]:
         "spark.yarn.queue": cluster.queue,
         "spark.kubernetes.namespace": cluster.namespace,
         "spark.kubernetes.container.image": cluster.image,
-        "spark.kubernetes.authenticate.caCertFile": cluster.ca,
+        "spark.kubernetes.authenticate.caCertFile": None if cluster.kind is ClusterKind.YARN else cluster.ca,
         "spark.kubernetes.authenticate.oauthTokenFile": cluster.token_file,
     }
     fixed = {"spark.yarn.maxAppAttempts": "1"} if cluster.kind is ClusterKind.YARN else {}

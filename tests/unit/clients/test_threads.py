@@ -49,6 +49,7 @@ STARTED = {
     "daemon/host/agent.py": ({"Pool"}, "starts: one that hangs delays no other job's"),
     "daemon/host/preparer.py": ({"Pool"}, "prepared drivers: no start of an attempt waits for one"),
     "daemon/host/preflight.py": ({"run_in_thread"}, "looks beside the preparation of a start"),
+    "daemon/host/cluster_leftovers.py": ({"BackgroundThread"}, "asks clusters: nobody waits for it"),
     "daemon/host/archive_ahead.py": ({"BackgroundThread"}, "trains while no driver is starting"),
     "daemon/host/fence_ahead.py": ({"BackgroundThread"}, "compiles while nobody waits for it"),
     "daemon/host/housekeeping.py": ({"BackgroundThread"}, "a loop that may hang on a disk"),
