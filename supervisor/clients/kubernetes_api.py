@@ -153,7 +153,7 @@ class _TimedLink:
         return io.BufferedReader(_TimedReader(self._link, self._deadline_at_s))
 
     def close(self) -> None:
-        self._link.close()
+        """Does nothing: ``http.client`` calls it before it has read the answer, and whoever made the socket closes it."""
 
 
 class _TimedReader(io.RawIOBase):

@@ -1,8 +1,8 @@
 """Asks a Kubernetes cluster for the executor pods of attempts, and deletes those that a driver has left.
 
 Pods are found by the labels of ``model.pod_labels``, ConfigMaps by their application id, which says whose they are: so they
-are found, too, if their pods are gone. A pod that is being deleted counts as what it was until the cluster has removed it: on
-a node that does not answer it goes on running.
+are found, too, if their pods are gone. A pod that is being deleted counts as what it was until the cluster has removed it:
+on a node that does not answer it goes on running.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from supervisor.model.pod_labels import (
     attempt_of_labels,
     is_value,
 )
-from supervisor.settings.clusters import ClusterSettings
+from supervisor.settings.clusters import DEFAULT_NAMESPACE, ClusterSettings
 
 MASTER_PREFIX: Final = "k8s://"
-DEFAULT_NAMESPACE: Final = "default"
 SAYS_MAX: Final = 300
 ENDED_PHASES: Final = ("Succeeded", "Failed")
 UNREMARKABLE: Final = ("ContainerCreating", "PodInitializing")

@@ -24,12 +24,14 @@ from supervisor.demo.death_guard import DeathGuard
 from supervisor.spark.toolchain import installed_spark_home
 from tests.testbed.maven import CACHE
 from tests.testbed.subnets import free_subnet
+from tests.waiting import wait_until
 
 SCRIPT: Final = Path(__file__).with_name("kubernetes") / "cluster.sh"
 RIGHTS: Final = Path(__file__).parents[2] / "deploy" / "kubernetes" / "executors.yaml"
 PLACE: Final = Path("/var/tmp/spark-supervisor-kubernetes")
 UP_MAX_S: Final = 1500.0
 """It includes the first build."""
+READY_S: Final = 180.0
 NAMESPACE: Final = "spark"
 IMAGE: Final = "localhost/spark-executor:test"
 
@@ -60,6 +62,18 @@ class KubernetesCluster:
         """Starts a part that was stopped, e.g. ``apiserver``."""
         self._call("start", part)
         self._watch()
+
+    def wait_ready(self) -> None:
+        """Until the API server and the node work again."""
+        wait_until(self._is_ready, READY_S, "the API server and its node", period_s=1.0)
+
+    def _is_ready(self) -> bool:
+        try:
+            self.kubectl("get", "--raw", "/readyz")
+            self.kubectl("wait", "--for=condition=Ready", "--timeout=1s", "node", "--all")
+        except AssertionError:
+            return False
+        return True
 
     def stop(self, part: str) -> None:
         """Stops one part; the others are left to find that out."""
@@ -159,7 +173,7 @@ class KubernetesCluster:
             self._guard.watch(int(file.read_text().split()[0]))
 
 
-def missing_kubernetes() -> str | None:
+def missing() -> str | None:
     """Why there can't be one here, or None."""
     if os.geteuid() != 0:
         return "not root"

@@ -36,6 +36,7 @@ STARTED = {
     "cli/doctor/examine.py": ({"run_in_thread"}, "each area has a deadline, whatever hangs"),
     "operations/submit.py": ({"Pool"}, "uploads of many jobs"),
     "operations/apply.py": ({"Pool"}, "uploads of many updates"),
+    "clients/kubernetes_api.py": ({"run_in_thread"}, "the system's resolver has no time-out"),
     "clients/listening.py": ({"run_in_thread"}, "the system's resolver has no time-out"),
     "clients/store/deadline.py": (
         {"BackgroundThread"},
