@@ -20,8 +20,10 @@ from supervisor.model.pod_labels import (
     APPLICATION_LABEL,
     ATTEMPT_LABEL,
     EXECUTOR_ROLE,
+    REGISTRY_LABEL,
     ROLE_LABEL,
     UID_LABEL,
+    LabelledAttempt,
     application_id,
     attempt_of_application,
     attempt_of_labels,
@@ -47,9 +49,11 @@ class _Held:
 
 
 class KubernetesClient:
-    """Asks one namespace of one cluster, with the token and the authority of its settings."""
+    """Asks one namespace of the cluster ``name``, with the token and the authority of its settings, for drivers of the
+    registry whose id is ``registry``."""
 
-    def __init__(self, cluster: ClusterSettings) -> None:
+    def __init__(self, name: str, cluster: ClusterSettings, registry: str) -> None:
+        self._name, self._registry = name, registry
         self._api = ApiServer(cluster.master.removeprefix(MASTER_PREFIX), cluster.ca, cluster.token_file)
         base = f"/api/v1/namespaces/{cluster.namespace or DEFAULT_NAMESPACE}"
         self._pods, self._config_maps = f"{base}/pods", f"{base}/configmaps"
@@ -59,42 +63,66 @@ class KubernetesClient:
         and ConfigMaps. Raises ClusterSilent."""
         if not is_value(uid):  # no label has it
             return ()
-        found: dict[int, _Held] = {}
-        deadline_at_s = time.monotonic() + timeout_s
-        with _silence_told():
-            for pod in self._api.items(self._pods, f"{UID_LABEL}={uid}", deadline_at_s):
-                owner = attempt_of_labels(_labels(pod))
-                if owner is not None and owner[0] == uid:
-                    _add_pod(found.setdefault(owner[1], _Held()), pod)
-            role = f"{ROLE_LABEL}={EXECUTOR_ROLE}"
-            for each in self._api.items(self._config_maps, role, deadline_at_s, METADATA_ONLY):
-                owner = attempt_of_application(_labels(each).get(APPLICATION_LABEL, ""))
-                if owner is not None and owner[0] == uid:
-                    found.setdefault(owner[1], _Held()).left.append(f"configmap/{_name(each)}")
-        return tuple(_application(uid, attempt, found[attempt]) for attempt in sorted(found))
+        return self._found(f",{UID_LABEL}={uid}", uid, timeout_s)
+
+    def living(self, timeout_s: float) -> Sequence[Application]:
+        """Returns the same of all jobs of this registry. Raises ClusterSilent."""
+        return self._found("", None, timeout_s)
 
     def end(self, application: Application, timeout_s: float) -> None:
         """Deletes the pods of this attempt, with the grace that each pod has, and its ConfigMaps. Raises ClusterSilent."""
-        if not is_value(application.uid) or application.attempt < 1:
-            raise ValueError("an application without a job is not ended")
+        uid, attempt = application.uid, application.attempt
+        if not is_value(uid) or attempt < 1:
+            raise ClusterSilent(f"Kubernetes {self._name}: {application.id[:100]!r} is of no attempt")
         deadline_at_s = time.monotonic() + timeout_s
-        labels = f"{UID_LABEL}={application.uid},{ATTEMPT_LABEL}={application.attempt}"
-        ids = {application_id(application.uid, application.attempt), application.id}
+        labels = f"{REGISTRY_LABEL}={self._registry},{UID_LABEL}={uid},{ATTEMPT_LABEL}={attempt}"
+        ids = {application_id(self._registry, uid, attempt), application.id}
         chosen = ",".join(sorted(filter(is_value, ids)))
-        with _silence_told():
+        with self._silence_told():
             self._api.delete_all(self._pods, labels, deadline_at_s)
-            role = f"{ROLE_LABEL}={EXECUTOR_ROLE}"
-            self._api.delete_all(
-                self._config_maps, f"{role},{APPLICATION_LABEL} in ({chosen})", deadline_at_s
-            )
+            of_executors = f"{ROLE_LABEL}={EXECUTOR_ROLE},{APPLICATION_LABEL} in ({chosen})"
+            self._api.delete_all(self._config_maps, of_executors, deadline_at_s)
 
+    def _found(self, more: str, uid: str | None, timeout_s: float) -> Sequence[Application]:
+        """Returns what is there of the job ``uid``, or of all jobs if it is None. ``more`` is added to the selector of
+        pods."""
+        found: dict[LabelledAttempt, _Held] = {}
+        deadline_at_s = time.monotonic() + timeout_s
+        with self._silence_told():
+            pods = f"{REGISTRY_LABEL}={self._registry}{more}"
+            for pod in self._api.items(self._pods, pods, deadline_at_s):
+                owner = attempt_of_labels(_labels(pod), self._registry)
+                if owner is not None and uid in (None, owner.uid):
+                    _add_pod(found.setdefault(owner, _Held()), pod)
+            of_executors = f"{ROLE_LABEL}={EXECUTOR_ROLE}"
+            for each in self._api.items(self._config_maps, of_executors, deadline_at_s, METADATA_ONLY):
+                owner = attempt_of_application(_labels(each).get(APPLICATION_LABEL, ""), self._registry)
+                if owner is not None and uid in (None, owner.uid):
+                    found.setdefault(owner, _Held()).left.append(f"configmap/{_name(each)}")
+        return tuple(self._application(owner, found[owner]) for owner in sorted(found))
 
-@contextmanager
-def _silence_told() -> Iterator[None]:
-    try:
-        yield
-    except Unreachable as error:
-        raise ClusterSilent(*error.complaint) from None
+    def _application(self, owner: LabelledAttempt, held: _Held) -> Application:
+        """Puts together what was found. A pod whose phase is not known is taken for one that runs."""
+        living = [phase for phase in held.phases if phase not in ENDED_PHASES]
+        stage = Stage.ENDED
+        if living:
+            stage = Stage.WAITING if all(phase == "Pending" for phase in living) else Stage.RUNNING
+        return Application(
+            id=held.application or application_id(self._registry, *owner),
+            uid=owner.uid,
+            attempt=owner.attempt,
+            stage=stage,
+            says=held.says if stage is Stage.WAITING else "",
+            left=tuple(sorted(held.left)),
+        )
+
+    @contextmanager
+    def _silence_told(self) -> Iterator[None]:
+        try:
+            yield
+        except Unreachable as error:
+            what, remedy = error.complaint
+            raise ClusterSilent(f"Kubernetes {self._name}: {what}", remedy) from None
 
 
 def _add_pod(held: _Held, pod: Mapping[str, Any]) -> None:
@@ -105,22 +133,6 @@ def _add_pod(held: _Held, pod: Mapping[str, Any]) -> None:
     held.phases.append(phase)
     if phase not in (*ENDED_PHASES, "Running"):
         held.says = held.says or _why_waiting(status)
-
-
-def _application(uid: str, attempt: int, held: _Held) -> Application:
-    """Puts together what was found. A pod whose phase is not known is taken for one that runs."""
-    living = [phase for phase in held.phases if phase not in ENDED_PHASES]
-    stage = Stage.ENDED
-    if living:
-        stage = Stage.WAITING if all(phase == "Pending" for phase in living) else Stage.RUNNING
-    return Application(
-        id=held.application or application_id(uid, attempt),
-        uid=uid,
-        attempt=attempt,
-        stage=stage,
-        says=held.says if stage is Stage.WAITING else "",
-        left=tuple(sorted(held.left)),
-    )
 
 
 def _why_waiting(status: Mapping[str, Any]) -> str:

@@ -2,51 +2,68 @@
 
 Spark puts the labels of ``spark.kubernetes.executor.label.*`` on executor pods only. Their ConfigMap has just the
 application id (label ``spark-app-selector``), and it stays when a driver is killed. So the application id of an attempt is
-given, by ``spark.app.id``, and says whose it is: then a ConfigMap is found whose pods are gone.
+given, by ``spark.app.id``, and says whose it is: then a ConfigMap is found whose pods are gone. An id that the job gives by
+itself is left as it is.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
+REGISTRY_LABEL: Final = "spark-supervisor/registry"
 UID_LABEL: Final = "spark-supervisor/job-uid"
 ATTEMPT_LABEL: Final = "spark-supervisor/attempt"
 APPLICATION_LABEL: Final = "spark-app-selector"
 ROLE_LABEL: Final = "spark-role"
 EXECUTOR_ROLE: Final = "executor"
+
 APPLICATION_ID: Final = "spark.app.id"
-LABEL_PROPERTY: Final = "spark.kubernetes.executor.label."
+_PROPERTY: Final = "spark.kubernetes.executor.label."
+LABEL_PROPERTIES: Final = tuple(f"{_PROPERTY}{label}" for label in (REGISTRY_LABEL, UID_LABEL, ATTEMPT_LABEL))
 
 _VALUE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-_APPLICATION: Final = re.compile(r"spark-([a-z0-9]+-[0-9a-f]+)-([1-9]\d{0,9})")
+_APPLICATION: Final = re.compile(r"spark-([a-z0-9]{1,16})-([a-z0-9][a-z0-9-]{0,30})-([1-9]\d{0,9})")
 _ATTEMPT: Final = re.compile(r"[1-9]\d{0,9}")
+_REGISTRY_IN_ID: Final = 16
+"""A label's value has 63 characters at most: so many of the registry's id fit into an application id."""
 
 
-def tag_properties(uid: str, attempt: int) -> dict[str, str]:
-    """Returns the properties by which what a driver of this attempt makes on Kubernetes is found again."""
-    return {
-        f"{LABEL_PROPERTY}{UID_LABEL}": uid,
-        f"{LABEL_PROPERTY}{ATTEMPT_LABEL}": str(attempt),
-        APPLICATION_ID: application_id(uid, attempt),
-    }
+class LabelledAttempt(NamedTuple):
+    """Names an attempt as labels do."""
+
+    uid: str
+    attempt: int
 
 
-def application_id(uid: str, attempt: int) -> str:
-    """Returns the application id of an attempt; Spark makes a label's value of it, which has at most 63 characters."""
-    return f"spark-{uid}-{attempt}"
+def pod_properties(registry: str, uid: str, attempt: int, conf: Mapping[str, str]) -> dict[str, str]:
+    """Returns the properties by which what a driver of this attempt makes on Kubernetes is found again. ``registry`` is the
+    id of the registry (``Cluster.id``), ``conf`` are the properties of the driver so far."""
+    labels = dict(zip(LABEL_PROPERTIES, (registry, uid, str(attempt)), strict=True))
+    given = conf.get(APPLICATION_ID, "")
+    return {**labels, APPLICATION_ID: given or application_id(registry, uid, attempt)}
 
 
-def attempt_of_application(application: str) -> tuple[str, int] | None:
-    """Returns uid and attempt of an application id that ``application_id`` has made, or None for any other."""
+def application_id(registry: str, uid: str, attempt: int) -> str:
+    """Returns the application id of an attempt, which is the value of a label."""
+    return f"spark-{registry[:_REGISTRY_IN_ID]}-{uid}-{attempt}"
+
+
+def attempt_of_application(application: str, registry: str) -> LabelledAttempt | None:
+    """Returns the attempt of ``registry`` whose application id this is, or None if it is of none."""
     match = _APPLICATION.fullmatch(application)
-    return None if match is None else (match[1], int(match[2]))
+    if match is None or match[1] != registry[:_REGISTRY_IN_ID]:
+        return None
+    return LabelledAttempt(match[2], int(match[3]))
 
 
-def attempt_of_labels(labels: dict[str, str]) -> tuple[str, int] | None:
-    """Returns uid and attempt of a pod with ``labels``, or None if it is of no attempt."""
+def attempt_of_labels(labels: Mapping[str, str], registry: str) -> LabelledAttempt | None:
+    """Returns the attempt of ``registry`` to which a pod with ``labels`` belongs, or None if it is of none."""
     uid, attempt = labels.get(UID_LABEL, ""), labels.get(ATTEMPT_LABEL, "")
-    return (uid, int(attempt)) if uid and _ATTEMPT.fullmatch(attempt) else None
+    if labels.get(REGISTRY_LABEL) != registry or not uid or _ATTEMPT.fullmatch(attempt) is None:
+        return None
+    return LabelledAttempt(uid, int(attempt))
 
 
 def is_value(text: str) -> bool:

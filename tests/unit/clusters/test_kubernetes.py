@@ -7,6 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,20 +20,28 @@ from supervisor.clusters.kubernetes import KubernetesClient
 from supervisor.model.pod_labels import (
     APPLICATION_ID,
     ATTEMPT_LABEL,
+    REGISTRY_LABEL,
     UID_LABEL,
     application_id,
     attempt_of_application,
     is_value,
-    tag_properties,
+    pod_properties,
 )
-from supervisor.records.ids import new_uid
+from supervisor.records.ids import new_op_id, new_uid
 from supervisor.settings.clusters import ClusterSettings
 from tests.testbed.certificates import Authority
 
 TOKEN = "eyJhbGciOi.token-of-a-service-account"
 UID = "0abcdefghjkm-0123abcd"
+OTHER_UID = "0zzzzzzzzzzz-0123abcd"
+REGISTRY = "0123456789abcdef0123456789abcdef"
+OTHER_REGISTRY = "fedcba9876543210fedcba9876543210"
 BASE = "/api/v1/namespaces/spark"
 Answer = tuple[int, Any]
+
+
+def id_of(attempt: int, uid: str = UID) -> str:
+    return application_id(REGISTRY, uid, attempt)
 
 
 class FakeApi:
@@ -56,7 +65,8 @@ class FakeApi:
                 if 300 <= status < 400:
                     self.send_header("Location", "https://127.0.0.1:1/")
                 self.end_headers()
-                self.wfile.write(data)
+                with suppress(OSError):  # who has read enough of it goes
+                    self.wfile.write(data)
 
             do_GET = do_DELETE = _do
 
@@ -69,7 +79,7 @@ class FakeApi:
         context.load_cert_chain(signed.cert, signed.key)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.port = int(self._server.server_address[1])
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
         self._server.shutdown()
@@ -87,11 +97,14 @@ class FakeApi:
         more = str(start + limit) if start + limit < len(chosen) else ""
         return 200, {"metadata": {"continue": more}, "items": chosen[start : start + limit]}
 
-    def add_pod(self, name: str, attempt: int, phase: str, uid: str = UID, **status: Any) -> None:
+    def add_pod(
+        self, name: str, attempt: int, phase: str, uid: str = UID, registry: str = REGISTRY, **status: Any
+    ) -> None:
         labels = {
+            REGISTRY_LABEL: registry,
             UID_LABEL: uid,
             ATTEMPT_LABEL: str(attempt),
-            "spark-app-selector": application_id(uid, attempt),
+            "spark-app-selector": id_of(attempt, uid),
         }
         self.objects["pods"].append(
             {"metadata": {"name": name, "labels": labels}, "status": {"phase": phase, **status}}
@@ -105,15 +118,10 @@ class FakeApi:
 def _matches(item: dict[str, Any], selector: str) -> bool:
     """Equality and ``in``, as far as the client uses them."""
     labels = item["metadata"]["labels"]
-    for part in selector.replace(" in (", "=").rstrip(")").split(","):
-        name, _, value = part.partition("=")
-        if labels.get(name) != value and f"{name} in ({value}" not in selector:
-            return False
-        if f"{name} in (" in selector and labels.get(name) not in selector.partition(" in (")[2][:-1].split(
-            ","
-        ):
-            return False
-    return True
+    equal, _, chosen = selector.partition(",spark-app-selector in (")
+    wanted = dict(part.split("=") for part in equal.split(","))
+    is_same = all(labels.get(name) == value for name, value in wanted.items())
+    return is_same and (not chosen or labels["spark-app-selector"] in chosen.rstrip(")").split(","))
 
 
 @pytest.fixture
@@ -137,7 +145,7 @@ def client_of(api: FakeApi, authority: Authority, tmp_path: Path, **said: Any) -
         "token_file": str(tmp_path / "token"),
         **said,
     }
-    return KubernetesClient(ClusterSettings.model_validate(body))
+    return KubernetesClient("k8s", ClusterSettings.model_validate(body), REGISTRY)
 
 
 @pytest.fixture
@@ -146,36 +154,52 @@ def client(api: FakeApi, authority: Authority, tmp_path: Path) -> KubernetesClie
 
 
 def test_tags_are_valid_labels_and_are_read_back() -> None:
-    uid = new_uid("orders")
-    properties = tag_properties(uid, 4_294_967_295)
+    registry, uid = new_op_id(), new_uid("orders")
+    properties = pod_properties(registry, uid, 4_294_967_295, {})
     assert all(is_value(value) for value in properties.values())
-    assert attempt_of_application(properties[APPLICATION_ID]) == (uid, 4_294_967_295)
-    assert attempt_of_application("spark-0123456789abcdef") is None
-    assert attempt_of_application("spark-application-1732600000000") is None
+    assert attempt_of_application(properties[APPLICATION_ID], registry) == (uid, 4_294_967_295)
+    assert attempt_of_application(properties[APPLICATION_ID], OTHER_REGISTRY) is None
+    assert attempt_of_application("spark-0123456789abcdef0123456789abcdef", REGISTRY) is None
+    assert attempt_of_application("spark-application-1732600000000", REGISTRY) is None
+    assert pod_properties(registry, uid, 1, {APPLICATION_ID: "mine"})[APPLICATION_ID] == "mine"
 
 
 def test_pods_and_config_maps_are_those_of_attempts(api: FakeApi, client: KubernetesClient) -> None:
     api.add_pod("a-1", 1, "Succeeded")
     api.add_pod("a-2", 2, "Running")
     api.add_pod("a-3", 2, "Pending")
-    api.add_pod("other", 1, "Running", uid="0zzzzzzzzzzz-0123abcd")
-    api.add_config_map("of-2", application_id(UID, 2))
-    api.add_config_map("alone", application_id(UID, 3))
+    api.add_pod("other", 1, "Running", uid=OTHER_UID)
+    api.add_config_map("of-2", id_of(2))
+    api.add_config_map("alone", id_of(3))
     api.add_config_map("foreign", "spark-0123456789")
     assert list(client.applications(UID, 5)) == [
-        Application(application_id(UID, 1), UID, 1, Stage.ENDED, "", ("pod/a-1",)),
-        Application(
-            application_id(UID, 2), UID, 2, Stage.RUNNING, "", ("configmap/of-2", "pod/a-2", "pod/a-3")
-        ),
-        Application(application_id(UID, 3), UID, 3, Stage.ENDED, "", ("configmap/alone",)),
+        Application(id_of(1), UID, 1, Stage.ENDED, "", ("pod/a-1",)),
+        Application(id_of(2), UID, 2, Stage.RUNNING, "", ("configmap/of-2", "pod/a-2", "pod/a-3")),
+        Application(id_of(3), UID, 3, Stage.ENDED, "", ("configmap/alone",)),
     ]
     assert all(authorization == f"Bearer {TOKEN}" for *_, authorization in api.asked)
+
+
+def test_all_jobs_of_this_registry_are_found_and_none_of_another(
+    api: FakeApi, client: KubernetesClient
+) -> None:
+    api.add_pod("a", 1, "Running")
+    api.add_pod("b", 7, "Failed", uid=OTHER_UID)
+    api.add_pod("c", 1, "Running", registry=OTHER_REGISTRY)
+    api.add_config_map("d", application_id(OTHER_REGISTRY, UID, 3))
+    api.add_config_map("e", id_of(8, OTHER_UID))
+    found = [(each.uid, each.attempt, each.stage, each.left) for each in client.living(5)]
+    assert found == [
+        (UID, 1, Stage.RUNNING, ("pod/a",)),
+        (OTHER_UID, 7, Stage.ENDED, ("pod/b",)),
+        (OTHER_UID, 8, Stage.ENDED, ("configmap/e",)),
+    ]
 
 
 def test_only_one_attempt_is_ended_with_its_config_maps(api: FakeApi, client: KubernetesClient) -> None:
     for attempt in (5, 6):
         api.add_pod(f"a-{attempt}", attempt, "Running")
-        api.add_config_map(f"c-{attempt}", application_id(UID, attempt))
+        api.add_config_map(f"c-{attempt}", id_of(attempt))
     api.add_config_map("given-id", "users-own-id")
     (fifth, _) = client.applications(UID, 5)
     client.end(fifth, 5)
@@ -266,7 +290,7 @@ def test_an_odd_answer_is_silence(api: FakeApi, client: KubernetesClient, name: 
 
 
 def test_odd_items_are_of_nobody(api: FakeApi, client: KubernetesClient) -> None:
-    labels = {UID_LABEL: UID, ATTEMPT_LABEL: "-1"}
+    labels = {REGISTRY_LABEL: REGISTRY, UID_LABEL: UID, ATTEMPT_LABEL: "-1"}
     odd = [None, 7, {}, {"metadata": None}, {"metadata": {"labels": [1]}}, {"metadata": {"labels": labels}}]
     api.respond = lambda *_: (200, {"items": odd, "metadata": {}})
     assert list(client.applications(UID, 5)) == []
@@ -332,7 +356,7 @@ class _Plain(BaseHTTPRequestHandler):
 
 def test_nothing_is_deleted_without_a_job(client: KubernetesClient, api: FakeApi) -> None:
     for uid, attempt in (("", 1), (UID, 0), ("a,b", 1)):
-        with pytest.raises(ValueError, match="without a job"):
+        with pytest.raises(ClusterSilent, match="of no attempt"):
             client.end(Application("x", uid, attempt, Stage.ENDED), 5)
     assert list(client.applications("not a label!", 5)) == []
     assert api.asked == []
