@@ -173,6 +173,10 @@ class Metrics:
             at_s = self._now_s()
             self._store_age.set_function(lambda: self._age_s(at_s))
 
+    def cluster_asked(self, cluster: str, ok: bool) -> None:
+        """Notes whether the cluster of that name answered when this supervisor asked it."""
+        self._cluster_ok.labels(cluster).set(float(ok))
+
     def observe_kill(self, killer: str, seconds: float) -> None:
         """Notes that a driver tree was killed by one of ``KILLERS``, in ``seconds``."""
         self._kill.labels(killer if killer in KILLERS else "unknown").observe(seconds)
@@ -445,6 +449,11 @@ class Metrics:
             "Seconds since the last answered ZooKeeper request was sent",
         )
         self._last_success_age.set(_UNKNOWN)
+        self._cluster_ok = self._gauge(
+            "cluster_ok",
+            "1 if a cluster of clusters.* answered when this supervisor asked it last, else 0.",
+            "cluster",
+        )
         self._store_ok = self._gauge(
             "store_ok", "1 if the store could be used when last asked (every 30 s), 0 if not"
         )

@@ -1,34 +1,29 @@
 """Asks the API server of a Kubernetes cluster, over HTTPS with a token and the cluster's authority; stdlib only.
 
-Each request has a connection of its own, follows no redirect, uses no proxy, and ends by its deadline whatever the other
-side does: names are resolved on a thread that is left behind, and each read gets what is left of the time. The token is
-read anew for each request, because a cluster rotates it, and never stands in an error. Over plain HTTP none is sent.
+Each request has a connection of its own, follows no redirect, uses no proxy, and is bounded in time and size (``http_json``).
+The token is read anew for each request, because a cluster rotates it, and never stands in an error. Over plain HTTP none is
+sent.
 """
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import io
-import json
-import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
-from supervisor.clients.threads import run_in_thread
+from supervisor.clients.http_json import ask_json
 from supervisor.errors import Unreachable
 
-ANSWER_MAX_BYTES: Final = 16 * 2**20
 TOKEN_MAX_BYTES: Final = 65536
 PAGE: Final = 250
 PAGES_MAX: Final = 80
 SAID_MAX: Final = 300
 JSON: Final = "application/json"
+RIGHTS: Final = "give the token's service account the rights of deploy/kubernetes/executors.yaml"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """Of each object of a list comes only its metadata: a ConfigMap may hold a megabyte."""
 
@@ -73,26 +68,23 @@ class ApiServer:
         """Returns the answer to one request. Raises Unreachable if there is none by ``deadline_at_s`` (monotonic clock), if
         it is a refusal, or no JSON object."""
         token = self._token()
-        headers = {"Accept": accept, "Connection": "close"}
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
-        try:
-            with self._connection(deadline_at_s) as connection:
-                connection.request(method, f"{path}?{urlencode(query)}", headers=headers)
-                answer = connection.getresponse()
-                data = answer.read(ANSWER_MAX_BYTES + 1)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Unreachable(f"{self.url} does not answer ({_why(error)})") from None
-        if len(data) > ANSWER_MAX_BYTES:
-            raise Unreachable(f"{self.url} answers more than {ANSWER_MAX_BYTES // 2**20} MiB")
-        body = _object(data)
+        headers = {"Accept": accept, **({"Authorization": f"Bearer {token}"} if token else {})}
+        left_s = deadline_at_s - time.monotonic()
+        if left_s <= 0:
+            raise Unreachable(f"{self.url} has not answered in time")
+        answer = ask_json(
+            f"{self.url}{path}?{urlencode(query)}",
+            left_s,
+            method=method,
+            tls=self._context(),
+            more_headers=headers,
+        )
+        body = answer.body if isinstance(answer.body, dict) else {}
         if not 200 <= answer.status < 300:
             said = _printable(str(body.get("message", "")), token)
             raise Unreachable(
                 f"{self.url} refuses {method} {path} ({answer.status}{': ' if said else ''}{said})",
-                "give the token's service account the rights of deploy/kubernetes"
-                if answer.status in (401, 403)
-                else "",
+                RIGHTS if answer.status in (401, 403) else "",
             )
         if not body:
             raise Unreachable(f"{self.url} answers something else than Kubernetes does")
@@ -113,7 +105,9 @@ class ApiServer:
             raise Unreachable(f"token_file {self.token_file} holds no token", "write the token into it")
         return token
 
-    def _context(self) -> ssl.SSLContext:
+    def _context(self) -> ssl.SSLContext | None:
+        if not self.url.startswith("https://"):
+            return None
         try:
             context = ssl.create_default_context(cafile=None if self.ca is None else str(self.ca))
         except OSError as error:  # of which ssl.SSLError is one
@@ -122,98 +116,6 @@ class ApiServer:
         # Authorities of clusters in use lack extensions that OpenSSL then asks for; chain and name are verified as ever.
         context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
         return context
-
-    @contextlib.contextmanager
-    def _connection(self, deadline_at_s: float) -> Iterator[http.client.HTTPConnection]:
-        parts = urlsplit(self.url)
-        host, port = parts.hostname or "", parts.port or 443
-        context = self._context() if parts.scheme == "https" else None
-        connection = http.client.HTTPConnection(host, port)
-        with contextlib.closing(connection), _connected(host, port, deadline_at_s) as plain:
-            link = plain
-            if context is not None:
-                plain.settimeout(_left_s(deadline_at_s))
-                link = context.wrap_socket(plain, server_hostname=host)
-            with link:
-                connection.sock = _TimedLink(link, deadline_at_s)
-                yield connection
-
-
-class _TimedLink:
-    """Is what ``http.client`` uses of a socket; each call gets what is left of the time."""
-
-    def __init__(self, link: socket.socket, deadline_at_s: float) -> None:
-        self._link, self._deadline_at_s = link, deadline_at_s
-
-    def sendall(self, data: bytes) -> None:
-        self._link.settimeout(_left_s(self._deadline_at_s))
-        self._link.sendall(data)
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_TimedReader(self._link, self._deadline_at_s))
-
-    def close(self) -> None:
-        """Does nothing: ``http.client`` calls it before it has read the answer, and whoever made the socket closes it."""
-
-
-class _TimedReader(io.RawIOBase):
-    """Reads from a socket until a deadline."""
-
-    def __init__(self, link: socket.socket, deadline_at_s: float) -> None:
-        self._link, self._deadline_at_s = link, deadline_at_s
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        self._link.settimeout(_left_s(self._deadline_at_s))
-        return self._link.recv_into(buffer)
-
-
-def _left_s(deadline_at_s: float) -> float:
-    """Returns the seconds that are left. Raises TimeoutError if there are none."""
-    left_s = deadline_at_s - time.monotonic()
-    if left_s <= 0:
-        raise TimeoutError("timed out")
-    return left_s
-
-
-def _connected(host: str, port: int, deadline_at_s: float) -> socket.socket:
-    """Returns a connection to the first address that answers. Raises OSError."""
-    found = run_in_thread(
-        "kubernetes-name", lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    ).result(_left_s(deadline_at_s))
-    failed: OSError = ConnectionRefusedError("no address")
-    for family, kind, protocol, _, address in found:
-        link = socket.socket(family, kind, protocol)
-        try:
-            link.settimeout(_left_s(deadline_at_s))
-            link.connect(address)
-        except OSError as error:
-            link.close()
-            failed = error
-        else:
-            return link
-    raise failed
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    """Returns the JSON object that ``data`` is, or an empty one."""
-    try:
-        body = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return body if isinstance(body, dict) else {}
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not accepted: {error.verify_message}"
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    if isinstance(error, http.client.HTTPException | ValueError):
-        return "its answer is no HTTP"
-    return _printable(str(getattr(error, "strerror", None) or type(error).__name__), "")
 
 
 def _printable(text: str, token: str) -> str:

@@ -39,7 +39,8 @@ import json
 import os
 import stat
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from supervisor.clients.access import READ, grant
@@ -80,12 +81,13 @@ class StartVerdict(NamedTuple):
 
 class Opening(NamedTuple):
     """Holds the content of opening: the attempt ``claim`` lets the application begin, if it does so before
-    ``before_at_s`` (CLOCK_BOOTTIME). ``env`` and ``hadoop_conf`` are set before its first line."""
+    ``before_at_s`` (CLOCK_BOOTTIME). ``env``, ``hadoop_conf`` and ``spark_conf`` are set before its first line."""
 
     claim: str
     before_at_s: float
     env: dict[str, str]
     hadoop_conf: dict[str, str]
+    spark_conf: Mapping[str, str] = MappingProxyType({})
 
 
 class Readiness(NamedTuple):
@@ -439,7 +441,7 @@ def write_opening(directory: str, opening: Opening, reader: int | None = None) -
     """Writes the opening, once and whole. Returns False if anything has its name already (the application may have begun
     by it), or there is no directory any more. ``reader`` is another user who may read it. Raises OSError."""
     path = f"{directory}/{OPENING}"
-    data = json.dumps(opening._asdict()).encode()
+    data = json.dumps({**opening._asdict(), "spark_conf": dict(opening.spark_conf)}).encode()
     return _write_once(directory, OPENING, data, lambda: os.path.lexists(path), reader)
 
 
@@ -448,7 +450,8 @@ def read_opening(directory: str) -> Opening | None:
     try:
         body: dict[str, Any] = json.loads(read_file(f"{directory}/{OPENING}", HANDED_MAX_BYTES) or b"")
         env, hadoop_conf = dict(body["env"]), dict(body["hadoop_conf"])
-        return Opening(str(body["claim"]), float(body["before_at_s"]), env, hadoop_conf)
+        spark_conf = dict(body.get("spark_conf", {}))
+        return Opening(str(body["claim"]), float(body["before_at_s"]), env, hadoop_conf, spark_conf)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

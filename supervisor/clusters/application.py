@@ -26,9 +26,9 @@ class Stage(StrEnum):
 class Application:
     """Is what a cluster holds for the driver of one attempt.
 
-    ``id`` is the cluster's own name for it. ``uid`` and ``attempt`` are those of the job, from the tag that the driver was
-    started with; empty and 0 if it has none. ``says`` is why it waits, in the words of the cluster; empty if it says
-    nothing. ``left`` are the names of what it holds (executors, pods), as far as the cluster tells them.
+    ``id`` is the cluster's own name for it. ``uid`` (in lower case) and ``attempt`` are those of the job, from the tag that
+    the driver was started with; empty and 0 if it has none. ``says`` is why it waits, in the words of the cluster; empty if
+    it says nothing. ``left`` are the names of what it holds (executors, pods), as far as the cluster tells them.
     """
 
     id: str
@@ -44,6 +44,10 @@ class ClusterClient(Protocol):
 
     def applications(self, uid: str, timeout_s: float) -> Sequence[Application]:
         """Returns what the cluster holds for drivers of the job ``uid``, ended ones too as far as it remembers them."""
+
+    def living(self, timeout_s: float) -> Sequence[Application]:
+        """Returns what the cluster holds for drivers of all jobs of this registry; not what has ended and holds
+        nothing."""
 
     def end(self, application: Application, timeout_s: float) -> None:
         """Asks the cluster to end this application, and to remove what it holds. That it was accepted proves nothing."""

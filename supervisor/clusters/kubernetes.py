@@ -63,7 +63,7 @@ class KubernetesClient:
         and ConfigMaps. Raises ClusterSilent."""
         if not is_value(uid):  # no label has it
             return ()
-        return self._found(f",{UID_LABEL}={uid}", uid, timeout_s)
+        return self._found(f",{UID_LABEL}={uid.lower()}", uid.lower(), timeout_s)
 
     def living(self, timeout_s: float) -> Sequence[Application]:
         """Returns the same of all jobs of this registry. Raises ClusterSilent."""

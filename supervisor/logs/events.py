@@ -121,6 +121,14 @@ EVENTS: Final[dict[str, Event]] = {
         "Records and blobs of uids that are gone, and savepoints that were left incomplete, were removed.",
         "epoch records blobs savepoints",
     ),
+    "application_ended": Event(
+        "A cluster was asked to end the application of a driver that is over.",
+        f"{_ATTEMPT} cluster application why",
+    ),
+    "cluster_silent": Event(
+        "A cluster on which executors run does not answer, or refuses to.", "cluster job uid why next"
+    ),
+    "cluster_answers_again": Event("It does.", "cluster was"),
     "sweep_failed": Event("A sweep did not get through; tried again.", "epoch why next"),
     "checkpoint_deleted": Event(
         "The checkpoint of an ended job was deleted (checkpoint_on_cancel).",

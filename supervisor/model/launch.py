@@ -55,14 +55,15 @@ class Launch:
 
     ``prepared`` is the key ``<uid>.p<random>`` of the run directory of a prepared driver. There are two launch files then:
     one by which it is brought up (its assignment has ``NO_ATTEMPT``), and one by which an attempt is handed to it
-    (``run_dir.HANDED``), whose ``env`` and ``hadoop_conf`` say what the driver is told at the opening.
+    (``run_dir.HANDED``), whose ``env``, ``hadoop_conf`` and ``spark_conf`` say what the driver is told at the opening.
 
     ``access`` says how to connect to ``hosts``. It names files, and holds nothing of what is in them.
 
     ``user`` is the Unix user that the driver runs as, or None for the supervisor's own. ``channel`` is then the
     directory by which driver and supervisor talk (``run_dir``); if it is empty, that is the run directory. ``limits``
     are what the kernel enforces on the attempt's cgroup; ``not_limited`` says why it does not enforce all of what the
-    spec asks for. ``executors_outlive_s`` is for the lease.
+    spec asks for. ``executors_outlive_s`` is for the lease. ``executors_on`` is the name, in ``clusters`` of the host's
+    settings, of the cluster on which the executors are; empty if the spec names none.
     """
 
     cluster: str
@@ -100,6 +101,9 @@ class Launch:
     limits: ResourceLimits | None = field(default=None, metadata=OMITTED)
     not_limited: str = field(default="", metadata=OMITTED)
     executors_outlive_s: Seconds = field(default=0.0, metadata=OMITTED)
+    executors_on: str = field(default="", metadata=OMITTED)
+    # Spark properties that name the attempt, such as the tags of its application; set at the opening
+    spark_conf: dict[str, str] = field(default_factory=dict, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

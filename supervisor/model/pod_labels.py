@@ -31,7 +31,7 @@ _REGISTRY_IN_ID: Final = 16
 
 
 class LabelledAttempt(NamedTuple):
-    """Names an attempt as labels do."""
+    """Names an attempt as labels do: ``uid`` is in lower case."""
 
     uid: str
     attempt: int
@@ -40,14 +40,14 @@ class LabelledAttempt(NamedTuple):
 def pod_properties(registry: str, uid: str, attempt: int, conf: Mapping[str, str]) -> dict[str, str]:
     """Returns the properties by which what a driver of this attempt makes on Kubernetes is found again. ``registry`` is the
     id of the registry (``Cluster.id``), ``conf`` are the properties of the driver so far."""
-    labels = dict(zip(LABEL_PROPERTIES, (registry, uid, str(attempt)), strict=True))
+    labels = dict(zip(LABEL_PROPERTIES, (registry, uid.lower(), str(attempt)), strict=True))
     given = conf.get(APPLICATION_ID, "")
     return {**labels, APPLICATION_ID: given or application_id(registry, uid, attempt)}
 
 
 def application_id(registry: str, uid: str, attempt: int) -> str:
     """Returns the application id of an attempt, which is the value of a label."""
-    return f"spark-{registry[:_REGISTRY_IN_ID]}-{uid}-{attempt}"
+    return f"spark-{registry[:_REGISTRY_IN_ID]}-{uid.lower()}-{attempt}"
 
 
 def attempt_of_application(application: str, registry: str) -> LabelledAttempt | None:

@@ -29,12 +29,15 @@ def _master_of_cluster(value: str) -> str:
 DEFAULT_NAMESPACE: Final = "default"
 """The namespace of Kubernetes in which executors are if a cluster names none."""
 
-KEYS_OF: Final = {
-    ClusterKind.STANDALONE: (),
-    ClusterKind.YARN: ("conf_dir", "queue"),
-    ClusterKind.KUBERNETES: ("namespace", "image", "ca", "token_file"),
+KINDS_OF: Final = {
+    "conf_dir": (ClusterKind.YARN,),
+    "queue": (ClusterKind.YARN,),
+    "namespace": (ClusterKind.KUBERNETES,),
+    "image": (ClusterKind.KUBERNETES,),
+    "ca": (ClusterKind.YARN, ClusterKind.KUBERNETES),
+    "token_file": (ClusterKind.KUBERNETES,),
 }
-"""Which keys of a cluster are only for one kind of it."""
+"""For which kinds of cluster each key is that not every kind has."""
 
 
 class ClusterSettings(Section):
@@ -42,9 +45,10 @@ class ClusterSettings(Section):
     ``conf`` are properties of each driver that uses it; those of the spec come before them. ``driver_host`` is the address
     at which executors reach the drivers of this host; null leaves that to Spark.
 
-    For YARN, ``conf_dir`` holds the files ``yarn-site.xml`` and ``core-site.xml``, and ``queue`` is where its applications
-    wait. For Kubernetes, executors are pods of ``image`` in ``namespace``; ``ca`` is the authority of the API server and
-    ``token_file`` has the token of the service account by which drivers make pods.
+    For YARN, ``conf_dir`` holds the files ``yarn-site.xml`` and ``core-site.xml``, ``queue`` is where its applications
+    wait, and ``ca`` is the authority of its ResourceManagers, if they answer by HTTPS only. For Kubernetes, executors are
+    pods of ``image`` in ``namespace``; ``ca`` is the authority of the API server and ``token_file`` has the token of the
+    service account by which drivers make pods.
     """
 
     master: Annotated[str, AfterValidator(_master_of_cluster)]
@@ -65,13 +69,10 @@ class ClusterSettings(Section):
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> ClusterSettings:
-        for kind, keys in KEYS_OF.items():
-            foreign = next(
-                (key for key in keys if getattr(self, key) is not None and kind is not self.kind), None
-            )
-            if foreign is not None:
+        for key, kinds in KINDS_OF.items():
+            if getattr(self, key) is not None and self.kind not in kinds:
                 raise ValueError(
-                    f"{foreign} is for a cluster of kind {kind}, and master {self.master} is none; remove it"
+                    f"{key} is for a cluster of kind {' or '.join(kinds)}, and master {self.master} is none; remove it"
                 )
         if self.kind is ClusterKind.YARN and self.conf_dir is None:
             raise ValueError("conf_dir is missing: the directory with yarn-site.xml; add it")

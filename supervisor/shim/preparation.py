@@ -128,7 +128,7 @@ class PreparedTree:
             if had.get(name) != value and name not in NOT_FOR_APPLICATION
         }
         try:
-            opening = Opening(claim_id, before_at_s, env, launch.hadoop_conf)
+            opening = Opening(claim_id, before_at_s, env, launch.hadoop_conf, launch.spark_conf)
             reader = launch.user.uid if launch.user is not None else None
             self._opened = run_dir.write_opening(launch.channel_in(self._directory), opening, reader)
             why = "" if self._opened else "there is an opening already, or no run directory"

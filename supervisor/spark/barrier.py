@@ -46,6 +46,7 @@ class OpeningWord:
         self.before_at_s = float(body["before_at_s"])
         self.env = {str(name): str(value) for name, value in body["env"].items()}
         self.hadoop_conf = {str(name): str(value) for name, value in body["hadoop_conf"].items()}
+        self.spark_conf = {str(name): str(value) for name, value in body.get("spark_conf", {}).items()}
 
 
 class Barrier:
@@ -141,6 +142,8 @@ class Barrier:
     def _apply(self, opening: OpeningWord, sessions: list[Any]) -> None:
         os.environ.update(opening.env)
         set_hadoop_conf(self._gateway.jvm, opening.hadoop_conf, sessions)
+        for name, value in opening.spark_conf.items():  # for a SparkContext that is made from now on
+            self._gateway.jvm.java.lang.System.setProperty(name, value)
         self._set_environment(opening.env)
 
     def _set_environment(self, env: Mapping[str, str]) -> None:

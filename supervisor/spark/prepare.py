@@ -24,8 +24,10 @@ from supervisor.clients.channel import CHANNEL, CWD, DRIVERS_OWN, READABLE, let_
 from supervisor.clients.environment_archive import PYTHON
 from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
+from supervisor.model.application_tag import naming_properties
 from supervisor.model.driver_user import DriverUser
 from supervisor.model.launch import ORDERS, PREPARE_LEVEL, Launch
+from supervisor.model.master import kind_of
 from supervisor.model.records import Assignment, Cause, PrepareLevel, clip
 from supervisor.settings.file import Settings
 from supervisor.spark.arguments import (
@@ -66,7 +68,8 @@ class AttemptPlace:
     ``work_dir`` is made here (mode 0700), and holds the properties and the driver's working directory; it is
     removed together with the run directory. ``cgroup`` is that of the attempt, or None. ``environ`` is the
     supervisor's environment. ``user`` is the Unix user of the driver, or None for the supervisor's own. ``not_limited``
-    says why the limits of the spec are not enforced here in full.
+    says why the limits of the spec are not enforced here in full. ``registry`` is the id of the registry
+    (``Cluster.id``), by which a cluster knows whose driver it serves.
     """
 
     host: str
@@ -76,6 +79,7 @@ class AttemptPlace:
     cgroup: str | None = None
     user: DriverUser | None = None
     not_limited: str = ""
+    registry: str = ""
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -132,6 +136,9 @@ def prepare(
     )
     known = _with_secrets(spec, secrets)
     properties = build_properties(known, files, toolchain, store, assignment.driver_memory, fence, archive)
+    properties |= naming_properties(
+        kind_of(spec.master), attempt_place.registry, assignment.uid, assignment.attempt, properties
+    )
     _write_private(properties_file, render_properties(properties))
     _let_user_read(attempt_place, fence.jar, archive.file)
     driver = _DriverParts(argv, env, str(cwd), fence, archive.said, prepared)
@@ -208,6 +215,7 @@ def _launch_of(
         limits=spec.limits(),
         not_limited=clip(attempt_place.not_limited, NOT_LIMITED_MAX_BYTES),
         executors_outlive_s=spec.executors_outlive_s(),
+        executors_on=spec.cluster or "",
     )
 
 

@@ -69,7 +69,7 @@ def _properties_of(cluster: ClusterSettings) -> dict[str, str]:
         "spark.yarn.queue": cluster.queue,
         NAMESPACE: _namespace_of(cluster),
         "spark.kubernetes.container.image": cluster.image,
-        "spark.kubernetes.authenticate.caCertFile": cluster.ca,
+        "spark.kubernetes.authenticate.caCertFile": None if cluster.kind is ClusterKind.YARN else cluster.ca,
         "spark.kubernetes.authenticate.oauthTokenFile": cluster.token_file,
     }
     return {**OF_KIND[cluster.kind], **{key: str(value) for key, value in said.items() if value is not None}}

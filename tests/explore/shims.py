@@ -127,6 +127,7 @@ def launch_of(
         prepared=prepared,
         executors_outlive_s=executors_outlive_s(name),
         hadoop_conf=EMPTY_DICT,
+        spark_conf=EMPTY_DICT,
         extra=EMPTY_DICT,
     )
 

@@ -35,6 +35,7 @@ ANNOUNCED = {
 BESIDE = {
     "build_info": "gauge",
     "distrust": "gauge",
+    "cluster_ok": "gauge",
     "store_ok": "gauge",
     "store_last_success_age_seconds": "gauge",
     "kill_seconds": "histogram",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from supervisor.model.application_tag import NAMING_KEYS
 from supervisor.model.launch import CHECKPOINT, GATE, PREPARE_LEVEL, PREPARED, Launch
 from supervisor.spark.fence.choice import OWNER_KEY
 from supervisor.spark.prepare import PROPERTIES
@@ -73,7 +74,10 @@ def _environment(made: MadeLaunch) -> dict[str, str]:
 
 def _properties(made: MadeLaunch) -> dict[str, str]:
     properties = made.properties()
-    return {name: made.without_directories(properties[name]) for name in properties.keys() - {OWNER_KEY}}
+    return {
+        name: made.without_directories(properties[name])
+        for name in properties.keys() - {OWNER_KEY, *NAMING_KEYS}
+    }
 
 
 def _different(one: Mapping[str, str], other: Mapping[str, str]) -> str:
@@ -83,10 +87,11 @@ def _different(one: Mapping[str, str], other: Mapping[str, str]) -> str:
 
 
 def launch_of_opening(prepared: Launch, now: MadeLaunch) -> Launch:
-    """Returns the launch by which the attempt of ``now`` is handed to ``prepared``. Its ``env`` and ``hadoop_conf`` are only
-    what the driver cannot know before. Raises OSError, ValueError."""
+    """Returns the launch by which the attempt of ``now`` is handed to ``prepared``. Its ``env``, ``hadoop_conf`` and
+    ``spark_conf`` are only what the driver cannot know before. Raises OSError, ValueError."""
     env = {name: now.launch.env[name] for name in (ATTEMPT, CHECKPOINT) if name in now.launch.env}
-    owner = now.properties().get(OWNER_KEY)
+    properties = now.properties()
+    owner = properties.get(OWNER_KEY)
     return replace(
         now.launch,
         argv=prepared.argv,
@@ -99,4 +104,5 @@ def launch_of_opening(prepared: Launch, now: MadeLaunch) -> Launch:
         not_limited=prepared.not_limited,
         prepared=prepared.prepared,
         hadoop_conf={} if owner is None else {OWNER_KEY.removeprefix(_HADOOP): owner},
+        spark_conf={key: properties[key] for key in NAMING_KEYS if key in properties},
     )

@@ -1,5 +1,5 @@
 """Removes the records and blobs of uids that are gone, and what is left of savepoints, slowly and beside the
-controller.
+controller. It also has clusters end what drivers have left there (``application_sweeper``).
 
 There is one sweeper per term, in a thread of its own, so that a slow store never delays a pass. A failure is
 harmless: the sweeper tries again.
@@ -14,13 +14,16 @@ import structlog
 from supervisor.act.carry_out import ActionExecutor
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
+from supervisor.clusters.leftovers import KnownJobs, known_jobs
 from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.term import Term
+from supervisor.daemon.leader.application_sweeper import ApplicationSweeper
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotLeader, OutcomeUnknown, SupervisorError
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import Row, View
 from supervisor.observe.observer import Observer
+from supervisor.plan.after_restore import may_start
 from supervisor.records.layout import Layout
 from supervisor.registry.blob_sweep import BlobSweeper, References
 from supervisor.registry.record_sweep import Deletion, RecordListing, take_listing, to_sweep
@@ -50,7 +53,9 @@ class Sweeper:
         first_after_s: float = FIRST_AFTER_S,
         every_s: float = EVERY_S,
         savepoints: SavepointSweeper | None = None,
+        applications: ApplicationSweeper | None = None,
     ) -> None:
+        self._applications = applications
         self._term = term
         self._layout = layout
         self._executor = executor
@@ -94,6 +99,10 @@ class Sweeper:
         if self._savepoints is not None:
             savepoints = self._savepoints
             left = self._part("savepoints", lambda: len(savepoints.scan(self._may_go_on)))
+        applications = self._applications
+        if applications is not None:
+            sweep = applications.sweep
+            self._part("applications", lambda: sweep(self._known_jobs, self._may_go_on))
         if removed or blobs or left:
             log.info("swept", epoch=self._term.epoch, records=removed, blobs=blobs, savepoints=left)
         return removed + blobs + left
@@ -138,6 +147,18 @@ class Sweeper:
             self._boundary.log_error(deletion.path, error)
             return False
         return True
+
+    def _known_jobs(self) -> KnownJobs | None:
+        """Reads now which attempts may have a driver, or returns None if nothing may be ended by that: after an acceptance,
+        drivers of the state that was lost may live until it was waited out."""
+        self._term.client.sync()
+        listing = take_listing(self._term.client, self._layout)
+        view = self._full_view()
+        if view.paused or not may_start(view):
+            return None
+        return known_jobs(
+            view.rows, {path.rpartition("/")[2]: lease for path, lease in listing.leases.items()}
+        )
 
     def _references(self) -> References:
         """Reads now which uids' blobs are needed."""

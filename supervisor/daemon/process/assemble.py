@@ -26,6 +26,7 @@ from supervisor.clients.controllers import find_attempt_groups
 from supervisor.clients.store.base import Store
 from supervisor.clients.zookeeper import Link, Session, ZooClient, close_session
 from supervisor.clock import boottime_s, wall_iso
+from supervisor.clusters.clients import clients_of
 from supervisor.coord.contender import Contender, Duties, ElectionRegistry, SessionFactory
 from supervisor.coord.election import Candidate
 from supervisor.coord.epoch_marks import EpochMarks
@@ -35,6 +36,7 @@ from supervisor.coord.trust import Trust
 from supervisor.daemon.host.agent import Agent
 from supervisor.daemon.host.archive_ahead import ArchiveAhead
 from supervisor.daemon.host.attempt_reporter import AttemptReporter
+from supervisor.daemon.host.cluster_leftovers import ClusterLeftovers
 from supervisor.daemon.host.drain_host import stop_drivers
 from supervisor.daemon.host.driver_users import DriverUsers
 from supervisor.daemon.host.fence_ahead import FenceAhead
@@ -45,6 +47,7 @@ from supervisor.daemon.host.launcher import Launcher
 from supervisor.daemon.host.leftovers import LEFTOVERS
 from supervisor.daemon.host.prepared import HostCapacity
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers
+from supervisor.daemon.leader.application_sweeper import ApplicationSweeper
 from supervisor.daemon.leader.controller import Controller
 from supervisor.daemon.leader.leader import Leader
 from supervisor.daemon.leader.record import Recorder
@@ -161,6 +164,9 @@ class Assembly:
         self._groups = find_attempt_groups(find_own_cgroup())
         cluster = self._found()
         self._trust = self._remembered(cluster.id)
+        self._registry_id = cluster.id
+        self._cluster_clients = clients_of(settings.clusters, cluster.id)
+        self._cluster_leftovers = ClusterLeftovers(self._cluster_clients, self._metrics)
         server = self._server()
         agent = self._agent(server.address)
         self._agent_ = agent
@@ -172,6 +178,7 @@ class Assembly:
             lambda: agent.client,
             self._metrics.observe_kill,
             self._prepared.note_end,
+            self._cluster_leftovers.end_of,
         )
         contender = self._contender(server.address, leader)
         reporter = AttemptReporter(
@@ -198,6 +205,7 @@ class Assembly:
             archive_ahead=ArchiveAhead(
                 settings, lambda: agent.is_preparing or reporter.is_starting(), self._metrics
             ),
+            cluster_leftovers=self._cluster_leftovers,
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
         )
@@ -356,6 +364,7 @@ class Assembly:
             self._epochs,
             paused=paused,
             savepoints=SavepointSweeper(shelf_of(self._settings)),
+            applications=ApplicationSweeper(self._cluster_clients, self._metrics),
         )
 
     def _remover(self, term: Term[ZooClient], controller: Controller) -> Remover:
@@ -405,6 +414,8 @@ class Assembly:
             self._metrics,
             self._prepared,
             self._groups.why_not,
+            self._registry_id,
+            self._cluster_leftovers.end_before,
         )
         me = Member(
             id=self._settings.supervisor.id,

@@ -33,6 +33,7 @@ from supervisor.coord.contender import Contender
 from supervisor.daemon.host.agent import Agent
 from supervisor.daemon.host.archive_ahead import ArchiveAhead
 from supervisor.daemon.host.attempt_reporter import AttemptReporter
+from supervisor.daemon.host.cluster_leftovers import ClusterLeftovers
 from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.daemon.host.guardian import Guardian
 from supervisor.daemon.host.housekeeping import Housekeeper
@@ -68,6 +69,7 @@ class SupervisorParts:
     housekeeper: Housekeeper
     fence_ahead: FenceAhead
     archive_ahead: ArchiveAhead
+    cluster_leftovers: ClusterLeftovers
     alone_timeout_s: float
     stop_drivers: Callable[[Callable[[], bool]], object] | None = None
     """It is set with ``supervisor.on_stop: stop_drivers``. Its argument returns True when there is no time
@@ -138,6 +140,7 @@ class Supervisor:
         parts.contender.start()
         parts.fence_ahead.start()
         parts.archive_ahead.start()
+        parts.cluster_leftovers.start()
         log.info(
             "supervisor_started", supervisor=parts.id, pid=os.getpid(), runtime_dir=str(parts.runtime_dir)
         )
@@ -151,6 +154,7 @@ class Supervisor:
         parts.reporter.stop()
         parts.housekeeper.stop()
         parts.archive_ahead.stop()
+        parts.cluster_leftovers.stop()
         for thread in self._threads:
             thread.join(STOP_TIMEOUT_S)
         if parts.stop_drivers is not None:

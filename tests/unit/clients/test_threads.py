@@ -36,7 +36,6 @@ STARTED = {
     "cli/doctor/examine.py": ({"run_in_thread"}, "each area has a deadline, whatever hangs"),
     "operations/submit.py": ({"Pool"}, "uploads of many jobs"),
     "operations/apply.py": ({"Pool"}, "uploads of many updates"),
-    "clients/kubernetes_api.py": ({"run_in_thread"}, "the system's resolver has no time-out"),
     "clients/listening.py": ({"run_in_thread"}, "the system's resolver has no time-out"),
     "clients/store/deadline.py": (
         {"BackgroundThread"},
@@ -50,6 +49,7 @@ STARTED = {
     "daemon/host/agent.py": ({"Pool"}, "starts: one that hangs delays no other job's"),
     "daemon/host/preparer.py": ({"Pool"}, "prepared drivers: no start of an attempt waits for one"),
     "daemon/host/preflight.py": ({"run_in_thread"}, "looks beside the preparation of a start"),
+    "daemon/host/cluster_leftovers.py": ({"BackgroundThread"}, "asks clusters: nobody waits for it"),
     "daemon/host/archive_ahead.py": ({"BackgroundThread"}, "trains while no driver is starting"),
     "daemon/host/fence_ahead.py": ({"BackgroundThread"}, "compiles while nobody waits for it"),
     "daemon/host/housekeeping.py": ({"BackgroundThread"}, "a loop that may hang on a disk"),

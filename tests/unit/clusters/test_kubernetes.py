@@ -276,7 +276,7 @@ ODD: dict[str, Answer] = {
     "forbidden": (403, {"message": f"no, {TOKEN} may not\nlist"}),
     "unauthorized": (401, b"\xff\xfe"),
     "a failure": (500, {"message": ["odd"]}),
-    "too much": (200, b" " * (17 * 2**20)),
+    "too much": (200, b" " * (33 * 2**20)),
 }
 
 
@@ -305,7 +305,7 @@ def test_what_trickles_or_hangs_ends_with_the_time(api: FakeApi, client: Kuberne
 
     api.respond = hang
     began_at_s = time.monotonic()
-    with pytest.raises(ClusterSilent, match="no answer in time"):
+    with pytest.raises(ClusterSilent, match="does not answer .*timed out"):
         client.applications(UID, 0.5)
     held.set()
     assert time.monotonic() - began_at_s < 20
@@ -314,7 +314,7 @@ def test_what_trickles_or_hangs_ends_with_the_time(api: FakeApi, client: Kuberne
 def test_another_authority_is_not_trusted(api: FakeApi, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = Authority(tmp_path / "other")
-    with pytest.raises(ClusterSilent, match="certificate is not accepted"):
+    with pytest.raises(ClusterSilent, match="certificate verify failed"):
         client_of(api, other, tmp_path).applications(UID, 5)
     assert api.asked == []
 
