@@ -12,12 +12,15 @@ import json
 import socket
 import ssl
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from supervisor.errors import Unreachable
 
 ANSWER_MAX_BYTES = 32 * 2**20
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _CHUNK_BYTES = 65536
 _READ_MIN_S = 0.001
 
@@ -30,10 +33,17 @@ class JsonAnswer(NamedTuple):
 
 
 def ask_json(
-    url: str, timeout_s: float, *, method: str = "GET", body: Any = None, tls: ssl.SSLContext | None = None
+    url: str,
+    timeout_s: float,
+    *,
+    method: str = "GET",
+    body: Any = None,
+    tls: ssl.SSLContext | None = None,
+    more_headers: Mapping[str, str] = NO_HEADERS,
 ) -> JsonAnswer:
-    """Returns the answer to one request. ``body`` is sent as JSON if it is not None. Raises Unreachable if there is no
-    complete answer within ``timeout_s`` seconds, or if it is larger than ``ANSWER_MAX_BYTES``."""
+    """Returns the answer to one request. ``body`` is sent as JSON if it is not None. ``more_headers`` may hold a secret, and
+    must be valid: no error shows them. Raises Unreachable if there is no complete answer within ``timeout_s`` seconds, or if
+    it is larger than ``ANSWER_MAX_BYTES``."""
     until_at_s = time.monotonic() + timeout_s
     parts = urlsplit(url)
     where = parts.netloc
@@ -48,7 +58,7 @@ def ask_json(
             connection.connect()
             connection.sock = _BoundedSocket(connection.sock, until_at_s)
             data = None if body is None else json.dumps(body).encode()
-            headers = {"Accept": "application/json", "Content-Type": "application/json"}
+            headers = {"Accept": "application/json", "Content-Type": "application/json", **more_headers}
             target = f"{parts.path}?{parts.query}" if parts.query else parts.path
             connection.request(method, target, data, headers)
             response = connection.getresponse()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from supervisor.clusters.application import ClusterClient
+from supervisor.clusters.kubernetes import KubernetesClient
 from supervisor.clusters.yarn import YarnClient
 from supervisor.model.master import ClusterKind
 from supervisor.settings.clusters import ClusterSettings
@@ -20,6 +21,8 @@ def client_of(name: str, cluster: ClusterSettings, registry: str) -> ClusterClie
         return YarnClient(
             name, Path(cluster.conf_dir), registry, None if cluster.ca is None else Path(cluster.ca)
         )
+    if cluster.kind is ClusterKind.KUBERNETES:
+        return KubernetesClient(name, cluster, registry)
     return None
 
 

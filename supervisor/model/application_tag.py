@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from supervisor.model.launch import NO_ATTEMPT
 from supervisor.model.master import ClusterKind
+from supervisor.model.pod_labels import APPLICATION_ID, LABEL_PROPERTIES, pod_properties
 
 YARN_TAGS: Final = "spark.yarn.tags"
 PREFIX: Final = "spark-supervisor-"
@@ -58,12 +59,16 @@ def naming_properties(
 ) -> dict[str, str]:
     """Returns the properties by which a cluster of ``kind`` knows whose driver it serves. The job's own tags, in
     ``conf``, stay. There are none before there is an attempt: a prepared driver gets them when its barrier opens."""
-    if kind is not ClusterKind.YARN or attempt == NO_ATTEMPT or not registry:
+    if attempt == NO_ATTEMPT or not registry:
+        return {}
+    if kind is ClusterKind.KUBERNETES:
+        return pod_properties(registry, uid, attempt, conf)
+    if kind is not ClusterKind.YARN:
         return {}
     own = [tag.strip() for tag in conf.get(YARN_TAGS, "").split(",")]
     kept = [tag for tag in own if tag and not tag.lower().startswith(PREFIX)]
     return {YARN_TAGS: ",".join((*kept, *tags_of(registry, uid, attempt)))}
 
 
-NAMING_KEYS: Final = (YARN_TAGS,)
+NAMING_KEYS: Final = (YARN_TAGS, *LABEL_PROPERTIES, APPLICATION_ID)
 """These properties name the attempt, so they differ between a prepared driver and the launch that is handed to it."""

@@ -26,6 +26,9 @@ def _master_of_cluster(value: str) -> str:
     return value
 
 
+DEFAULT_NAMESPACE: Final = "default"
+"""The namespace of Kubernetes in which executors are if a cluster names none."""
+
 KINDS_OF: Final = {
     "conf_dir": (ClusterKind.YARN,),
     "queue": (ClusterKind.YARN,),

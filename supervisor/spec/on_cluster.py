@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from supervisor.errors import Complaint
 from supervisor.model import executors
 from supervisor.model.master import ClusterKind
 from supervisor.model.phrases import first_few
-from supervisor.settings.clusters import ClusterSettings
+from supervisor.settings.clusters import DEFAULT_NAMESPACE, ClusterSettings
 from supervisor.spec.job import JobSpec
 
-DRIVER_HOST = "spark.driver.host"
+DRIVER_HOST: Final = "spark.driver.host"
+NAMESPACE: Final = "spark.kubernetes.namespace"
+
+OF_KIND: Final[Mapping[ClusterKind, Mapping[str, str]]] = {
+    ClusterKind.STANDALONE: {},
+    ClusterKind.YARN: {"spark.yarn.maxAppAttempts": "1"},
+    ClusterKind.KUBERNETES: {
+        "spark.kubernetes.executor.useDriverPodIP": "false",
+        "spark.executor.failuresValidityInterval": "1h",
+    },
+}
+"""What each driver on a cluster of this kind is given. On Kubernetes executors would else connect to
+``spark.driver.bindAddress``, which another machine may not reach, instead of ``spark.driver.host`` (S30); and a driver would
+end after a few executors that were lost in all of its life (S31)."""
 
 
 def why_not_here(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> Complaint | None:
     """Returns why a host with ``clusters`` does not start ``spec``, or None if it may."""
-    if spec.cluster is None or spec.cluster in clusters:
+    if spec.cluster is None:
         return None
+    if spec.cluster in clusters:
+        return _why_not_on(spec, clusters[spec.cluster])
     known = f"it has {first_few(sorted(clusters))}" if clusters else "it has none"
     return Complaint(
         f"cluster: {spec.cluster} is no cluster of this host's supervisor.yaml ({known})",
         f"add clusters.{spec.cluster} there, or correct cluster in the spec",
+    )
+
+
+def _why_not_on(spec: JobSpec, cluster: ClusterSettings) -> Complaint | None:
+    """Returns why ``spec`` is not started on ``cluster``: what it leaves is looked for in the cluster's own namespace."""
+    asked, given = spec.conf.get(NAMESPACE), _namespace_of(cluster)
+    if given is None or asked is None or asked == given:
+        return None
+    return Complaint(
+        f"conf {NAMESPACE}: {asked[:80]} is not the namespace of cluster {spec.cluster} on this host ({given})",
+        "remove it, or add a cluster with that namespace to supervisor.yaml",
     )
 
 
@@ -40,13 +67,17 @@ def _properties_of(cluster: ClusterSettings) -> dict[str, str]:
     said = {
         DRIVER_HOST: cluster.driver_host,
         "spark.yarn.queue": cluster.queue,
-        "spark.kubernetes.namespace": cluster.namespace,
+        NAMESPACE: _namespace_of(cluster),
         "spark.kubernetes.container.image": cluster.image,
         "spark.kubernetes.authenticate.caCertFile": None if cluster.kind is ClusterKind.YARN else cluster.ca,
         "spark.kubernetes.authenticate.oauthTokenFile": cluster.token_file,
     }
-    fixed = {"spark.yarn.maxAppAttempts": "1"} if cluster.kind is ClusterKind.YARN else {}
-    return {**{key: str(value) for key, value in said.items() if value is not None}, **fixed}
+    return {**OF_KIND[cluster.kind], **{key: str(value) for key, value in said.items() if value is not None}}
+
+
+def _namespace_of(cluster: ClusterSettings) -> str | None:
+    """Returns the namespace in which executors are, or None for a cluster that is not of Kubernetes."""
+    return (cluster.namespace or DEFAULT_NAMESPACE) if cluster.kind is ClusterKind.KUBERNETES else None
 
 
 def _environment_of(cluster: ClusterSettings) -> dict[str, str]:

@@ -110,6 +110,12 @@ def missing_limits() -> str | None:
     return "; ".join(f"{name}: {why}" for name, why in lacking.items()) or None
 
 
+def missing_kubernetes() -> str | None:
+    from tests.testbed import kubernetes
+
+    return kubernetes.missing()
+
+
 def missing_prometheus() -> str | None:
     from tests.testbed import prometheus
 
@@ -165,6 +171,12 @@ REQUIREMENTS = (
         "mount",
         lambda: None if os.geteuid() == 0 and shutil.which("mount") else "not root: nothing can be mounted",
         "run the tests as root",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "kubernetes",
+        missing_kubernetes,
+        "run the tests as root with Go, iproute2 and iptables installed (Debian: containerd and the rest are fetched)",
         "SPARK_SUPERVISOR_REQUIRE_DOCKER",
     ),
     Requirement(

@@ -1,0 +1,160 @@
+"""A job whose executors are pods of a real Kubernetes, by the rights of deploy/kubernetes, and what happens to them.
+
+The witness of the drivers is judged after each test: no two at once, no hole, no batch with another content.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from supervisor.demo.ensemble import EmbeddedEnsemble
+from supervisor.model.executors import outlive_s
+from supervisor.model.pod_labels import ATTEMPT_LABEL, UID_LABEL
+from tests.testbed.fleet import DRIVER, SHIM
+from tests.testbed.kubernetes import NAMESPACE, KubernetesCluster, kubernetes_cluster
+from tests.testbed.moto import AWS_ENV, MotoServer, S3Server
+from tests.testbed.proxy import Proxy
+from tests.testbed.spark_fleet import LIGHT_JVM, SparkFleet
+from tests.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.spark,
+    pytest.mark.kubernetes,
+    pytest.mark.timeout(2400),
+]
+
+CONF = {
+    "spark.executor.instances": "1",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": LIGHT_JVM,
+    "spark.kubernetes.executor.secretKeyRef.AWS_ACCESS_KEY_ID": "s3:id",
+    "spark.kubernetes.executor.secretKeyRef.AWS_SECRET_ACCESS_KEY": "s3:key",
+}
+PATIENCE_S = 300.0
+OUTAGE_S = 30.0
+
+
+class SeenByPods(S3Server):
+    """The same S3, at an address that pods reach, too."""
+
+    def __init__(self, moto: MotoServer, proxy: Proxy) -> None:
+        self.endpoint_url, self.env = f"http://{proxy.address}", moto.env
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KubernetesCluster]:
+    with kubernetes_cluster() as made:
+        keys = (
+            f"--from-literal=id={AWS_ENV['AWS_ACCESS_KEY_ID']}",
+            f"--from-literal=key={AWS_ENV['AWS_SECRET_ACCESS_KEY']}",
+        )
+        made.kubectl("-n", NAMESPACE, "create", "secret", "generic", "s3", *keys)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def fleet(
+    embedded_ensemble: EmbeddedEnsemble,
+    moto_server: MotoServer,
+    cluster: KubernetesCluster,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[SparkFleet]:
+    directory = tmp_path_factory.mktemp("on-kubernetes")
+    clusters = {"k8s": cluster.settings(**CONF)}
+    with Proxy(f"127.0.0.1:{moto_server.port}", cluster.address) as proxy:
+        s3 = SeenByPods(moto_server, proxy)
+        with SparkFleet.on_moto(embedded_ensemble, s3, directory, clusters=clusters) as made:
+            yield made
+
+
+@pytest.fixture(autouse=True)
+def judged(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "fleet" in request.fixturenames:
+        request.getfixturevalue("fleet").judge()
+
+
+def attempts(cluster: KubernetesCluster, uid: str) -> set[int]:
+    """Those of which there is a pod, whatever its phase."""
+    return {int(pod["metadata"]["labels"][ATTEMPT_LABEL]) for pod in cluster.pods(f"{UID_LABEL}={uid}")}
+
+
+def wait_only(cluster: KubernetesCluster, uid: str, attempt: int) -> None:
+    """Nothing of attempts before is left: no pod and no ConfigMap."""
+    wait_until(
+        lambda: attempts(cluster, uid) == {attempt}, PATIENCE_S, f"only pods of {attempt}", period_s=1.0
+    )
+    wait_until(lambda: len(cluster.config_maps()) == 1, PATIENCE_S, "only its ConfigMap", period_s=1.0)
+
+
+def cancel(fleet: SparkFleet, cluster: KubernetesCluster, job: str) -> None:
+    """Cancels the job; nothing of it is left on the cluster."""
+    fleet.cancel(job)
+    fleet.wait_state(job, "cancelled", timeout_s=PATIENCE_S)
+    wait_until(lambda: not cluster.pods(), PATIENCE_S, "all pods to be removed", period_s=1.0)
+    wait_until(lambda: not cluster.config_maps(), PATIENCE_S, "all ConfigMaps to be removed", period_s=1.0)
+
+
+def uid_of(fleet: SparkFleet, job: str) -> str:
+    return str(fleet.show(job)["uid"])
+
+
+def test_its_life_from_submit_to_cancel(fleet: SparkFleet, cluster: KubernetesCluster) -> None:
+    job = "life"
+    fleet.submit(job, cluster="k8s")
+    fleet.wait_batches(job)
+    uid = uid_of(fleet, job)
+    wait_only(cluster, uid, 1)
+    fleet.ok("restart", job, "--wait")  # by a prepared driver, which holds no executor while it waits
+    fleet.wait_batch_of(job, 2)
+    assert "prepared" in fleet.ok("history", job).out
+    wait_only(cluster, uid, 2)
+    fleet.ok("savepoint", "create", job)
+    fleet.signal(fleet.process(job, DRIVER), signal.SIGKILL)
+    fleet.wait_batch_of(job, 3)
+    wait_only(cluster, uid, 3)
+    cancel(fleet, cluster, job)
+
+
+def test_a_lost_executor_or_api_server_is_not_the_drivers_end(
+    fleet: SparkFleet, cluster: KubernetesCluster
+) -> None:
+    job = "losses"
+    fleet.submit(job, cluster="k8s")
+    fleet.wait_batches(job)
+    before = set(cluster.running())
+    assert before
+    cluster.kill_executors()
+    fleet.wait_batches(job, more=5, timeout_s=PATIENCE_S)
+    wait_until(lambda: not before & set(cluster.running()), PATIENCE_S, "the lost pod to go", period_s=1.0)
+    cluster.stop("apiserver")
+    gone_at_s = time.monotonic()
+    try:
+        fleet.wait_batches(job, more=5, timeout_s=PATIENCE_S)
+        wait_until(lambda: time.monotonic() - gone_at_s > OUTAGE_S, 2 * OUTAGE_S, "the outage", period_s=1.0)
+        fleet.wait_batches(job, more=2, timeout_s=PATIENCE_S)
+    finally:
+        cluster.start("apiserver")
+    cluster.wait_ready()
+    fleet.wait_batches(job, more=3, timeout_s=PATIENCE_S)
+    assert fleet.show(job)["attempt"] == 1
+    cancel(fleet, cluster, job)
+
+
+def test_a_driver_that_dies_with_its_shim_leaves_nothing_and_the_lease_says_the_bound(
+    fleet: SparkFleet, cluster: KubernetesCluster
+) -> None:
+    job = "alone"
+    fleet.submit(job, cluster="k8s")
+    fleet.wait_batches(job)
+    fleet.signal(fleet.process(job, SHIM), signal.SIGKILL)
+    fleet.wait_batch_of(job, 2)
+    wait_only(cluster, uid_of(fleet, job), 2)
+    explained = fleet.ok("explain", job, "-o", "json").document
+    assert explained["lease"]["executors_outlive_s"] == outlive_s({})
+    cancel(fleet, cluster, job)
