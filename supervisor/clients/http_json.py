@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from supervisor.errors import Unreachable
 
-ANSWER_MAX_BYTES = 32 * 2**20
+ANSWER_MAX_BYTES = 8 * 2**20
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _CHUNK_BYTES = 65536
 _READ_MIN_S = 0.001
@@ -48,6 +48,7 @@ def ask_json(
     parts = urlsplit(url)
     where = parts.netloc
     connection: http.client.HTTPConnection
+    link: socket.socket | None = None
     try:
         if parts.scheme == "https":
             context = tls or ssl.create_default_context()
@@ -56,7 +57,8 @@ def ask_json(
             connection = http.client.HTTPConnection(where, timeout=timeout_s)
         try:
             connection.connect()
-            connection.sock = _BoundedSocket(connection.sock, until_at_s)
+            link = connection.sock
+            connection.sock = _BoundedSocket(link, until_at_s)
             data = None if body is None else json.dumps(body).encode()
             headers = {"Accept": "application/json", "Content-Type": "application/json", **more_headers}
             target = f"{parts.path}?{parts.query}" if parts.query else parts.path
@@ -65,6 +67,8 @@ def ask_json(
             text = _read(response, where)
         finally:
             connection.close()
+            if link is not None:
+                link.close()
     except (OSError, http.client.HTTPException, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise Unreachable(f"{where} does not answer ({why[:200]})") from None
@@ -102,7 +106,8 @@ class _BoundedReader(io.RawIOBase):
 
 
 class _BoundedSocket:
-    """Is a socket as far as ``http.client`` uses one; no call outlasts the instant."""
+    """Is a socket as far as ``http.client`` uses one; no call outlasts the instant. It is closed by whoever made it:
+    ``http.client`` closes before it has read an answer whose end is the end of the connection."""
 
     def __init__(self, inner: socket.socket, until_at_s: float) -> None:
         self._inner, self._until_at_s = inner, until_at_s
@@ -115,7 +120,7 @@ class _BoundedSocket:
         return io.BufferedReader(_BoundedReader(self._inner, self._until_at_s))
 
     def close(self) -> None:
-        self._inner.close()
+        pass
 
 
 def _left_s(until_at_s: float) -> float:

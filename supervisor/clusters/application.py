@@ -43,7 +43,7 @@ class ClusterClient(Protocol):
     """Asks one cluster. Each call ends within ``timeout_s`` seconds and raises ``ClusterSilent`` if there is no answer."""
 
     def applications(self, uid: str, timeout_s: float) -> Sequence[Application]:
-        """Returns what the cluster holds for drivers of the job ``uid``, ended ones too as far as it remembers them."""
+        """Returns what the cluster holds for drivers of the job ``uid``; not what has ended and holds nothing."""
 
     def living(self, timeout_s: float) -> Sequence[Application]:
         """Returns what the cluster holds for drivers of all jobs of this registry; not what has ended and holds

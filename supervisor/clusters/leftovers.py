@@ -1,10 +1,10 @@
 """Says which applications on a cluster belong to drivers that are over (protocol §7.8). It is pure.
 
-Numbers of attempts of a uid only grow, and one is given out only when all before it are over. So there are two questions:
-a host that starts or ends an attempt asks for the attempts *before* a number, never for those that are not its own, since a
-slow request would end a later attempt's application; and the leader asks which applications no driver can have any more.
-The applications are listed before the registry is read: a driver that has one was claimed before that, so the registry
-knows of it.
+The ownership of a job says which attempts are over: all before its own, and its own if it is exited. That never becomes
+untrue: a number is given out only when all before it are over. Whoever asks has the applications listed *before* the
+registry is read, so what is ended is an application that was there when its attempt was over already; a late request
+ends nothing else, for an application keeps its id and its attempt. What has a number that the registry has not given out
+is left alone: it may be of a state of the registry that was lost.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from supervisor.clusters.application import Application, Stage
-from supervisor.model.records import JobRef, Lease, Ownership, OwnState
+from supervisor.model.records import LEASED, JobRef, Lease, Ownership, OwnState
 from supervisor.model.seen import Found, Seen
 from supervisor.model.view import Row
 from supervisor.records.ids import may_be_of
@@ -28,13 +28,22 @@ def holds_something(application: Application) -> bool:
     return application.stage is not Stage.ENDED or bool(application.left)
 
 
-def of_attempts_before(applications: Iterable[Application], uid: str, below: int) -> tuple[Application, ...]:
-    """Returns the applications of attempts of ``uid`` whose number is below ``below``."""
+def of_job(applications: Iterable[Application], uid: str, own: Ownership) -> tuple[Application, ...]:
+    """Returns the applications of attempts of ``uid`` that are over by ``own``, the ownership of its job. There are none if
+    that is about another uid by now: what is left then is a matter of the leader's sweep."""
+    below = _over_below(own)
+    if own.uid.lower() != uid.lower():
+        return ()
     return tuple(
         one
         for one in applications
         if holds_something(one) and one.uid == uid.lower() and 0 < one.attempt < below
     )
+
+
+def _over_below(own: Ownership) -> int:
+    """Returns the number below which all attempts of ``own.uid`` are over."""
+    return own.attempt + (1 if own.state in OVER else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,7 @@ def known_jobs(rows: Mapping[str, Row], leases: Mapping[str, Seen[Lease]]) -> Kn
     over_below: dict[str, int] = {}
     doubtful = {name for name in leases if name not in rows}
     for name, row in rows.items():
-        if row.flaws or not _is_readable(row.ref) or not isinstance(row.own, Found):
+        if row.flaws or not _is_readable(row.ref) or not isinstance(row.own, Found) or _is_of_no_uid(row.own):
             doubtful.add(name)
         for uid, below in _over_in(row.ref, row.own):
             over_below[uid] = min(below, over_below.get(uid, below))
@@ -62,11 +71,16 @@ def _is_readable(seen: Seen[Any]) -> bool:
     return seen is None or isinstance(seen, Found)
 
 
+def _is_of_no_uid(own: Found[Ownership]) -> bool:
+    """Returns whether there is a lease of which nobody can say whose it is."""
+    return own.record.state in LEASED and not own.record.uid
+
+
 def _over_in(ref: Seen[JobRef], own: Seen[Ownership]) -> Iterable[tuple[str, int]]:
     """Yields, by uid, the number below which all attempts are over."""
     if isinstance(own, Found) and own.record.uid:
         record = own.record
-        yield record.uid.lower(), record.attempt + (1 if record.state in OVER else 0)
+        yield record.uid.lower(), _over_below(record)
     if isinstance(ref, Found) and not (isinstance(own, Found) and own.record.uid == ref.record.uid):
         yield ref.record.uid.lower(), 0  # none of its attempts was ever given out, as far as is known
 

@@ -46,15 +46,13 @@ class YarnClient:
         self._ca = ca
 
     def applications(self, uid: str, timeout_s: float) -> Sequence[Application]:
-        """Returns the applications of the job ``uid``, ended ones too as far as YARN remembers them."""
+        """Returns the applications of the job ``uid`` that have not ended."""
         found = self._listed({"applicationTags": job_tag(uid)}, timeout_s)
         return [one for one in found if one.uid == uid.lower()]
 
     def living(self, timeout_s: float) -> Sequence[Application]:
         """Returns the applications of all jobs of this registry that have not ended."""
-        return self._listed(
-            {"applicationTags": registry_tag(self._registry), "states": ",".join(_LIVING)}, timeout_s
-        )
+        return self._listed({"applicationTags": registry_tag(self._registry)}, timeout_s)
 
     def end(self, application: Application, timeout_s: float) -> None:
         """Asks YARN to kill the application, as the user who owns it. What has ended meanwhile stays as it is."""
@@ -74,7 +72,8 @@ class YarnClient:
         self._asked("PUT", f"{path}/state{as_user}", {"state": "KILLED"}, until_at_s - time.monotonic())
 
     def _listed(self, query: dict[str, str], timeout_s: float) -> list[Application]:
-        body = self._asked("GET", f"{_APPS}?{urlencode(query)}", None, timeout_s)
+        whole = {**query, "states": ",".join(_LIVING), "deSelects": "resourceRequests"}
+        body = self._asked("GET", f"{_APPS}?{urlencode(whole)}", None, timeout_s)
         apps = body.get("apps") if isinstance(body, dict) else None
         listed = apps.get("app", []) if isinstance(apps, dict) else [] if apps is None else None
         if not isinstance(listed, list) or not isinstance(body, dict) or "apps" not in body:

@@ -27,7 +27,7 @@ def properties_in(conf_dir: Path) -> dict[str, str]:
             text = file.read(_SIZE_MAX_BYTES + 1)
         if len(text) > _SIZE_MAX_BYTES:
             raise ClusterSilent(f"{path} is larger than {_SIZE_MAX_BYTES} bytes", "correct it")
-        if b"<!DOCTYPE" in text:
+        if b"<!DOCTYPE" in text or b"\0" in text:  # UTF-16 hides one
             raise ClusterSilent(f"{path} has a document type, which is not read here", "remove it")
         root = ElementTree.fromstring(text)
     except OSError as error:

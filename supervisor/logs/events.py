@@ -121,14 +121,18 @@ EVENTS: Final[dict[str, Event]] = {
         "Records and blobs of uids that are gone, and savepoints that were left incomplete, were removed.",
         "epoch records blobs savepoints",
     ),
-    "application_ended": Event(
+    "cluster_application_ended": Event(
         "A cluster was asked to end the application of a driver that is over.",
         f"{_ATTEMPT} cluster application why",
     ),
     "cluster_silent": Event(
         "A cluster on which executors run does not answer, or refuses to.", "cluster job uid why next"
     ),
-    "cluster_answers_again": Event("It does.", "cluster was"),
+    "cluster_answers_again": Event("A cluster answers again that did not.", "cluster was"),
+    "leftovers_wait": Event(
+        "What is left of a job on a cluster is not ended yet: ZooKeeper does not say what is over.",
+        "job uid cluster why",
+    ),
     "sweep_failed": Event("A sweep did not get through; tried again.", "epoch why next"),
     "checkpoint_deleted": Event(
         "The checkpoint of an ended job was deleted (checkpoint_on_cancel).",

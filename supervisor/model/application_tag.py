@@ -14,6 +14,8 @@ from supervisor.model.master import ClusterKind
 from supervisor.model.pod_labels import APPLICATION_ID, LABEL_PROPERTIES, pod_properties
 
 YARN_TAGS: Final = "spark.yarn.tags"
+OWN_TAGS_MAX: Final = 7
+"""YARN takes 10 tags of an application, and three are needed here."""
 PREFIX: Final = "spark-supervisor-"
 _REGISTRY, _JOB, _ATTEMPT = f"{PREFIX}registry-", f"{PREFIX}job-", f"{PREFIX}attempt-"
 _DIGITS_MAX: Final = 10

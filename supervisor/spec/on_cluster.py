@@ -7,6 +7,7 @@ from typing import Final
 
 from supervisor.errors import Complaint
 from supervisor.model import executors
+from supervisor.model.application_tag import OWN_TAGS_MAX, YARN_TAGS
 from supervisor.model.master import ClusterKind
 from supervisor.model.phrases import first_few
 from supervisor.settings.clusters import DEFAULT_NAMESPACE, ClusterSettings
@@ -42,7 +43,14 @@ def why_not_here(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> Comp
 
 
 def _why_not_on(spec: JobSpec, cluster: ClusterSettings) -> Complaint | None:
-    """Returns why ``spec`` is not started on ``cluster``: what it leaves is looked for in the cluster's own namespace."""
+    """Returns why ``spec`` is not started on ``cluster``: what it leaves is looked for in the cluster's own namespace, or by
+    tags, of which YARN takes ten."""
+    own_tags = {**cluster.conf, **spec.conf}.get(YARN_TAGS, "").split(",")
+    if cluster.kind is ClusterKind.YARN and len(own_tags) > OWN_TAGS_MAX:
+        return Complaint(
+            f"conf {YARN_TAGS} has {len(own_tags)} tags; YARN takes 10, of which 3 are the supervisor's",
+            f"keep {OWN_TAGS_MAX} of them",
+        )
     asked, given = spec.conf.get(NAMESPACE), _namespace_of(cluster)
     if given is None or asked is None or asked == given:
         return None

@@ -1,10 +1,9 @@
-"""Ends what a cluster still holds for attempts of this host that are over (protocol §7.8).
+"""Has a cluster end what it still holds for attempts of jobs of this host that are over (protocol §7.8).
 
-It is asked twice: before an attempt starts here, for all attempts of the job before it; and when the run directory of an
-attempt is removed, for that attempt and all before it. It has a thread of its own. Nobody waits for it: whether a start may
-begin is decided by the wait for executors, and what it misses is ended by the leader's sweep.
-
-A request is forgotten after ``PATIENCE_S``, so that none is carried out when it no longer means what it meant.
+It looks after a job before an attempt of it starts here, and when the run directory of one is removed. Which attempts are
+over is what the registry says at that moment, and nothing else (``clusters.leftovers``): a directory goes in many ways,
+and numbers recur after a restore. It has a thread of its own. Nobody waits for it: whether a start may begin is decided
+by the wait for executors, and what it misses is ended by the leader's sweep.
 """
 
 from __future__ import annotations
@@ -12,16 +11,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
 from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s
-from supervisor.clusters.application import ClusterClient, ClusterSilent
-from supervisor.clusters.leftovers import of_attempts_before
+from supervisor.clusters.application import Application, ClusterClient, ClusterSilent
+from supervisor.clusters.leftovers import holds_something, of_job
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
+from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
+from supervisor.model.records import Assignment, Ownership
 
 log = structlog.get_logger(__name__)
 
@@ -34,32 +36,37 @@ REQUESTS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class EndRequest:
-    """Asks for the end of applications of the attempts of ``uid`` before ``below``. Instants are BOOTTIME."""
+class CareRequest:
+    """Asks to look after the job ``job`` of ``uid`` on a cluster. ``why`` is what happened to which attempt. Instants are
+    BOOTTIME."""
 
     cluster: str
     uid: str
-    below: int
     job: str
+    why: str
     asked_at_s: float
     due_at_s: float
     pause_s: float = FIRST_PAUSE_S
 
 
 class ClusterLeftovers:
-    """Runs the thread. ``clients`` are those of the clusters of this host, by name."""
+    """Runs the thread. ``clients`` are those of the clusters of this host, by name. ``ownership`` reads that of a job from
+    the registry now, and returns None if there is none, or none that may be believed; it raises ``SupervisorError``."""
 
     def __init__(
         self,
         clients: Mapping[str, ClusterClient],
+        ownership: Callable[[str], Ownership | None],
         metrics: Metrics,
         clock: Callable[[], float] = boottime_s,
     ) -> None:
         self._clients = clients
+        self._ownership = ownership
         self._metrics = metrics
         self._clock = clock
         self._lock = threading.Lock()
-        self._requests: dict[tuple[str, str], EndRequest] = {}
+        self._requests: dict[tuple[str, str], CareRequest] = {}
+        self._asked: dict[tuple[str, str], str] = {}
         self._silent: dict[str, str] = {}
         self._wake = threading.Event()
         self._stopping = False
@@ -75,24 +82,30 @@ class ClusterLeftovers:
         """Stops the thread without waiting for a cluster that hangs."""
         self._thread.stop()
 
-    def end_before(self, cluster: str, job: str, uid: str, below: int) -> None:
-        """Asks for the end of what the attempts of ``uid`` before ``below`` hold. It never blocks or raises. A
-        cluster without a client is not asked."""
+    def look_after(self, cluster: str, job: str, uid: str, why: str) -> None:
+        """Asks for the end of what is left of attempts of ``uid``. It never blocks or raises. A cluster without a client
+        is not asked, and for one ``why`` (a start that is tried again) it is asked once."""
         if cluster not in self._clients:
             return
-        now_s = self._clock()
+        now_s, key = self._clock(), (cluster, uid)
         with self._lock:
-            before = self._requests.get((cluster, uid))
-            if before is None and len(self._requests) >= REQUESTS_MAX:
+            is_full = key not in self._requests and len(self._requests) >= REQUESTS_MAX
+            if is_full or self._asked.get(key) == why:
                 return
-            below = max(below, before.below if before is not None else 0)
-            self._requests[cluster, uid] = EndRequest(cluster, uid, below, job, now_s, now_s)
+            if len(self._asked) >= REQUESTS_MAX:
+                self._asked.clear()
+            self._asked[key] = why
+            self._requests[key] = CareRequest(cluster, uid, job, why, now_s, now_s)
         self._wake.set()
 
-    def end_of(self, launch: Launch) -> None:
-        """Asks for the end of what the attempt of ``launch``, which is over, holds."""
+    def starts(self, cluster: str, given: Assignment) -> None:
+        """Is called before the attempt of ``given`` starts."""
+        self.look_after(cluster, given.name, given.uid, f"attempt {given.attempt} starts")
+
+    def ended(self, launch: Launch) -> None:
+        """Is called when the run directory of ``launch`` goes."""
         given = launch.assignment
-        self.end_before(launch.executors_on, given.name, given.uid, given.attempt + 1)
+        self.look_after(launch.executors_on, given.name, given.uid, f"attempt {given.attempt} has gone")
 
     def _ask_to_stop(self) -> None:
         self._stopping = True
@@ -104,20 +117,26 @@ class ClusterLeftovers:
             self._wake.clear()
 
     def turn(self) -> float | None:
-        """Carries out what is due. Returns the seconds until the next request is due, or None if there is none."""
+        """Carries out what is due. Returns the seconds until the next request is due, or None if there is none. A cluster
+        that was silent in this turn is not asked again in it."""
         now_s = self._clock()
         with self._lock:
             due = [one for one in self._requests.values() if one.due_at_s <= now_s]
+        silent: set[str] = set()
         for request in due:
             if self._stopping:
                 break
-            is_done = self._boundary.attempt(request.uid, lambda one=request: self._end(one), False)  # type: ignore[misc]
+            is_done = request.cluster not in silent and self._boundary.attempt(
+                request.uid,
+                partial(self._care, request, silent),
+                False,
+            )
             self._put_back(request, is_done)
         with self._lock:
             waits = [one.due_at_s for one in self._requests.values()]
         return max(0.0, min(waits) - self._clock()) if waits else None
 
-    def _put_back(self, request: EndRequest, is_done: bool) -> None:
+    def _put_back(self, request: CareRequest, is_done: bool) -> None:
         """Forgets a request that is done or too old, unless it was asked anew meanwhile; else it is due again
         after a pause."""
         now_s, key = self._clock(), (request.cluster, request.uid)
@@ -130,31 +149,49 @@ class ClusterLeftovers:
             pause_s = min(PAUSE_MAX_S, 2 * request.pause_s)
             self._requests[key] = replace(request, due_at_s=now_s + request.pause_s, pause_s=pause_s)
 
-    def _end(self, request: EndRequest) -> bool:
-        """Asks the cluster once. Returns whether nothing is left, and nothing can come any more."""
+    def _care(self, request: CareRequest, silent: set[str]) -> bool:
+        """Lists, reads the registry, and ends what is over. Returns whether nothing is left, and nothing can come any
+        more."""
         client = self._clients[request.cluster]
         try:
-            found = of_attempts_before(client.applications(request.uid, CALL_S), request.uid, request.below)
-            for application in found:
-                if self._clock() > request.asked_at_s + PATIENCE_S:
-                    return True
-                client.end(application, CALL_S)
-                log.info(
-                    "application_ended",
-                    job=request.job,
-                    uid=request.uid,
-                    attempt=application.attempt,
-                    cluster=request.cluster,
-                    application=application.id,
-                    why="its driver is over",
-                )
+            listed = client.applications(request.uid, CALL_S)
         except ClusterSilent as error:
+            silent.add(request.cluster)
             self._note(request, str(error))
             return False
         self._note(request, "")
-        return not found and self._clock() >= request.asked_at_s + SETTLED_AFTER_S
+        left = [one for one in listed if holds_something(one)]
+        if not left:
+            return self._clock() >= request.asked_at_s + SETTLED_AFTER_S
+        try:
+            own = self._ownership(request.job)
+        except SupervisorError as error:
+            log.info(
+                "leftovers_wait", job=request.job, uid=request.uid, cluster=request.cluster, why=str(error)
+            )
+            return False
+        for application in of_job(left, request.uid, own) if own is not None else ():
+            self._end(request, client, application)
+        return False
 
-    def _note(self, request: EndRequest, why: str) -> None:
+    def _end(self, request: CareRequest, client: ClusterClient, application: Application) -> None:
+        """Asks for the end of one application; that it is refused keeps no other from it."""
+        try:
+            client.end(application, CALL_S)
+        except ClusterSilent as error:
+            self._note(request, str(error))
+            return
+        log.info(
+            "cluster_application_ended",
+            job=request.job,
+            uid=request.uid,
+            attempt=application.attempt,
+            cluster=request.cluster,
+            application=application.id,
+            why=f"its driver is over, and {request.why}",
+        )
+
+    def _note(self, request: CareRequest, why: str) -> None:
         """Says once that a cluster does not answer, and that it does again."""
         was = self._silent.pop(request.cluster, "")
         self._metrics.cluster_asked(request.cluster, not why)

@@ -106,8 +106,8 @@ class Guardian:
 
     ``on_kill`` is called for each driver tree that was killed here, with the killer (shim, twin or guardian)
     and the seconds that it took. ``on_unused`` is called for each prepared driver that is gone and had no
-    attempt, with its key and with what it said of itself. ``on_end`` is called with the launch of each attempt that is
-    over, when its directory goes. None of them blocks or raises.
+    attempt, with its key and with what it said of itself. ``on_gone`` is called with the launch of each directory of an
+    attempt that is removed; that proves nothing of the attempt. None of them blocks or raises.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class Guardian:
         client: Callable[[], ZooClient | None],
         on_kill: Callable[[str, float], None] = lambda _killer, _seconds: None,
         on_unused: Callable[[str, Readiness | None], None] = lambda _key, _readiness: None,
-        on_end: Callable[[Launch], None] = lambda _launch: None,
+        on_gone: Callable[[Launch], None] = lambda _launch: None,
     ) -> None:
-        self._on_end = on_end
+        self._on_gone = on_gone
         self._on_kill = on_kill
         self._on_unused = on_unused
         self._attempts_dir = str(attempts_dir)
@@ -383,7 +383,7 @@ class Guardian:
             self._on_kill(by, seconds)
         launch = self._of_end(watched)
         if launch is not None and not launch.waits_for_assignment:
-            self._on_end(launch)
+            self._on_gone(launch)
         shim_log = Path(watched.directory) / run_dir.SHIM_LOG
         try:
             found = shim_log.lstat()

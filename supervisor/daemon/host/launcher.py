@@ -95,7 +95,7 @@ class Launcher:
     """Starts attempts. ``cgroup_parent`` is the directory where attempts get a cgroup of their own, or None
     where there is no usable cgroup v2. ``why_not_limited`` says why limits that need these controllers are not
     enforced there, or nothing if they are. ``registry`` is the id of the registry, for tags
-    on clusters; ``end_before`` asks a cluster to end what attempts of a job before a number hold (``cluster_leftovers``).
+    on clusters; ``on_start`` is told the cluster of each attempt that is about to start (``cluster_leftovers``).
     ``users`` and ``signers`` are what the policy says of them, as it was read at
     the start."""
 
@@ -110,10 +110,10 @@ class Launcher:
         prepared: PreparedDrivers | None = None,
         why_not_limited: Callable[[tuple[str, ...]], str] = lambda _controllers: "",
         registry: str = "",
-        end_before: Callable[[str, str, str, int], None] = lambda _cluster, _job, _uid, _below: None,
+        on_start: Callable[[str, Assignment], None] = lambda _cluster, _given: None,
     ) -> None:
         self._registry = registry
-        self._end_before = end_before
+        self._on_start = on_start
         self.users = DriverUsers(site_policy(settings.policy), has_cgroup=cgroup_parent is not None)
         self._why_not_limited = why_not_limited
         self._settings = settings
@@ -141,7 +141,7 @@ class Launcher:
         key = f"{given.uid}.{given.attempt}"
         with self._room(key, given):
             spec = self._admitted(given)
-            self._end_before(spec.cluster or "", given.name, given.uid, given.attempt)
+            self._on_start(spec.cluster or "", given)
             check = self._check(given, trust_check.known, lambda: spec)
             try:
                 cold = self._launch(given, key, spec)

@@ -49,9 +49,12 @@ class ApplicationSweeper:
         ended = 0
         for name, applications in listed.items():
             for application in of_nobody(applications, known)[:ENDS_MAX]:
-                if may_go_on():
-                    end = partial(self._end, name, application)
-                    ended += self._boundary.attempt(application.id, end, 0)
+                if not may_go_on():
+                    return ended
+                done = self._boundary.attempt(application.id, partial(self._end, name, application), None)
+                if done is False:
+                    break  # one that hangs does not keep the sweep for hours
+                ended += done is True
         return ended
 
     def _living(self, name: str, client: ClusterClient) -> tuple[Application, ...]:
@@ -63,21 +66,22 @@ class ApplicationSweeper:
         self._metrics.cluster_asked(name, True)
         return found
 
-    def _end(self, name: str, application: Application) -> int:
+    def _end(self, name: str, application: Application) -> bool:
+        """Returns whether the cluster took the request."""
         try:
             self._clients[name].end(application, CALL_S)
         except ClusterSilent as error:
             self._say_silent(name, error)
-            return 0
+            return False
         log.info(
-            "application_ended",
+            "cluster_application_ended",
             uid=application.uid,
             attempt=application.attempt,
             cluster=name,
             application=application.id,
             why="the registry knows no driver that could have it",
         )
-        return 1
+        return True
 
     def _say_silent(self, name: str, error: ClusterSilent) -> None:
         self._metrics.cluster_asked(name, False)

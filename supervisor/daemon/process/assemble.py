@@ -67,12 +67,14 @@ from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.labels import packed
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
-from supervisor.model.records import Cluster, JobRef, Member, PendingDeletion
+from supervisor.model.records import Cluster, JobRef, Member, Ownership, PendingDeletion
+from supervisor.model.seen import Found
 from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
 from supervisor.operations.author import supervisor_as_author
 from supervisor.operations.context import store_of
 from supervisor.plan.make import Policy
 from supervisor.records.layout import Layout
+from supervisor.records.reading import seen
 from supervisor.registry.access_control import refuse_open_root
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
@@ -166,7 +168,8 @@ class Assembly:
         self._trust = self._remembered(cluster.id)
         self._registry_id = cluster.id
         self._cluster_clients = clients_of(settings.clusters, cluster.id)
-        self._cluster_leftovers = ClusterLeftovers(self._cluster_clients, self._metrics)
+        self._doubt = StartDoubt(self._layout, self._trust, self._epochs)
+        self._cluster_leftovers = ClusterLeftovers(self._cluster_clients, self._ownership, self._metrics)
         server = self._server()
         agent = self._agent(server.address)
         self._agent_ = agent
@@ -178,7 +181,7 @@ class Assembly:
             lambda: agent.client,
             self._metrics.observe_kill,
             self._prepared.note_end,
-            self._cluster_leftovers.end_of,
+            self._cluster_leftovers.ended,
         )
         contender = self._contender(server.address, leader)
         reporter = AttemptReporter(
@@ -415,7 +418,7 @@ class Assembly:
             self._prepared,
             self._groups.why_not,
             self._registry_id,
-            self._cluster_leftovers.end_before,
+            self._cluster_leftovers.starts,
         )
         me = Member(
             id=self._settings.supervisor.id,
@@ -433,7 +436,6 @@ class Assembly:
             policy_sha256=policy_of_host(self._settings, starter.signers.digest),
             sparks=tuple(sorted(self._settings.spark.versions)),
         )
-        doubt = StartDoubt(self._layout, self._trust, self._epochs)
         _warn_of_users(starter.users)
         return Agent(
             me,
@@ -442,10 +444,26 @@ class Assembly:
             starter,
             self._hosted,
             self._publish_agent_session,
-            doubt.of,
-            lambda: doubt.own,
+            self._doubt.of,
+            lambda: self._doubt.own,
             self._prepared,
         )
+
+    def _ownership(self, job: str) -> Ownership | None:
+        """Reads the ownership of ``job`` now; None if there is none that may be believed. Raises SupervisorError."""
+        client, path = self._agent_.client, self._layout.own(job)
+        if client is None:
+            raise Unreachable("there is no session with ZooKeeper")
+        client.sync()
+        node = client.read(path)
+        found = seen(Ownership, node, path)
+        if (
+            node is None
+            or not isinstance(found, Found)
+            or self._doubt.of(client, node.stat.mzxid) is not None
+        ):
+            return None
+        return found.record
 
     def _publish_agent_session(self, session: Session | None) -> None:
         self._session_closer.publish_sessions((session,) if session else (), of="agent")
