@@ -212,6 +212,5 @@ DEFECTS = {
 
 @pytest.mark.parametrize("name", DEFECTS)
 def test_it_fails_while_a_defect_is_planted(name: str) -> None:
-    with edited(DEFECTS[name]):
-        with pytest.raises(AssertionError):
-            explored(300)()
+    with edited(DEFECTS[name]), pytest.raises(AssertionError):
+        explored(300)()
