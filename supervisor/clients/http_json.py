@@ -6,6 +6,7 @@ read gets what is left of the time. Only the look-up of the name by the system's
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import json
@@ -54,17 +55,16 @@ def ask_json(
             connection = http.client.HTTPSConnection(where, timeout=timeout_s, context=context)
         else:
             connection = http.client.HTTPConnection(where, timeout=timeout_s)
-        try:
+        with contextlib.closing(connection):
             connection.connect()
-            connection.sock = _BoundedSocket(connection.sock, until_at_s)
-            data = None if body is None else json.dumps(body).encode()
-            headers = {"Accept": "application/json", "Content-Type": "application/json", **more_headers}
-            target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-            connection.request(method, target, data, headers)
-            response = connection.getresponse()
-            text = _read(response, where)
-        finally:
-            connection.close()
+            with connection.sock as inner:
+                connection.sock = _BoundedSocket(inner, until_at_s)
+                data = None if body is None else json.dumps(body).encode()
+                headers = {"Accept": "application/json", "Content-Type": "application/json", **more_headers}
+                target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+                connection.request(method, target, data, headers)
+                response = connection.getresponse()
+                text = _read(response, where)
     except (OSError, http.client.HTTPException, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise Unreachable(f"{where} does not answer ({why[:200]})") from None
@@ -115,7 +115,8 @@ class _BoundedSocket:
         return io.BufferedReader(_BoundedReader(self._inner, self._until_at_s))
 
     def close(self) -> None:
-        self._inner.close()
+        """Does nothing: ``http.client`` calls it when the server is going to close, before it has read the answer. Whoever
+        made the socket closes it."""
 
 
 def _left_s(until_at_s: float) -> float:
