@@ -10,11 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from supervisor.clusters.application import Stage
+from supervisor.clusters.leftovers import known_jobs, of_nobody
+from supervisor.clusters.yarn import YarnClient
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.application_tag import tags_of
 from supervisor.model.executors import outlive_s, properties_for
@@ -39,6 +43,7 @@ CONF = {
     "spark.yarn.tags": "ours",
 }
 PATIENCE_S = 240.0
+WATCHED_S = 420.0
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +146,97 @@ def test_a_driver_that_dies_with_its_shim_leaves_no_application(
     explained = fleet.ok("explain", job, "-o", "json").document
     assert explained["lease"]["executors_outlive_s"] == outlive_s({})
     cancel(fleet, cluster, job)
+
+
+@contextmanager
+def submitted(
+    cluster: YarnCluster, tags: Sequence[str], directory: Path, lost: Namespace | None = None
+) -> Iterator[Path]:
+    """A driver that nobody supervises, with a task that goes on for minutes; it is killed at the end. Yields the file into which
+    the task writes ten times a second. ``lost``: where the driver is, if not on this machine."""
+    home, beats = installed_spark_home(), directory / "beats"
+    application = directory / "zombie.py"
+    application.write_text(ZOMBIE.format(beats=str(beats)))
+    address = "127.0.0.1" if lost is None else lost.address
+    conf = {
+        **CONF,
+        **properties_for({}),
+        "spark.yarn.tags": ",".join(tags),
+        "spark.yarn.maxAppAttempts": "1",
+        "spark.driver.host": address,
+        "spark.driver.bindAddress": address,
+        "spark.driver.memory": "512m",
+        "spark.ui.enabled": "false",
+    }
+    words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    argv = [f"{home}/bin/spark-submit", "--master", "yarn", *words, str(application)]
+    env = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    env["HADOOP_CONF_DIR"] = str(cluster.conf_dir)
+    with (directory / "driver.log").open("wb") as output:
+        driver = subprocess.Popen(
+            argv if lost is None else lost.wrap(argv),
+            env=env,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        wait_until(lambda: beats.exists() and beats.stat().st_size > 500, PATIENCE_S, "a task", period_s=0.5)
+        yield beats
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait(30)
+
+
+def test_an_application_of_a_uid_that_nobody_knows_is_found_by_its_tags_and_ended(
+    cluster: YarnCluster, tmp_path: Path
+) -> None:
+    """As of a job that was cancelled while its host was lost, in a registry that has forgotten it."""
+    uid = "0000000000ab-0000cdef"
+    with submitted(cluster, tags_of("r1", uid, 3), tmp_path):
+        client = YarnClient("prod", cluster.conf_dir, "r1")
+        (found,) = client.living(30.0)
+        assert (found.uid, found.attempt, found.stage) == (uid, 3, Stage.RUNNING)
+        assert list(client.applications(uid, 30.0)) == [found]
+        assert not YarnClient("prod", cluster.conf_dir, "r2").living(30.0), "another registry's"
+        assert of_nobody([found], known_jobs({}, {})) == (found,)
+        client.end(found, 30.0)
+        wait_nothing_left(cluster)
+        client.end(found, 30.0)  # again does no harm
+        assert not client.living(30.0)
+
+
+@pytest.mark.netns
+def test_tasks_of_a_driver_whose_host_is_cut_off_end_within_the_bound_and_its_application_does_not(
+    tmp_path: Path,
+) -> None:
+    tagged = tags_of("r1", "0000000000ab-0000cdef", 1)
+    with (
+        Namespace() as lost,
+        yarn_cluster(tmp_path / "cluster", address=lost.host_address) as cluster,
+    ):
+        with submitted(cluster, tagged, tmp_path, lost) as beats:
+            first = set(cluster.executors())
+            lost.cut()
+            cut_at_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+        assert first and first <= set(cluster.executors()), "nobody told the executor"
+        later, gone_at_s, ended_at_s = set[int](), 0.0, 0.0
+        while (now_s := time.clock_gettime(time.CLOCK_BOOTTIME)) < cut_at_s + WATCHED_S and not ended_at_s:
+            living = set(cluster.executors())
+            later |= living - first
+            gone_at_s = gone_at_s or (0.0 if living & first else now_s)
+            ended_at_s = 0.0 if cluster.applications() else now_s
+            time.sleep(0.5)
+        last_at_s = float(beats.read_text().split()[-1])
+        told = [app["diagnostics"] for app in cluster.applications(living=False)]
+        print(
+            f"last write {last_at_s - cut_at_s:.1f} s, executor gone {gone_at_s - cut_at_s:.1f} s after the cut; "
+            f"{len(later)} executors started later; application ended {ended_at_s - cut_at_s:.1f} s after it {told}"
+        )
+        client = YarnClient("prod", cluster.conf_dir, "r1")
+        for found in client.living(30.0):
+            client.end(found, 30.0)
+        wait_nothing_left(cluster)
+    assert last_at_s - cut_at_s <= outlive_s({})
+    assert 0.0 < gone_at_s - cut_at_s <= outlive_s({})

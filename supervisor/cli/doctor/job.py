@@ -24,10 +24,12 @@ from supervisor.cli.doctor.subject import Subject
 from supervisor.clients.listening import why_silent
 from supervisor.clients.maven import CENTRAL, TIMEOUT_S, missing_from
 from supervisor.clients.store.open import open_store
+from supervisor.clusters.application import ClusterSilent
+from supervisor.clusters.clients import client_of
 from supervisor.errors import Complaint, SupervisorError
 from supervisor.model import executors
 from supervisor.model.driver_memory import spark_size_bytes
-from supervisor.model.master import addresses
+from supervisor.model.master import ClusterKind, addresses, kind_of
 from supervisor.settings.units import format_size
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
@@ -41,6 +43,8 @@ from supervisor.spec.site_policy import site_policy
 
 STEP_S: Final = 4.0
 MASTER_S: Final = 3.0
+NOBODYS_REGISTRY: Final = "doctor"
+"""A cluster is asked for the applications of a registry that does not exist: only whether it answers matters."""
 DRIVER_MEMORY: Final = "spark.driver.memory"
 PACKAGES_MAX: Final = 8
 OWN_RESOLVERS: Final = ("spark.jars.ivySettings",)
@@ -101,7 +105,7 @@ def collect(subject: Subject) -> JobFacts:
         spec.conf.get(DRIVER_MEMORY, ""),
         next(iter(memory_warnings(spec)), Complaint()),
         master,
-        _master_trouble(master, subject.patience),
+        _master_trouble(spec, master, subject),
         spec.checkpoint_on_cancel == "delete",
         site_policy(subject.settings.policy).why_not_deletable(spec.checkpoint) or ""
         if spec.checkpoint
@@ -143,9 +147,19 @@ def _object_trouble(subject: Subject, bucket: str, named: str) -> Complaint:
     return Complaint() if there else Complaint(f"{named} is not in its bucket", "put it there")
 
 
-def _master_trouble(master: str, patience: float) -> str:
-    listed = addresses(master)
-    return (why_silent(listed, MASTER_S * patience) or "") if listed else ""
+def _master_trouble(spec: JobSpec, master: str, subject: Subject) -> str:
+    """Returns why the master, or the cluster that the spec names, does not answer; empty if it does, or is not asked."""
+    listed, within_s = addresses(master), MASTER_S * subject.patience
+    if listed:
+        return why_silent(listed, within_s) or ""
+    cluster = subject.settings.clusters.get(spec.cluster or "")
+    client = None if cluster is None else client_of(spec.cluster or "", cluster, NOBODYS_REGISTRY)
+    try:
+        if client is not None:
+            client.living(within_s)
+    except ClusterSilent as error:
+        return str(error)
+    return ""
 
 
 def _secret_troubles(subject: Subject, spec: JobSpec) -> Iterator[Complaint]:
@@ -262,7 +276,8 @@ def judge_master(facts: JobFacts) -> DoctorFinding:
         )
     if facts.outlived:
         return warning(facts.outlived, "shorten them, or accept that")
-    return ok(f"master {facts.master}" + (" answers" if addresses(facts.master) else " needs no other host"))
+    is_asked = bool(addresses(facts.master)) or kind_of(facts.master) is ClusterKind.YARN
+    return ok(f"master {facts.master}" + (" answers" if is_asked else " needs no other host"))
 
 
 def judge_deletion(facts: JobFacts) -> DoctorFinding:

@@ -34,7 +34,7 @@ class ApplicationSweeper:
 
     def sweep(self, take_known: Callable[[], KnownJobs | None], may_go_on: Callable[[], bool]) -> int:
         """Asks each cluster once, and returns how many applications it was asked to end. ``take_known`` reads the registry
-        now, and returns None if nothing may be ended by it. A cluster that does not answer, or a defect, prevents no other one;
+        now, and returns None if nothing may be ended by it. A silent cluster, or a defect, prevents no other one;
         what ``take_known`` raises comes through."""
         listed: dict[str, tuple[Application, ...]] = {}
         for name, client in self._clients.items():

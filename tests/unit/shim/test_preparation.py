@@ -39,6 +39,7 @@ HANDED = replace(
     prepared=KEY,
     env={**ENV, "SPARK_SUPERVISOR_ATTEMPT": "1", "SPARK_SUPERVISOR_GATE": "g", PREPARED: "y"},
     hadoop_conf={"supervisor.fence.owner": "job=job"},
+    spark_conf={"spark.yarn.tags": "t"},
 )
 
 
@@ -151,7 +152,9 @@ def test_a_driver_that_was_late_says_so(driver: PreparedTree) -> None:
 def test_the_opening_says_what_only_the_attempt_knows(tmp_path: Path, driver: PreparedTree) -> None:
     assert driver.open(HANDED, "c1", 9.5) == []
     env = {"SPARK_SUPERVISOR_ATTEMPT": "1", "SPARK_SUPERVISOR_GATE": "g"}
-    assert run_dir.read_opening(str(tmp_path)) == Opening("c1", 9.5, env, HANDED.hadoop_conf)
+    assert run_dir.read_opening(str(tmp_path)) == Opening(
+        "c1", 9.5, env, HANDED.hadoop_conf, HANDED.spark_conf
+    )
 
 
 def test_what_can_not_be_opened_has_not_begun(tmp_path: Path, driver: PreparedTree) -> None:

@@ -15,6 +15,7 @@ import pytest
 from supervisor.clients.access import ENTER, READ, granted
 from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
+from supervisor.model.application_tag import tags_of
 from supervisor.model.driver_user import DriverUser
 from supervisor.model.records import Assignment, Cause
 from supervisor.records.codec import encode
@@ -49,6 +50,23 @@ def stored(tmp_path: Path) -> Fetch:
         return path
 
     return fetch
+
+
+def test_on_yarn_the_properties_name_registry_job_and_attempt_beside_the_jobs_own_tags(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
+) -> None:
+    spec = make_spec(conf={"spark.yarn.tags": "ours"}).model_copy(
+        update={"master": "yarn", "cluster": "prod"}
+    )
+    there = replace(place, registry="f00")
+    launch = prepare(spec, assignment, settings, there, stored)
+    found = parse_properties((place.work_dir / "spark.properties").read_text())
+    tags = ("ours", *tags_of("f00", assignment.uid, assignment.attempt))
+    assert found["spark.yarn.tags"] == ",".join(tags)
+    assert launch.executors_on == "prod"
+    prepare(spec, replace(assignment, attempt=0), settings, there, stored)
+    found = parse_properties((place.work_dir / "spark.properties").read_text())
+    assert found["spark.yarn.tags"] == "ours", "a prepared driver has no attempt yet"
 
 
 def test_a_launch(

@@ -37,6 +37,7 @@ class Guarded:
         self.hosted = HostedAttempts(directory, directory / "log")
         self.key = f"{self.uid}.p1"
         self.unused: list[tuple[str, Readiness | None]] = []
+        self.ended: list[int] = []
         self.client = MemoryClient(self.bench.zoo)
         self.client.start()
         self.guardian = Guardian(
@@ -45,6 +46,7 @@ class Guarded:
             self.bench.layout,
             lambda: cast(ZooClient, self.client),
             on_unused=lambda key, readiness: self.unused.append((key, readiness)),
+            on_end=lambda launch: self.ended.append(launch.assignment.attempt),
         )
         self.shim = subprocess.Popen(["sleep", "600"])
         self.now_s = 1.0
@@ -112,6 +114,7 @@ def test_dead_before_an_attempt_was_handed_over_it_is_removed_and_the_registry_i
     assert asked == []
     assert not directory.exists() and guarded.bench.own("a") == before
     assert [(key, said and said.why) for key, said in guarded.unused] == [(guarded.key, "no module named x")]
+    assert guarded.ended == [], "it was no attempt"
     assert guarded.logs() == [f"a.{guarded.key}.log"]
 
 
@@ -126,6 +129,7 @@ def test_dead_after_it_the_tombstone_is_written_over_the_claim_of_the_attempt(gu
     own = guarded.bench.own("a")
     assert (own.state, own.cause) == (OwnState.EXITED, Cause.SHIM_DIED) and not directory.exists()
     assert guarded.unused == [] and guarded.logs() == [f"a.{guarded.uid}.1.log"], "kept under the attempt"
+    assert guarded.ended == [1]
 
 
 def test_over_another_attempt_nothing_is_written(guarded: Guarded) -> None:

@@ -120,6 +120,26 @@ def test_an_attempt_is_handed_to_a_prepared_driver_of_the_same(site: Site) -> No
     ear.close()
 
 
+def test_what_names_the_attempt_on_a_cluster_is_told_at_the_opening(site: Site) -> None:
+    prepared_key = site.prepare()
+    site.properties = {**site.properties, "spark.yarn.tags": "ours,spark-supervisor-attempt-uid-a-3"}
+    site.begin()
+    assert site.spawned == [prepared_key]
+    now = site.hosted.launches()[KEY]
+    assert now.spark_conf == {"spark.yarn.tags": "ours,spark-supervisor-attempt-uid-a-3"}
+
+
+def test_before_a_start_clusters_are_asked_to_end_what_attempts_before_it_hold(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str, str, int]] = []
+    monkeypatch.setattr(site, "_end_before", lambda *what: asked.append(what))
+    site.prepare()
+    assert asked == [], "a prepared driver is no attempt"
+    site.begin()
+    assert asked == [("", "a", "uid-a", 3)]
+
+
 def test_without_the_leaders_word_it_starts_cold(site: Site) -> None:
     site.prepare()
     site.begin(prepared=False)
