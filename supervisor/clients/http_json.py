@@ -6,6 +6,7 @@ read gets what is left of the time. Only the look-up of the name by the system's
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import json
@@ -48,27 +49,22 @@ def ask_json(
     parts = urlsplit(url)
     where = parts.netloc
     connection: http.client.HTTPConnection
-    link: socket.socket | None = None
     try:
         if parts.scheme == "https":
             context = tls or ssl.create_default_context()
             connection = http.client.HTTPSConnection(where, timeout=timeout_s, context=context)
         else:
             connection = http.client.HTTPConnection(where, timeout=timeout_s)
-        try:
+        with contextlib.closing(connection):
             connection.connect()
-            link = connection.sock
-            connection.sock = _BoundedSocket(link, until_at_s)
-            data = None if body is None else json.dumps(body).encode()
-            headers = {"Accept": "application/json", "Content-Type": "application/json", **more_headers}
-            target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-            connection.request(method, target, data, headers)
-            response = connection.getresponse()
-            text = _read(response, where)
-        finally:
-            connection.close()
-            if link is not None:
-                link.close()
+            with connection.sock as inner:
+                connection.sock = _BoundedSocket(inner, until_at_s)
+                data = None if body is None else json.dumps(body).encode()
+                headers = {"Accept": "application/json", "Content-Type": "application/json", **more_headers}
+                target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+                connection.request(method, target, data, headers)
+                response = connection.getresponse()
+                text = _read(response, where)
     except (OSError, http.client.HTTPException, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise Unreachable(f"{where} does not answer ({why[:200]})") from None
@@ -106,8 +102,7 @@ class _BoundedReader(io.RawIOBase):
 
 
 class _BoundedSocket:
-    """Is a socket as far as ``http.client`` uses one; no call outlasts the instant. It is closed by whoever made it:
-    ``http.client`` closes before it has read an answer whose end is the end of the connection."""
+    """Is a socket as far as ``http.client`` uses one; no call outlasts the instant."""
 
     def __init__(self, inner: socket.socket, until_at_s: float) -> None:
         self._inner, self._until_at_s = inner, until_at_s
@@ -120,7 +115,8 @@ class _BoundedSocket:
         return io.BufferedReader(_BoundedReader(self._inner, self._until_at_s))
 
     def close(self) -> None:
-        pass
+        """Does nothing: ``http.client`` calls it when the server is going to close, before it has read the answer. Whoever
+        made the socket closes it."""
 
 
 def _left_s(until_at_s: float) -> float:

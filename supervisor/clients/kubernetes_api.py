@@ -1,8 +1,8 @@
 """Asks the API server of a Kubernetes cluster, over HTTPS with a token and the cluster's authority; stdlib only.
 
-Each request has a connection of its own, follows no redirect or proxy, and is bounded in time and size (``http_json``).
-The token is read anew for each request, because a cluster rotates it, and never stands in an error. Over plain HTTP none is
-sent.
+Each request has a connection of its own, follows no redirect, uses no proxy, and is bounded in time and size
+(``http_json``). The token is read anew for each request, because a cluster rotates it, and never stands in an error. Over
+plain HTTP none is sent.
 """
 
 from __future__ import annotations
