@@ -271,6 +271,7 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "last batch", _batch(progress or None)
     yield _last_exit_label(document), _last_exit(document, str)
     yield "start", _start(document["start"])
+    yield "cluster wait", _cluster_wait(document["cluster_wait"])
     yield "prepared", _prepared(document["prepared"])
     yield "update", _update(document["update"])
     yield "fork", _fork(document["fork"])
