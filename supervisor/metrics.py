@@ -45,7 +45,7 @@ JOB_STATES: Final = (
     "cancelled",
     "finished",
 )
-START_PHASES: Final = ("queued", "spawn", "session", "first_batch")
+START_PHASES: Final = ("queued", "spawn", "session", "cluster", "first_batch")
 KILLERS: Final = ("shim", "twin", "guardian")
 OUTCOMES: Final = ("failed", "finished", "cancelled")
 ARCHIVE_OUTCOMES: Final = ("made", "failed", "given_up")
@@ -348,6 +348,10 @@ class Metrics:
         self._silent_since_at_s[job] = since_at_s
         self._silence.labels(job).set_function(lambda: self._age_s(self._silent_since_at_s.get(job, 0.0)))
 
+    def job_cluster_wait(self, job: str, waited_s: float) -> None:
+        """Sets for how many seconds the driver of ``job`` has had no executor of its cluster."""
+        self._cluster_wait.labels(job).set(waited_s)
+
     def job_strays(self, job: str, count: int) -> None:
         """Sets how many queries of ``job`` keep their checkpoint elsewhere than the job says."""
         self._strays.labels(job).set(count)
@@ -576,7 +580,8 @@ class Metrics:
         self._start = self._histogram(
             "job_start_seconds",
             "Seconds of each phase of a start: queued (startable to assigned), spawn (to exec of the driver), session (to "
-            "its SparkSession), first_batch (to its first committed batch)",
+            "its SparkSession), cluster (to its first executor, if it waits for one), first_batch (to its first committed "
+            "batch)",
             _START_BUCKETS,
             "phase",
         )
@@ -589,6 +594,7 @@ class Metrics:
             self._attempt,
             self._progress_age,
             self._silence,
+            self._cluster_wait,
             self._strays,
             self._lease_remaining,
             self._lease,
@@ -626,6 +632,11 @@ class Metrics:
         self._silence = self._gauge(
             "job_silence_seconds",
             "Seconds since the last sign of life of a query: a batch, or that it waits for data",
+            "job",
+        )
+        self._cluster_wait = self._gauge(
+            "job_cluster_wait_seconds",
+            "Seconds for which the driver has had no executor of its cluster; 0 while it has one",
             "job",
         )
         self._strays = self._gauge(

@@ -180,6 +180,13 @@ def _waits_for_slot(explained: Explanation) -> bool:
     return explained.waits_for is not None and explained.waits_for.kind in (Await.SLOT, Await.LABELS)
 
 
+_WHILE: Final[Mapping[Await, str]] = {
+    Await.PREPARED: "then its driver is stopped and the prepared one goes on",
+    Await.CLUSTER: "and goes on by itself as soon as it has one",
+}
+"""It says what comes after a wait that nothing of ours ends."""
+
+
 # -- what comes next ----------------------------------------------------------------------------------------------
 
 
@@ -193,8 +200,8 @@ def _next(explained: Explanation, wall_now_s: float) -> str | None:
         return "nothing, until you act" if not explained.remedies else None
     if waits.kind in (Await.SLOT, Await.LABELS):
         return _when_placed(explained, waits)
-    if waits.kind is Await.PREPARED:
-        return f"it waits for {waits}, then its driver is stopped and the prepared one goes on"
+    if waits.kind in _WHILE:
+        return f"it waits for {waits}, {_WHILE[waits.kind]}"
     if waits.kind is Await.MOVE:
         return (
             f"it runs on where it is, until there is {waits}"

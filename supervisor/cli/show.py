@@ -68,6 +68,7 @@ def _document(view: JobView, schedule: ScheduleOfJob | None) -> dict[str, Any]:
             "why": ended.detail,
         },
         "start": view.start,
+        "cluster_wait": view.cluster_wait,
         "update": view.update,
         "fork": view.fork,
         "promotion": view.promotion,

@@ -100,6 +100,7 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "limits", document["limits"]
     yield "savepoints", _savepoints(document["savepoints"])
     yield "start", _start(document["start"])
+    yield "cluster", _cluster_wait(document["cluster_wait"])
     yield "prepared", _prepared(document["prepared"])
     yield "update", _update(document["update"])
     yield "fork", _fork(document["fork"])
@@ -179,6 +180,15 @@ def _start(phases: dict[str, float] | None) -> str | None:
         for phase, took_s in (phases or {}).items()
     ]
     return ", ".join(parts) or None
+
+
+def _cluster_wait(wait: dict[str, Any] | None) -> str | None:
+    if wait is None:
+        return None
+    of = f"cluster {wait['cluster']}" if wait["cluster"] else "its cluster"
+    who = f" as {wait['application']}" if wait["application"] else ""
+    says = f": {wait['says']}" if wait["says"] else ""
+    return f"waiting for executors of {of} since {age(wait['since'])}{who}{says}"
 
 
 def _prepared(drivers: list[dict[str, Any]]) -> str | None:
@@ -261,6 +271,7 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "last batch", _batch(progress or None)
     yield _last_exit_label(document), _last_exit(document, str)
     yield "start", _start(document["start"])
+    yield "cluster wait", _cluster_wait(document["cluster_wait"])
     yield "prepared", _prepared(document["prepared"])
     yield "update", _update(document["update"])
     yield "fork", _fork(document["fork"])

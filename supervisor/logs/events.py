@@ -305,6 +305,11 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "shim_terminates": Event("SIGTERM to the driver.", f"{_ATTEMPT} why"),
     "shim_kills": Event("SIGKILL to the driver's tree.", f"{_ATTEMPT} why"),
+    "shim_waits_for_cluster": Event(
+        "The driver has no executor: it waits for its cluster, and the time-outs of health do not run.",
+        f"{_ATTEMPT} why",
+    ),
+    "shim_has_executors": Event("The wait for the cluster is over.", f"{_ATTEMPT} why"),
     "shim_tree_empty": Event("Proven: nothing of the driver lives.", f"{_ATTEMPT} why"),
     "shim_fence_unknown": Event("/own cannot be believed: no renewal until it can.", f"{_ATTEMPT} why"),
     "shim_clocks_jumped": Event(

@@ -37,6 +37,10 @@ ORDERS = "SPARK_SUPERVISOR_ORDERS"
 """This variable is in the environment of a driver that runs as another user: it names the socket at which it takes
 orders, in the one directory of the channel where it may make files."""
 
+AWAITS_CONTEXT = "SPARK_SUPERVISOR_AWAITS_CONTEXT"
+"""This variable is in the environment of a driver whose SparkContext comes up only when the cluster has taken the
+application on (YARN): until then the bootstrap reports that it has no executor."""
+
 NO_ATTEMPT = 0
 """The launch file of a prepared driver has an assignment with this attempt: none was given to it yet."""
 
@@ -62,8 +66,9 @@ class Launch:
     ``user`` is the Unix user that the driver runs as, or None for the supervisor's own. ``channel`` is then the
     directory by which driver and supervisor talk (``run_dir``); if it is empty, that is the run directory. ``limits``
     are what the kernel enforces on the attempt's cgroup; ``not_limited`` says why it does not enforce all of what the
-    spec asks for. ``executors_outlive_s`` is for the lease. ``executors_on`` is the name, in ``clusters`` of the host's
-    settings, of the cluster on which the executors are; empty if the spec names none.
+    spec asks for. ``executors_outlive_s`` is for the lease; it is 0 for a driver that holds no executors elsewhere. For one
+    that does, ``on_cluster`` is the name of their cluster, or the master where the spec names that, and
+    ``cluster_timeout_s`` for how long it may be without one; 0 sets no limit.
     """
 
     cluster: str
@@ -101,7 +106,8 @@ class Launch:
     limits: ResourceLimits | None = field(default=None, metadata=OMITTED)
     not_limited: str = field(default="", metadata=OMITTED)
     executors_outlive_s: Seconds = field(default=0.0, metadata=OMITTED)
-    executors_on: str = field(default="", metadata=OMITTED)
+    on_cluster: str = field(default="", metadata=OMITTED)
+    cluster_timeout_s: Seconds = field(default=0.0, metadata=OMITTED)
     # Spark properties that name the attempt, such as the tags of its application; set at the opening
     spark_conf: dict[str, str] = field(default_factory=dict, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
@@ -115,6 +121,11 @@ class Launch:
     def channel_in(self, directory: str) -> str:
         """Returns the directory by which driver and supervisor talk, where ``directory`` is the run directory."""
         return self.channel or directory
+
+    @property
+    def is_counted(self) -> bool:
+        """Returns whether its executors are counted: it holds some elsewhere, and its bootstrap can be asked."""
+        return self.reports and self.executors_outlive_s > 0
 
     @property
     def waits_for_assignment(self) -> bool:

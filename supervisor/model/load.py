@@ -9,6 +9,12 @@ slot: after a third of the time that its start may take, at most a minute (a qua
 the next one may begin beside it. Otherwise as many stuck jobs as a host has slots would hold up every other
 start there for their whole ``start_timeout``, again and again. So a host begins at most ``starting`` drivers
 per minute beyond those that come up, and memory and driver slots are counted all the time.
+
+A driver that waits for executors of its cluster holds no starting slot: its JVM is up, nothing of it works, and the
+next start is not held up by a cluster that has no room. Its memory and its driver slot it keeps, because its process
+is there, as large as declared. When the cluster comes back, nothing is started here: the drivers that waited go on,
+each as soon as it has an executor, so there is no storm of starts. Whether one of them then counts as starting is
+decided as ever, by how long it has been there: after a minute it does not.
 """
 
 from __future__ import annotations
@@ -74,7 +80,7 @@ def _is_starting(row: Row, now_s: float | None) -> bool:
         if state is not OwnState.CLAIMED or row.lease is None or not isinstance(row.lease.seen, Found):
             return False
         lease = row.lease.seen.record
-        if lease.phase in (Phase.RUNNING, Phase.STOPPING):
+        if lease.phase in (Phase.RUNNING, Phase.STOPPING) or lease.cluster_wait is not None:
             return False
         ran_s = lease.ran_s
     return now_s is None or max(ran_s, now_s - row.own_seen_at_s) < _slot_s(row)

@@ -113,6 +113,7 @@ class Cause(StrEnum):
     CHECKPOINT_CONFLICT = "checkpoint_conflict"  # Spark saw a second writer on the checkpoint
     START_TIMED_OUT = "start_timed_out"
     STALLED = "stalled"
+    CLUSTER_TIMED_OUT = "cluster_timed_out"  # its cluster gave it no executor for ``cluster_timeout``
     KILLED = "killed"  # died of a signal that nobody of ours sent
     SHIM_DIED = "shim_died"  # its shim was killed; the guardian proved the tree empty
     LEASE_EXPIRED = "lease_expired"  # killed at its deadline: no renewal could commit
@@ -156,7 +157,9 @@ HOST_CAUSES = frozenset({Cause.NO_ROOM, Cause.NO_ACCESS, Cause.POLICY, Cause.NO_
 """For these causes this host refuses the attempt: another one may take it. It does so for now, and with ``policy`` for as
 long as policy and spec stay what they are (``Ownership.refused_by``)."""
 
-UNCHARGED_CAUSES = frozenset({Cause.LOST, Cause.SHIM_DIED, Cause.LEASE_EXPIRED}) | HOST_CAUSES
+UNCHARGED_CAUSES = (
+    frozenset({Cause.LOST, Cause.SHIM_DIED, Cause.LEASE_EXPIRED, Cause.CLUSTER_TIMED_OUT}) | HOST_CAUSES
+)
 """These causes are not the job's fault: they count for the back-off, not for the restart budget (protocol
 §8).
 """
@@ -680,12 +683,28 @@ class QueryProgress:
 class StartTimes:
     """Holds how long the phases of a start took, in seconds of the host's BOOTTIME; None means not (yet)
     known. Each begins where the one before ended: taken up by the host → exec of the driver → its
-    SparkSession → its first committed batch.
+    SparkSession → the first executor that its cluster gives it, if it had to wait for one → its first committed batch.
     """
 
     spawn_s: float | None = None
     session_s: float | None = None
+    cluster_s: float | None = field(default=None, metadata=OMITTED)
     first_batch_s: float | None = None
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterWait:
+    """Says that a driver has no executor, though it wants some. ``cluster`` is the name of the cluster, or the master
+    where the spec names that; ``since`` is wall time. ``application`` is what the cluster calls the driver, and ``says``
+    why it gives none, in the words of the cluster; both are empty if they are not known. It is for display, and frees a
+    starting slot (``model.load``); no write is guarded by it.
+    """
+
+    cluster: str
+    since: str
+    application: str = field(default="", metadata=OMITTED)
+    says: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -729,6 +748,8 @@ class Lease:
     not_limited: str = field(default="", metadata=OMITTED)
     # for how long executors may go on after the driver's end (``model.executors``); 0: it holds none elsewhere
     executors_outlive_s: Seconds = field(default=0.0, metadata=OMITTED)
+    # None: it has executors, or needs none, or nobody can say
+    cluster_wait: ClusterWait | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 

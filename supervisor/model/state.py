@@ -22,6 +22,7 @@ from supervisor.model.records import (
     Cause,
     CheckpointState,
     Cleanliness,
+    ClusterWait,
     Desired,
     HistoryEntry,
     JobRef,
@@ -288,12 +289,35 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
         others = (_strays(lease.record), _unused(job, lease.record), _of_update(job, own))
         unproven, failed = _unproven(own, lease.record), failed_query(lease.record)
         where = f"running on {own.host}" + (f", {unproven}" if unproven else "")
-        reason = _joined((where, _of_failed(failed, str), *others))
-        return Shown(JobState.RUNNING, reason, _joined((unproven, _of_failed(failed, headline), *others)))
+        waits = waiting_for_cluster(lease.record)
+        reason = _joined((where, waits, _of_failed(failed, str), *others))
+        trouble = _joined((waits, unproven, _of_failed(failed, headline), *others))
+        return Shown(JobState.RUNNING, reason, trouble)
     if phase is Phase.STOPPING:
         return Shown(JobState.STOPPING, "its driver is being stopped")
-    how_far = HOW_FAR.get(phase, phase.value)
+    how_far = waiting_for_cluster(lease.record) or HOW_FAR.get(phase, phase.value)
     return Shown(JobState.STARTING, f"starting on {own.host}: {how_far}", how_far)
+
+
+def executors_wanted(wait: ClusterWait) -> str:
+    """Returns for what a driver waits, with what the cluster says, as half a sentence."""
+    says = f": {wait.says}" if wait.says else ""
+    return f"{executors_of(wait)}{says}"
+
+
+def executors_of(wait: ClusterWait) -> str:
+    """Returns for whose executors a driver waits."""
+    return f"executors of cluster {wait.cluster}" if wait.cluster else "executors of its cluster"
+
+
+def waiting_for_cluster(lease: Lease) -> str:
+    """Returns that the driver has no executor, since when, and what the cluster says; empty if it has some."""
+    wait = lease.cluster_wait
+    if wait is None:
+        return ""
+    since = f" since {wait.since}" if wait.since else ""
+    says = f": {wait.says}" if wait.says else ""
+    return f"waiting for {executors_of(wait)}{since}{says}"
 
 
 def _of_update(job: JobRef, own: Ownership) -> str:

@@ -17,7 +17,7 @@ from supervisor.model.view import Row
 
 
 def start_of(row: Row) -> dict[str, float] | None:
-    """Returns seconds by phase (``queued_s spawn_s session_s first_batch_s``) as far as they are known of the
+    """Returns seconds by phase (``queued_s spawn_s session_s cluster_s first_batch_s``) as far as they are known of the
     present attempt, or None if there is no attempt.
     """
     if not isinstance(row.ref, Found) or not isinstance(row.own, Found) or row.own.record.state not in LEASED:
@@ -29,6 +29,7 @@ def start_of(row: Row) -> dict[str, float] | None:
         phases |= {
             "spawn_s": start.spawn_s,
             "session_s": start.session_s,
+            "cluster_s": start.cluster_s,
             "first_batch_s": start.first_batch_s,
         }
     return {phase: seconds for phase, seconds in phases.items() if seconds is not None}

@@ -38,7 +38,8 @@ class JobView:
     driver of it is prepared before it is needed. ``spec`` is the stored one, with what looks like a secret
     covered; ``spec_error`` says why it can't be shown. ``prepare_lowered`` says how far a prepared driver goes, and why it
     does not go as far as the spec says. ``update`` is the document of the newest update, ``fork``
-    that of the job of which it is a fork, ``promotion`` that of the job whose place it takes or has.
+    that of the job of which it is a fork, ``promotion`` that of the job whose place it takes or has. ``cluster_wait``
+    is that of the wait for executors, while the driver has none.
     """
 
     row: JobRow
@@ -48,6 +49,7 @@ class JobView:
     stop_mode: str | None
     last_exit: HistoryEntry | None
     start: dict[str, float] | None
+    cluster_wait: dict[str, Any] | None
     env_ignored: str | None
     checkpoint_fence: str | None
     class_archive: str | None
@@ -85,6 +87,7 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         stop_mode=job.own.stop_mode if job.own is not None and job.own.uid == job.uid else None,
         last_exit=last_exit_of(history),
         start=start_of(job.row),
+        cluster_wait=_cluster_wait(job.row.lease_of_owner),
         env_ignored=_env_ignored(spec),
         checkpoint_fence=_fence(spec, job.row.lease_of_owner),
         class_archive=_class_archive(job.row.lease_of_owner),
@@ -136,6 +139,18 @@ def _update(ref: JobRef | None, own: Ownership | None) -> dict[str, Any] | None:
         "savepoint": update.savepoint or None,
         "at": update.at,
         "by": update.by,
+    }
+
+
+def _cluster_wait(lease: Lease | None) -> dict[str, Any] | None:
+    if lease is None or lease.cluster_wait is None:
+        return None
+    wait = lease.cluster_wait
+    return {
+        "cluster": wait.cluster or None,
+        "since": wait.since,
+        "application": wait.application or None,
+        "says": wait.says or None,
     }
 
 

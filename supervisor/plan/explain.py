@@ -55,6 +55,7 @@ from supervisor.model.state import (
     Shown,
     account_of,
     delay_of,
+    executors_wanted,
     failed_query,
     last_exit_of,
     next_attempt,
@@ -76,6 +77,7 @@ from supervisor.plan.remedies import (
     remedies_of_held,
     remedies_of_quarantined,
     remedies_of_state,
+    remedies_of_waiting_for_cluster,
     runbook_of,
 )
 from supervisor.plan.shown import shown_by
@@ -97,6 +99,7 @@ class Await(Enum):
     PREPARED = "a prepared driver"
     LABELS = "a host with the labels that its spec requires"
     MOVE = "its move to another host"
+    CLUSTER = "executors of its cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +247,9 @@ class Explainer:
         mine = own is not None and isinstance(row.ref, Found) and own.uid == row.ref.record.uid
         lease = _lease_reading(row)
         timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
-        waits_for = _waits_for(own, shown, note, lease, timeout_s)
+        waits_for = _waits_for(own, shown, note, lease, timeout_s) or _waits_for_cluster(row, shown)
+        if waits_for is not None and waits_for.kind is Await.FIRST_BATCH:
+            waits_for = _waits_for_cluster(row, shown) or waits_for
         if note is not None and note.unplaceable and isinstance(row.ref, Found):
             waits_for = Awaited(Await.LABELS, f"a host with {', '.join(required_of(row.ref.record.terms))}")
         if note is not None and note.pending and waits_for is not None and not may_start(self._view):
@@ -367,6 +372,12 @@ class Explainer:
         note: Note | None,
     ) -> tuple[Remedy, ...]:
         lease = row.lease_of_owner
+        if (
+            _waits_for_cluster(row, shown) is not None
+            and lease is not None
+            and lease.cluster_wait is not None
+        ):
+            return remedies_of_waiting_for_cluster(name, lease.cluster_wait.cluster)
         if note is not None and note.quarantined:
             job = row.ref.record if isinstance(row.ref, Found) else None
             is_refused = own is not None and job is not None and bool(refused_policies(job, own))
@@ -546,6 +557,18 @@ def _waits_for(
     if own.state is OwnState.CLAIMED and shown.state is JobState.STARTING:
         return Awaited(Await.FIRST_BATCH, f"its first batch (start_timeout: {start_timeout_s:g}s)")
     return None
+
+
+def _waits_for_cluster(row: Row, shown: Shown) -> Awaited | None:
+    """Returns that a driver which starts or runs has no executor, or None."""
+    lease = row.lease_of_owner
+    if (
+        lease is None
+        or lease.cluster_wait is None
+        or shown.state not in (JobState.STARTING, JobState.RUNNING)
+    ):
+        return None
+    return Awaited(Await.CLUSTER, executors_wanted(lease.cluster_wait))
 
 
 def _waits_for_a_host(note: Note) -> Awaited | None:

@@ -51,6 +51,7 @@ RUNBOOKS: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.OUT_OF_MEMORY: "oom",
         Cause.STALLED: "stalled",
         Cause.START_TIMED_OUT: "stalled",
+        Cause.CLUSTER_TIMED_OUT: "cluster",
     }
 )
 """It maps what ended the last attempt to the page of ``docs/runbooks`` that goes through it step by step."""
@@ -202,6 +203,20 @@ def remedies_of_copied(name: str, of: str) -> tuple[Remedy, ...]:
     return (
         Remedy(f"{PROGRAM} fork {of} {name}", "as it was given: goes on with the copy, then starts it"),
         Remedy(f"{PROGRAM} cancel {name}", "gives it up"),
+    )
+
+
+def remedies_of_waiting_for_cluster(name: str, cluster: str) -> tuple[Remedy, ...]:
+    """Returns what helps a job whose driver has no executor of ``cluster``."""
+    of = f"cluster {cluster}" if cluster else "its cluster"
+    return (
+        Remedy(
+            None,
+            f"give {of} room: start workers, or end what holds their cores and memory; it goes on by itself",
+        ),
+        Remedy(f"{PROGRAM} doctor", "on the host of its driver: looks at each cluster of supervisor.yaml"),
+        Remedy(f"{PROGRAM} suspend {name}", "gives up waiting; resume runs it again"),
+        Remedy(f"{PROGRAM} docs runbooks/cluster", "goes through it step by step"),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from supervisor.model import lease_terms
 from supervisor.model.records import Cause, Phase
 from supervisor.model.silence import PROBE_EVERY
-from supervisor.shim import health, queries, stopping
+from supervisor.shim import health, queries, stopping, waiting
 from supervisor.shim.end import finish
 from supervisor.shim.state import (
     Event,
@@ -17,6 +17,7 @@ from supervisor.shim.state import (
     Executed,
     Exited,
     Kill,
+    Life,
     Order,
     Reported,
     Stage,
@@ -29,7 +30,10 @@ from supervisor.shim.state import (
 from supervisor.shim.turn import ALIVE, Turn
 
 KILL_PAUSE_S = 0.05
-STOP, PROBE = "stop", "look"
+STOP, PROBE, COUNT = "stop", "look", "executors"
+NEWS_PAUSE_S = 5.0
+"""A wait for executors that begins or ends is published at once, but not more often than this; else with the next renewal.
+A driver may say anything, as often as it likes."""
 
 
 # -- exec --------------------------------------------------------------------------------------------------------------
@@ -85,8 +89,30 @@ def exit_early(turn: Turn, event: Exited) -> None:
 
 
 def reported(turn: Turn, event: Reported) -> None:
-    turn.set(life=health.after_report(turn.state.life, event, turn.now_s))
+    before = turn.state.life
+    if event.event not in waiting.EVENTS or turn.state.launch.executors_outlive_s > 0:
+        turn.set(life=health.after_report(before, event, turn.now_s))
+    publish_wait(turn, before)
     stop_heard(turn, event)
+
+
+def publish_wait(turn: Turn, before: Life) -> None:
+    """Publishes and logs that a wait for executors has begun or ended, or that the cluster has said why."""
+    life, launch = turn.state.life, turn.state.launch
+    same = (life.without_since_at_s, life.says) == (before.without_since_at_s, before.says)
+    if same or turn.now_s < turn.state.next_news_at_s:
+        return
+    turn.set(ring=True, renew_at_s=turn.now_s, next_news_at_s=turn.now_s + NEWS_PAUSE_S)
+    name = waiting.name_of(launch)
+    if before.without_since_at_s is None and life.without_since_at_s is not None:
+        turn.do(
+            WriteLog(
+                "shim_waits_for_cluster", f"{name} has given it no executor; no time-out runs but its own"
+            )
+        )
+    elif before.without_since_at_s is not None and life.without_since_at_s is None:
+        waited_s = turn.now_s - before.without_since_at_s
+        turn.do(WriteLog("shim_has_executors", f"{name} has given it one, after {waited_s:.0f} s"))
 
 
 def stop_heard(turn: Turn, event: Reported) -> None:
@@ -165,7 +191,8 @@ def watch(turn: Turn) -> None:
             begin_kill(turn, *verdict)
             return
         probe_queries(turn)
-        if state.executed:
+        count_executors(turn)
+        if state.executed and state.phase is not Phase.RUNNING:
             change_phase(turn, health.phase_of(state.life, state.launch, state.exec_at_s, turn.now_s))
 
 
@@ -204,6 +231,15 @@ def probe_queries(turn: Turn) -> None:
     if due and queries.is_to_be_probed(state.life, timeout_s, turn.now_s):
         turn.set(next_probe_at_s=turn.now_s + timeout_s * PROBE_EVERY)
         turn.do(Order(PROBE))
+
+
+def count_executors(turn: Turn) -> None:
+    """Orders the driver's bootstrap to count its executors, once it has a session. Its answer is a report."""
+    state = turn.state
+    has_session = state.life.session_at_s is not None or state.life.query_at_s is not None
+    if state.launch.is_counted and has_session and turn.now_s >= state.next_count_at_s:
+        turn.set(next_count_at_s=turn.now_s + waiting.count_every_s(state.life, state.launch))
+        turn.do(Order(COUNT))
 
 
 def change_phase(turn: Turn, phase: Phase) -> None:

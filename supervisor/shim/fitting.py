@@ -42,6 +42,7 @@ def _smaller(lease: Lease) -> Iterator[Lease]:
             "not_fenced": clip(now.not_fenced, _WORDS_MAX_BYTES),
             "class_archive": "",
             "not_limited": clip(now.not_limited, _WORDS_MAX_BYTES),
+            "cluster_wait": None if now.cluster_wait is None else replace(now.cluster_wait, says=""),
         },
         lambda now: {"queries": (), "more_queries": now.more_queries + len(now.queries)},
         lambda _now: {"progress": None, "start": None},

@@ -8,6 +8,10 @@ has its own limit. An application that runs and makes neither a session nor a qu
 time during which a driver waits at its start barrier is no part of its start: the time counts anew after it,
 and a wait without an end is no failure of the job.
 
+A driver that has no executor, though it wants some, waits for its cluster (``shim.waiting``). Each time that it says so,
+both time-outs count anew from then on, so that neither ends it while it waits; only ``cluster_timeout`` does. That it
+has none is believed for ``waiting.UNHEARD_S``: a driver that hangs does not answer, and is judged as any other.
+
 A JVM application does not report; the supervisor of its host reads its commit log and reports for it. When
 nobody reads it (the supervisor is down, or cannot read the checkpoint), its silence means nothing: silence
 counts up to the last reading only.
@@ -19,7 +23,7 @@ from dataclasses import replace
 
 from supervisor.model.launch import Launch
 from supervisor.model.records import Cause, Phase
-from supervisor.shim import queries
+from supervisor.shim import queries, waiting
 from supervisor.shim.state import Life, Reported
 
 UNSEEN_S = 10.0
@@ -54,6 +58,8 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
                 if _has_moved(life, report)
                 else probed
             )
+        case event if event in waiting.EVENTS:
+            return waiting.after_report(life, report, now_s)
         case "error" | "terminated":
             return replace(life, error=report.error or life.error)
         case _:
@@ -100,6 +106,7 @@ def _is_left_alone(life: Life, launch: Launch, exec_at_s: float, now_s: float) -
     up_since_at_s = life.begun_at_s if launch.reports else exec_at_s
     if up_since_at_s is None:
         return False
+    up_since_at_s = max(up_since_at_s, life.held_at_s or 0.0)
     limit_s = launch.start_timeout_s if launch.reports or launch.checkpoint is not None else UNSEEN_S
     first_at_s = min(
         (at_s for at_s in (life.session_at_s, life.query_at_s) if at_s is not None), default=now_s
@@ -109,7 +116,11 @@ def _is_left_alone(life: Life, launch: Launch, exec_at_s: float, now_s: float) -
 
 def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple[Cause, str] | None:
     """Returns why the attempt has to be ended now, or None."""
+    why = waiting.too_long(life, launch, now_s)
+    if why is not None:
+        return Cause.CLUSTER_TIMED_OUT, why
     since_at_s = life.begun_at_s if life.waits and life.begun_at_s is not None else exec_at_s
+    since_at_s = max(since_at_s, life.without_at_s or 0.0)
     if now_s - since_at_s >= launch.start_timeout_s:
         if life.begun_at_s is None and life.waits:  # of S3, or of this host: not the job's fault
             waited = f"after {launch.start_timeout_s:g} s the application had not begun: its driver waited for the look at"

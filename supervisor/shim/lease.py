@@ -11,7 +11,7 @@ from supervisor.model import lease_terms
 from supervisor.model.records import Cause, Driver, Lease, Ownership, OwnState, StartTimes
 from supervisor.model.seen import Found
 from supervisor.registry import attempt_writes
-from supervisor.shim import connection, queries
+from supervisor.shim import connection, queries, waiting
 from supervisor.shim.driver import begin_kill, request_stop
 from supervisor.shim.end import waits_only
 from supervisor.shim.fitting import fitting
@@ -198,6 +198,7 @@ def record_of(turn: Turn) -> Lease:
             user=state.launch.user.name if state.launch.user is not None else "",
             not_limited=state.launch.not_limited,
             executors_outlive_s=state.launch.executors_outlive_s,
+            cluster_wait=waiting.record_of_wait(state.life, state.launch, turn.now_s),
         )
     )
 
@@ -208,10 +209,15 @@ def start_times(turn: Turn) -> StartTimes | None:
     if exec_at_s is None or not turn.state.executed:
         return None
     ready_at_s = exec_at_s if life.session_at_s is None else life.session_at_s
+    has_executor_at_s = max(ready_at_s, life.delayed_at_s or 0.0)
+    waited = life.delayed_at_s is not None and life.batch_at_s is not None
     return StartTimes(
         spawn_s=round(exec_at_s - begun_at_s, 3) if begun_at_s else None,
         session_s=None if life.session_at_s is None else round(life.session_at_s - exec_at_s, 3),
-        first_batch_s=None if life.batch_at_s is None else round(max(0.0, life.batch_at_s - ready_at_s), 3),
+        cluster_s=round(has_executor_at_s - ready_at_s, 3) if waited else None,
+        first_batch_s=None
+        if life.batch_at_s is None
+        else round(max(0.0, life.batch_at_s - has_executor_at_s), 3),
     )
 
 

@@ -32,7 +32,7 @@ DATAGRAM_MAX_BYTES = 8192
 TAKEN_AT_ONCE = 50
 REPORTS_PER_S: Final = 1000
 """A driver that reports more often waits for its shim: the socket keeps ten."""
-OF_SUPERVISOR: Final = frozenset({"wanted", "discard", "handed"})
+OF_SUPERVISOR: Final = frozenset({"wanted", "discard", "handed", "cluster"})
 _TEXT_MAX_BYTES = 1024
 _NAME_MAX_BYTES = 120
 _ID_MAX_CHARS = 36
@@ -145,7 +145,9 @@ def parse(data: bytes) -> Reported | None:
         kind, message = _one_line(body.get("kind")), _one_line(body.get("message"))
         once = message if message.startswith(f"{kind}: ") else f"{kind}: {message}"
         return replace(reported, error=clip(once, _TEXT_MAX_BYTES))
-    if event in ("ready", "unready"):
+    if event == "executors":
+        return replace(reported, executors=_count(body.get("count")))
+    if event in ("ready", "unready", "cluster"):
         return replace(reported, error=clip(_one_line(body.get("why")), _TEXT_MAX_BYTES))
     if event == "terminated" and body.get("error"):
         return replace(reported, error=clip(_one_line(body["error"]), _TEXT_MAX_BYTES))
@@ -195,6 +197,11 @@ def _one_line(value: Any) -> str:
 def _is_endless(value: Any) -> bool:
     """Returns whether a value is a number that Python refuses to write out, for its length."""
     return isinstance(value, int) and abs(value) > BATCH_ID_MAX
+
+
+def _count(value: Any) -> int | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= BATCH_ID_MAX
+    return value if is_count else None
 
 
 def _text(value: Any) -> str:

@@ -207,8 +207,10 @@ class InPlace(NamedTuple):
 class Reported:
     """A report has come from the driver or, about a JVM application, from the host's supervisor. ``event`` is
     one of: waiting begun session query progress idle working looked terminated error heard stopping stopped
-    ended.
+    ended executors cluster.
 
+    ``executors`` is how many the driver has, with ``id`` as what the cluster calls it. ``cluster`` comes from the host's
+    supervisor, with ``error`` as the words of the cluster on why it gives none. Otherwise
     ``query`` and ``id`` name the query that it is about. ``queries`` is how many queries are waited for.
     ``at`` is wall time, for display. ``committed`` holds the batches that are committed, with the checkpoint
     that they are in.
@@ -222,6 +224,7 @@ class Reported:
     queries: int | None = None
     at: str = ""
     committed: tuple[InPlace, ...] = ()
+    executors: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +331,7 @@ class Exec:
 @dataclass(frozen=True, slots=True)
 class Order:
     """Asks that an order be sent to the driver's bootstrap: ``stop`` (at a batch boundary, within
-    ``within_s``) or ``look`` (a probe)."""
+    ``within_s``), ``look`` (a probe) or ``executors`` (how many there are)."""
 
     order: str
     within_s: float = 0.0
@@ -400,6 +403,11 @@ class Life:
 
     ``probed_at_s`` is the instant at which the commit log of a driver that does not report (a JVM application)
     was last read without a new sign of life.
+
+    ``without_since_at_s`` is since when the driver has no executor, with ``without_since`` as the same for display, and
+    ``without_at_s`` when it has last said so; that stays when it has one. ``held_at_s`` is that of the time before there
+    was a session, ``delayed_at_s`` of the time before the first batch. ``executors`` is how many it has
+    said; None: it has not.
     """
 
     waits: bool = False  # at its gate
@@ -414,6 +422,14 @@ class Life:
     queries: tuple[QueryLife, ...] = ()
     more_queries: int = 0  # that are not tracked
     committed: tuple[InPlace, ...] = ()  # the newest batch of each query, the latest query at the end
+    executors: int | None = None
+    without_since_at_s: float | None = None
+    without_since: str = ""
+    without_at_s: float | None = None
+    held_at_s: float | None = None
+    delayed_at_s: float | None = None
+    application: str = ""
+    says: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,6 +490,8 @@ class ShimState:
     stop_until_at_s: float | None = None
     ladder: Ladder | None = None  # of the orderly stop that is under way
     next_probe_at_s: float = 0.0  # the next probe of a silent query, not before
+    next_count_at_s: float = 0.0  # the next count of executors, not before
+    next_news_at_s: float = 0.0  # the next wait for executors that is published at once, not before
     status: int | None = None
     tail: str = ""
     oom: Oom | None = None

@@ -19,6 +19,7 @@ opening first (``barrier``): before the application's first line, or at its firs
 
 from __future__ import annotations
 
+import _thread
 import functools
 import importlib
 import importlib.machinery
@@ -44,6 +45,7 @@ BARRIER_POLL_S = 0.02
 NOT_BEGUN = 78  # EX_CONFIG; the shim knows why from the verdict
 LAST_TRIES = 20
 LAST_PAUSE_S = 0.025
+WITHOUT_EVERY_S = 5.0
 
 # Searched for in the whole text of an error, since the part that is sent may end before the cause is named.
 PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)")
@@ -105,6 +107,26 @@ class Reports:
             self.send_last("unready", why=message)
         else:
             self.send_last(event, **({"message": message, **more} if more else {}))
+
+
+class WithoutExecutor:
+    """Reports every few seconds that there is no executor, while the SparkContext waits for its cluster (YARN). Its thread
+    is unknown to ``threading``: an application may join all threads that it finds."""
+
+    def __init__(self, reports: Reports) -> None:
+        self._reports = reports
+        self._lasts = _thread.allocate_lock()
+
+    def __enter__(self) -> None:
+        self._lasts.acquire()
+        _thread.start_new_thread(self._report, ())
+
+    def __exit__(self, *_: object) -> None:
+        self._lasts.release()
+
+    def _report(self) -> None:
+        while not self._lasts.acquire(timeout=WITHOUT_EVERY_S):
+            self._reports.send("executors", count=0)
 
 
 class Loader:
@@ -179,7 +201,11 @@ class Watch:
 
         @functools.wraps(create)
         def get_or_create(builder: Any) -> Any:
-            session = create(builder)
+            if self.asleep or self.sessions or not os.environ.get("SPARK_SUPERVISOR_AWAITS_CONTEXT"):
+                session = create(builder)
+            else:
+                with WithoutExecutor(self.reports):
+                    session = create(builder)
             self.seen(session)
             return session
 

@@ -1,5 +1,5 @@
-"""Carries out the orders of the shim in a running PySpark driver: to stop at a batch boundary, and to probe
-silent queries.
+"""Carries out the orders of the shim in a running PySpark driver: to stop at a batch boundary, to probe
+silent queries, and to count executors.
 
 ``bootstrap`` loads it when the application has its first SparkSession, under whatever Python that runs (3.9
 and later); it uses the standard library only. One thread waits on a datagram socket in the run directory:
@@ -90,6 +90,8 @@ class Orders:
                     self.stop(float(body["within_s"]))
                 elif body["order"] == "look" and not self.stopping:
                     self.probe()
+                elif body["order"] == "executors" and not self.stopping:
+                    self.count_executors()
             except OSError:
                 return
             except Exception:  # noqa: BLE001 - the edge: an application must not notice; the shim goes on with SIGTERM
@@ -150,6 +152,16 @@ class Orders:
             if tasks or seen[run] != self._seen.get(run, seen[run]):
                 self._send("working", **names)
         self._seen = seen
+
+    def count_executors(self) -> None:
+        """Reports how many executors the SparkContext has. One that needs none now is reported as if it had one: with
+        dynamic allocation an idle application gives up the last."""
+        context = next(iter(self._sessions)).sparkContext
+        count = max(0, len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1)  # the driver is in it
+        is_dynamic = context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true"
+        if not count and is_dynamic and not context.statusTracker().getActiveStageIds():
+            count = 1
+        self._send("executors", count=count, id=context.applicationId)
 
     def _at_work(self, run: str) -> tuple[int, Any]:
         """Returns how many tasks run for the query, and a value to compare with that of the next probe."""

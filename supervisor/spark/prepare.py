@@ -26,8 +26,8 @@ from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.application_tag import naming_properties
 from supervisor.model.driver_user import DriverUser
-from supervisor.model.launch import ORDERS, PREPARE_LEVEL, Launch
-from supervisor.model.master import kind_of
+from supervisor.model.launch import AWAITS_CONTEXT, ORDERS, PREPARE_LEVEL, Launch
+from supervisor.model.master import ClusterKind, kind_of
 from supervisor.model.records import Assignment, Cause, PrepareLevel, clip
 from supervisor.settings.file import Settings
 from supervisor.spark.arguments import (
@@ -57,6 +57,7 @@ PROPERTIES: Final = "spark.properties"
 NOT_FENCED_MAX_BYTES: Final = 240
 CLASS_ARCHIVE_MAX_BYTES: Final = 160
 NOT_LIMITED_MAX_BYTES: Final = 200
+ON_CLUSTER_MAX_BYTES: Final = 120
 """The text of a property is of any length, and a lease record is not."""
 
 
@@ -215,7 +216,8 @@ def _launch_of(
         limits=spec.limits(),
         not_limited=clip(attempt_place.not_limited, NOT_LIMITED_MAX_BYTES),
         executors_outlive_s=spec.executors_outlive_s(),
-        executors_on=spec.cluster or "",
+        on_cluster=clip(spec.cluster or spec.master, ON_CLUSTER_MAX_BYTES) if spec.holds_executors else "",
+        cluster_timeout_s=(spec.health.cluster_timeout_s or 0.0) if spec.holds_executors else 0.0,
     )
 
 
@@ -236,6 +238,8 @@ def _environment(
     env = build_environment(
         spec, assignment, toolchain, environ, report, settings.policy, of_user=of_user, closed=closed
     )
+    if kind_of(spec.master) is ClusterKind.YARN:
+        env[AWAITS_CONTEXT] = "1"
     return env if user is None else env | {ORDERS: str(directory / DRIVERS_OWN / run_dir.ORDERS)}
 
 

@@ -91,6 +91,7 @@ _ADDED_LATER: Final = (
     ("resources", "memory_limit"),
     ("resources", "cpu"),
     ("resources", "tasks"),
+    ("health", "cluster_timeout"),
 )
 """Version 0.1 does not know these keys. They are written only where they differ from the default, so that its
 agents can read the other specs, and a spec that was submitted with it is still the same spec.

@@ -16,6 +16,7 @@ from supervisor.model.records import (
     CheckpointState,
     Cleanliness,
     Cluster,
+    ClusterWait,
     Cordon,
     Delay,
     Desired,
@@ -219,6 +220,9 @@ SAMPLES: tuple[Any, ...] = (
         user="etl",
         not_limited="memory: the kernel does not offer it",
         executors_outlive_s=60.0,
+        cluster_wait=ClusterWait(
+            cluster="prod", since=AT, application="app-20261121004650-0000", says="0 of 8 cores free"
+        ),
         queries=(
             QueryProgress(
                 query="counts",
@@ -237,7 +241,7 @@ SAMPLES: tuple[Any, ...] = (
         ),
         more_queries=3,
         ran_s=61.25,
-        start=StartTimes(spawn_s=0.75, session_s=4.5, first_batch_s=3.25),
+        start=StartTimes(spawn_s=0.75, session_s=4.5, cluster_s=2.5, first_batch_s=3.25),
         silence_s=0.5,
     ),
     Assignment(

@@ -61,6 +61,11 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
         b'"memory_limit":"2g"',
     ),
     "resources.cpu": (FULL.replace("priority: 7", "priority: 7, cpu: 1.5"), "", b'"cpu":1.5'),
+    "health.cluster_timeout": (
+        FULL.replace("start_timeout: 90s", "start_timeout: 90s, cluster_timeout: 20m"),
+        "",
+        b'"cluster_timeout":"20m"',
+    ),
     "resources.tasks": (FULL.replace("priority: 7", "priority: 7, tasks: 500"), "", b'"tasks":500'),
     "run_as": (f"{FULL}run_as: etl\n", "run_as: null", b'"run_as":"etl"'),
     "checkpoint_fence": (

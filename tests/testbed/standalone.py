@@ -27,7 +27,7 @@ DAEMON_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 class StandaloneCluster:
-    """``master`` is what a driver is told. ``memory``, ``cores``: of each worker."""
+    """``master`` is what a driver is told, ``web`` where each master is asked. ``memory``, ``cores``: of each worker."""
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class StandaloneCluster:
             f"m{i}": (self._free_port(), self._free_port()) for i in range(2 if zookeeper else 1)
         }
         self.master = "spark://" + ",".join(f"{address}:{port}" for port, _ in self._masters.values())
+        self.web = [f"http://{address}:{web}" for _, web in self._masters.values()]
         self._sizes = ("--cores", str(cores), "--memory", memory)
         try:
             for name in self._masters:

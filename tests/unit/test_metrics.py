@@ -52,6 +52,7 @@ BESIDE = {
     "capacity_drivers_used": "gauge",
     "host_cordoned": "gauge",
     "job_silence_seconds": "gauge",
+    "job_cluster_wait_seconds": "gauge",
     "job_queries_elsewhere": "gauge",
     "job_savepoint_age_seconds": "gauge",
     "job_savepoint_period_seconds": "gauge",
@@ -267,6 +268,16 @@ def test_the_store_is_unknown_until_it_was_asked(metrics: Metrics, clock: Clock)
     clock.now_s += 40
     metrics.store_checked(False)
     assert (value(metrics, "store_ok"), value(metrics, "store_last_success_age_seconds")) == (0, 40)
+
+
+def test_a_wait_for_the_cluster_is_a_number_that_goes_with_the_job(metrics: Metrics) -> None:
+    metrics.job_attempt("a", 1, "starting")
+    metrics.job_cluster_wait("a", 12.5)
+    assert value(metrics, "job_cluster_wait_seconds", job="a") == 12.5
+    metrics.job_cluster_wait("a", 0.0)
+    assert value(metrics, "job_cluster_wait_seconds", job="a") == 0
+    metrics.forget_job("a")
+    assert value(metrics, "job_cluster_wait_seconds", job="a") is None
 
 
 def test_silence_grows_until_the_next_sign_of_life(metrics: Metrics, clock: Clock) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from supervisor.cli.doctor.clusters import CLUSTERS, CLUSTERS_DEEP
 from supervisor.cli.doctor.directories import DIRECTORIES
 from supervisor.cli.doctor.findings import AnyArea
 from supervisor.cli.doctor.host import HOST
@@ -29,6 +30,8 @@ AREAS: Final[tuple[AnyArea, ...]] = (
     ZOOKEEPER_SECURITY,
     HOST,
     DIRECTORIES,
+    CLUSTERS,
+    CLUSTERS_DEEP,
     JOB,
     JOB_CREDENTIALS,
     PACKAGES,

@@ -41,6 +41,10 @@ Limit = Annotated[
         "--timeout", metavar="TIME", help="For all of it; more for a slow host. Each check has its share."
     ),
 ]
+Deep = Annotated[
+    bool,
+    typer.Option("--deep", help="Also run a tiny application on each cluster, which takes a minute or two."),
+]
 WHOLE_S = 15.0
 """All of it takes at most this long with a patience of 1. By default it has three times that, for a host
 under load: the limits are for what hangs, and nothing that answers is waited for longer."""
@@ -54,6 +58,7 @@ def doctor(
     listed: Listed = False,
     verbose: Verbose = False,
     timeout: Limit = "45s",
+    deep: Deep = False,
 ) -> int:
     """Check Java, Spark, ZooKeeper, the store and this host, and say what to do about each problem.
 
@@ -73,7 +78,7 @@ def doctor(
     patience = seconds("--timeout", timeout) / WHOLE_S
     settings = chosen.settings()
     job = read_spec_file(spec, settings.defaults) if spec is not None else None
-    lines = examine(Subject(settings, dict(os.environ), job, spec, unit, patience), AREAS)
+    lines = examine(Subject(settings, dict(os.environ), job, spec, unit, patience, deep), AREAS)
     counts = Counter(line.finding.verdict.value for line in lines)
     bad = counts["problem"] > 0
     if chosen.document:

@@ -17,7 +17,7 @@ class Subject:
     there. ``unit`` is a unit file that was named.
 
     ``patience`` is a factor for every time limit; 1 makes the whole examination end within 15 s, and the
-    command has 3.
+    command has 3. ``deep`` also asks for the checks that take a minute.
     """
 
     settings: Settings
@@ -26,6 +26,7 @@ class Subject:
     spec_path: Path | None = None
     unit: Path | None = None
     patience: float = 1.0
+    deep: bool = False
 
     @property
     def job_env(self) -> Mapping[str, str]:

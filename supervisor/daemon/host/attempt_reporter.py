@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,9 @@ import structlog
 from supervisor.checkpoint.commit_log import CommitLog, CommittedBatch
 from supervisor.clients import run_dir
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.clock import boottime_s
+from supervisor.clock import boottime_s, wall_s
+from supervisor.clusters.waits import WaitingDriver
+from supervisor.daemon.host.cluster_news import ClusterNews, HostedWait, waited_s
 from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
@@ -43,6 +45,7 @@ from supervisor.model.state import shown_state, strays_of
 from supervisor.model.view import Row, SeenLease
 from supervisor.records.layout import Layout
 from supervisor.records.reading import seen
+from supervisor.settings.clusters import ClusterSettings
 
 log = structlog.get_logger(__name__)
 
@@ -63,6 +66,7 @@ class AttemptReporter:
         client: Callable[[], ZooClient | None],
         metrics: Metrics,
         open_log: Callable[[Launch], CommitLog | None],
+        clusters: Mapping[str, ClusterSettings] | None = None,
     ) -> None:
         self._id = supervisor_id
         self._hosted = hosted
@@ -79,6 +83,8 @@ class AttemptReporter:
         self._silence: dict[str, tuple[int, float]] = {}
         self._phases: dict[str, Phase] = {}
         self._observed_phases: dict[str, set[str]] = {}
+        self._news = ClusterNews(clusters or {}, report)
+        self._waits: dict[str, HostedWait] = {}
         self._unborn = False
         self._began_at_s = boottime_s()
         self._logged = ""
@@ -148,6 +154,8 @@ class AttemptReporter:
         }
         self._progress = {key: progress for key, progress in self._progress.items() if key in launches}
         self._silence = {key: silence for key, silence in self._silence.items() if key in launches}
+        self._waits = {key: wait for key, wait in self._waits.items() if key in launches}
+        self._news.ask(list(self._waits.values()))
 
     def _between_attempts(self, client: ZooClient, shown: set[str]) -> set[str]:
         """Returns the names whose last driver was here, and which no other host has taken over."""
@@ -175,6 +183,8 @@ class AttemptReporter:
             return
         self._log_start(key, launch, lease.record)
         self._metrics.job_strays(name, len(strays_of(lease.record)))
+        if launch.executors_outlive_s > 0:
+            self._log_wait(name, key, launch, lease.record)
         if lease.record.silence_s is not None:
             self._log_silence(name, key, lease.record)
         progress = lease.record.progress
@@ -188,7 +198,12 @@ class AttemptReporter:
         after the start."""
         self._phases[key] = lease.phase
         start = lease.start or StartTimes()
-        phases = {"spawn": start.spawn_s, "session": start.session_s, "first_batch": start.first_batch_s}
+        phases = {
+            "spawn": start.spawn_s,
+            "session": start.session_s,
+            "cluster": start.cluster_s,
+            "first_batch": start.first_batch_s,
+        }
         known = {phase for phase, seconds in phases.items() if seconds is not None}
         observed = self._observed_phases.setdefault(
             key, known if launch.begun_s < self._began_at_s else set()
@@ -207,10 +222,22 @@ class AttemptReporter:
             self._silence[key] = (lease.renewals, since_at_s)
         self._metrics.job_silence(name, since_at_s)
 
+    def _log_wait(self, name: str, key: str, launch: Launch, lease: Lease) -> None:
+        """Publishes for how long the driver has waited for executors, and keeps whom to ask why."""
+        self._waits.pop(key, None)
+        wait = lease.cluster_wait
+        self._metrics.job_cluster_wait(name, waited_s(wait.since, wall_s()) if wait is not None else 0.0)
+        if wait is not None:
+            driver = WaitingDriver(*_which(launch), wait.application)
+            channel = launch.channel_in(str(self._hosted.attempts_dir / key))
+            self._waits[key] = HostedWait(launch.on_cluster, driver, channel)
+
     def is_starting(self) -> bool:
-        """Says whether an attempt here is on its way to its first batch: its phases are timed."""
+        """Says whether an attempt here is on its way to its first batch, and does not wait for its cluster: its phases
+        are timed."""
         return self._unborn or any(
-            phase not in (Phase.RUNNING, Phase.STOPPING) for phase in self._phases.values()
+            phase not in (Phase.RUNNING, Phase.STOPPING) and key not in self._waits
+            for key, phase in self._phases.items()
         )
 
     # -- JVM applications -----------------------------------------------------------------------------------------

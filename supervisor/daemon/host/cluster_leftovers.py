@@ -105,7 +105,7 @@ class ClusterLeftovers:
     def ended(self, launch: Launch) -> None:
         """Is called when the run directory of ``launch`` goes."""
         given = launch.assignment
-        self.look_after(launch.executors_on, given.name, given.uid, f"attempt {given.attempt} has gone")
+        self.look_after(launch.on_cluster, given.name, given.uid, f"attempt {given.attempt} has gone")
 
     def _ask_to_stop(self) -> None:
         self._stopping = True

@@ -191,6 +191,7 @@ class Assembly:
             lambda: agent.client,
             self._metrics,
             self._commits_of,
+            settings.clusters,
         )
         self._follow(agent, contender)
         return SupervisorParts(

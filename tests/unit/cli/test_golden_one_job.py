@@ -13,6 +13,7 @@ import pytest
 
 from supervisor.cli.doctor import command as doctor_command
 from supervisor.cli.doctor.catalogue import AREAS
+from supervisor.cli.doctor.clusters import NOT_DEEP, DeepFacts
 from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
 from supervisor.cli.doctor.job_credentials import CredentialsFacts
@@ -21,7 +22,7 @@ from supervisor.clients.store.files import FileStore
 from supervisor.clients.zookeeper_probe import Latency
 from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.errors import Complaint
-from supervisor.model.records import Cause, Lease, QueryProgress, QueryState, with_entry
+from supervisor.model.records import Cause, ClusterWait, Lease, Phase, QueryProgress, QueryState, with_entry
 from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 from tests.unit.cli.doctor import test_judges as facts
@@ -123,12 +124,34 @@ def full(terminal: Terminal) -> None:
     terminal.submit("new")
 
 
+def waiting(terminal: Terminal) -> None:
+    """One starts, and one runs, without an executor."""
+    well(terminal)
+    bench = terminal.bench
+    path = bench.layout.lease("clicks")
+    lease: Lease = bench.record(Lease, path).record
+    wait = ClusterWait(
+        cluster="prod", since=EARLIER, application="app-20261121004650-0000", says="0 of 8 cores free"
+    )
+    bench.put(path, replace(lease, cluster_wait=wait))
+    terminal.submit("new")
+    bench.run("new", Phase.QUERY)
+    path = bench.layout.lease("new")
+    lease = bench.record(Lease, path).record
+    bench.put(path, replace(lease, cluster_wait=ClusterWait(cluster="prod", since=EARLIER)))
+
+
 SCREENS: list[tuple[str, Callable[[Terminal], None], list[str]]] = [
     ("show-running", well, ["show", "clicks"]),
     ("show-all-running", well, ["show", "clicks", "--all"]),
     ("show-failing", one_fails, ["show", "backs-off"]),
     ("show-all-failing", one_fails, ["show", "backs-off", "--all"]),
     ("show-half-failed", half, ["show", "clicks"]),
+    ("show-waiting", waiting, ["show", "clicks"]),
+    ("show-all-waiting", waiting, ["show", "clicks", "--all"]),
+    ("list-waiting", waiting, ["list"]),
+    ("explain-waiting", waiting, ["explain", "clicks"]),
+    ("explain-starts-waiting", waiting, ["explain", "new"]),
     ("show-quarantined", small, ["show", "small"]),
     ("explain-running", well, ["explain", "clicks"]),
     ("explain-verbose-running", well, ["explain", "clicks", "--verbose"]),
@@ -176,6 +199,8 @@ FACTS = {
     "zookeeper-security": replace(facts.SECURED, acl="enforce"),
     "host": facts.HOST,
     "directories": facts.DIRECTORIES,
+    "clusters": facts.CLUSTERS,
+    "clusters-deep": DeepFacts(NOT_DEEP),
     "job": JobFacts(),
     "job-credentials": CredentialsFacts(why=NO_SPEC),
     "packages": PackageFacts(why=NO_SPEC),

@@ -102,7 +102,7 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
     assert {key: shown[key] for key in listed if key != "reason"} == {
         k: v for k, v in listed.items() if k != "reason"
     }
-    more = {"history", "spec", "spec_error", "queries", "more_queries", "stop_mode", "start"}
+    more = {"history", "spec", "spec_error", "queries", "more_queries", "stop_mode", "start", "cluster_wait"}
     assert set(shown) - set(listed) - more == {
         "driver_memory",
         "fork",

@@ -63,7 +63,7 @@ def test_on_yarn_the_properties_name_registry_job_and_attempt_beside_the_jobs_ow
     found = parse_properties((place.work_dir / "spark.properties").read_text())
     tags = ("ours", *tags_of("f00", assignment.uid, assignment.attempt))
     assert found["spark.yarn.tags"] == ",".join(tags)
-    assert launch.executors_on == "prod"
+    assert launch.on_cluster == "prod"
     prepare(spec, replace(assignment, attempt=0), settings, there, stored)
     found = parse_properties((place.work_dir / "spark.properties").read_text())
     assert found["spark.yarn.tags"] == "ours", "a prepared driver has no attempt yet"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from supervisor.cli.doctor.catalogue import AREAS, listed
+from supervisor.cli.doctor.clusters import ClustersFacts, DeepFacts, OneCluster
 from supervisor.cli.doctor.directories import DirectoryFacts
 from supervisor.cli.doctor.findings import CheckVerdict, DoctorFinding
 from supervisor.cli.doctor.host import Groups, HostFacts, HttpAccessFacts
@@ -27,6 +28,7 @@ from supervisor.clients.store.probe import StoreProbe
 from supervisor.clients.store.trial import KeysTrial
 from supervisor.clients.tools import Ran
 from supervisor.clients.zookeeper_probe import Latency, ServerProbe, WriteTrial
+from supervisor.clusters.examined import ClusterAnswer
 from supervisor.errors import Complaint
 from supervisor.model.records import Member
 from supervisor.model.zookeeper_access import OPEN_ACL, Mechanism, TlsFiles, ZooKeeperAccess, acl_of
@@ -55,6 +57,25 @@ SPARK = SparkFacts(
     pyspark="4.3.0",
     jars=JARS,
 )
+CLUSTER = OneCluster(
+    "prod",
+    answer=ClusterAnswer("m1:8080 is ALIVE", version="4.3.0", room="1 worker, 2 of 2 cores free"),
+    host="10.0.0.7",
+)
+CLUSTERS = ClustersFacts((CLUSTER,), "4.3.0")
+
+
+def one_cluster(**changes: Any) -> ClustersFacts:
+    """With the others unchanged; changes of the answer by name."""
+    of_answer = {key: changes.pop(key) for key in list(changes) if key in ClusterAnswer.__dataclass_fields__}
+    changed = CLUSTER._replace(**changes)
+    answer = changed.answer
+    return replace(
+        CLUSTERS,
+        clusters=(CLUSTER, changed._replace(name="test", answer=answer and replace(answer, **of_answer))),
+    )
+
+
 OLDER, NAMED = VersionFacts("4.1", found="4.1.1"), VersionFacts("old", found="4.0.0")
 S3A = replace(SPARK, s3a="the checkpoint of clicks", s3a_sure=True)
 PROBE = StoreProbe("s3://bucket/p", exclusive=True, skew_s=0.2, ms=(("write", 20.0), ("list", 3.0)))
@@ -768,6 +789,58 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         "will not delete",
     ),
     ("job-deletion", JobFacts(), SKIPPED, "no spec"),
+    ("cluster-reachable", CLUSTERS, OK, "cluster prod: m1:8080 is ALIVE"),
+    ("cluster-reachable", ClustersFacts(), SKIPPED, "names no cluster"),
+    (
+        "cluster-reachable",
+        one_cluster(silent="no master answers: refused", answer=None),
+        PROBLEM,
+        "cluster test: no master answers: refused",
+    ),
+    (
+        "cluster-reachable",
+        one_cluster(leaderless="no master leads: m2 is STANDBY"),
+        PROBLEM,
+        "no master leads",
+    ),
+    ("cluster-reachable", one_cluster(some_silent="http://m2:8080 answers 500"), WARNING, "answers 500"),
+    (
+        "cluster-reachable",
+        ClustersFacts((OneCluster("yarn", "yarn"),)),
+        SKIPPED,
+        "clusters of kind yarn are not looked at",
+    ),
+    ("cluster-version", CLUSTERS, OK, "Spark 4.3.0"),
+    ("cluster-version", one_cluster(version="4.1.1"), PROBLEM, "Spark 4.1.1, and this host has 4.3.0"),
+    ("cluster-version", one_cluster(version=None), OK, "Spark 4.3.0"),
+    ("cluster-version", replace(CLUSTERS, version=None), SKIPPED, "no Spark"),
+    ("cluster-room", CLUSTERS, OK, "1 worker, 2 of 2 cores free"),
+    ("cluster-room", one_cluster(no_room="no worker is alive"), WARNING, "cluster test: no worker is alive"),
+    ("cluster-room", one_cluster(silent="down", answer=None), OK, "cluster prod"),
+    (
+        "cluster-room",
+        replace(CLUSTERS, clusters=(CLUSTER._replace(answer=None, silent="x"),)),
+        SKIPPED,
+        "none answers",
+    ),
+    ("cluster-driver-host", CLUSTERS, OK, "10.0.0.7"),
+    ("cluster-driver-host", one_cluster(unbound="10.0.0.9 is no address of this host"), PROBLEM, "10.0.0.9"),
+    ("cluster-driver-host", replace(CLUSTERS, clusters=(CLUSTER._replace(host=""),)), SKIPPED, "driver_host"),
+    ("cluster-driver-host", ClustersFacts(), SKIPPED, "names no cluster"),
+    ("cluster-executor", DeepFacts("it takes a minute: doctor --deep"), SKIPPED, "--deep"),
+    (
+        "cluster-executor",
+        DeepFacts(ran=(("prod", Ran(0, "an executor of this cluster says 42\n", "")),)),
+        OK,
+        "got an executor of prod",
+    ),
+    ("cluster-executor", DeepFacts(ran=(("prod", Ran(1, "", "Boom\n")),)), PROBLEM, "cluster prod: Boom"),
+    (
+        "cluster-executor",
+        DeepFacts(ran=(("prod", Ran(None, "", "", "spark-submit did not end", late=True)),)),
+        WARNING,
+        "no executor came in time",
+    ),
     ("job-credentials", CredentialsFacts("no spec was given"), SKIPPED, "no spec"),
     (
         "job-credentials",

@@ -134,6 +134,6 @@ def test_who_asks_is_never_held_up_by_a_cluster_that_hangs(monkeypatch: pytest.M
 def test_what_has_ended_here_is_ended_there() -> None:
     rig = HostRig(app(1), app(2))
     given = replace(LAUNCH.assignment, uid="u1", attempt=1)
-    rig.leftovers.end_of(replace(LAUNCH, assignment=given, executors_on="prod"))
+    rig.leftovers.end_of(replace(LAUNCH, assignment=given, on_cluster="prod"))
     rig.play(1.0)
     assert rig.cluster.asked == ["a1"]

@@ -1,0 +1,51 @@
+"""Examines a cluster for ``doctor``: what each kind of cluster is asked, and what comes of it, in the same words for all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from supervisor.clusters.standalone import StandaloneMasters, why_no_room
+from supervisor.model.master import ClusterKind
+from supervisor.model.phrases import counted, first_few
+from supervisor.settings.clusters import ClusterSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAnswer:
+    """Is what a cluster says. ``answers`` is who answered, and which of them leads. ``leaderless`` is why none leads, and
+    ``some_silent`` why some of those that should answer did not; both are empty if all is well. ``version`` is that of its
+    Spark; None if it has none of its own, empty if it is not known. ``room`` is what it has, ``no_room`` why an executor
+    gets nothing now."""
+
+    answers: str = ""
+    leaderless: str = ""
+    some_silent: str = ""
+    version: str | None = None
+    room: str = ""
+    no_room: str = ""
+
+
+def of_standalone(cluster: ClusterSettings, timeout_s: float) -> ClusterAnswer:
+    """Asks the masters. Raises ClusterSilent."""
+    until_at_s = time.monotonic() + timeout_s
+    masters = StandaloneMasters(cluster.web_of_masters)
+    state = masters.state(timeout_s / 2)
+    leading, some_silent = state.leading, first_few(state.silent)
+    statuses = ", ".join(f"{master.address} is {master.status or 'none'}" for master in state.masters)
+    if leading is None:
+        return ClusterAnswer(statuses, f"no master leads: {statuses}", some_silent, "")
+    version = masters.version(max(0.1, until_at_s - time.monotonic()))
+    workers = leading.workers
+    cores, free = sum(each.cores for each in workers), sum(each.cores_free for each in workers)
+    room = f"{counted(len(workers), 'worker')}, {free} of {counted(cores, 'core')} free"
+    no_room = "" if free else why_no_room(leading, 0)
+    return ClusterAnswer(statuses, "", some_silent, version, room, no_room)
+
+
+EXAMINERS: Final[Mapping[ClusterKind, Callable[[ClusterSettings, float], ClusterAnswer]]] = {
+    ClusterKind.STANDALONE: of_standalone,
+}
+"""Who examines a cluster within so many seconds, by its kind. A kind that is not there is not examined."""
