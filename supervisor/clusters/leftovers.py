@@ -71,9 +71,9 @@ def _is_readable(seen: Seen[Any]) -> bool:
     return seen is None or isinstance(seen, Found)
 
 
-def _is_of_no_uid(own: Found[Ownership]) -> bool:
+def _is_of_no_uid(own: Seen[Ownership]) -> bool:
     """Returns whether there is a lease of which nobody can say whose it is."""
-    return own.record.state in LEASED and not own.record.uid
+    return isinstance(own, Found) and own.record.state in LEASED and not own.record.uid
 
 
 def _over_in(ref: Seen[JobRef], own: Seen[Ownership]) -> Iterable[tuple[str, int]]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from supervisor.clusters import leftovers
 from supervisor.clusters.application import Application, Stage
-from supervisor.clusters.leftovers import known_jobs, of_attempts_before, of_nobody
+from supervisor.clusters.leftovers import known_jobs, of_job, of_nobody
 from supervisor.model.records import OwnState
 from supervisor.model.seen import Unreadable
 from supervisor.model.view import Row
@@ -136,8 +136,13 @@ def judge(before: Any, between: Any, after: Any, damage: Any, ended: Any) -> Non
     over = [
         one for one in listed if (one.uid, one.attempt) not in world.living and one.stage is not Stage.ENDED
     ]
-    hosts = list(world.given_out)
-    by_hosts = [one for uid, attempt in hosts for one in of_attempts_before(world.applications, uid, attempt)]
+    by_hosts = []
+    for uid in {uid for uid, _ in world.given_out}:
+        own = next((each for name, each in world.own.items() if uid.endswith(name_suffix(name))), None)
+        ended_here = of_job(listed, uid, own) if own is not None else ()
+        by_hosts += ended_here
+        if own is not None and own.uid == uid:
+            assert set(ended_here) == {one for one in over if one.uid == uid and one.attempt < 1000}
     world.play(after)
     for one in (*by_leader, *by_hosts):
         assert (one.uid, one.attempt) not in world.living, f"{one} has a driver"
@@ -146,9 +151,6 @@ def judge(before: Any, between: Any, after: Any, damage: Any, ended: Any) -> Non
         assert set(by_leader) == {
             one for one in over if one.attempt < 1000 or one.uid not in known.over_below
         }, "something is left"
-    for uid, attempt in hosts:
-        below = {one for one in world.applications if one.uid == uid and one.attempt < attempt}
-        assert set(of_attempts_before(world.applications, uid, attempt)) == below
 
 
 STRANGE = (
@@ -180,15 +182,11 @@ def test_no_application_of_a_driver_that_may_live_is_ended_and_all_others_are() 
 
 
 DEFECTS = {
-    "not its own number": Edit(
-        leftovers.of_attempts_before, "0 < one.attempt < below", "one.attempt != below"
-    ),
-    "its own number too": Edit(
-        leftovers.of_attempts_before, "0 < one.attempt < below", "0 < one.attempt <= below"
-    ),
-    "of any job": Edit(leftovers.of_attempts_before, "one.uid == uid.lower() and", ""),
-    "a claimed attempt is over": Edit(leftovers._over_in, "(1 if record.state in OVER else 0)", "1"),
-    "an exit is not the end": Edit(leftovers._over_in, "(1 if record.state in OVER else 0)", "0"),
+    "not its own number": Edit(leftovers.of_job, "0 < one.attempt < below", "one.attempt != below"),
+    "its own number too": Edit(leftovers.of_job, "0 < one.attempt < below", "0 < one.attempt <= below"),
+    "of any job": Edit(leftovers.of_job, "one.uid == uid.lower() and", ""),
+    "a claimed attempt is over": Edit(leftovers._over_below, "(1 if own.state in OVER else 0)", "1"),
+    "an exit is not the end": Edit(leftovers._over_below, "(1 if own.state in OVER else 0)", "0"),
     "numbers of a lost state": Edit(
         leftovers._is_over, "return application.attempt < below", "return application.attempt != below - 1"
     ),

@@ -34,7 +34,7 @@ def test_each_cluster_is_asked_and_a_silent_one_prevents_no_other() -> None:
     with capture_logs() as logged:
         assert sweeper_of(a=silent, b=one, c=other).sweep(lambda: NOBODY, lambda: True) == 2
     assert (one.asked, other.asked) == (["gone"], ["gone"])
-    assert [line["event"] for line in logged] == ["cluster_silent", *["application_ended"] * 2]
+    assert [line["event"] for line in logged] == ["cluster_silent", *["cluster_application_ended"] * 2]
 
 
 def test_the_registry_is_read_after_the_clusters_and_not_without_need() -> None:
