@@ -36,6 +36,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "supervisor/cli/*.py": ("tests/unit/cli/test_lazy.py",),
     "conf/**": ("tests/unit/test_conf.py", "tests/unit/test_reference.py"),
     "deploy/**": (
+        "tests/unit/test_deploy_kubernetes.py",
         "tests/unit/test_deploy_monitoring.py",
         "tests/unit/test_deploy_units.py",
         "tests/unit/test_runbooks.py",

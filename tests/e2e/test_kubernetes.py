@@ -15,7 +15,7 @@ from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.executors import outlive_s
 from supervisor.model.pod_labels import ATTEMPT_LABEL, UID_LABEL
 from tests.testbed.fleet import DRIVER, SHIM
-from tests.testbed.kubernetes import NAMESPACE, KubernetesCluster, kubernetes_cluster
+from tests.testbed.kubernetes import NAMESPACE, RIGHTS, KubernetesCluster, kubernetes_cluster
 from tests.testbed.moto import AWS_ENV, MotoServer, S3Server
 from tests.testbed.proxy import Proxy
 from tests.testbed.spark_fleet import LIGHT_JVM, SparkFleet
@@ -158,3 +158,23 @@ def test_a_driver_that_dies_with_its_shim_leaves_nothing_and_the_lease_says_the_
     explained = fleet.ok("explain", job, "-o", "json").document
     assert explained["lease"]["executors_outlive_s"] == outlive_s({})
     cancel(fleet, cluster, job)
+
+
+def test_every_manifest_is_accepted(cluster: KubernetesCluster) -> None:
+    for manifest in sorted(RIGHTS.parent.glob("*.yaml")):
+        said = cluster.kubectl("-n", NAMESPACE, "apply", "--dry-run=server", "-f", str(manifest))
+        assert said.count("(server dry run)") == manifest.read_text().count("\nkind: ")
+
+
+def test_the_rights_are_the_least(cluster: KubernetesCluster) -> None:
+    account = f"--as=system:serviceaccount:{NAMESPACE}:spark-driver"
+    for verb, kind in (
+        ("list", "secrets"),
+        ("get", "configmaps"),
+        ("patch", "pods"),
+        ("create", "pods/exec"),
+    ):
+        answer = cluster.can("-n", NAMESPACE, verb, kind, account)
+        assert answer == "no", f"{verb} {kind}"
+    assert cluster.can("-n", "default", "list", "pods", account) == "no"
+    assert cluster.can("-n", NAMESPACE, "deletecollection", "configmaps", account) == "yes"

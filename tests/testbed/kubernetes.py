@@ -124,16 +124,17 @@ class KubernetesCluster:
 
     def kubectl(self, *words: str, stdin: str | None = None) -> str:
         """What kubectl says, as the cluster's administrator. Raises AssertionError."""
-        argv = [
-            str(PLACE / "bin" / "kube"),
-            "kubectl",
-            "--kubeconfig",
-            str(PLACE / "admin.kubeconfig"),
-            *words,
-        ]
-        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=120)
+        done = self._kubectl(*words, stdin=stdin)
         assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stderr.strip()}"
         return done.stdout
+
+    def _kubectl(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        argv = [str(PLACE / "bin" / "kube"), "kubectl", "--kubeconfig", str(PLACE / "admin.kubeconfig")]
+        return subprocess.run([*argv, *words], input=stdin, capture_output=True, text=True, timeout=120)
+
+    def can(self, *words: str) -> str:
+        """``yes`` or ``no``, to ``kubectl auth can-i``; no is its exit code 1."""
+        return self._kubectl("auth", "can-i", *words).stdout.strip()
 
     def kill_executors(self) -> None:
         """Deletes all pods at once, as an eviction without grace does; their drivers are left to find that out."""

@@ -29,7 +29,7 @@ from supervisor.clusters.clients import client_of
 from supervisor.errors import Complaint, SupervisorError
 from supervisor.model import executors
 from supervisor.model.driver_memory import spark_size_bytes
-from supervisor.model.master import ClusterKind, addresses, kind_of
+from supervisor.model.master import addresses, kind_of
 from supervisor.settings.units import format_size
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
@@ -276,7 +276,7 @@ def judge_master(facts: JobFacts) -> DoctorFinding:
         )
     if facts.outlived:
         return warning(facts.outlived, "shorten them, or accept that")
-    is_asked = bool(addresses(facts.master)) or kind_of(facts.master) is ClusterKind.YARN
+    is_asked = kind_of(facts.master) is not None
     return ok(f"master {facts.master}" + (" answers" if is_asked else " needs no other host"))
 
 

@@ -203,6 +203,8 @@ network() {
 
 # -- the verbs --------------------------------------------------------------------------------------------------------
 
+token() { kc -n $NS get secret spark-driver-token -o 'go-template={{.data.token | base64decode}}'; }
+has_token() { [ -n "$(token)" ]; }
 is_untainted() { [ -z "$(kc get node $NODE -o jsonpath='{.spec.taints}')" ]; }
 
 up() {
@@ -224,7 +226,8 @@ up() {
   kc create namespace $NS >/dev/null
   kc -n $NS apply -f "$RIGHTS" >/dev/null
   await 60 "service account" kc -n $NS get serviceaccount default spark-driver
-  (umask 077 && kc -n $NS create token spark-driver --duration=24h >"$DIR/spark.token")
+  await 60 "token" has_token
+  (umask 077 && token >"$DIR/spark.token")
   await 120 node kc get node $NODE
   kc wait --for=condition=Ready --timeout=120s node/$NODE >/dev/null || die "the node is not Ready, see $DIR/logs"
   await 60 "node without taints" is_untainted

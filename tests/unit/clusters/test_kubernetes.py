@@ -18,16 +18,11 @@ import pytest
 from supervisor.clusters.application import Application, ClusterSilent, Stage
 from supervisor.clusters.kubernetes import KubernetesClient
 from supervisor.model.pod_labels import (
-    APPLICATION_ID,
     ATTEMPT_LABEL,
     REGISTRY_LABEL,
     UID_LABEL,
     application_id,
-    attempt_of_application,
-    is_value,
-    pod_properties,
 )
-from supervisor.records.ids import new_op_id, new_uid
 from supervisor.settings.clusters import ClusterSettings
 from tests.testbed.certificates import Authority
 
@@ -151,17 +146,6 @@ def client_of(api: FakeApi, authority: Authority, tmp_path: Path, **said: Any) -
 @pytest.fixture
 def client(api: FakeApi, authority: Authority, tmp_path: Path) -> KubernetesClient:
     return client_of(api, authority, tmp_path)
-
-
-def test_tags_are_valid_labels_and_are_read_back() -> None:
-    registry, uid = new_op_id(), new_uid("orders")
-    properties = pod_properties(registry, uid, 4_294_967_295, {})
-    assert all(is_value(value) for value in properties.values())
-    assert attempt_of_application(properties[APPLICATION_ID], registry) == (uid, 4_294_967_295)
-    assert attempt_of_application(properties[APPLICATION_ID], OTHER_REGISTRY) is None
-    assert attempt_of_application("spark-0123456789abcdef0123456789abcdef", REGISTRY) is None
-    assert attempt_of_application("spark-application-1732600000000", REGISTRY) is None
-    assert pod_properties(registry, uid, 1, {APPLICATION_ID: "mine"})[APPLICATION_ID] == "mine"
 
 
 def test_pods_and_config_maps_are_those_of_attempts(api: FakeApi, client: KubernetesClient) -> None:

@@ -150,3 +150,31 @@ def test_a_driver_on_kubernetes_has_namespace_image_and_credentials() -> None:
 def test_keys_of_a_cluster_are_of_its_kind(given: dict[str, str], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         ClusterSettings.model_validate(given)
+
+
+PODS = ClusterSettings(master="k8s://https://api:6443", namespace="spark", driver_host="10.0.0.7")
+
+
+def test_on_kubernetes_executors_are_told_the_drivers_host_and_old_losses_are_forgotten() -> None:
+    conf = on_cluster(spec("cluster: pods\n"), {"pods": PODS}).conf
+    assert conf["spark.driver.host"] == "10.0.0.7"
+    assert conf["spark.kubernetes.executor.useDriverPodIP"] == "false"
+    assert conf["spark.executor.failuresValidityInterval"] == "1h"
+    assert conf["spark.kubernetes.namespace"] == "spark"
+    own = spec("cluster: pods\nconf: {spark.executor.failuresValidityInterval: 2h}\n")
+    assert on_cluster(own, {"pods": PODS}).conf["spark.executor.failuresValidityInterval"] == "2h"
+
+
+def test_a_job_in_another_namespace_than_its_clusters_is_refused() -> None:
+    elsewhere = spec("cluster: pods\nconf: {spark.kubernetes.namespace: mine}\n")
+    said = why_not_here(elsewhere, {"pods": PODS})
+    assert said is not None
+    assert (
+        said.what
+        == "conf spark.kubernetes.namespace: mine is not the namespace of cluster pods on this host (spark)"
+    )
+    unnamed = PODS.model_copy(update={"namespace": None})
+    assert "(default)" in str(why_not_here(elsewhere, {"pods": unnamed}))
+    same = spec("cluster: pods\nconf: {spark.kubernetes.namespace: spark}\n")
+    assert why_not_here(same, {"pods": PODS}) is None
+    assert why_not_here(elsewhere.model_copy(update={"cluster": "prod"}), {"prod": PROD}) is None
