@@ -188,7 +188,7 @@ def _cluster_wait(wait: dict[str, Any] | None) -> str | None:
     of = f"cluster {wait['cluster']}" if wait["cluster"] else "its cluster"
     who = f" as {wait['application']}" if wait["application"] else ""
     says = f": {wait['says']}" if wait["says"] else ""
-    return f"waiting for executors of {of} since {age(wait['since'])}{who}{says}"
+    return f"waiting for executors of {of} for {age(wait['since'])}{who}{says}"
 
 
 def _prepared(drivers: list[dict[str, Any]]) -> str | None:

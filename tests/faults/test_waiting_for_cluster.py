@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.conftest import MakeFleet
 from tests.testbed.fleet import eventually
+
+pytestmark = pytest.mark.timeout(1800)
 
 SLOTS = {"memory": "8g", "drivers": 40, "starting": 2}
 WAITING = 30
@@ -20,7 +24,7 @@ def test_jobs_that_wait_hold_up_nobody_and_start_no_storm(
     fleet = make_fleet(embedded_ensemble, capacity=SLOTS)
     back = tmp_path / "the-cluster-is-back"
     names = [f"a-waits-{i:02}" for i in range(WAITING)]
-    knobs = {"executors_when": str(back), "orders": "obey"}
+    knobs = {"executors_when": str(back), "orders": "obey", "beat_s": 2.0, "batch_s": 2.0}
     # Their time-outs are long, and each slot would be held for a minute: the wait alone frees it.
     fleet.submit_many(names, knobs=knobs, master="spark://127.0.0.1:7077", resources={"memory": "64m"})
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import quote
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from supervisor.clients.run_dir import GATE, StartVerdict, write_verdict
 from supervisor.spark import bootstrap
 from tests.fakes.report_socket import ReportSocket
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -261,3 +264,35 @@ Caused by: py4j.Py4JException: An exception was raised by the Python Proxy. Retu
 def test_what_went_wrong_comes_first(text: str, begin: str) -> None:
     message = bootstrap.telling(text + "x" * 5000 if text else "")
     assert message.startswith(begin) and len(message) <= bootstrap.MESSAGE_MAX_CHARS
+
+
+def test_while_the_context_waits_for_its_cluster_it_is_said_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On YARN: getOrCreate returns when the application was taken on."""
+    monkeypatch.setattr(bootstrap, "WITHOUT_EVERY_S", 0.01)
+    sent: list[tuple[str, dict[str, Any]]] = []
+
+    class Builder:
+        def getOrCreate(self) -> object:
+            if awaited:
+                wait_until(lambda: len(sent) > 2, 30, "three reports")
+            return object()
+
+    awaited = True
+    watch = bootstrap.Watch(cast(Any, SimpleNamespace(send=lambda event, **more: sent.append((event, more)))))
+    monkeypatch.setattr(watch, "seen", lambda session: watch.sessions.add(session))
+    watch.sessions = cast(Any, set())
+    watch._wrap_builder(Builder)
+    monkeypatch.setenv("SPARK_SUPERVISOR_AWAITS_CONTEXT", "1")
+    Builder().getOrCreate()
+    assert sent[:2] == [("executors", {"count": 0})] * 2
+    time.sleep(0.1)
+    said = len(sent)
+    awaited = False
+    Builder().getOrCreate()
+    monkeypatch.delenv("SPARK_SUPERVISOR_AWAITS_CONTEXT")
+    watch.sessions.clear()
+    Builder().getOrCreate()
+    time.sleep(0.1)
+    assert len(sent) == said, "it has a session, or another cluster"

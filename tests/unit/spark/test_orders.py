@@ -158,6 +158,46 @@ def test_a_look_tells_work_from_silence() -> None:
     assert probed() == probed() == ["idle name-idle", "working name-busy"], "tasks run"
 
 
+@pytest.mark.parametrize(
+    ("known", "dynamic", "stages", "count"),
+    [
+        (1, "false", [], 0),
+        (3, "false", [], 2),
+        (0, "false", [], 0),
+        (1, "true", [], 1),  # idle: it has given its last one up, and wants none
+        (1, "true", [7], 0),
+        (2, "true", [], 1),
+    ],
+)
+def test_executors_are_counted_without_the_driver(
+    known: int, dynamic: str, stages: list[int], count: int
+) -> None:
+    sent: list[tuple[str, dict[str, Any]]] = []
+    of_jvm = SimpleNamespace(statusTracker=lambda: SimpleNamespace(getExecutorInfos=lambda: [None] * known))
+    context = SimpleNamespace(
+        _jsc=SimpleNamespace(sc=lambda: of_jvm),
+        getConf=lambda: {"spark.dynamicAllocation.enabled": dynamic},
+        statusTracker=lambda: SimpleNamespace(getActiveStageIds=lambda: stages),
+        applicationId="app-1",
+    )
+    asked = orders.Orders(
+        lambda event, **more: sent.append((event, more)), [SimpleNamespace(sparkContext=context)]
+    )
+    asked.count_executors()
+    assert sent == [("executors", {"count": count, "id": "app-1"})]
+
+
+def test_a_count_that_is_ordered_is_reported_and_one_that_fails_is_dropped(tmp_path: Path) -> None:
+    sent: list[str] = []
+    broken = orders.Orders(lambda event, **more: sent.append(event), [SimpleNamespace()])
+    broken.listen(str(tmp_path / "orders"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        for order in ("executors", "stop"):
+            sender.sendto(json.dumps({"order": order, "within_s": 1}).encode(), str(tmp_path / "orders"))
+        wait_until(lambda: len(sent) == 2, 30, "the answer")
+    assert sent == ["heard", "stopping"]
+
+
 @pytest.mark.parametrize("error", [None, "no"])
 def test_the_end_of_a_query_that_the_shim_could_not_hear_of_is_said_at_the_next_look(
     error: str | None,

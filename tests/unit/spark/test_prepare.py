@@ -17,6 +17,7 @@ from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.model.application_tag import tags_of
 from supervisor.model.driver_user import DriverUser
+from supervisor.model.launch import AWAITS_CONTEXT
 from supervisor.model.records import Assignment, Cause
 from supervisor.records.codec import encode
 from supervisor.settings.file import Settings, StoreSettings
@@ -106,6 +107,21 @@ def test_a_session(
 ) -> None:
     launch = prepare(make_spec(launch="session", entry="m:f"), assignment, settings, place, stored)
     assert str(place.work_dir / "spark.properties") in launch.env["PYSPARK_SUBMIT_ARGS"]
+
+
+def test_a_driver_on_a_cluster_knows_which_and_for_how_long_it_may_wait(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
+) -> None:
+    health = {"cluster_timeout": "20m"}
+    there = prepare(make_spec(master="spark://m1:7077", health=health), assignment, settings, place, stored)
+    assert (there.on_cluster, there.cluster_timeout_s, there.is_counted) == ("spark://m1:7077", 1200.0, True)
+    assert AWAITS_CONTEXT not in there.env
+    here = prepare(make_spec(health=health), assignment, settings, place, stored)
+    assert (here.on_cluster, here.cluster_timeout_s, here.is_counted) == ("", 0.0, False)
+    on_yarn = make_spec().model_copy(update={"cluster": "yarn", "master": "yarn"})
+    waits = prepare(on_yarn, assignment, settings, place, stored)
+    assert (waits.on_cluster, waits.cluster_timeout_s) == ("yarn", 0.0)
+    assert waits.env[AWAITS_CONTEXT] == "1"
 
 
 def test_files_in_place(
