@@ -83,6 +83,14 @@ class KubernetesClient:
             of_executors = f"{ROLE_LABEL}={EXECUTOR_ROLE},{APPLICATION_LABEL} in ({chosen})"
             self._api.delete_all(self._config_maps, of_executors, deadline_at_s)
 
+    def version_where_pods_are_listed(self, timeout_s: float) -> str:
+        """Returns the version of the cluster, in words, if its token may list pods. Raises ClusterSilent."""
+        deadline_at_s = time.monotonic() + timeout_s
+        with self._silence_told():
+            version = str(self._api.ask("GET", "/version", {}, deadline_at_s).get("gitVersion", ""))[:40]
+            self._api.ask("GET", self._pods, {"limit": "1"}, deadline_at_s, METADATA_ONLY)
+        return f"Kubernetes {version} answers, and its token may list pods"
+
     def _found(self, more: str, uid: str | None, timeout_s: float) -> Sequence[Application]:
         """Returns what is there of the job ``uid``, or of all jobs if it is None. ``more`` is added to the selector of
         pods."""

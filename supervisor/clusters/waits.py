@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from supervisor.clusters.application import ClusterClient, Stage
 from supervisor.clusters.standalone import StandaloneMasters
 from supervisor.model.master import ClusterKind
 from supervisor.settings.clusters import ClusterSettings
+
+NOTHING_THERE: Final = "it holds nothing for this driver yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +40,22 @@ class _OfMasters:
         return [state.why_waiting(driver.application) for driver in drivers]
 
 
-READERS: Final[Mapping[ClusterKind, Callable[[ClusterSettings], WaitReader]]] = {
-    ClusterKind.STANDALONE: _OfMasters,
-}
-"""Whom to ask, by the kind of the cluster. A kind that is not there is not asked."""
+class _OfApplications:
+    """Reads what YARN or Kubernetes says of an application that waits, found by the attempt that it names."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+
+    def says(self, drivers: Sequence[WaitingDriver], timeout_s: float) -> Sequence[str]:
+        found = {(one.uid, one.attempt): one for one in self._client.living(timeout_s)}
+        listed = [found.get((driver.uid.lower(), driver.attempt)) for driver in drivers]
+        return [
+            NOTHING_THERE if one is None else one.says if one.stage is Stage.WAITING else "" for one in listed
+        ]
 
 
-def reader_of(cluster: ClusterSettings) -> WaitReader | None:
-    """Returns who asks ``cluster``, or None if nobody can."""
-    make = READERS.get(cluster.kind)
-    return make(cluster) if make is not None else None
+def reader_of(cluster: ClusterSettings, client: ClusterClient | None) -> WaitReader | None:
+    """Returns who asks ``cluster``, or None if nobody can. ``client`` is that of the cluster, if its kind has one."""
+    if cluster.kind is ClusterKind.STANDALONE:
+        return _OfMasters(cluster)
+    return None if client is None else _OfApplications(client)

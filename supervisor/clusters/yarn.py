@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -53,6 +53,15 @@ class YarnClient:
     def living(self, timeout_s: float) -> Sequence[Application]:
         """Returns the applications of all jobs of this registry that have not ended."""
         return self._listed({"applicationTags": registry_tag(self._registry)}, timeout_s)
+
+    def metrics(self, timeout_s: float) -> Mapping[str, Any]:
+        """Returns what the ResourceManager that leads says of the whole of YARN: ``activeNodes``, ``availableMB`` and so on
+        (its ``/ws/v1/cluster/metrics``)."""
+        body = self._asked("GET", "/ws/v1/cluster/metrics", None, timeout_s)
+        found = body.get("clusterMetrics") if isinstance(body, dict) else None
+        if not isinstance(found, dict):
+            raise ClusterSilent(f"YARN {self._name} answers with something that is no metrics")
+        return found
 
     def end(self, application: Application, timeout_s: float) -> None:
         """Asks YARN to kill the application, as the user who owns it. What has ended meanwhile stays as it is."""

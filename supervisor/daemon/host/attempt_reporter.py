@@ -22,8 +22,9 @@ from supervisor.checkpoint.commit_log import CommitLog, CommittedBatch
 from supervisor.clients import run_dir
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s, wall_s
+from supervisor.clusters.application import ClusterClient
 from supervisor.clusters.waits import WaitingDriver
-from supervisor.daemon.host.cluster_news import ClusterNews, HostedWait, waited_s
+from supervisor.daemon.host.cluster_news import NO_CLIENTS, ClusterNews, HostedWait, waited_s
 from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
@@ -67,6 +68,7 @@ class AttemptReporter:
         metrics: Metrics,
         open_log: Callable[[Launch], CommitLog | None],
         clusters: Mapping[str, ClusterSettings] | None = None,
+        cluster_clients: Mapping[str, ClusterClient] = NO_CLIENTS,
     ) -> None:
         self._id = supervisor_id
         self._hosted = hosted
@@ -83,7 +85,7 @@ class AttemptReporter:
         self._silence: dict[str, tuple[int, float]] = {}
         self._phases: dict[str, Phase] = {}
         self._observed_phases: dict[str, set[str]] = {}
-        self._news = ClusterNews(clusters or {}, report)
+        self._news = ClusterNews(clusters or {}, report, cluster_clients)
         self._waits: dict[str, HostedWait] = {}
         self._unborn = False
         self._began_at_s = boottime_s()

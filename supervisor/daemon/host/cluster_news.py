@@ -12,12 +12,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import structlog
 
 from supervisor.clients.threads import run_in_thread
-from supervisor.clusters.application import ClusterSilent
+from supervisor.clusters.application import ClusterClient, ClusterSilent
 from supervisor.clusters.waits import WaitingDriver, reader_of
 from supervisor.model.master import ClusterKind, kind_of
 from supervisor.settings.clusters import ClusterSettings
@@ -38,15 +39,21 @@ class HostedWait:
     channel: str
 
 
+NO_CLIENTS: Final[Mapping[str, ClusterClient]] = MappingProxyType({})
+
+
 class ClusterNews:
-    """Asks about every driver of this host that waits. ``tell`` sends an event to the shim with a channel."""
+    """Asks about every driver of this host that waits. ``tell`` sends an event to the shim with a channel. ``clients`` are
+    those of the clusters, by name."""
 
     def __init__(
         self,
         clusters: Mapping[str, ClusterSettings],
         tell: Callable[[Path | str, dict[str, object]], None],
+        clients: Mapping[str, ClusterClient] = NO_CLIENTS,
     ) -> None:
         self._clusters = clusters
+        self._clients = clients
         self._tell = tell
         self._asking: Future[None] | None = None
         self._asked_at_s = float("-inf")
@@ -75,7 +82,7 @@ class ClusterNews:
         cluster = self._clusters.get(name)
         if cluster is None and kind_of(name) is ClusterKind.STANDALONE:  # the spec names the master itself
             cluster = ClusterSettings(master=name)
-        reader = reader_of(cluster) if cluster is not None else None
+        reader = reader_of(cluster, self._clients.get(name)) if cluster is not None else None
         if reader is None:
             return [""] * len(drivers)
         try:

@@ -192,6 +192,7 @@ class Assembly:
             self._metrics,
             self._commits_of,
             settings.clusters,
+            self._cluster_clients,
         )
         self._follow(agent, contender)
         return SupervisorParts(

@@ -148,6 +148,25 @@ def client(api: FakeApi, authority: Authority, tmp_path: Path) -> KubernetesClie
     return client_of(api, authority, tmp_path)
 
 
+def test_what_is_examined_is_the_version_and_the_right_to_list_pods(
+    api: FakeApi, client: KubernetesClient
+) -> None:
+    may_list = True
+
+    def respond(_method: str, path: str, _query: dict[str, str]) -> Answer:
+        if path == "/version":
+            return 200, {"gitVersion": "v1.34.4"}
+        return (200, {"metadata": {}, "items": []}) if may_list else (403, {"message": "no"})
+
+    api.respond = respond
+    assert (
+        client.version_where_pods_are_listed(5) == "Kubernetes v1.34.4 answers, and its token may list pods"
+    )
+    may_list = False
+    with pytest.raises(ClusterSilent, match="403"):
+        client.version_where_pods_are_listed(5)
+
+
 def test_pods_and_config_maps_are_those_of_attempts(api: FakeApi, client: KubernetesClient) -> None:
     api.add_pod("a-1", 1, "Succeeded")
     api.add_pod("a-2", 2, "Running")

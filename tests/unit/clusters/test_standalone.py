@@ -15,9 +15,8 @@ import pytest
 from supervisor.clusters.application import ClusterSilent
 from supervisor.clusters.examined import of_standalone
 from supervisor.clusters.standalone import StandaloneMaster, StandaloneMasters, StandaloneState, parsed
-from supervisor.clusters.waits import READERS, WaitingDriver, reader_of
+from supervisor.clusters.waits import WaitingDriver, reader_of
 from supervisor.errors import Unreachable
-from supervisor.model.master import ClusterKind
 from supervisor.settings.clusters import ClusterSettings
 
 APP = "app-20261126150000-0001"
@@ -185,13 +184,12 @@ def test_what_is_examined(master: Pages) -> None:
 
 
 def test_who_is_asked_why_a_driver_waits(master: Pages) -> None:
-    reader = reader_of(ClusterSettings(master="spark://m1:7077", web=[f"{master.url}/"]))
+    reader = reader_of(ClusterSettings(master="spark://m1:7077", web=[f"{master.url}/"]), None)
     assert reader is not None
     drivers = [WaitingDriver("u1", 1, APP), WaitingDriver("u2", 1, "app-9")]
     first, second = reader.says(drivers, 20.0)
     assert first == "3 of 4 cores free on 1 worker"
     assert second.endswith("does not know app-9")
-    assert set(READERS) <= set(ClusterKind)
 
 
 def test_the_web_port_of_each_master_is_8080_unless_it_is_said() -> None:

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from supervisor.clusters.application import Application, ClusterSilent, Stage
+from supervisor.clusters.examined import of_yarn
 from supervisor.clusters.yarn import YarnClient
 from supervisor.model.application_tag import tags_of
+from supervisor.settings.clusters import ClusterSettings
 from tests.unit.clusters.resource_manager import FakeResourceManager, Reply, conf_dir, reply
 
 UID = "0an3kfz9q2xw-0123abcd"
@@ -51,6 +53,31 @@ def listing(*apps: Any) -> Reply:
     return lambda _method, _target: reply({"apps": {"app": list(apps)}})
 
 
+@pytest.mark.parametrize(
+    ("said", "room", "no_room"),
+    [
+        ((2, 3, 8, 512), "2 nodes, 3 of 8 cores and 512 MiB free", ""),
+        ((2, 0, 8, 512), "2 nodes, 0 of 8 cores and 512 MiB free", "no memory or no core is free"),
+        ((0, 0, 0, 0), "0 nodes, 0 of 0 cores and 0 MiB free", "no NodeManager is active"),
+        (("x", None, [], {}), "0 nodes, 0 of 0 cores and 0 MiB free", "no NodeManager is active"),
+    ],
+)
+def test_what_is_examined(
+    start: Start, tmp_path: Path, said: tuple[Any, ...], room: str, no_room: str
+) -> None:
+    keys = ("activeNodes", "availableVirtualCores", "totalVirtualCores", "availableMB")
+    manager = start(lambda _method, _target: reply({"clusterMetrics": dict(zip(keys, said, strict=True))}))
+    address = {"yarn.resourcemanager.webapp.address": f"127.0.0.1:{manager.port}"}
+    cluster = ClusterSettings(master="yarn", conf_dir=conf_dir(tmp_path / "conf", address))
+    found = of_yarn(cluster, 10.0)
+    assert (found.room, found.no_room, found.version) == (room, no_room, None)
+
+
+def test_odd_metrics_are_none(start: Start, tmp_path: Path) -> None:
+    with pytest.raises(ClusterSilent, match="is no metrics"):
+        client(tmp_path, start(lambda _method, _target: reply([1]))).metrics(10.0)
+
+
 def test_applications_of_a_job_are_asked_for_by_its_tag(start: Start, tmp_path: Path) -> None:
     manager = start(listing(app(), app(id="application_1_2", state="FINISHED")))
     found = client(tmp_path, manager).applications(UID, 10.0)
@@ -58,7 +85,8 @@ def test_applications_of_a_job_are_asked_for_by_its_tag(start: Start, tmp_path: 
         Application(ID, UID, 2, Stage.RUNNING, "a b"),
         Application("application_1_2", UID, 2, Stage.ENDED, "a b"),
     ]
-    assert manager.asked == [("GET", f"/ws/v1/cluster/apps?applicationTags=spark-supervisor-job-{UID}")]
+    ((_, target),) = manager.asked
+    assert target.startswith(f"/ws/v1/cluster/apps?applicationTags=spark-supervisor-job-{UID}&states=NEW")
 
 
 def test_what_lives_of_a_registry_is_asked_for_by_its_tag(start: Start, tmp_path: Path) -> None:

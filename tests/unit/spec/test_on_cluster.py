@@ -135,6 +135,8 @@ def test_a_driver_on_kubernetes_has_namespace_image_and_credentials() -> None:
         "spark.kubernetes.container.image": "registry/spark:4",
         "spark.kubernetes.authenticate.caCertFile": "/ca.crt",
         "spark.kubernetes.authenticate.oauthTokenFile": "/t",
+        "spark.kubernetes.executor.useDriverPodIP": "false",
+        "spark.executor.failuresValidityInterval": "1h",
     }
 
 
@@ -178,3 +180,13 @@ def test_a_job_in_another_namespace_than_its_clusters_is_refused() -> None:
     same = spec("cluster: pods\nconf: {spark.kubernetes.namespace: spark}\n")
     assert why_not_here(same, {"pods": PODS}) is None
     assert why_not_here(elsewhere.model_copy(update={"cluster": "prod"}), {"prod": PROD}) is None
+
+
+def test_tags_that_yarn_would_not_take_are_refused() -> None:
+    yarn = {"y": ClusterSettings(master="yarn", conf_dir=Path("/etc/hadoop/conf"))}
+    assert (
+        why_not_here(spec(f"cluster: y\nconf: {{spark.yarn.tags: '{','.join('abcdefg')}'}}\n"), yarn) is None
+    )
+    refused = why_not_here(spec(f"cluster: y\nconf: {{spark.yarn.tags: '{','.join('abcdefgh')}'}}\n"), yarn)
+    assert refused is not None
+    assert refused.what == "conf spark.yarn.tags has 8 tags; YARN takes 10, of which 3 are the supervisor's"

@@ -40,7 +40,7 @@ class Reader:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
-    monkeypatch.setattr(cluster_news, "reader_of", lambda cluster: Reader(cluster, found))
+    monkeypatch.setattr(cluster_news, "reader_of", lambda cluster, _client: Reader(cluster, found))
     return found
 
 

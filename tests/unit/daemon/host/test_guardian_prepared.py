@@ -46,7 +46,7 @@ class Guarded:
             self.bench.layout,
             lambda: cast(ZooClient, self.client),
             on_unused=lambda key, readiness: self.unused.append((key, readiness)),
-            on_end=lambda launch: self.ended.append(launch.assignment.attempt),
+            on_gone=lambda launch: self.ended.append(launch.assignment.attempt),
         )
         self.shim = subprocess.Popen(["sleep", "600"])
         self.now_s = 1.0

@@ -129,15 +129,15 @@ def test_what_names_the_attempt_on_a_cluster_is_told_at_the_opening(site: Site) 
     assert now.spark_conf == {"spark.yarn.tags": "ours,spark-supervisor-attempt-uid-a-3"}
 
 
-def test_before_a_start_clusters_are_asked_to_end_what_attempts_before_it_hold(
+def test_before_a_start_its_cluster_is_looked_at_for_what_is_left(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, str, str, int]] = []
-    monkeypatch.setattr(site, "_end_before", lambda *what: asked.append(what))
+    asked: list[tuple[str, str, int]] = []
+    monkeypatch.setattr(site, "_on_start", lambda on, given: asked.append((on, given.uid, given.attempt)))
     site.prepare()
     assert asked == [], "a prepared driver is no attempt"
     site.begin()
-    assert asked == [("", "a", "uid-a", 3)]
+    assert asked == [("", "uid-a", 3)]
 
 
 def test_without_the_leaders_word_it_starts_cold(site: Site) -> None:
