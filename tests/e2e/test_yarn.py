@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clusters.application import Stage
+from supervisor.clusters.application import ApplicationStage
 from supervisor.clusters.leftovers import known_jobs, of_nobody
 from supervisor.clusters.yarn import YarnClient
 from supervisor.demo.ensemble import EmbeddedEnsemble
@@ -198,7 +198,7 @@ def test_an_application_of_a_uid_that_nobody_knows_is_found_by_its_tags_and_ende
     with submitted(cluster, tags_of("r1", uid, 3), tmp_path):
         client = YarnClient("prod", cluster.conf_dir, "r1")
         (found,) = client.living(30.0)
-        assert (found.uid, found.attempt, found.stage) == (uid, 3, Stage.RUNNING)
+        assert (found.uid, found.attempt, found.stage) == (uid, 3, ApplicationStage.RUNNING)
         assert list(client.applications(uid, 30.0)) == [found]
         assert not YarnClient("prod", cluster.conf_dir, "r2").living(30.0), "another registry's"
         assert of_nobody([found], known_jobs({}, {})) == (found,)
