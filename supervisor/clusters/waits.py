@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from supervisor.clusters.application import ClusterClient, Stage
+from supervisor.clusters.application import ApplicationStage, ClusterClient
 from supervisor.clusters.standalone import StandaloneMasters
 from supervisor.model.master import ClusterKind
 from supervisor.settings.clusters import ClusterSettings
@@ -50,7 +50,8 @@ class _OfApplications:
         found = {(one.uid, one.attempt): one for one in self._client.living(timeout_s)}
         listed = [found.get((driver.uid.lower(), driver.attempt)) for driver in drivers]
         return [
-            NOTHING_THERE if one is None else one.says if one.stage is Stage.WAITING else "" for one in listed
+            NOTHING_THERE if one is None else one.says if one.stage is ApplicationStage.WAITING else ""
+            for one in listed
         ]
 
 

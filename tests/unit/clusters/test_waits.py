@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from supervisor.clusters.application import Application, Stage
+from supervisor.clusters.application import Application, ApplicationStage
 from supervisor.clusters.waits import NOTHING_THERE, WaitingDriver, reader_of
 from supervisor.settings.clusters import ClusterSettings
 from tests.fakes.cluster import FakeCluster
@@ -14,9 +14,9 @@ YARN = ClusterSettings(master="yarn", conf_dir=Path("/etc/hadoop"))
 
 def test_each_driver_is_told_what_its_own_attempt_waits_for() -> None:
     cluster = FakeCluster(
-        Application("a1", "u1", 1, Stage.WAITING, "the queue is full"),
-        Application("a2", "u1", 2, Stage.WAITING, "no node has 4 cores"),
-        Application("a3", "u2", 1, Stage.RUNNING, "the queue is full"),
+        Application("a1", "u1", 1, ApplicationStage.WAITING, "the queue is full"),
+        Application("a2", "u1", 2, ApplicationStage.WAITING, "no node has 4 cores"),
+        Application("a3", "u2", 1, ApplicationStage.RUNNING, "the queue is full"),
     )
     reader = reader_of(YARN, cluster)
     assert reader is not None

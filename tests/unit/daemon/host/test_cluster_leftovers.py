@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from supervisor.clusters.application import Application, ClusterSilent, Stage
+from supervisor.clusters.application import Application, ApplicationStage, ClusterSilent
 from supervisor.daemon.host.cluster_leftovers import PATIENCE_S, SETTLED_AFTER_S, ClusterLeftovers
 from supervisor.errors import Unreachable
 from supervisor.metrics import Metrics
@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 
 
 def app(attempt: int, uid: str = "u1") -> Application:
-    return Application(f"a{attempt}", uid, attempt, Stage.RUNNING)
+    return Application(f"a{attempt}", uid, attempt, ApplicationStage.RUNNING)
 
 
 def own(state: OwnState, attempt: int, uid: str = "u1") -> Ownership:
