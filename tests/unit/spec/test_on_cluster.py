@@ -135,6 +135,8 @@ def test_a_driver_on_kubernetes_has_namespace_image_and_credentials() -> None:
         "spark.kubernetes.container.image": "registry/spark:4",
         "spark.kubernetes.authenticate.caCertFile": "/ca.crt",
         "spark.kubernetes.authenticate.oauthTokenFile": "/t",
+        "spark.kubernetes.executor.useDriverPodIP": "false",
+        "spark.executor.failuresValidityInterval": "1h",
     }
 
 
