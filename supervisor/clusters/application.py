@@ -14,7 +14,7 @@ class ClusterSilent(Unreachable):
     """Is raised if a cluster does not answer in time, or refuses to answer; its text says which and why."""
 
 
-class Stage(StrEnum):
+class ApplicationStage(StrEnum):
     """Says how far an application is, by its cluster."""
 
     WAITING = "waiting"
@@ -34,7 +34,7 @@ class Application:
     id: str
     uid: str
     attempt: int
-    stage: Stage
+    stage: ApplicationStage
     says: str = ""
     left: tuple[str, ...] = ()
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from supervisor.clients.kubernetes_api import METADATA_ONLY, ApiServer
-from supervisor.clusters.application import Application, ClusterSilent, Stage
+from supervisor.clusters.application import Application, ApplicationStage, ClusterSilent
 from supervisor.errors import Unreachable
 from supervisor.model.pod_labels import (
     APPLICATION_LABEL,
@@ -104,15 +104,19 @@ class KubernetesClient:
     def _application(self, owner: LabelledAttempt, held: _Held) -> Application:
         """Puts together what was found. A pod whose phase is not known is taken for one that runs."""
         living = [phase for phase in held.phases if phase not in ENDED_PHASES]
-        stage = Stage.ENDED
+        stage = ApplicationStage.ENDED
         if living:
-            stage = Stage.WAITING if all(phase == "Pending" for phase in living) else Stage.RUNNING
+            stage = (
+                ApplicationStage.WAITING
+                if all(phase == "Pending" for phase in living)
+                else ApplicationStage.RUNNING
+            )
         return Application(
             id=held.application or application_id(self._registry, *owner),
             uid=owner.uid,
             attempt=owner.attempt,
             stage=stage,
-            says=held.says if stage is Stage.WAITING else "",
+            says=held.says if stage is ApplicationStage.WAITING else "",
             left=tuple(sorted(held.left)),
         )
 

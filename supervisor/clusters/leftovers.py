@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from supervisor.clusters.application import Application, Stage
+from supervisor.clusters.application import Application, ApplicationStage
 from supervisor.model.records import JobRef, Lease, Ownership, OwnState
 from supervisor.model.seen import Found, Seen
 from supervisor.model.view import Row
@@ -25,7 +25,7 @@ OVER = frozenset({OwnState.VACANT, OwnState.EXITED})
 
 def holds_something(application: Application) -> bool:
     """Returns whether there is anything to end."""
-    return application.stage is not Stage.ENDED or bool(application.left)
+    return application.stage is not ApplicationStage.ENDED or bool(application.left)
 
 
 def of_attempts_before(applications: Iterable[Application], uid: str, below: int) -> tuple[Application, ...]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from supervisor.clients.http_json import JsonAnswer, ask_json
-from supervisor.clusters.application import Application, ClusterSilent, Stage
+from supervisor.clusters.application import Application, ApplicationStage, ClusterSilent
 from supervisor.clusters.yarn_site import properties_in, web_addresses
 from supervisor.errors import Unreachable
 from supervisor.model.application_tag import job_tag, registry_tag, tagged_attempt
@@ -24,9 +24,9 @@ from supervisor.model.application_tag import job_tag, registry_tag, tagged_attem
 _APPS: Final = "/ws/v1/cluster/apps"
 _LIVING: Final = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 _STAGES: Final = {
-    **dict.fromkeys(_LIVING[:4], Stage.WAITING),
-    "RUNNING": Stage.RUNNING,
-    **dict.fromkeys(("FINISHED", "FAILED", "KILLED"), Stage.ENDED),
+    **dict.fromkeys(_LIVING[:4], ApplicationStage.WAITING),
+    "RUNNING": ApplicationStage.RUNNING,
+    **dict.fromkeys(("FINISHED", "FAILED", "KILLED"), ApplicationStage.ENDED),
 }
 _ID: Final = re.compile(r"application_\d{1,20}_\d{1,10}")
 _USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@/-]{0,254}\$?")
@@ -67,7 +67,7 @@ class YarnClient:
         found = self._application(app)
         if found is None or (found.uid, found.attempt) != (application.uid, application.attempt):
             raise ClusterSilent(f"YARN {self._name} says of {application.id} that it is another's")
-        if found.stage is Stage.ENDED:
+        if found.stage is ApplicationStage.ENDED:
             return
         user = app.get("user") if isinstance(app, dict) else None
         as_user = f"?user.name={quote(user)}" if isinstance(user, str) and _USER.fullmatch(user) else ""

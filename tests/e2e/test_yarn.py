@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clusters.application import Stage
+from supervisor.clusters.application import ApplicationStage
 from supervisor.clusters.leftovers import known_jobs, of_nobody
 from supervisor.clusters.yarn import YarnClient
 from supervisor.demo.ensemble import EmbeddedEnsemble
@@ -42,8 +42,9 @@ CONF = {
     "spark.yarn.am.extraJavaOptions": LIGHT_JVM,
     "spark.yarn.tags": "ours",
 }
-PATIENCE_S = 240.0
-WATCHED_S = 420.0
+PATIENCE_S = 600.0
+WATCHED_S = 300.0
+PATIENT = {"start_timeout": "1200s"}
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def wait_nothing_left(cluster: YarnCluster) -> None:
 
 def test_its_life_from_submit_to_cancel(fleet: SparkFleet, cluster: YarnCluster) -> None:
     job = "life"
-    fleet.submit(job, cluster="prod")
+    fleet.submit(job, cluster="prod", health=PATIENT)
     fleet.wait_batches(job)
     uid = fleet.show(job)["uid"]
     (found,) = tags(cluster)
@@ -117,7 +118,7 @@ def test_a_lost_executor_is_not_the_drivers_end_and_a_resource_manager_that_rest
     fleet: SparkFleet, cluster: YarnCluster
 ) -> None:
     job = "losses"
-    fleet.submit(job, cluster="prod")
+    fleet.submit(job, cluster="prod", health=PATIENT)
     fleet.wait_batches(job)
     (before,) = cluster.executors()
     cluster.kill_executors()
@@ -136,7 +137,7 @@ def test_a_driver_that_dies_with_its_shim_leaves_no_application(
     fleet: SparkFleet, cluster: YarnCluster
 ) -> None:
     job = "alone"
-    fleet.submit(job, cluster="prod")
+    fleet.submit(job, cluster="prod", health=PATIENT)
     fleet.wait_batches(job)
     first = cluster.executors()
     fleet.signal(fleet.process(job, SHIM), signal.SIGKILL)
@@ -197,7 +198,7 @@ def test_an_application_of_a_uid_that_nobody_knows_is_found_by_its_tags_and_ende
     with submitted(cluster, tags_of("r1", uid, 3), tmp_path):
         client = YarnClient("prod", cluster.conf_dir, "r1")
         (found,) = client.living(30.0)
-        assert (found.uid, found.attempt, found.stage) == (uid, 3, Stage.RUNNING)
+        assert (found.uid, found.attempt, found.stage) == (uid, 3, ApplicationStage.RUNNING)
         assert list(client.applications(uid, 30.0)) == [found]
         assert not YarnClient("prod", cluster.conf_dir, "r2").living(30.0), "another registry's"
         assert of_nobody([found], known_jobs({}, {})) == (found,)

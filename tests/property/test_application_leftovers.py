@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from supervisor.clusters import leftovers
-from supervisor.clusters.application import Application, Stage
+from supervisor.clusters.application import Application, ApplicationStage
 from supervisor.clusters.leftovers import known_jobs, of_attempts_before, of_nobody
 from supervisor.model.records import OwnState
 from supervisor.model.seen import Unreadable
@@ -78,7 +78,7 @@ class WorldOfApplications:
 
     def do_application(self, name: str, own: Any) -> None:
         if own is not None and (own.uid, own.attempt) in self.living:
-            made = Application(f"app{len(self.applications)}", own.uid, own.attempt, Stage.RUNNING)
+            made = Application(f"app{len(self.applications)}", own.uid, own.attempt, ApplicationStage.RUNNING)
             self.applications.append(made)
 
     def do_drain(self, name: str, own: Any) -> None:
@@ -134,14 +134,16 @@ def judge(before: Any, between: Any, after: Any, damage: Any, ended: Any) -> Non
     known = known_jobs(world.seen(damage), leases)
     by_leader = of_nobody(listed, known)
     over = [
-        one for one in listed if (one.uid, one.attempt) not in world.living and one.stage is not Stage.ENDED
+        one
+        for one in listed
+        if (one.uid, one.attempt) not in world.living and one.stage is not ApplicationStage.ENDED
     ]
     hosts = list(world.given_out)
     by_hosts = [one for uid, attempt in hosts for one in of_attempts_before(world.applications, uid, attempt)]
     world.play(after)
     for one in (*by_leader, *by_hosts):
         assert (one.uid, one.attempt) not in world.living, f"{one} has a driver"
-    assert not any(one.stage is Stage.ENDED for one in by_leader), "nothing is there to end"
+    assert not any(one.stage is ApplicationStage.ENDED for one in by_leader), "nothing is there to end"
     if not damage and not is_gone:
         assert set(by_leader) == {
             one for one in over if one.attempt < 1000 or one.uid not in known.over_below
@@ -152,8 +154,8 @@ def judge(before: Any, between: Any, after: Any, damage: Any, ended: Any) -> Non
 
 
 STRANGE = (
-    Application("done", f"000000000001-{name_suffix('a')}", 1, Stage.ENDED),
-    Application("of a lost state", f"000000000001-{name_suffix('a')}", 1000, Stage.RUNNING),
+    Application("done", f"000000000001-{name_suffix('a')}", 1, ApplicationStage.ENDED),
+    Application("of a lost state", f"000000000001-{name_suffix('a')}", 1000, ApplicationStage.RUNNING),
 )
 
 
@@ -205,7 +207,9 @@ DEFECTS = {
         leftovers.known_jobs, "{name for name in leases if name not in rows}", "set()"
     ),
     "what has ended": Edit(
-        leftovers.holds_something, "application.stage is not Stage.ENDED or bool(application.left)", "True"
+        leftovers.holds_something,
+        "application.stage is not ApplicationStage.ENDED or bool(application.left)",
+        "True",
     ),
 }
 

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from supervisor.clusters.application import Application, ClusterSilent, Stage
+from supervisor.clusters.application import Application, ApplicationStage, ClusterSilent
 from supervisor.clusters.kubernetes import KubernetesClient
 from supervisor.model.pod_labels import (
     ATTEMPT_LABEL,
@@ -157,9 +157,9 @@ def test_pods_and_config_maps_are_those_of_attempts(api: FakeApi, client: Kubern
     api.add_config_map("alone", id_of(3))
     api.add_config_map("foreign", "spark-0123456789")
     assert list(client.applications(UID, 5)) == [
-        Application(id_of(1), UID, 1, Stage.ENDED, "", ("pod/a-1",)),
-        Application(id_of(2), UID, 2, Stage.RUNNING, "", ("configmap/of-2", "pod/a-2", "pod/a-3")),
-        Application(id_of(3), UID, 3, Stage.ENDED, "", ("configmap/alone",)),
+        Application(id_of(1), UID, 1, ApplicationStage.ENDED, "", ("pod/a-1",)),
+        Application(id_of(2), UID, 2, ApplicationStage.RUNNING, "", ("configmap/of-2", "pod/a-2", "pod/a-3")),
+        Application(id_of(3), UID, 3, ApplicationStage.ENDED, "", ("configmap/alone",)),
     ]
     assert all(authorization == f"Bearer {TOKEN}" for *_, authorization in api.asked)
 
@@ -174,9 +174,9 @@ def test_all_jobs_of_this_registry_are_found_and_none_of_another(
     api.add_config_map("e", id_of(8, OTHER_UID))
     found = [(each.uid, each.attempt, each.stage, each.left) for each in client.living(5)]
     assert found == [
-        (UID, 1, Stage.RUNNING, ("pod/a",)),
-        (OTHER_UID, 7, Stage.ENDED, ("pod/b",)),
-        (OTHER_UID, 8, Stage.ENDED, ("configmap/e",)),
+        (UID, 1, ApplicationStage.RUNNING, ("pod/a",)),
+        (OTHER_UID, 7, ApplicationStage.ENDED, ("pod/b",)),
+        (OTHER_UID, 8, ApplicationStage.ENDED, ("configmap/e",)),
     ]
 
 
@@ -189,7 +189,7 @@ def test_only_one_attempt_is_ended_with_its_config_maps(api: FakeApi, client: Ku
     client.end(fifth, 5)
     assert [each["metadata"]["name"] for each in api.objects["pods"]] == ["a-6"]
     assert [each["metadata"]["name"] for each in api.objects["configmaps"]] == ["c-6", "given-id"]
-    client.end(Application("users-own-id", UID, 5, Stage.ENDED), 5)
+    client.end(Application("users-own-id", UID, 5, ApplicationStage.ENDED), 5)
     assert [each["metadata"]["name"] for each in api.objects["configmaps"]] == ["c-6"]
 
 
@@ -227,7 +227,7 @@ def test_why_a_pod_waits_is_told_in_the_clusters_words(
 ) -> None:
     api.add_pod("a", 1, "Pending", **status)
     (found,) = client.applications(UID, 5)
-    assert (found.stage, found.says) == (Stage.WAITING, says)
+    assert (found.stage, found.says) == (ApplicationStage.WAITING, says)
 
 
 def test_a_pod_that_is_being_deleted_or_of_an_unknown_phase_still_runs(
@@ -236,7 +236,10 @@ def test_a_pod_that_is_being_deleted_or_of_an_unknown_phase_still_runs(
     api.add_pod("a", 1, "Running")
     api.objects["pods"][0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     api.add_pod("b", 2, "Unknown")
-    assert [each.stage for each in client.applications(UID, 5)] == [Stage.RUNNING, Stage.RUNNING]
+    assert [each.stage for each in client.applications(UID, 5)] == [
+        ApplicationStage.RUNNING,
+        ApplicationStage.RUNNING,
+    ]
 
 
 def test_a_long_list_comes_in_pages(api: FakeApi, client: KubernetesClient) -> None:
@@ -341,6 +344,6 @@ class _Plain(BaseHTTPRequestHandler):
 def test_nothing_is_deleted_without_a_job(client: KubernetesClient, api: FakeApi) -> None:
     for uid, attempt in (("", 1), (UID, 0), ("a,b", 1)):
         with pytest.raises(ClusterSilent, match="of no attempt"):
-            client.end(Application("x", uid, attempt, Stage.ENDED), 5)
+            client.end(Application("x", uid, attempt, ApplicationStage.ENDED), 5)
     assert list(client.applications("not a label!", 5)) == []
     assert api.asked == []

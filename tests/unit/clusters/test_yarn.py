@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.clusters.application import Application, ClusterSilent, Stage
+from supervisor.clusters.application import Application, ApplicationStage, ClusterSilent
 from supervisor.clusters.yarn import YarnClient
 from supervisor.model.application_tag import tags_of
 from tests.unit.clusters.resource_manager import FakeResourceManager, Reply, conf_dir, reply
@@ -55,8 +55,8 @@ def test_applications_of_a_job_are_asked_for_by_its_tag(start: Start, tmp_path: 
     manager = start(listing(app(), app(id="application_1_2", state="FINISHED")))
     found = client(tmp_path, manager).applications(UID, 10.0)
     assert found == [
-        Application(ID, UID, 2, Stage.RUNNING, "a b"),
-        Application("application_1_2", UID, 2, Stage.ENDED, "a b"),
+        Application(ID, UID, 2, ApplicationStage.RUNNING, "a b"),
+        Application("application_1_2", UID, 2, ApplicationStage.ENDED, "a b"),
     ]
     assert manager.asked == [("GET", f"/ws/v1/cluster/apps?applicationTags=spark-supervisor-job-{UID}")]
 
@@ -64,7 +64,7 @@ def test_applications_of_a_job_are_asked_for_by_its_tag(start: Start, tmp_path: 
 def test_what_lives_of_a_registry_is_asked_for_by_its_tag(start: Start, tmp_path: Path) -> None:
     manager = start(listing(app(state="ACCEPTED")))
     (found,) = client(tmp_path, manager).living(10.0)
-    assert found.stage is Stage.WAITING
+    assert found.stage is ApplicationStage.WAITING
     ((_, target),) = manager.asked
     assert "applicationTags=spark-supervisor-registry-f00&states=NEW" in target
 
@@ -131,7 +131,7 @@ def test_an_odd_answer_is_silence(start: Start, tmp_path: Path, answer: bytes) -
     for call in (
         lambda: odd.living(10.0),
         lambda: odd.applications(UID, 10.0),
-        lambda: odd.end(Application(ID, UID, 2, Stage.RUNNING), 10.0),
+        lambda: odd.end(Application(ID, UID, 2, ApplicationStage.RUNNING), 10.0),
     ):
         with pytest.raises(ClusterSilent, match="YARN prod"):
             call()
@@ -158,7 +158,7 @@ def ending(said: dict[str, Any]) -> Reply:
 
 def test_an_application_is_ended_as_its_own_user(start: Start, tmp_path: Path) -> None:
     manager = start(ending(app()))
-    client(tmp_path, manager).end(Application(ID, UID, 2, Stage.RUNNING), 10.0)
+    client(tmp_path, manager).end(Application(ID, UID, 2, ApplicationStage.RUNNING), 10.0)
     assert manager.asked == [
         ("GET", f"/ws/v1/cluster/apps/{ID}"),
         ("PUT", f"/ws/v1/cluster/apps/{ID}/state?user.name=spark"),
@@ -172,7 +172,7 @@ def test_an_application_is_ended_as_its_own_user(start: Start, tmp_path: Path) -
 def test_one_that_is_anothers_is_not_ended(start: Start, tmp_path: Path, said: dict[str, Any]) -> None:
     manager = start(ending(said))
     with pytest.raises(ClusterSilent, match="another's"):
-        client(tmp_path, manager).end(Application(ID, UID, 2, Stage.RUNNING), 10.0)
+        client(tmp_path, manager).end(Application(ID, UID, 2, ApplicationStage.RUNNING), 10.0)
     assert [method for method, _ in manager.asked] == ["GET"]
 
 
@@ -180,10 +180,10 @@ def test_one_that_has_ended_is_left_alone_and_a_name_that_is_none_is_never_asked
     start: Start, tmp_path: Path
 ) -> None:
     manager = start(ending(app(state="KILLED")))
-    client(tmp_path, manager).end(Application(ID, UID, 2, Stage.RUNNING), 10.0)
+    client(tmp_path, manager).end(Application(ID, UID, 2, ApplicationStage.RUNNING), 10.0)
     assert [method for method, _ in manager.asked] == ["GET"]
     with pytest.raises(ClusterSilent):
-        client(tmp_path, manager).end(Application("x/../y", UID, 2, Stage.RUNNING), 10.0)
+        client(tmp_path, manager).end(Application("x/../y", UID, 2, ApplicationStage.RUNNING), 10.0)
     assert len(manager.asked) == 1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from supervisor.clusters.application import Application, Stage
+from supervisor.clusters.application import Application, ApplicationStage
 from supervisor.daemon.host.cluster_leftovers import PATIENCE_S, SETTLED_AFTER_S, ClusterLeftovers
 from supervisor.metrics import Metrics
 from tests.fakes.cluster import FakeCluster
@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 
 
 def app(attempt: int, uid: str = "u1") -> Application:
-    return Application(f"a{attempt}", uid, attempt, Stage.RUNNING)
+    return Application(f"a{attempt}", uid, attempt, ApplicationStage.RUNNING)
 
 
 class HostRig:

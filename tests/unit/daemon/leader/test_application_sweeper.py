@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
-from supervisor.clusters.application import Application, Stage
+from supervisor.clusters.application import Application, ApplicationStage
 from supervisor.clusters.leftovers import KnownJobs
 from supervisor.daemon.leader.application_sweeper import ApplicationSweeper
 from supervisor.daemon.leader.sweeper import Sweeper
@@ -20,7 +20,7 @@ from tests.unit.daemon.leader.test_sweeper import Rig, rig
 
 __all__ = ["rig"]
 
-GONE = Application("gone", "u-gone", 3, Stage.RUNNING)
+GONE = Application("gone", "u-gone", 3, ApplicationStage.RUNNING)
 NOBODY = KnownJobs({}, frozenset())
 
 
@@ -55,7 +55,7 @@ def test_the_registry_is_read_after_the_clusters_and_not_without_need() -> None:
 
 
 def test_each_request_asks_whether_it_may_and_nothing_is_ended_by_a_registry_that_says_nothing() -> None:
-    cluster = FakeCluster(GONE, Application("gone too", "u-gone", 4, Stage.RUNNING))
+    cluster = FakeCluster(GONE, Application("gone too", "u-gone", 4, ApplicationStage.RUNNING))
     assert sweeper_of(a=cluster).sweep(lambda: None, lambda: True) == 0
     answers = iter([True, True, False])
     assert sweeper_of(a=cluster).sweep(lambda: NOBODY, lambda: next(answers)) == 1
@@ -71,7 +71,7 @@ def with_cluster(rig: Rig, cluster: FakeCluster) -> Sweeper:
 
 def test_a_sweep_ends_what_the_registry_does_not_know_and_leaves_what_it_does(rig: Rig) -> None:
     uid = rig.bench.submit("a").uid
-    living = Application("living", uid, 1, Stage.WAITING)
+    living = Application("living", uid, 1, ApplicationStage.WAITING)
     cluster = FakeCluster(living, GONE)
     with_cluster(rig, cluster).sweep_once()
     assert cluster.held == [living], "never given out, as far as is known: left alone"
