@@ -78,7 +78,7 @@ class KubernetesClient:
         labels = f"{REGISTRY_LABEL}={self._registry},{UID_LABEL}={uid},{ATTEMPT_LABEL}={attempt}"
         ids = {application_id(self._registry, uid, attempt), application.id}
         chosen = ",".join(sorted(filter(is_value, ids)))
-        with self._silence_told():
+        with self._named_silence():
             self._api.delete_all(self._pods, labels, deadline_at_s)
             of_executors = f"{ROLE_LABEL}={EXECUTOR_ROLE},{APPLICATION_LABEL} in ({chosen})"
             self._api.delete_all(self._config_maps, of_executors, deadline_at_s)
@@ -96,7 +96,7 @@ class KubernetesClient:
         pods."""
         found: dict[LabelledAttempt, _Held] = {}
         deadline_at_s = time.monotonic() + timeout_s
-        with self._silence_told():
+        with self._named_silence():
             pods = f"{REGISTRY_LABEL}={self._registry}{more}"
             for pod in self._api.items(self._pods, pods, deadline_at_s):
                 owner = attempt_of_labels(_labels(pod), self._registry)
@@ -129,7 +129,7 @@ class KubernetesClient:
         )
 
     @contextmanager
-    def _silence_told(self) -> Iterator[None]:
+    def _named_silence(self) -> Iterator[None]:
         try:
             yield
         except Unreachable as error:
