@@ -86,7 +86,7 @@ class KubernetesClient:
     def version_where_pods_are_listed(self, timeout_s: float) -> str:
         """Returns the version of the cluster, in words, if its token may list pods. Raises ClusterSilent."""
         deadline_at_s = time.monotonic() + timeout_s
-        with self._silence_told():
+        with self._named_silence():
             version = str(self._api.ask("GET", "/version", {}, deadline_at_s).get("gitVersion", ""))[:40]
             self._api.ask("GET", self._pods, {"limit": "1"}, deadline_at_s, METADATA_ONLY)
         return f"Kubernetes {version} answers, and its token may list pods"
