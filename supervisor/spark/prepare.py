@@ -136,13 +136,19 @@ def prepare(
     )
     known = _with_secrets(spec, secrets)
     properties = build_properties(known, files, toolchain, store, assignment.driver_memory, fence, archive)
-    properties |= naming_properties(
-        kind_of(spec.master), attempt_place.registry, assignment.uid, assignment.attempt, properties
-    )
+    properties |= _naming(spec, assignment, attempt_place, properties)
     _write_private(properties_file, render_properties(properties))
     _let_user_read(attempt_place, fence.jar, archive.file)
     driver = _DriverParts(argv, env, str(cwd), fence, archive.said, prepared)
     return _launch_of(spec, assignment, settings, attempt_place, root or settings.zookeeper.root, driver)
+
+
+def _naming(
+    spec: JobSpec, assignment: Assignment, attempt_place: AttemptPlace, properties: Mapping[str, str]
+) -> dict[str, str]:
+    """Returns the properties by which the cluster, if there is one, knows whose driver it serves."""
+    uid, attempt = assignment.uid, assignment.attempt
+    return naming_properties(kind_of(spec.master), attempt_place.registry, uid, attempt, properties)
 
 
 def _with_secrets(spec: JobSpec, secrets: Secrets) -> JobSpec:

@@ -209,7 +209,7 @@ def test_an_application_of_a_uid_that_nobody_knows_is_found_by_its_tags_and_ende
 
 
 @pytest.mark.netns
-def test_tasks_of_a_driver_whose_host_is_cut_off_end_within_the_bound_and_its_application_does_not(
+def test_tasks_of_a_driver_whose_host_is_cut_off_end_within_the_bound_and_its_application_later(
     tmp_path: Path,
 ) -> None:
     tagged = tags_of("r1", "0000000000ab-0000cdef", 1)
@@ -241,3 +241,4 @@ def test_tasks_of_a_driver_whose_host_is_cut_off_end_within_the_bound_and_its_ap
         wait_nothing_left(cluster)
     assert last_at_s - cut_at_s <= outlive_s({})
     assert 0.0 < gone_at_s - cut_at_s <= outlive_s({})
+    assert not ended_at_s or ended_at_s >= gone_at_s

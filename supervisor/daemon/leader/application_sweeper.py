@@ -58,7 +58,7 @@ class ApplicationSweeper:
         try:
             found = tuple(client.living(CALL_S))
         except ClusterSilent as error:
-            self._say_silent(name, error)
+            self._log_silent(name, error)
             return ()
         self._metrics.cluster_asked(name, True)
         return found
@@ -67,7 +67,7 @@ class ApplicationSweeper:
         try:
             self._clients[name].end(application, CALL_S)
         except ClusterSilent as error:
-            self._say_silent(name, error)
+            self._log_silent(name, error)
             return 0
         log.info(
             "application_ended",
@@ -79,7 +79,7 @@ class ApplicationSweeper:
         )
         return 1
 
-    def _say_silent(self, name: str, error: ClusterSilent) -> None:
+    def _log_silent(self, name: str, error: ClusterSilent) -> None:
         self._metrics.cluster_asked(name, False)
         log.warning(
             "cluster_silent",

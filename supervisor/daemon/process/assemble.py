@@ -164,9 +164,7 @@ class Assembly:
         self._groups = find_attempt_groups(find_own_cgroup())
         cluster = self._found()
         self._trust = self._remembered(cluster.id)
-        self._registry_id = cluster.id
-        self._cluster_clients = clients_of(settings.clusters, cluster.id)
-        self._cluster_leftovers = ClusterLeftovers(self._cluster_clients, self._metrics)
+        self._know_clusters(cluster.id)
         server = self._server()
         agent = self._agent(server.address)
         self._agent_ = agent
@@ -209,6 +207,11 @@ class Assembly:
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
         )
+
+    def _know_clusters(self, registry: str) -> None:
+        self._registry_id = registry
+        self._cluster_clients = clients_of(self._settings.clusters, registry)
+        self._cluster_leftovers = ClusterLeftovers(self._cluster_clients, self._metrics)
 
     def _housekeeper(self) -> Housekeeper:
         settings = self._settings.supervisor
