@@ -52,12 +52,12 @@ def judged(fleet: SparkFleet) -> Iterator[None]:
     fleet.judge()
 
 
-def wait_told(fleet: SparkFleet, job: str, says: str) -> None:
-    def told() -> bool:
+def wait_reported(fleet: SparkFleet, job: str, says: str) -> None:
+    def reported() -> bool:
         wait = fleet.show(job)["cluster_wait"]
         return wait is not None and (wait["cluster"], wait["says"]) == ("prod", says)
 
-    wait_until(told, PATIENCE_S, f"the wait of {job} to be told: {says}", period_s=0.5)
+    wait_until(reported, PATIENCE_S, f"the wait of {job} to be told: {says}", period_s=0.5)
 
 
 def outlast(fleet: SparkFleet, job: str, timeout_s: float) -> None:
@@ -90,7 +90,7 @@ def test_it_waits_without_a_restart_and_goes_on_by_itself(
     job = "waits"
     health = {"start_timeout": f"{START_TIMEOUT_S:g}s", "stall_timeout": f"{STALL_TIMEOUT_S:g}s"}
     fleet.submit(job, cluster="prod", health=health)
-    wait_told(fleet, job, "no worker is alive")
+    wait_reported(fleet, job, "no worker is alive")
     assert fleet.show(job)["state"] == "starting"
     explained = fleet.ok("explain", job).out
     assert "waiting for executors of cluster prod since" in explained
@@ -116,7 +116,7 @@ def test_it_waits_without_a_restart_and_goes_on_by_itself(
 
     second = "second"
     fleet.submit(second, cluster="prod")
-    wait_told(fleet, second, "0 of 1 core free")
+    wait_reported(fleet, second, "0 of 1 core free")
     fleet.cancel(job)
     fleet.wait_batches(second, timeout_s=PATIENCE_S)
     assert fleet.show(second)["attempt"] == 1

@@ -44,7 +44,25 @@ FIRST_SEEN, TRUST, USERS = (
     "unit.registry.test_user_writes",
 )
 
+WAITS = "unit.shim.test_waiting"
+
 CAUGHT_BY: dict[str, tuple[str, str]] = {
+    "a-driver-without-an-executor-is-a-slow-start": (
+        WAITS,
+        "test_a_start_without_an_executor_is_no_slow_start_and_is_judged_anew_from_the_first_one",
+    ),
+    "a-driver-without-an-executor-stalls": (
+        WAITS,
+        "test_a_running_job_that_loses_all_executors_does_not_stall_until_it_has_one_again",
+    ),
+    "a-driver-that-hangs-waits-for-its-cluster-for-ever": (
+        WAITS,
+        "test_a_driver_that_does_not_answer_any_more_is_judged_as_any_other",
+    ),
+    "a-driver-that-waits-holds-a-starting-slot": (
+        "unit.plan.test_waiting_for_cluster",
+        "test_thirty_that_wait_hold_no_starting_slot_but_their_memory_and_driver_slots",
+    ),
     "a-change-that-no-host-can-carry-out-stops-what-runs": (
         PLACEMENT,
         "test_a_restart_that_no_host_could_carry_out_stops_nothing",

@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any
 
 from supervisor.daemon.host import guarded_attempt
-from supervisor.model import lease_terms, second_killer
+from supervisor.model import lease_terms, load, second_killer
 from supervisor.model.view import Row
 from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.observer import Observer
 from supervisor.plan import check, decide
 from supervisor.registry import attempt_writes
-from supervisor.shim import claim, connection, driver, end, lease, machine
+from supervisor.shim import claim, connection, driver, end, health, lease, machine, waiting
 from tests.explore.planting import around, planted, text
 
 # -- the deadline (§7.1) -----------------------------------------------------------------------------------------------
@@ -547,4 +547,31 @@ TOMBSTONES = (
     ),
 )
 
-DEFECTS = (*DEADLINES, *CLAIMS, *FENCES, *WAITS, *KILLERS, *TOMBSTONES)
+# -- executors that are waited for ------------------------------------------------------------------------------------
+
+WITHOUT = "§7.8: a driver that has no executor waits for its cluster, and is not restarted for it; one that hangs is"
+
+WITHOUTS = (
+    text(
+        "a-driver-without-an-executor-is-a-slow-start",
+        WITHOUT,
+        (health.overdue, "max(since_at_s, life.without_at_s or 0.0)", "since_at_s"),
+    ),
+    text(
+        "a-driver-without-an-executor-stalls",
+        WITHOUT,
+        (waiting.after_report, "_excused(query, now_s) for query", "query for query"),
+    ),
+    text(
+        "a-driver-that-hangs-waits-for-its-cluster-for-ever",
+        WITHOUT,
+        (waiting.is_without, "now_s - life.without_at_s < UNHEARD_S", "True"),
+    ),
+    text(
+        "a-driver-that-waits-holds-a-starting-slot",
+        WITHOUT,
+        (load._is_starting, " or lease.cluster_wait is not None", ""),
+    ),
+)
+
+DEFECTS = (*WITHOUTS, *DEADLINES, *CLAIMS, *FENCES, *WAITS, *KILLERS, *TOMBSTONES)

@@ -133,6 +133,10 @@ COVERED: dict[str, str] = {
 }
 
 UNSEEN: dict[str, str] = {
+    "a-driver-without-an-executor-is-a-slow-start": "no driver reports anything there, and no time-out of health runs",
+    "a-driver-without-an-executor-stalls": "no driver reports anything there, and no time-out of health runs",
+    "a-driver-that-hangs-waits-for-its-cluster-for-ever": "no driver reports anything there, and no time-out of health runs",
+    "a-driver-that-waits-holds-a-starting-slot": "no driver reports anything there",
     "a-job-that-all-refuse-waits-for-room": "no host is given it either way; only what is shown is another",
     "a-move-asks-those-who-have-refused": "no scenario has both a move and a policy",
     "a-driver-is-prepared-where-it-was-refused": "what is prepared where is not explored",

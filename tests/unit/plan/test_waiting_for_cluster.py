@@ -35,16 +35,16 @@ def test_one_that_starts() -> None:
         f"starting on host1: {text}",
         text,
     )
-    told = explained(claimed(Phase.QUERY))
-    assert told.waits_for is not None and told.waits_for.kind is Await.CLUSTER
-    assert str(told.waits_for) == "executors of cluster prod: no worker is alive"
-    assert [remedy.command for remedy in told.remedies] == [
+    says = explained(claimed(Phase.QUERY))
+    assert says.waits_for is not None and says.waits_for.kind is Await.CLUSTER
+    assert str(says.waits_for) == "executors of cluster prod: no worker is alive"
+    assert [remedy.command for remedy in says.remedies] == [
         None,
         "spark-supervisor doctor",
         "spark-supervisor suspend j",
         "spark-supervisor docs runbooks/cluster",
     ]
-    assert told.step is None, "nothing is done about it"
+    assert says.step is None, "nothing is done about it"
 
 
 def test_one_that_runs_is_running_still_and_no_more_fine() -> None:
@@ -52,16 +52,16 @@ def test_one_that_runs_is_running_still_and_no_more_fine() -> None:
     assert shown.state is JobState.RUNNING
     assert "waiting for executors of cluster prod" in shown.reason
     assert "waiting for executors of cluster prod" in (shown.trouble or "")
-    told = explained(claimed(Phase.RUNNING))
-    assert told.waits_for is not None and told.waits_for.kind is Await.CLUSTER
-    assert not told.is_fine and told.step is None
+    says = explained(claimed(Phase.RUNNING))
+    assert says.waits_for is not None and says.waits_for.kind is Await.CLUSTER
+    assert not says.is_fine and says.step is None
     assert explained(claimed(Phase.RUNNING, None)).is_fine
 
 
 def test_one_that_is_asked_to_stop_waits_for_nothing() -> None:
     assert shown_state(claimed(Phase.STOPPING)).state is JobState.STOPPING
-    told = explained(claimed(Phase.STOPPING))
-    assert told.waits_for is None or told.waits_for.kind is not Await.CLUSTER
+    says = explained(claimed(Phase.STOPPING))
+    assert says.waits_for is None or says.waits_for.kind is not Await.CLUSTER
 
 
 def test_a_cluster_without_a_name_is_its_cluster() -> None:

@@ -18,7 +18,7 @@ PROD = ClusterSettings(master="spark://m1:7077")
 TEST = ClusterSettings(master="spark://m2:7077")
 
 
-class Told(list[tuple[str, dict[str, object]]]):
+class Recorded(list[tuple[str, dict[str, object]]]):
     def __call__(self, channel: Path | str, event: dict[str, object]) -> None:
         self.append((str(channel), event))
 
@@ -49,12 +49,12 @@ def wait(cluster: str, number: int) -> HostedWait:
 
 
 def test_each_cluster_is_asked_once_and_each_shim_is_told(asked: list[str]) -> None:
-    told = Told()
+    recorded = Recorded()
     waits = [wait("broken", 0), wait("prod", 1), wait("test", 2), wait("prod", 3), wait("gone", 4)]
     broken = ClusterSettings(master="spark://broken:7077")
-    ClusterNews({"prod": PROD, "test": TEST, "broken": broken}, told).tell_all(waits)
+    ClusterNews({"prod": PROD, "test": TEST, "broken": broken}, recorded).tell_all(waits)
     assert asked == ["spark://broken:7077", "spark://m1:7077", "spark://m2:7077"]
-    assert told == [
+    assert recorded == [
         ("/run/1", {"event": "cluster", "why": "app-1 waits"}),
         ("/run/3", {"event": "cluster", "why": "app-3 waits"}),
         ("/run/2", {"event": "cluster", "why": "no master answers: down"}),
@@ -63,10 +63,10 @@ def test_each_cluster_is_asked_once_and_each_shim_is_told(asked: list[str]) -> N
 
 
 def test_a_master_that_the_spec_names_itself_is_asked_too(asked: list[str]) -> None:
-    told = Told()
-    ClusterNews({}, told).tell_all([wait("spark://m9:7077", 1), wait("local-cluster[1,1,512]", 2)])
+    recorded = Recorded()
+    ClusterNews({}, recorded).tell_all([wait("spark://m9:7077", 1), wait("local-cluster[1,1,512]", 2)])
     assert asked == ["spark://m9:7077"]
-    assert [event["why"] for _, event in told] == ["app-1 waits", ""]
+    assert [event["why"] for _, event in recorded] == ["app-1 waits", ""]
 
 
 def test_nobody_is_asked_too_often_nor_while_the_last_still_asks(
@@ -83,7 +83,7 @@ def test_nobody_is_asked_too_often_nor_while_the_last_still_asks(
     clock = [1000.0]
     monkeypatch.setattr(cluster_news.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(cluster_news, "run_in_thread", lambda _name, work: begun.append(work) or going)
-    news = ClusterNews({"prod": PROD}, Told())
+    news = ClusterNews({"prod": PROD}, Recorded())
     news.ask([])
     assert begun == []
     news.ask([wait("prod", 1)])
