@@ -19,8 +19,8 @@ from supervisor.clients.http_json import ask_json
 from supervisor.errors import Unreachable
 
 TOKEN_MAX_BYTES: Final = 65536
-PAGE: Final = 250
-PAGES_MAX: Final = 80
+PAGE: Final = 100
+PAGES_MAX: Final = 200
 SAID_MAX: Final = 300
 JSON: Final = "application/json"
 RIGHTS: Final = "give the token's service account the rights of deploy/kubernetes/executors.yaml"
@@ -46,6 +46,8 @@ class ApiServer:
         for _ in range(PAGES_MAX):
             body = self.ask("GET", path, query, deadline_at_s, accept)
             items, metadata = body.get("items"), body.get("metadata")
+            if items is None and "items" in body:  # an empty list of metadata only
+                items = []
             if not isinstance(items, list) or not isinstance(metadata, dict):
                 raise Unreachable(f"{self.url} answers something else than a list of Kubernetes")
             yield from (item for item in items if isinstance(item, dict))
@@ -60,7 +62,7 @@ class ApiServer:
         Unreachable."""
         if not selector:
             raise ValueError("a deletion needs a selector")
-        self.ask("DELETE", path, {"labelSelector": selector}, deadline_at_s)
+        self.ask("DELETE", path, {"labelSelector": selector}, deadline_at_s, METADATA_ONLY)
 
     def ask(
         self, method: str, path: str, query: Mapping[str, str], deadline_at_s: float, accept: str = JSON

@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 
 from supervisor.clients.threads import run_in_thread
 from supervisor.errors import Unreachable
+from supervisor.model.records import clip
+
+SAID_MAX_BYTES = 200
 
 
 def fetch(url: str, timeout_s: float, max_bytes: int) -> bytes:
@@ -29,7 +32,7 @@ def fetch(url: str, timeout_s: float, max_bytes: int) -> bytes:
         raise Unreachable(f"{at} does not answer within {timeout_s:.1f} s") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise Unreachable(f"{at} does not answer ({why})") from None
+        raise Unreachable(f"{at} does not answer ({clip(why, SAID_MAX_BYTES)})") from None
     finally:
         _cut(connection)
     if status != 200:

@@ -76,11 +76,12 @@ class KubernetesClient:
             raise ClusterSilent(f"Kubernetes {self._name}: {application.id[:100]!r} is of no attempt")
         deadline_at_s = time.monotonic() + timeout_s
         labels = f"{REGISTRY_LABEL}={self._registry},{UID_LABEL}={uid},{ATTEMPT_LABEL}={attempt}"
-        ids = {application_id(self._registry, uid, attempt), application.id}
-        chosen = ",".join(sorted(filter(is_value, ids)))
+        own_id = application_id(
+            self._registry, uid, attempt
+        )  # never another: other attempts may have that, too
         with self._named_silence():
             self._api.delete_all(self._pods, labels, deadline_at_s)
-            of_executors = f"{ROLE_LABEL}={EXECUTOR_ROLE},{APPLICATION_LABEL} in ({chosen})"
+            of_executors = f"{ROLE_LABEL}={EXECUTOR_ROLE},{APPLICATION_LABEL}={own_id}"
             self._api.delete_all(self._config_maps, of_executors, deadline_at_s)
 
     def version_where_pods_are_listed(self, timeout_s: float) -> str:

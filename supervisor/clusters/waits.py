@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from supervisor.clusters.application import ApplicationStage, ClusterClient
+from supervisor.clusters.application import Application, ApplicationStage, ClusterClient
 from supervisor.clusters.standalone import StandaloneMasters
 from supervisor.model.master import ClusterKind
 from supervisor.settings.clusters import ClusterSettings
 
-NOTHING_THERE: Final = "it holds nothing for this driver yet"
+NOTHING_THERE: Final = "no application of this driver is there yet"
+NO_EXECUTOR: Final = "its application runs, and gets no executor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,13 @@ class _OfApplications:
 
     def says(self, drivers: Sequence[WaitingDriver], timeout_s: float) -> Sequence[str]:
         found = {(one.uid, one.attempt): one for one in self._client.living(timeout_s)}
-        listed = [found.get((driver.uid.lower(), driver.attempt)) for driver in drivers]
-        return [
-            NOTHING_THERE if one is None else one.says if one.stage is ApplicationStage.WAITING else ""
-            for one in listed
-        ]
+        return [_why(found.get((driver.uid.lower(), driver.attempt))) for driver in drivers]
+
+
+def _why(application: Application | None) -> str:
+    if application is None or application.stage is ApplicationStage.ENDED:
+        return NOTHING_THERE
+    return application.says if application.stage is ApplicationStage.WAITING else NO_EXECUTOR
 
 
 def reader_of(cluster: ClusterSettings, client: ClusterClient | None) -> WaitReader | None:

@@ -128,6 +128,9 @@ EVENTS: Final[dict[str, Event]] = {
     "cluster_silent": Event(
         "A cluster on which executors run does not answer, or refuses to.", "cluster job uid why next"
     ),
+    "cluster_not_asked": Event(
+        "What a cluster answered could not be understood: only its words are missing.", "cluster why"
+    ),
     "cluster_answers_again": Event("A cluster answers again that did not.", "cluster was"),
     "leftovers_wait": Event(
         "What is left of a job on a cluster is not ended yet: ZooKeeper does not say what is over.",

@@ -64,7 +64,7 @@ def naming_properties(
     if attempt == NO_ATTEMPT or not registry:
         return {}
     if kind is ClusterKind.KUBERNETES:
-        return pod_properties(registry, uid, attempt, conf)
+        return pod_properties(registry, uid, attempt)
     if kind is not ClusterKind.YARN:
         return {}
     own = [tag.strip() for tag in conf.get(YARN_TAGS, "").split(",")]

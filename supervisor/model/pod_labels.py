@@ -2,8 +2,8 @@
 
 Spark puts the labels of ``spark.kubernetes.executor.label.*`` on executor pods only. Their ConfigMap has just the
 application id (label ``spark-app-selector``), and it stays when a driver is killed. So the application id of an attempt is
-given, by ``spark.app.id``, and says whose it is: then a ConfigMap is found whose pods are gone. An id that the job gives by
-itself is left as it is.
+given, by ``spark.app.id``, and says whose it is: then a ConfigMap is found whose pods are gone. It takes the place of one in
+the job's ``conf``, which all attempts would share, and so their ConfigMaps.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ class LabelledAttempt(NamedTuple):
     attempt: int
 
 
-def pod_properties(registry: str, uid: str, attempt: int, conf: Mapping[str, str]) -> dict[str, str]:
+def pod_properties(registry: str, uid: str, attempt: int) -> dict[str, str]:
     """Returns the properties by which what a driver of this attempt makes on Kubernetes is found again. ``registry`` is the
-    id of the registry (``Cluster.id``), ``conf`` are the properties of the driver so far."""
+    id of the registry (``Cluster.id``)."""
     labels = dict(zip(LABEL_PROPERTIES, (registry, uid.lower(), str(attempt)), strict=True))
-    given = conf.get(APPLICATION_ID, "")
-    return {**labels, APPLICATION_ID: given or application_id(registry, uid, attempt)}
+    return {**labels, APPLICATION_ID: application_id(registry, uid, attempt)}
 
 
 def application_id(registry: str, uid: str, attempt: int) -> str:

@@ -21,12 +21,15 @@ OF_KIND: Final[Mapping[ClusterKind, Mapping[str, str]]] = {
     ClusterKind.YARN: {"spark.yarn.maxAppAttempts": "1"},
     ClusterKind.KUBERNETES: {
         "spark.kubernetes.executor.useDriverPodIP": "false",
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.executor.failuresValidityInterval": "1h",
     },
 }
 """What each driver on a cluster of this kind is given. On Kubernetes executors would else connect to
-``spark.driver.bindAddress``, which another machine may not reach, instead of ``spark.driver.host`` (S30); and a driver would
-end after a few executors that were lost in all of its life (S31)."""
+``spark.driver.bindAddress``, which another machine may not reach, instead of ``spark.driver.host`` (S30); a driver without a
+pod would ask to delete services and claims, which it has not and may not; and it would end after a few executors that were
+lost in all of its life (S31)."""
 
 
 def why_not_here(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> Complaint | None:

@@ -38,6 +38,9 @@ from supervisor.spec.on_cluster import DRIVER_HOST, ending_properties, on_cluste
 WHOLE_S: Final = 12.0
 BIND_S: Final = 3.0
 DEEP_S: Final = 40.0
+ENDING_S: Final = 6.0
+TIMED_OUT: Final = (124, 137)
+"""Exit codes of coreutils' ``timeout``: the command was ended, or had to be killed."""
 BIND_ADDRESS: Final = "spark.driver.bindAddress"
 NO_CLUSTER: Final = "supervisor.yaml names no cluster"
 NOT_DEEP: Final = "it takes a minute: doctor --deep"
@@ -130,7 +133,7 @@ def collect_deep(subject: Subject) -> DeepFacts:
     env = host_environment(subject) | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python)}
     if java is not None:
         env["JAVA_HOME"] = str(java)
-    until_at_s = time.monotonic() + DEEP_S * subject.patience - 1.0
+    until_at_s = time.monotonic() + DEEP_S * subject.patience - ENDING_S - 1.0
     with tempfile.TemporaryDirectory(prefix="spark-supervisor-doctor-") as directory:
         application = Path(directory) / "tiny.py"
         application.write_text(APPLICATION)
@@ -152,11 +155,25 @@ def _run(
         **placed.conf,
         "spark.ui.enabled": "false",
         "spark.cores.max": "1",
+        "spark.executor.cores": "1",
+        "spark.dynamicAllocation.enabled": "false",
         "spark.executor.instances": "1",
     }
     words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
     submit = [str(home / "bin" / "spark-submit"), "--master", placed.master, *words, str(application)]
-    return run_tool(submit, env | placed.env, timeout_s)
+    return _run_to_its_end(submit, env | placed.env, timeout_s)
+
+
+def _run_to_its_end(argv: list[str], env: dict[str, str], timeout_s: float) -> Ran:
+    """Runs ``argv`` below a process that outlives this one, and sends SIGTERM first: so Spark takes its executors back, also
+    from a cluster without room, and if the user gives up."""
+    own_s = max(1.0, timeout_s - ENDING_S)
+    ran = run_tool(
+        ["timeout", f"--kill-after={ENDING_S:g}", f"{own_s:.1f}", *argv], env, timeout_s + ENDING_S
+    )
+    if ran.code not in TIMED_OUT:
+        return ran
+    return Ran(None, ran.out, ran.err, f"{argv[0]} did not end within {own_s:.0f} s", late=True)
 
 
 # -- judges ---------------------------------------------------------------------------------------------------------

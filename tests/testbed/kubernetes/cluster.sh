@@ -10,7 +10,8 @@
 # cgroup "kubepods". tests/testbed/kubernetes.py calls it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-verb=${1:-} DIR=$(realpath -m "${2:-.}") part=${3:-}
+[ -n "${2:-}" ] || { sed -n '2,10p' "$0" >&2; exit 2; }
+verb=${1:-} DIR=$(realpath -m "$2") part=${3:-} MARK=.kube-test
 NET=${KUBE_NET:-10.88.1} PORT=${KUBE_PORT:-6443} CACHE=${KUBE_CACHE:-$HOME/.cache/kube-test} RIGHTS=${KUBE_RIGHTS:-}
 PARTS=(etcd containerd apiserver controller-manager scheduler kubelet)
 BRIDGE=sskube0 NODE=node1 NS=spark PAUSE=localhost/pause:test IMAGE=localhost/spark-executor:test VERSION=v1.34.4
@@ -31,7 +32,7 @@ born() { # PID: when it was started, in clock ticks; with the pid it names a pro
 }
 alive() { # PART: is the process that was started under this name still there?
   local pid start
-  read -r pid start 2>/dev/null <"$DIR/pids/$1" && [ "$(born "$pid")" = "$start" ]
+  read -r pid start 2>/dev/null <"$DIR/pids/$1" && [ -n "$start" ] && [ "$(born "$pid")" = "$start" ]
 }
 launch() { # PART COMMAND...
   local name=$1
@@ -85,7 +86,7 @@ start_part() { # PART
     scheduler) launch scheduler "$K" scheduler --kubeconfig="$DIR/scheduler.kubeconfig" "${leaderless[@]}" ;;
     kubelet)
       launch kubelet "$K" kubelet --kubeconfig="$DIR/kubelet.kubeconfig" --config="$DIR/kubelet.yaml" \
-        --root-dir="$DIR/kubelet" --hostname-override=$NODE --node-ip="$NET.1"
+        --root-dir="$DIR/kubelet" --cert-dir="$DIR/kubelet/pki" --hostname-override=$NODE --node-ip="$NET.1"
       ;;
     *) die "no part $1" ;;
   esac
@@ -99,6 +100,7 @@ packages() { # Debian's packages that are missing, and the binary
     command -v "${tool%%:*}" >/dev/null || want+=("${tool##*:}")
   done
   [ -x /usr/lib/cni/bridge ] || want+=(containernetworking-plugins)
+  [ -e /usr/include/signal.h ] || want+=(libc6-dev)
   if [ ${#want[@]} -gt 0 ]; then
     say "installing ${want[*]}"
     apt-get update -qq
@@ -211,8 +213,10 @@ up() {
   local name
   [ "$(id -u)" = 0 ] || die "up needs root"
   [ -r "$RIGHTS" ] || die "KUBE_RIGHTS names no manifest"
+  if [ ! -e "$DIR/$MARK" ] && [ -n "$(ls -A "$DIR" 2>/dev/null | grep -vx logs)" ]; then die "$DIR holds something else"; fi
   down
   mkdir -p "$DIR"/{logs,pids,pki,kubelet}
+  touch "$DIR/$MARK"
   chmod 700 "$PKI"
   packages
   identities
@@ -236,6 +240,7 @@ up() {
 
 down() {
   local part task mount i
+  [ -e "$DIR/$MARK" ] || return 0 # nothing of ours: nothing is removed
   if alive apiserver && alive kubelet; then # the kubelet takes its pods' sandboxes and networks down in order
     kc delete pods --all --all-namespaces --grace-period=1 --timeout=30s >/dev/null 2>&1 || true
     if alive containerd; then
@@ -251,7 +256,7 @@ down() {
   while read -r mount; do umount -l "$mount" || true; done < <(findmnt -rno TARGET | grep "^$DIR/" | sort -r)
   iptables -w -D FORWARD -i $BRIDGE -o $BRIDGE -j ACCEPT 2>/dev/null || true
   ip link del $BRIDGE 2>/dev/null || true
-  find /sys/fs/cgroup -depth -type d -path '*/kubepods*' -exec rmdir {} + 2>/dev/null || true
+  find /sys/fs/cgroup -maxdepth 2 -name kubepods -exec find {} -depth -type d -exec rmdir {} + \; 2>/dev/null || true
   rm -rf --one-file-system "$DIR"/{pids,pki,etcd,containerd,containerd.*,kubelet,kubelet.yaml,cni,image,bin} \
     "$DIR"/*.kubeconfig "$DIR/spark.token"
 }

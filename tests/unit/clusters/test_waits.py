@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from supervisor.clusters.application import Application, ApplicationStage
-from supervisor.clusters.waits import NOTHING_THERE, WaitingDriver, reader_of
+from supervisor.clusters.waits import NO_EXECUTOR, NOTHING_THERE, WaitingDriver, reader_of
 from supervisor.settings.clusters import ClusterSettings
 from tests.fakes.cluster import FakeCluster
 
@@ -21,7 +21,7 @@ def test_each_driver_is_told_what_its_own_attempt_waits_for() -> None:
     reader = reader_of(YARN, cluster)
     assert reader is not None
     drivers = [WaitingDriver("U1", 2), WaitingDriver("u2", 1), WaitingDriver("u3", 1)]
-    assert reader.says(drivers, 5.0) == ["no node has 4 cores", "", NOTHING_THERE]
+    assert reader.says(drivers, 5.0) == ["no node has 4 cores", NO_EXECUTOR, NOTHING_THERE]
 
 
 def test_a_cluster_without_a_client_is_asked_by_nobody() -> None:

@@ -10,6 +10,7 @@ from supervisor.model.pod_labels import (
     ATTEMPT_LABEL,
     REGISTRY_LABEL,
     UID_LABEL,
+    application_id,
     attempt_of_application,
     attempt_of_labels,
     is_value,
@@ -22,7 +23,7 @@ REGISTRY, OTHER = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 
 def test_tags_are_valid_labels_and_are_read_back() -> None:
     registry, uid = new_op_id(), new_uid("orders")
-    properties = pod_properties(registry, uid, 4_294_967_295, {})
+    properties = pod_properties(registry, uid, 4_294_967_295)
     assert all(is_value(value) for value in properties.values())
     application = properties[APPLICATION_ID]
     assert attempt_of_application(application, registry) == (uid, 4_294_967_295)
@@ -34,8 +35,9 @@ def test_ids_that_spark_makes_are_of_no_attempt() -> None:
         assert attempt_of_application(application, REGISTRY) is None
 
 
-def test_the_jobs_own_application_id_stays() -> None:
-    assert pod_properties(REGISTRY, "u-1", 1, {APPLICATION_ID: "mine"})[APPLICATION_ID] == "mine"
+def test_an_application_id_of_the_job_does_not_count_for_all_its_attempts_would_share_it() -> None:
+    made = naming_properties(ClusterKind.KUBERNETES, REGISTRY, "u-1", 1, {APPLICATION_ID: "mine"})
+    assert made[APPLICATION_ID] == application_id(REGISTRY, "u-1", 1)
 
 
 def test_labels_are_read_only_if_they_are_those_of_an_attempt() -> None:
@@ -52,5 +54,5 @@ def test_a_driver_that_is_being_prepared_has_none_yet_and_all_of_them_differ_bet
     assert naming_properties(kind, REGISTRY, "u-1", NO_ATTEMPT, {}) == {}
     assert naming_properties(kind, "", "u-1", 1, {}) == {}
     made = naming_properties(kind, REGISTRY, "u-1", 1, {})
-    assert made == pod_properties(REGISTRY, "u-1", 1, {})
+    assert made == pod_properties(REGISTRY, "u-1", 1)
     assert set(made) <= set(NAMING_KEYS)

@@ -13,6 +13,7 @@ from supervisor.model.checkpoint_expectation import CheckpointExpectation, place
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.records import (
     Cause,
+    ClusterWait,
     JobRef,
     JudgedUpdate,
     Ownership,
@@ -102,6 +103,16 @@ def test_without_a_first_batch_it_is_not_done_however_long_it_lasts() -> None:
     plan = plan_of(runs(None))
     assert plan.actions == ()
     assert "from its first batch on" in plan.notes[0].why
+
+
+def test_while_it_waits_for_executors_it_is_not_done() -> None:
+    wait = ClusterWait(cluster="prod", since="2026-11-26T12:00:00Z")
+    assert plan_of(runs(700.0, cluster_wait=wait)).actions == ()
+
+
+def test_a_revision_that_got_no_executors_in_time_is_rolled_back() -> None:
+    action = only(plan_of(after(judged(), ended(Cause.CLUSTER_TIMED_OUT))))
+    assert isinstance(action, RollBack)
 
 
 def test_with_a_failed_query_it_is_not_done() -> None:

@@ -136,6 +136,8 @@ def test_a_driver_on_kubernetes_has_namespace_image_and_credentials() -> None:
         "spark.kubernetes.authenticate.caCertFile": "/ca.crt",
         "spark.kubernetes.authenticate.oauthTokenFile": "/t",
         "spark.kubernetes.executor.useDriverPodIP": "false",
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.executor.failuresValidityInterval": "1h",
     }
 

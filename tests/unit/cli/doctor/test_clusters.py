@@ -71,10 +71,21 @@ def test_the_tiny_application_is_run_only_if_it_is_asked_for(monkeypatch: pytest
     found = clusters.collect_deep(replace(one, deep=True))
     (argv, env, timeout_s) = ran[0]
     assert [name for name, _ in found.ran] == ["prod"]
-    assert argv[1:3] == ["--master", "spark://m1:7077"]
+    assert argv[0] == "timeout" and argv[4:6] == ["--master", "spark://m1:7077"]
     assert "spark.cores.max=1" in argv and "spark.x=y" in argv
     assert "SPARK_HOME" in env and 0 < timeout_s <= clusters.DEEP_S
+    assert not found.ran[0][1].late
     compile(clusters.APPLICATION, "tiny.py", "exec")
+
+
+@pytest.mark.parametrize("code", clusters.TIMED_OUT)
+def test_an_application_that_gets_no_executor_is_ended_in_order_and_late(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(clusters, "run_tool", lambda argv, env, timeout_s: Ran(code, "", ""))
+    one = replace(subject(prod=ClusterSettings(master="spark://m1:7077")), deep=True)
+    ((_, ran),) = clusters.collect_deep(one).ran
+    assert ran.late and "did not end within" in ran.error
 
 
 def test_what_can_not_be_bound() -> None:
