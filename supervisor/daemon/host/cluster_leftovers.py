@@ -1,6 +1,6 @@
 """Has a cluster end what it still holds for attempts of jobs of this host that are over (protocol §7.8).
 
-It looks after a job before an attempt of it starts here, and when the run directory of one is removed. Which attempts are
+It asks the cluster before an attempt of a job starts here, and when the run directory of one is removed. Which attempts are
 over is what the registry says at that moment, and nothing else (``clusters.leftovers``): a directory goes in many ways,
 and numbers recur after a restore. It has a thread of its own. Nobody waits for it: whether a start may begin is decided
 by the wait for executors, and what it misses is ended by the leader's sweep.
@@ -36,9 +36,9 @@ REQUESTS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class CareRequest:
-    """Asks to look after the job ``job`` of ``uid`` on a cluster. ``why`` is what happened to which attempt. Instants are
-    BOOTTIME."""
+class EndRequest:
+    """Asks for the end of what is left of the job ``job`` of ``uid`` on a cluster. ``why`` is what happened to which
+    attempt. Instants are BOOTTIME."""
 
     cluster: str
     uid: str
@@ -65,7 +65,7 @@ class ClusterLeftovers:
         self._metrics = metrics
         self._clock = clock
         self._lock = threading.Lock()
-        self._requests: dict[tuple[str, str], CareRequest] = {}
+        self._requests: dict[tuple[str, str], EndRequest] = {}
         self._asked: dict[tuple[str, str], str] = {}
         self._silent: dict[str, str] = {}
         self._wake = threading.Event()
@@ -82,7 +82,7 @@ class ClusterLeftovers:
         """Stops the thread without waiting for a cluster that hangs."""
         self._thread.stop()
 
-    def look_after(self, cluster: str, job: str, uid: str, why: str) -> None:
+    def request_end(self, cluster: str, job: str, uid: str, why: str) -> None:
         """Asks for the end of what is left of attempts of ``uid``. It never blocks or raises. A cluster without a client
         is not asked, and for one ``why`` (a start that is tried again) it is asked once."""
         if cluster not in self._clients:
@@ -95,17 +95,17 @@ class ClusterLeftovers:
             if len(self._asked) >= REQUESTS_MAX:
                 self._asked.clear()
             self._asked[key] = why
-            self._requests[key] = CareRequest(cluster, uid, job, why, now_s, now_s)
+            self._requests[key] = EndRequest(cluster, uid, job, why, now_s, now_s)
         self._wake.set()
 
     def starts(self, cluster: str, given: Assignment) -> None:
         """Is called before the attempt of ``given`` starts."""
-        self.look_after(cluster, given.name, given.uid, f"attempt {given.attempt} starts")
+        self.request_end(cluster, given.name, given.uid, f"attempt {given.attempt} starts")
 
     def ended(self, launch: Launch) -> None:
         """Is called when the run directory of ``launch`` goes."""
         given = launch.assignment
-        self.look_after(launch.on_cluster, given.name, given.uid, f"attempt {given.attempt} has gone")
+        self.request_end(launch.on_cluster, given.name, given.uid, f"attempt {given.attempt} has gone")
 
     def _ask_to_stop(self) -> None:
         self._stopping = True
@@ -128,7 +128,7 @@ class ClusterLeftovers:
                 break
             is_done = request.cluster not in silent and self._boundary.attempt(
                 request.uid,
-                partial(self._care, request, silent),
+                partial(self._carry_out, request, silent),
                 False,
             )
             self._put_back(request, is_done)
@@ -136,7 +136,7 @@ class ClusterLeftovers:
             waits = [one.due_at_s for one in self._requests.values()]
         return max(0.0, min(waits) - self._clock()) if waits else None
 
-    def _put_back(self, request: CareRequest, is_done: bool) -> None:
+    def _put_back(self, request: EndRequest, is_done: bool) -> None:
         """Forgets a request that is done or too old, unless it was asked anew meanwhile; else it is due again
         after a pause."""
         now_s, key = self._clock(), (request.cluster, request.uid)
@@ -149,7 +149,7 @@ class ClusterLeftovers:
             pause_s = min(PAUSE_MAX_S, 2 * request.pause_s)
             self._requests[key] = replace(request, due_at_s=now_s + request.pause_s, pause_s=pause_s)
 
-    def _care(self, request: CareRequest, silent: set[str]) -> bool:
+    def _carry_out(self, request: EndRequest, silent: set[str]) -> bool:
         """Lists, reads the registry, and ends what is over. Returns whether nothing is left, and nothing can come any
         more."""
         client = self._clients[request.cluster]
@@ -174,7 +174,7 @@ class ClusterLeftovers:
             self._end(request, client, application)
         return False
 
-    def _end(self, request: CareRequest, client: ClusterClient, application: Application) -> None:
+    def _end(self, request: EndRequest, client: ClusterClient, application: Application) -> None:
         """Asks for the end of one application; that it is refused keeps no other from it."""
         try:
             client.end(application, CALL_S)
@@ -191,7 +191,7 @@ class ClusterLeftovers:
             why=f"its driver is over, and {request.why}",
         )
 
-    def _note(self, request: CareRequest, why: str) -> None:
+    def _note(self, request: EndRequest, why: str) -> None:
         """Says once that a cluster does not answer, and that it does again."""
         was = self._silent.pop(request.cluster, "")
         self._metrics.cluster_asked(request.cluster, not why)

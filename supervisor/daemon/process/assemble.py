@@ -182,16 +182,7 @@ class Assembly:
             self._cluster_leftovers.ended,
         )
         contender = self._contender(server.address, leader)
-        reporter = AttemptReporter(
-            settings.supervisor.id,
-            self._hosted,
-            self._layout,
-            lambda: agent.client,
-            self._metrics,
-            self._commits_of,
-            settings.clusters,
-            self._cluster_clients,
-        )
+        reporter = self._reporter(agent)
         self._follow(agent, contender)
         return SupervisorParts(
             id=settings.supervisor.id,
@@ -211,6 +202,19 @@ class Assembly:
             cluster_leftovers=self._cluster_leftovers,
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
+        )
+
+    def _reporter(self, agent: Agent) -> AttemptReporter:
+        settings = self._settings
+        return AttemptReporter(
+            settings.supervisor.id,
+            self._hosted,
+            self._layout,
+            lambda: agent.client,
+            self._metrics,
+            self._commits_of,
+            settings.clusters,
+            self._cluster_clients,
         )
 
     def _know_clusters(self, registry: str) -> None:

@@ -46,8 +46,8 @@ class HostRig:
             raise self.own
         return self.own
 
-    def look_after(self, why: str = "attempt 3 starts", uid: str = "u1", cluster: str = "prod") -> None:
-        self.leftovers.look_after(cluster, "j", uid, why)
+    def request_end(self, why: str = "attempt 3 starts", uid: str = "u1", cluster: str = "prod") -> None:
+        self.leftovers.request_end(cluster, "j", uid, why)
 
     def play(self, seconds: float) -> list[Any]:
         with capture_logs() as logged:
@@ -62,7 +62,7 @@ class HostRig:
 
 def test_only_attempts_that_are_over_are_ended_and_only_of_this_job() -> None:
     rig = HostRig(app(1), app(2), app(3), app(4), app(1, "u2"))
-    rig.look_after()
+    rig.request_end()
     assert rig.play(1.0) == ["cluster_application_ended"] * 2
     assert rig.cluster.asked == ["a1", "a2"]
     assert rig.ok() == 1
@@ -70,7 +70,7 @@ def test_only_attempts_that_are_over_are_ended_and_only_of_this_job() -> None:
 
 def test_it_looks_again_for_one_that_comes_late_and_then_no_more() -> None:
     rig = HostRig()
-    rig.look_after()
+    rig.request_end()
     rig.play(1.0)
     rig.cluster.held.append(app(2))
     rig.play(SETTLED_AFTER_S + 20)
@@ -81,7 +81,7 @@ def test_it_looks_again_for_one_that_comes_late_and_then_no_more() -> None:
 def test_a_silent_cluster_is_said_once_and_asked_again_until_it_answers() -> None:
     rig = HostRig(app(2))
     rig.cluster.silent = "down"
-    rig.look_after()
+    rig.request_end()
     assert rig.play(20.0) == ["cluster_silent"]
     assert rig.ok() == 0
     rig.cluster.silent = ""
@@ -92,7 +92,7 @@ def test_a_silent_cluster_is_said_once_and_asked_again_until_it_answers() -> Non
 def test_a_request_is_forgotten_when_it_is_old() -> None:
     rig = HostRig(app(2))
     rig.cluster.silent = "down"
-    rig.look_after()
+    rig.request_end()
     rig.play(2 * PATIENCE_S)
     rig.cluster.silent = ""
     assert rig.leftovers.turn() is None
@@ -111,7 +111,7 @@ def test_a_request_is_forgotten_when_it_is_old() -> None:
 )
 def test_what_is_over_is_said_by_the_registry(is_own: Ownership, ended: list[str]) -> None:
     rig = HostRig(app(1), app(2), app(3), app(4), is_own=is_own)
-    rig.look_after()
+    rig.request_end()
     rig.play(1.0)
     assert rig.cluster.asked == ended
 
@@ -143,7 +143,7 @@ def test_nothing_is_ended_by_a_registry_that_says_nothing_and_it_is_asked_again(
 ) -> None:
     rig = HostRig(app(1))
     rig.own = said
-    rig.look_after()
+    rig.request_end()
     rig.play(5.0)
     assert rig.cluster.asked == []
     rig.own = own(OwnState.CLAIMED, 3)
@@ -155,11 +155,11 @@ def test_a_start_that_is_tried_again_asks_once() -> None:
     rig = HostRig(app(2))
     rig.cluster.silent = "down"
     for _ in range(40):
-        rig.look_after()
+        rig.request_end()
         rig.play(2.0)
     assert rig.leftovers.turn() is None, "its patience ran out"
     rig.cluster.silent = ""
-    rig.look_after("attempt 4 starts")
+    rig.request_end("attempt 4 starts")
     rig.play(1.0)
     assert rig.cluster.asked == ["a2"]
 
@@ -173,8 +173,8 @@ def test_a_cluster_that_is_silent_is_asked_once_in_a_turn_and_keeps_no_other_wai
         raise ClusterSilent("down")
 
     rig.cluster.applications = silent  # type: ignore[method-assign]
-    rig.look_after()
-    rig.look_after(uid="u2")
+    rig.request_end()
+    rig.request_end(uid="u2")
     rig.leftovers.turn()
     assert asked == ["u1"]
 
@@ -189,15 +189,15 @@ def test_an_application_whose_end_is_refused_keeps_no_other_from_it(monkeypatch:
         real(application, timeout_s)
 
     monkeypatch.setattr(rig.cluster, "end", end)
-    rig.look_after()
+    rig.request_end()
     rig.play(1.0)
     assert rig.cluster.asked == ["a2"]
 
 
 def test_a_cluster_that_needs_no_client_is_not_asked() -> None:
     rig = HostRig(app(1))
-    rig.look_after(cluster="standalone")
-    rig.look_after(cluster="")
+    rig.request_end(cluster="standalone")
+    rig.request_end(cluster="")
     assert rig.leftovers.turn() is None
 
 
@@ -211,8 +211,8 @@ def test_a_defect_of_one_job_leaves_the_others(monkeypatch: pytest.MonkeyPatch) 
         return real(uid, timeout_s)
 
     monkeypatch.setattr(rig.cluster, "applications", odd)
-    rig.look_after()
-    rig.look_after(uid="u2")
+    rig.request_end()
+    rig.request_end(uid="u2")
     rig.play(1.0)
     assert [one.uid for one in rig.cluster.held] == ["u1"]
 
@@ -228,9 +228,9 @@ def test_who_asks_is_never_held_up_by_a_cluster_that_hangs(monkeypatch: pytest.M
 
     monkeypatch.setattr(rig.cluster, "applications", hang)
     rig.leftovers.start()
-    rig.look_after("attempt 2 starts")
+    rig.request_end("attempt 2 starts")
     assert asked.wait(30)
-    rig.look_after()
+    rig.request_end()
     rig.leftovers.stop()
     hangs.set()
     wait_until(lambda: not any(t.name == "clusters" for t in threading.enumerate()), what="the thread to end")
