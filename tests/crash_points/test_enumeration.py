@@ -67,7 +67,8 @@ NOT_IO = {
         "getaddrinfo",
         "CMSG_SPACE",
     },
-    "io": {"StringIO", "BytesIO", "FileIO"},  # FileIO: the file that is uploaded, read only
+    # FileIO: the file that is uploaded, read only; BufferedReader: of a socket
+    "io": {"StringIO", "BytesIO", "FileIO", "BufferedReader"},
     "shutil": {"get_terminal_size"},
     # of Kerberos' library, which is a part of connecting
     "ctypes": {

@@ -202,7 +202,9 @@ def stop_after(query, batch_id):
 """
 
 
-@pytest.mark.parametrize(("function", "code"), [("main", 0), ("failing", 1)])
+@pytest.mark.parametrize(
+    ("function", "code"), [("main", 0), pytest.param("failing", 1, marks=pytest.mark.slow)]
+)
 def test_session(tmp_path: Path, reports: ReportSocket, function: str, code: int) -> None:
     """The queries that the function leaves running are waited for; a failed one ends the process with 1."""
     (tmp_path / "conf").write_text(LIGHT_PROPERTIES + "spark.own.key=a \\u00fc value\n")
@@ -236,6 +238,7 @@ def test_session(tmp_path: Path, reports: ReportSocket, function: str, code: int
     assert code or len(batches) >= 3
 
 
+@pytest.mark.slow
 def test_the_function_of_a_session_is_not_called_when_the_gate_says_no(
     tmp_path: Path, reports: ReportSocket
 ) -> None:

@@ -103,12 +103,14 @@ def test_rate_counts_goes_on_where_it_was_killed(start: Start, tmp_path: Path) -
     assert set(range(newest + 1)) <= written
 
 
+@pytest.mark.slow
 def test_backfill_ends_by_itself_with_0(start: Start, tmp_path: Path) -> None:
     process = start(submit("backfill", tmp_path))
     assert process.wait(120) == 0, (tmp_path / "0.log").read_text()[-3000:]
     assert committed(tmp_path / "checkpoint") >= 2
 
 
+@pytest.mark.slow
 def test_session_counts_runs_with_a_session_of_ours(start: Start, tmp_path: Path) -> None:
     spec = read_spec_file(CONF / "jobs" / "session-counts.yaml")
     module, _, function = (spec.entry or "").partition(":")

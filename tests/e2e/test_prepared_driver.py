@@ -192,7 +192,7 @@ def cold(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return compared(seen.document, home), seen
 
 
-@pytest.mark.parametrize("level", LEVELS[1:])
+@pytest.mark.parametrize("level", ["session", pytest.param("application", marks=pytest.mark.slow)])
 def test_an_application_sees_in_a_prepared_driver_what_it_sees_in_a_cold_one(
     tmp_path: Path, cold: Any, level: str
 ) -> None:
@@ -261,6 +261,7 @@ def main(spark):
 """
 
 
+@pytest.mark.slow
 def test_launch_session_is_the_same_prepared(tmp_path: Path) -> None:
     documents = []
     for level in LEVELS:
@@ -295,7 +296,9 @@ def test_an_application_that_cannot_begin_is_told_before_a_jvm_is_started(
     assert "SyntaxError: invalid syntax" in seen.log if text else "FileNotFoundError" in seen.log
 
 
-@pytest.mark.parametrize("reachable", [True, False], ids=["reachable", "proxied"])
+@pytest.mark.parametrize(
+    "reachable", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["reachable", "proxied"]
+)
 def test_the_warm_up_of_s3a_asks_nothing_of_the_jobs_store(tmp_path: Path, reachable: bool) -> None:
     home = made_home(tmp_path, "session")
     (home / "nothing.py").write_text("import pyspark\n")

@@ -262,6 +262,7 @@ class Object:
         self.s3.put_object(Bucket=self.bucket, Key=self.key, Body=self.whole)
 
 
+@pytest.mark.slow
 def test_what_the_store_has_lost_quarantines_that_job_alone(
     fleet: SparkFleet, moto_server: MotoServer
 ) -> None:
@@ -315,6 +316,7 @@ def refused_fleet(
         faulty.stop()
 
 
+@pytest.mark.slow
 def test_a_host_whose_store_credentials_are_refused_does_not_keep_a_job(
     refused_fleet: tuple[SparkFleet, FaultyS3],
     tmp_path: Path,
