@@ -49,7 +49,10 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
         case "progress":
             lives = _query_lives(life, now_s)
             return replace(
-                lives, batch_at_s=life.batch_at_s or now_s, progress=report.progress or life.progress
+                lives,
+                batch_at_s=life.batch_at_s or now_s,
+                progress=report.progress or life.progress,
+                starved_since_at_s=None,
             )
         case "looked":
             probed = replace(life, probed_at_s=now_s)

@@ -560,7 +560,7 @@ WITHOUTS = (
     text(
         "a-driver-without-an-executor-stalls",
         WITHOUT,
-        (waiting.after_report, "_excused(query, now_s) for query", "query for query"),
+        (waiting.after_report, "replace(query, last_at_s=now_s) for query", "query for query"),
     ),
     text(
         "a-driver-that-hangs-waits-for-its-cluster-for-ever",
