@@ -8,10 +8,11 @@ from typing import Final, Protocol
 
 from supervisor.clusters.application import ApplicationStage, ClusterClient
 from supervisor.clusters.standalone import StandaloneMasters
+from supervisor.model.executors import NOTHING_THERE
 from supervisor.model.master import ClusterKind
 from supervisor.settings.clusters import ClusterSettings
 
-NOTHING_THERE: Final = "it holds nothing for this driver yet"
+WAITS_THERE: Final = "its application waits there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,11 @@ class _OfApplications:
         found = {(one.uid, one.attempt): one for one in self._client.living(timeout_s)}
         listed = [found.get((driver.uid.lower(), driver.attempt)) for driver in drivers]
         return [
-            NOTHING_THERE if one is None else one.says if one.stage is ApplicationStage.WAITING else ""
+            NOTHING_THERE
+            if one is None
+            else (one.says or WAITS_THERE)
+            if one.stage is ApplicationStage.WAITING
+            else ""
             for one in listed
         ]
 

@@ -20,6 +20,9 @@ TIMEOUT: Final = "spark.network.timeout"
 CHECKS: Final = "spark.network.timeoutInterval"
 KEYS: Final = (INTERVAL, FAILURES, TIMEOUT, CHECKS)
 
+NOTHING_THERE: Final = "it holds nothing for this driver yet"
+"""That is what is said of a cluster that knows nothing of a driver which waits for executors."""
+
 INTERVAL_S: Final = 2.0
 INTERVAL_MIN_S: Final = 0.1
 FAILURES_DEFAULT: Final = 4

@@ -406,9 +406,9 @@ class Life:
 
     ``without_since_at_s`` is since when the driver has no executor, with ``without_since`` as the same for display, and
     ``without_at_s`` when it has last said so; that stays when it has one. ``starved_since_at_s`` is since when it has had
-    none that stayed. ``held_at_s`` is that of the time before there
-    was a session, ``delayed_at_s`` of the time before the first batch. ``executors`` is how many it has
-    said; None: it has not.
+    none that stayed. ``said_at_s`` is when its cluster has last said why it has to wait. ``held_at_s`` is when it has last
+    said so before there was a session, ``delayed_at_s`` before the first batch. ``executors`` is how many it has said;
+    None: it has not.
     """
 
     waits: bool = False  # at its gate
@@ -428,6 +428,7 @@ class Life:
     without_since: str = ""
     without_at_s: float | None = None
     starved_since_at_s: float | None = None
+    said_at_s: float | None = None
     held_at_s: float | None = None
     delayed_at_s: float | None = None
     application: str = ""

@@ -3,7 +3,8 @@
 
 The shim orders a count every few seconds (``spark/orders.py``), from the session on. Where the SparkContext itself comes up
 only when the cluster has taken the application on (YARN), the driver's bootstrap says by itself that it has none. What a
-driver says is believed for ``UNHEARD_S`` only, so that one that hangs does not wait for ever.
+driver says is believed for ``UNHEARD_S`` only, so that one that hangs does not wait for ever; the bootstrap would say it for
+ever, and is believed by ``excused_until_at_s``.
 
 ``cluster_timeout`` judges more than the present wait: executors that come and go again at once do not end it. It counts
 from the first count of none, until a batch was committed or executors have stayed for ``UNHEARD_S``.
@@ -14,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from supervisor.model.executors import NOTHING_THERE
 from supervisor.model.launch import Launch
 from supervisor.model.records import ClusterWait, clip
 from supervisor.shim.state import Life, Reported
@@ -35,7 +37,12 @@ APPLICATION_MAX_BYTES: Final = 80
 def after_report(life: Life, report: Reported, now_s: float) -> Life:
     """Returns ``life`` with one more count of executors, or with what the cluster says. Other reports change nothing."""
     if report.event == "cluster":
-        return replace(life, says=clip(report.error, SAYS_MAX_BYTES))
+        waits_there = report.error not in ("", NOTHING_THERE)
+        return replace(
+            life,
+            says=clip(report.error, SAYS_MAX_BYTES),
+            said_at_s=now_s if waits_there else life.said_at_s,
+        )
     if report.event != "executors" or report.executors is None:
         return life
     life = replace(
@@ -52,7 +59,6 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
             without_since="",
             starved_since_at_s=None if stayed else life.starved_since_at_s,
         )
-    before_session = life.session_at_s is None and life.query_at_s is None
     return replace(
         life,
         says=life.says if life.without_since_at_s is not None else "",
@@ -60,7 +66,7 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
         without_since=life.without_since or report.at,
         without_at_s=now_s,
         starved_since_at_s=now_s if life.starved_since_at_s is None else life.starved_since_at_s,
-        held_at_s=now_s if before_session else life.held_at_s,
+        held_at_s=now_s if _is_before_session(life) else life.held_at_s,
         delayed_at_s=now_s if life.batch_at_s is None else life.delayed_at_s,
         # none of them is silent: without an executor it can do nothing, nor can an application whose queries have ended
         queries=tuple(replace(query, last_at_s=now_s) for query in life.queries),
@@ -73,6 +79,28 @@ def is_without(life: Life, now_s: float) -> bool:
     if life.without_since_at_s is None or life.without_at_s is None:
         return False
     return now_s - life.without_at_s < UNHEARD_S
+
+
+def _is_before_session(life: Life) -> bool:
+    return life.session_at_s is None and life.query_at_s is None
+
+
+def is_making_context(life: Life, now_s: float) -> bool:
+    """Returns whether the driver waits for a cluster that has to take its application on before there is a session."""
+    return _is_before_session(life) and is_without(life, now_s)
+
+
+def excused_until_at_s(life: Life, launch: Launch) -> float:
+    """Returns until when its wait excuses a driver from the time-outs of ``health``; 0.0 if it has not waited.
+
+    Before the session the driver's word alone counts for one ``start_timeout`` only, because the thread that says it goes
+    on while the driver hangs. After that it counts for as long as the cluster says why the application waits.
+    """
+    said_at_s, since_at_s = life.without_at_s or 0.0, life.without_since_at_s
+    if since_at_s is None or not _is_before_session(life):
+        return said_at_s
+    of_cluster_s = 0.0 if life.said_at_s is None else life.said_at_s + UNHEARD_S
+    return min(said_at_s, max(since_at_s + launch.start_timeout_s, of_cluster_s))
 
 
 def too_long(life: Life, launch: Launch, now_s: float) -> str | None:

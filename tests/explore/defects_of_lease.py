@@ -555,7 +555,7 @@ WITHOUTS = (
     text(
         "a-driver-without-an-executor-is-a-slow-start",
         WITHOUT,
-        (health.overdue, "max(since_at_s, life.without_at_s or 0.0)", "since_at_s"),
+        (health.overdue, "max(since_at_s, waiting.excused_until_at_s(life, launch))", "since_at_s"),
     ),
     text(
         "a-driver-without-an-executor-stalls",

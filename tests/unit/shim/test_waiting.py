@@ -40,7 +40,9 @@ def life(*signs: tuple[str, float]) -> Life:
     for word, at_s in signs:
         event, _, count = word.partition(" ")
         one = Reported(event, progress=Progress(query="q", batch_id=0), query="q", id="1", at=f"t{at_s:g}")
-        if count:
+        if event == "cluster":
+            one = Reported(event, error=count)
+        elif count:
             one = replace(one, executors=int(count), id="app-1")
         made = health.after_report(made, one, at_s)
     return made
@@ -142,6 +144,36 @@ def test_a_context_that_waits_for_the_cluster_is_not_taken_for_a_job_without_que
     up = (*waits, ("session", 2003.0), (executors(1), 2004.0))
     assert health.phase_of(life(*up), ON_CLUSTER, 0.0, 2010.0) is Phase.SESSION
     assert cause(up, ON_CLUSTER, 2296.0) is None
+
+
+def says_of_cluster(from_s: int, to_s: int, word: str) -> tuple[tuple[str, float], ...]:
+    return tuple((f"cluster {word}", float(at_s)) for at_s in range(from_s, to_s + 1, 10))
+
+
+def in_order(*signs: tuple[str, float]) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted(signs, key=lambda sign: sign[1]))
+
+
+def test_a_driver_that_hangs_while_its_context_is_made_is_ended_though_it_says_that_it_has_no_executor() -> (
+    None
+):
+    hangs = (("begun", 2.0), *without(7, 600))
+    assert cause(hangs, ON_CLUSTER, 600.0) is None
+    assert cause((*hangs, (executors(0), 605.0)), ON_CLUSTER, 608.0) is Cause.START_TIMED_OUT
+    idle = (("begun", 2.0), *without(7, 60))
+    assert cause(idle, ON_CLUSTER, 5000.0) is None, "it has given up making one, and runs without"
+
+
+def test_an_application_that_waits_in_the_queue_of_its_cluster_does_not_hang() -> None:
+    waits = (("begun", 2.0), *without(7, 3000))
+    queued = in_order(*waits, *says_of_cluster(20, 3000, "full"))
+    assert cause(queued, ON_CLUSTER, 3000.0) is None
+    taken_on = in_order(*without(3005, 3300), *says_of_cluster(3010, 3300, ""))
+    assert cause((*queued, *taken_on), ON_CLUSTER, 3300.0) is None, "it starts there, and may take its time"
+    later = in_order(*without(3305, 3365), *says_of_cluster(3310, 3365, ""))
+    assert cause((*queued, *taken_on, *later), ON_CLUSTER, 3365.0) is Cause.START_TIMED_OUT
+    nothing = in_order(*waits, *says_of_cluster(20, 3000, waiting.NOTHING_THERE))
+    assert cause(nothing, ON_CLUSTER, 3000.0) is Cause.START_TIMED_OUT, "it never came to the queue"
 
 
 @pytest.mark.parametrize(
