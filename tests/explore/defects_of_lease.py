@@ -568,6 +568,21 @@ WITHOUTS = (
         (waiting.is_without, "now_s - life.without_at_s < UNHEARD_S", "True"),
     ),
     text(
+        "a-driver-whose-context-hangs-waits-for-its-cluster-for-ever",
+        WITHOUT,
+        (waiting.excused_until_at_s, "or not _is_before_session(life)", "or True"),
+    ),
+    text(
+        "executors-that-flap-outlast-the-cluster-timeout",
+        WITHOUT,
+        (waiting.after_report, "None if stayed else life.starved_since_at_s", "None"),
+    ),
+    text(
+        "the-end-of-a-wait-is-lost-after-other-news",
+        WITHOUT,
+        (driver.publish_wait, "told_wait=wait", "told_wait=state.told_wait"),
+    ),
+    text(
         "a-driver-that-waits-holds-a-starting-slot",
         WITHOUT,
         (load._is_starting, " or lease.cluster_wait is not None", ""),
