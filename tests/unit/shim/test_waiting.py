@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from supervisor.model.executors import NOTHING_THERE
 from supervisor.model.launch import Launch
 from supervisor.model.records import Cause, Lease, Phase, Progress
 from supervisor.records.codec import decode
@@ -172,7 +173,7 @@ def test_an_application_that_waits_in_the_queue_of_its_cluster_does_not_hang() -
     assert cause((*queued, *taken_on), ON_CLUSTER, 3300.0) is None, "it starts there, and may take its time"
     later = in_order(*without(3305, 3365), *says_of_cluster(3310, 3365, ""))
     assert cause((*queued, *taken_on, *later), ON_CLUSTER, 3365.0) is Cause.START_TIMED_OUT
-    nothing = in_order(*waits, *says_of_cluster(20, 3000, waiting.NOTHING_THERE))
+    nothing = in_order(*waits, *says_of_cluster(20, 3000, NOTHING_THERE))
     assert cause(nothing, ON_CLUSTER, 3000.0) is Cause.START_TIMED_OUT, "it never came to the queue"
 
 
