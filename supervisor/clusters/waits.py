@@ -8,11 +8,11 @@ from typing import Final, Protocol
 
 from supervisor.clusters.application import Application, ApplicationStage, ClusterClient
 from supervisor.clusters.standalone import StandaloneMasters
+from supervisor.model.executors import NO_EXECUTOR, NOTHING_THERE
 from supervisor.model.master import ClusterKind
 from supervisor.settings.clusters import ClusterSettings
 
-NOTHING_THERE: Final = "no application of this driver is there yet"
-NO_EXECUTOR: Final = "its application runs, and gets no executor"
+WAITS_THERE: Final = "its application waits there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _OfApplications:
 def _why(application: Application | None) -> str:
     if application is None or application.stage is ApplicationStage.ENDED:
         return NOTHING_THERE
-    return application.says if application.stage is ApplicationStage.WAITING else NO_EXECUTOR
+    return (application.says or WAITS_THERE) if application.stage is ApplicationStage.WAITING else NO_EXECUTOR
 
 
 def reader_of(cluster: ClusterSettings, client: ClusterClient | None) -> WaitReader | None:

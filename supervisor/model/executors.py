@@ -20,6 +20,10 @@ TIMEOUT: Final = "spark.network.timeout"
 CHECKS: Final = "spark.network.timeoutInterval"
 KEYS: Final = (INTERVAL, FAILURES, TIMEOUT, CHECKS)
 
+NOTHING_THERE: Final = "no application of this driver is there yet"
+NO_EXECUTOR: Final = "its application runs, and gets no executor"
+"""That is what is said of a driver which waits for executors, where its cluster does not have it wait for a place."""
+
 INTERVAL_S: Final = 2.0
 INTERVAL_MIN_S: Final = 0.1
 FAILURES_DEFAULT: Final = 4

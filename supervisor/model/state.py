@@ -301,7 +301,7 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
 
 def executors_wanted(wait: ClusterWait) -> str:
     """Returns for what a driver waits, with what the cluster says, as half a sentence."""
-    says = f": {wait.says}" if wait.says else ""
+    says = f" ({wait.says})" if wait.says else ""
     return f"{executors_of(wait)}{says}"
 
 

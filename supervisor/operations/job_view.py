@@ -12,7 +12,7 @@ from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model import driver_memory
 from supervisor.model.host_tools import why_ignored
 from supervisor.model.job_row import JobRow
-from supervisor.model.records import BlobRef, HistoryEntry, JobRef, Lease, Ownership, SchedulingSpec
+from supervisor.model.records import LEASED, BlobRef, HistoryEntry, JobRef, Lease, Ownership, SchedulingSpec
 from supervisor.model.secret import redacted
 from supervisor.model.seen import Found
 from supervisor.model.state import last_exit_of, update_state
@@ -87,7 +87,7 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         stop_mode=job.own.stop_mode if job.own is not None and job.own.uid == job.uid else None,
         last_exit=last_exit_of(history),
         start=start_of(job.row),
-        cluster_wait=_cluster_wait(job.row.lease_of_owner),
+        cluster_wait=_cluster_wait(job.own, job.row.lease_of_owner),
         env_ignored=_env_ignored(spec),
         checkpoint_fence=_fence(spec, job.row.lease_of_owner),
         class_archive=_class_archive(job.row.lease_of_owner),
@@ -142,8 +142,9 @@ def _update(ref: JobRef | None, own: Ownership | None) -> dict[str, Any] | None:
     }
 
 
-def _cluster_wait(lease: Lease | None) -> dict[str, Any] | None:
-    if lease is None or lease.cluster_wait is None:
+def _cluster_wait(own: Ownership | None, lease: Lease | None) -> dict[str, Any] | None:
+    """Returns the wait of a driver that may be alive; the lease of one that is gone stays as it was."""
+    if own is None or own.state not in LEASED or lease is None or lease.cluster_wait is None:
         return None
     wait = lease.cluster_wait
     return {

@@ -46,7 +46,7 @@ class Health(Section):
     stall_timeout_s: Annotated[DurationS, between(1.0, 30 * DAY_S)] = Field(
         default=600.0, alias="stall_timeout"
     )
-    cluster_timeout_s: Annotated[DurationS, between(1.0, 30 * DAY_S)] | None = Field(
+    cluster_timeout_s: Annotated[DurationS, between(10.0, 30 * DAY_S)] | None = Field(
         default=None, alias="cluster_timeout"
     )
 

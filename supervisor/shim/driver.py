@@ -17,7 +17,6 @@ from supervisor.shim.state import (
     Executed,
     Exited,
     Kill,
-    Life,
     Order,
     Reported,
     Stage,
@@ -32,8 +31,8 @@ from supervisor.shim.turn import ALIVE, Turn
 KILL_PAUSE_S = 0.05
 STOP, PROBE, COUNT = "stop", "look", "executors"
 NEWS_PAUSE_S = 5.0
-"""A wait for executors that begins or ends is published at once, but not more often than this; else with the next renewal.
-A driver may say anything, as often as it likes."""
+"""What is new of a wait for executors is published at once, but not more often than this. A driver may say anything, as
+often as it likes."""
 
 
 # -- exec --------------------------------------------------------------------------------------------------------------
@@ -89,30 +88,9 @@ def exit_early(turn: Turn, event: Exited) -> None:
 
 
 def reported(turn: Turn, event: Reported) -> None:
-    before = turn.state.life
     if event.event not in waiting.EVENTS or turn.state.launch.executors_outlive_s > 0:
-        turn.set(life=health.after_report(before, event, turn.now_s))
-    publish_wait(turn, before)
+        turn.set(life=health.after_report(turn.state.life, event, turn.now_s))
     stop_heard(turn, event)
-
-
-def publish_wait(turn: Turn, before: Life) -> None:
-    """Publishes and logs that a wait for executors has begun or ended, or that the cluster has said why."""
-    life, launch = turn.state.life, turn.state.launch
-    same = (life.without_since_at_s, life.says) == (before.without_since_at_s, before.says)
-    if same or turn.now_s < turn.state.next_news_at_s:
-        return
-    turn.set(ring=True, renew_at_s=turn.now_s, next_news_at_s=turn.now_s + NEWS_PAUSE_S)
-    name = waiting.name_of(launch)
-    if before.without_since_at_s is None and life.without_since_at_s is not None:
-        turn.do(
-            WriteLog(
-                "shim_waits_for_cluster", f"{name} has given it no executor; no time-out runs but its own"
-            )
-        )
-    elif before.without_since_at_s is not None and life.without_since_at_s is None:
-        waited_s = turn.now_s - before.without_since_at_s
-        turn.do(WriteLog("shim_has_executors", f"{name} has given it one, after {waited_s:.0f} s"))
 
 
 def stop_heard(turn: Turn, event: Reported) -> None:
@@ -136,10 +114,12 @@ def begin_stop(turn: Turn, _: Event) -> None:
 
 def request_stop(turn: Turn) -> None:
     """Begins an orderly stop: at a batch boundary if possible, else by SIGTERM, and by SIGKILL after the
-    grace. Only the first request counts."""
+    grace. A driver without an executor would come to no boundary. Only the first request counts."""
     launch = turn.state.launch
     if turn.state.stage in (Stage.STARTING, Stage.RUNNING):
-        ladder = stopping.begin(launch, turn.state.life.begun_at_s is not None, turn.now_s)
+        life = turn.state.life
+        orderly = life.begun_at_s is not None and not waiting.is_without(life, turn.now_s)
+        ladder = stopping.begin(launch, orderly, turn.now_s)
         turn.set(stage=Stage.STOPPING, stop_asked=True, stop_until_at_s=ladder.kill_at_s, ladder=ladder)
         change_phase(turn, Phase.STOPPING)
         if stopping.is_asked(ladder):
@@ -192,6 +172,7 @@ def watch(turn: Turn) -> None:
             return
         probe_queries(turn)
         count_executors(turn)
+        publish_wait(turn)
         if state.executed and state.phase is not Phase.RUNNING:
             change_phase(turn, health.phase_of(state.life, state.launch, state.exec_at_s, turn.now_s))
 
@@ -240,6 +221,26 @@ def count_executors(turn: Turn) -> None:
     if state.launch.is_counted and has_session and turn.now_s >= state.next_count_at_s:
         turn.set(next_count_at_s=turn.now_s + waiting.count_every_s(state.life, state.launch))
         turn.do(Order(COUNT))
+
+
+def publish_wait(turn: Turn) -> None:
+    """Publishes the wait for executors if it is not what was published last, and logs where one begins or ends."""
+    state = turn.state
+    wait = waiting.record_of_wait(state.life, state.launch, turn.now_s)
+    if wait == state.told_wait or turn.now_s < state.next_news_at_s:
+        return
+    name, since_at_s = waiting.name_of(state.launch), state.life.without_since_at_s
+    if state.told_wait is None:
+        why = f"{name} has given it no executor; no time-out runs but health.cluster_timeout"
+        turn.do(WriteLog("shim_waits_for_cluster", why))
+    elif wait is None and since_at_s is not None and not waiting.is_without(state.life, turn.now_s):
+        unheard = f"it has not said for {waiting.UNHEARD_S:g} s that it has none"
+        turn.do(WriteLog("shim_has_executors", f"{unheard}; it is judged as any other"))
+    elif wait is None:
+        waited_s = turn.now_s - state.told_since_at_s
+        turn.do(WriteLog("shim_has_executors", f"{name} has given it one, after {waited_s:.0f} s"))
+    turn.set(ring=True, renew_at_s=turn.now_s, next_news_at_s=turn.now_s + NEWS_PAUSE_S)
+    turn.set(told_wait=wait, told_since_at_s=since_at_s or turn.now_s)
 
 
 def change_phase(turn: Turn, phase: Phase) -> None:

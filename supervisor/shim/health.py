@@ -11,6 +11,8 @@ and a wait without an end is no failure of the job.
 A driver that has no executor, though it wants some, waits for its cluster (``shim.waiting``). Each time that it says so,
 both time-outs count anew from then on, so that neither ends it while it waits; only ``cluster_timeout`` does. That it
 has none is believed for ``waiting.UNHEARD_S``: a driver that hangs does not answer, and is judged as any other.
+One that hangs while its SparkContext is made is ended by ``start_timeout``, unless its cluster says that the application
+waits there.
 
 A JVM application does not report; the supervisor of its host reads its commit log and reports for it. When
 nobody reads it (the supervisor is down, or cannot read the checkpoint), its silence means nothing: silence
@@ -49,7 +51,10 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
         case "progress":
             lives = _query_lives(life, now_s)
             return replace(
-                lives, batch_at_s=life.batch_at_s or now_s, progress=report.progress or life.progress
+                lives,
+                batch_at_s=life.batch_at_s or now_s,
+                progress=report.progress or life.progress,
+                starved_since_at_s=None,
             )
         case "looked":
             probed = replace(life, probed_at_s=now_s)
@@ -120,7 +125,7 @@ def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple
     if why is not None:
         return Cause.CLUSTER_TIMED_OUT, why
     since_at_s = life.begun_at_s if life.waits and life.begun_at_s is not None else exec_at_s
-    since_at_s = max(since_at_s, life.without_at_s or 0.0)
+    since_at_s = max(since_at_s, waiting.excused_until_at_s(life, launch))
     if now_s - since_at_s >= launch.start_timeout_s:
         if life.begun_at_s is None and life.waits:  # of S3, or of this host: not the job's fault
             waited = f"after {launch.start_timeout_s:g} s the application had not begun: its driver waited for the look at"
@@ -129,6 +134,8 @@ def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple
             return Cause.START_TIMED_OUT, f"the application had not begun after {launch.start_timeout_s:g} s"
         if life.batch_at_s is None and (life.session_at_s is not None or life.query_at_s is not None):
             return Cause.START_TIMED_OUT, f"no batch was committed within {launch.start_timeout_s:g} s"
+        if waiting.is_making_context(life, now_s):
+            return Cause.START_TIMED_OUT, f"its SparkContext was not up within {launch.start_timeout_s:g} s"
     if life.batch_at_s is None:
         # on its way to the first batch a query plans, lists and loads for longer than ever after: a start
         return None

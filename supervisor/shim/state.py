@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from supervisor.model.launch import Launch
 from supervisor.model.out_of_memory import Oom
-from supervisor.model.records import Cause, Ownership, Phase, Progress
+from supervisor.model.records import Cause, ClusterWait, Ownership, Phase, Progress
 from supervisor.model.seen import Seen
 from supervisor.model.transaction import Transaction
 from supervisor.records.layout import Layout
@@ -405,9 +405,10 @@ class Life:
     was last read without a new sign of life.
 
     ``without_since_at_s`` is since when the driver has no executor, with ``without_since`` as the same for display, and
-    ``without_at_s`` when it has last said so; that stays when it has one. ``held_at_s`` is that of the time before there
-    was a session, ``delayed_at_s`` of the time before the first batch. ``executors`` is how many it has
-    said; None: it has not.
+    ``without_at_s`` when it has last said so; that stays when it has one. ``starved_since_at_s`` is since when it has had
+    none that stayed. ``said_at_s`` is when its cluster has last said why it has to wait. ``held_at_s`` is when it has last
+    said so before there was a session, ``delayed_at_s`` before the first batch. ``executors`` is how many it has said;
+    None: it has not.
     """
 
     waits: bool = False  # at its gate
@@ -426,6 +427,8 @@ class Life:
     without_since_at_s: float | None = None
     without_since: str = ""
     without_at_s: float | None = None
+    starved_since_at_s: float | None = None
+    said_at_s: float | None = None
     held_at_s: float | None = None
     delayed_at_s: float | None = None
     application: str = ""
@@ -491,7 +494,9 @@ class ShimState:
     ladder: Ladder | None = None  # of the orderly stop that is under way
     next_probe_at_s: float = 0.0  # the next probe of a silent query, not before
     next_count_at_s: float = 0.0  # the next count of executors, not before
-    next_news_at_s: float = 0.0  # the next wait for executors that is published at once, not before
+    next_news_at_s: float = 0.0  # the next news of a wait for executors, not before
+    told_wait: ClusterWait | None = None  # the wait for executors, as it was published last
+    told_since_at_s: float = 0.0  # since when that one lasted
     status: int | None = None
     tail: str = ""
     oom: Oom | None = None

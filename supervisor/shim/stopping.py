@@ -10,7 +10,8 @@ terminated    SIGTERM                                                           
 (killing)     SIGKILL of the tree: the machine's stage of that name              –
 ============  =================================================================  ========================================
 
-A driver that takes no orders (a JVM application, or one that has not begun) starts with SIGTERM. The grace counts from the
+A driver that takes no orders (a JVM application, or one that has not begun), or that has no executor and so comes to no
+boundary, starts with SIGTERM. The grace counts from the
 request, whatever happens in between; the deadline of the lease stands above all of it and is the machine's.
 """
 
@@ -42,10 +43,11 @@ class Ladder:
     terminated: bool = False
 
 
-def begin(launch: Launch, begun: bool, now_s: float) -> Ladder:
-    """Returns the first rung. ``begun`` says that the application was seen to run, under our bootstrap."""
+def begin(launch: Launch, orderly: bool, now_s: float) -> Ladder:
+    """Returns the first rung. ``orderly`` says that the application was seen to run, under our bootstrap, and that its
+    queries can come to their boundary."""
     kill_at_s = now_s + launch.stop_grace_s
-    if not (launch.reports and begun):
+    if not (launch.reports and orderly):
         return Ladder(kill_at_s, now_s)
     share_s = min(TERMINATE_MAX_S, launch.stop_grace_s * TERMINATE_SHARE)
     return Ladder(kill_at_s, kill_at_s - share_s, answer_due_at_s=now_s + ANSWER_S)

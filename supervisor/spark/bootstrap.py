@@ -119,7 +119,10 @@ class WithoutExecutor:
 
     def __enter__(self) -> None:
         self._lasts.acquire()
-        _thread.start_new_thread(self._report, ())
+        try:
+            _thread.start_new_thread(self._report, ())
+        except RuntimeError:  # the kernel allows this driver no more threads
+            complain("nobody says that there is no executor")
 
     def __exit__(self, *_: object) -> None:
         self._lasts.release()

@@ -155,12 +155,16 @@ class Orders:
 
     def count_executors(self) -> None:
         """Reports how many executors the SparkContext has. One that needs none now is reported as if it had one: with
-        dynamic allocation an idle application gives up the last."""
-        context = next(iter(self._sessions)).sparkContext
-        count = max(0, len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1)  # the driver is in it
-        is_dynamic = context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true"
-        if not count and is_dynamic and not context.statusTracker().getActiveStageIds():
-            count = 1
+        dynamic allocation an idle application gives up the last. Nothing is said of a stopped one, or of Spark Connect's."""
+        contexts = (getattr(session, "_sc", None) for session in list(self._sessions))
+        context = next((one for one in contexts if getattr(one, "_jsc", None) is not None), None)
+        if context is None:
+            return
+        of_jvm = context._jsc.sc()
+        count = max(0, len(of_jvm.statusTracker().getExecutorInfos()) - 1)  # the driver is in it
+        # asked of the JVM, and only here: a copy of the conf takes a call for each property
+        if not count and of_jvm.conf().getBoolean("spark.dynamicAllocation.enabled", False):
+            count = 0 if context.statusTracker().getActiveStageIds() else 1
         self._send("executors", count=count, id=context.applicationId)
 
     def _at_work(self, run: str) -> tuple[int, Any]:

@@ -94,7 +94,7 @@ def test_it_waits_without_a_restart_and_goes_on_by_itself(
     assert fleet.show(job)["state"] == "starting"
     explained = fleet.ok("explain", job).out
     assert "waiting for executors of cluster prod since" in explained
-    assert "it waits for executors of cluster prod: no worker is alive, and goes on by itself" in explained
+    assert "it waits for executors of cluster prod (no worker is alive), and goes on by itself" in explained
     assert "docs runbooks/cluster" in explained
     assert "waiting for executors of cluster prod" in fleet.ok("list").out
     outlast(fleet, job, START_TIMEOUT_S)

@@ -59,6 +59,18 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         WAITS,
         "test_a_driver_that_does_not_answer_any_more_is_judged_as_any_other",
     ),
+    "a-driver-whose-context-hangs-waits-for-its-cluster-for-ever": (
+        WAITS,
+        "test_an_application_that_waits_in_the_queue_of_its_cluster_does_not_hang",
+    ),
+    "executors-that-flap-outlast-the-cluster-timeout": (
+        WAITS,
+        "test_executors_that_come_and_go_again_end_no_wait_but_those_that_stay_do",
+    ),
+    "the-end-of-a-wait-is-lost-after-other-news": (
+        WAITS,
+        "test_an_end_that_comes_right_after_other_news_is_told_as_soon_as_there_may_be_news_again",
+    ),
     "a-driver-that-waits-holds-a-starting-slot": (
         "unit.plan.test_waiting_for_cluster",
         "test_thirty_that_wait_hold_no_starting_slot_but_their_memory_and_driver_slots",

@@ -555,17 +555,32 @@ WITHOUTS = (
     text(
         "a-driver-without-an-executor-is-a-slow-start",
         WITHOUT,
-        (health.overdue, "max(since_at_s, life.without_at_s or 0.0)", "since_at_s"),
+        (health.overdue, "max(since_at_s, waiting.excused_until_at_s(life, launch))", "since_at_s"),
     ),
     text(
         "a-driver-without-an-executor-stalls",
         WITHOUT,
-        (waiting.after_report, "_excused(query, now_s) for query", "query for query"),
+        (waiting.after_report, "replace(query, last_at_s=now_s) for query", "query for query"),
     ),
     text(
         "a-driver-that-hangs-waits-for-its-cluster-for-ever",
         WITHOUT,
         (waiting.is_without, "now_s - life.without_at_s < UNHEARD_S", "True"),
+    ),
+    text(
+        "a-driver-whose-context-hangs-waits-for-its-cluster-for-ever",
+        WITHOUT,
+        (waiting.excused_until_at_s, "or not _is_before_session(life)", "or True"),
+    ),
+    text(
+        "executors-that-flap-outlast-the-cluster-timeout",
+        WITHOUT,
+        (waiting.after_report, "None if stayed else life.starved_since_at_s", "None"),
+    ),
+    text(
+        "the-end-of-a-wait-is-lost-after-other-news",
+        WITHOUT,
+        (driver.publish_wait, "told_wait=wait", "told_wait=state.told_wait"),
     ),
     text(
         "a-driver-that-waits-holds-a-starting-slot",

@@ -32,6 +32,7 @@ from supervisor.metrics import Metrics, QueryNumbers
 from supervisor.model.launch import Launch
 from supervisor.model.records import (
     LEASED,
+    ClusterWait,
     JobRef,
     Lease,
     Ownership,
@@ -142,7 +143,9 @@ class AttemptReporter:
             row = Row(name, ref, own, lease=SeenLease(lease, reads.received_at_s, reads.sent_at_s))
             state = shown_state(row).state
             shown.add(name)
-            self._boundary.attempt(key, partial(self._publish_job, key, launch, state.value, lease), None)
+            self._boundary.attempt(
+                key, partial(self._publish_job, key, launch, state.value, own.record, lease), None
+            )
         now_s = boottime_s()
         self._unborn = any(
             key not in self._phases and now_s - launch.begun_s < UNBORN_MAX_S
@@ -172,7 +175,7 @@ class AttemptReporter:
                 kept.add(name)
         return kept
 
-    def _publish_job(self, key: str, launch: Launch, state: str, lease: Seen[Lease]) -> None:
+    def _publish_job(self, key: str, launch: Launch, state: str, own: Ownership, lease: Seen[Lease]) -> None:
         name, attempt = launch.assignment.name, launch.assignment.attempt
         self._metrics.job_attempt(name, attempt, state)
         try:
@@ -186,7 +189,8 @@ class AttemptReporter:
         self._log_start(key, launch, lease.record)
         self._metrics.job_strays(name, len(strays_of(lease.record)))
         if launch.executors_outlive_s > 0:
-            self._log_wait(name, key, launch, lease.record)
+            wait = lease.record.cluster_wait if own.state in LEASED else None
+            self._log_wait(name, key, launch, wait)
         if lease.record.silence_s is not None:
             self._log_silence(name, key, lease.record)
         progress = lease.record.progress
@@ -224,10 +228,9 @@ class AttemptReporter:
             self._silence[key] = (lease.renewals, since_at_s)
         self._metrics.job_silence(name, since_at_s)
 
-    def _log_wait(self, name: str, key: str, launch: Launch, lease: Lease) -> None:
+    def _log_wait(self, name: str, key: str, launch: Launch, wait: ClusterWait | None) -> None:
         """Publishes for how long the driver has waited for executors, and keeps whom to ask why."""
         self._waits.pop(key, None)
-        wait = lease.cluster_wait
         self._metrics.job_cluster_wait(name, waited_s(wait.since, wall_s()) if wait is not None else 0.0)
         if wait is not None:
             driver = WaitingDriver(*_which(launch), wait.application)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.model.records import Cause, Progress
+from supervisor.model.records import Cause, ClusterWait, OwnState, Progress
 from supervisor.operations.log_tail import LINE_MAX_CHARS, OTHER_LINES, TAIL_BYTES, read_tail, tail_lines
 from supervisor.spec.job import canonical_json, parse_spec, without_defaults
 from tests.fakes.registry_bench import AT
@@ -110,6 +110,17 @@ def test_an_orderly_stop_has_no_last_words(terminal: Terminal) -> None:
     wrote(terminal, uid, TRACEBACK)
     terminal.bench.exit("a", Cause.STOPPED)
     assert "Traceback" not in terminal.run("show", "a").out
+
+
+@pytest.mark.parametrize("state", [OwnState.EXITED, OwnState.VACANT])
+def test_a_driver_that_is_gone_waits_for_no_executors(terminal: Terminal, state: OwnState) -> None:
+    """Its lease stays behind as it was."""
+    terminal.submit("a")
+    terminal.bench.run("a", cluster_wait=ClusterWait(cluster="prod", since=AT))
+    assert terminal.run("show", "a", "-o", "json").json["cluster_wait"]["cluster"] == "prod"
+    terminal.bench.set_own("a", state)
+    assert terminal.run("show", "a", "-o", "json").json["cluster_wait"] is None
+    assert "waiting for executors" not in terminal.run("show", "a", "--all").out
 
 
 WORKER = """\

@@ -37,7 +37,7 @@ def test_one_that_starts() -> None:
     )
     says = explained(claimed(Phase.QUERY))
     assert says.waits_for is not None and says.waits_for.kind is Await.CLUSTER
-    assert str(says.waits_for) == "executors of cluster prod: no worker is alive"
+    assert str(says.waits_for) == "executors of cluster prod (no worker is alive)"
     assert [remedy.command for remedy in says.remedies] == [
         None,
         "spark-supervisor doctor",

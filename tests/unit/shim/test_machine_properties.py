@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -10,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supervisor.model import lease_terms
+from supervisor.model.launch import Launch
 from supervisor.model.records import OwnState
 from supervisor.shim import state as shim
 from supervisor.shim.machine import next_wake_at_s
-from tests.unit.shim.world import HANDED, PREPARED, REPORT_EVENTS, ShimWorld, kill_tree, running
+from tests.unit.shim.world import HANDED, LAUNCH, PREPARED, REPORT_EVENTS, ShimWorld, kill_tree, running
 
 OUTCOMES = ["done", "done", "done", "not_sent", "lost", "applied", "late"]
 REPORTS = ["begun", "progress", "stopping", "stopped", "terminated", "unheard"]
@@ -282,18 +284,25 @@ LIES = st.builds(
     query=st.sampled_from(["", "q", "r"]),
     id=st.sampled_from(["", "i", "j"]),
     queries=st.sampled_from([None, 0, 1, -3, 10**9]),
+    executors=st.sampled_from([None, 0, 1]),
 )
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.one_of(STEPS, LIES), max_size=60), st.booleans(), st.booleans())
+@given(
+    st.lists(st.one_of(STEPS, LIES), max_size=60),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([LAUNCH, replace(LAUNCH, executors_outlive_s=90.0, cluster_timeout_s=10.0)]),
+)
 def test_whatever_the_driver_says_its_grace_ends_when_it_was_to_end(
     steps: list[tuple[str, object] | shim.Reported],
     takes_orders: bool,
     runs: bool,
+    launch: Launch,
 ) -> None:
     """However often it is asked to stop, and whatever it answers."""
-    world, until_at_s = ShimWorld(takes_orders=takes_orders), None
+    world, until_at_s = ShimWorld(launch, takes_orders=takes_orders), None
     if runs:
         world.connect()
         world.run()

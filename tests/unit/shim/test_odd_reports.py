@@ -55,6 +55,8 @@ FIELDS = (
     "queries",
     "checkpoint",
     "committed",
+    "count",
+    "why",
 )
 
 

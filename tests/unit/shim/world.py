@@ -37,6 +37,8 @@ REPORT_EVENTS = (
     "stopping",
     "stopped",
     "ended",
+    "executors",
+    "cluster",
 )
 ENTRY = Assignment(
     name="job",

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import quote
@@ -296,3 +297,17 @@ def test_while_the_context_waits_for_its_cluster_it_is_said_again_and_again(
     Builder().getOrCreate()
     time.sleep(0.1)
     assert len(sent) == said, "it has a session, or another cluster"
+
+
+def test_a_session_is_made_where_no_thread_can_be_started(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The limit of the kernel on the threads of this driver must not become an error of its application."""
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(bootstrap, "_thread", SimpleNamespace(allocate_lock=Lock, start_new_thread=refuse))
+    with bootstrap.WithoutExecutor(cast(Any, None)):
+        pass
+    assert "can't start new thread" in capsys.readouterr().err

@@ -161,35 +161,55 @@ def test_a_look_tells_work_from_silence() -> None:
 @pytest.mark.parametrize(
     ("known", "dynamic", "stages", "count"),
     [
-        (1, "false", [], 0),
-        (3, "false", [], 2),
-        (0, "false", [], 0),
-        (1, "true", [], 1),  # idle: it has given its last one up, and wants none
-        (1, "true", [7], 0),
-        (2, "true", [], 1),
+        (1, False, [], 0),
+        (3, False, [], 2),
+        (0, False, [], 0),
+        (1, True, [], 1),  # idle: it has given its last one up, and wants none
+        (1, True, [7], 0),
+        (2, True, [], 1),
     ],
 )
 def test_executors_are_counted_without_the_driver(
-    known: int, dynamic: str, stages: list[int], count: int
+    known: int, dynamic: bool, stages: list[int], count: int
 ) -> None:
     sent: list[tuple[str, dict[str, Any]]] = []
-    of_jvm = SimpleNamespace(statusTracker=lambda: SimpleNamespace(getExecutorInfos=lambda: [None] * known))
-    context = SimpleNamespace(
+    stopped = SimpleNamespace(_sc=SimpleNamespace(_jsc=None))
+    sessions = [SimpleNamespace(), stopped, SimpleNamespace(_sc=context(known, dynamic, stages))]
+    orders.Orders(lambda event, **more: sent.append((event, more)), sessions).count_executors()
+    assert sent == [("executors", {"count": count, "id": "app-1"})]
+
+
+def context(known: int, dynamic: bool, stages: list[int]) -> SimpleNamespace:
+    """Returns a SparkContext that knows of so many, the driver among them. It is asked for its conf only if it has none."""
+
+    def conf() -> SimpleNamespace:
+        assert known < 2, "that costs a call"
+        return SimpleNamespace(
+            getBoolean=lambda key, other: dynamic if key == "spark.dynamicAllocation.enabled" else other
+        )
+
+    infos = SimpleNamespace(getExecutorInfos=lambda: [None] * known)
+    of_jvm = SimpleNamespace(statusTracker=lambda: infos, conf=conf)
+    return SimpleNamespace(
         _jsc=SimpleNamespace(sc=lambda: of_jvm),
-        getConf=lambda: {"spark.dynamicAllocation.enabled": dynamic},
         statusTracker=lambda: SimpleNamespace(getActiveStageIds=lambda: stages),
         applicationId="app-1",
     )
-    asked = orders.Orders(
-        lambda event, **more: sent.append((event, more)), [SimpleNamespace(sparkContext=context)]
-    )
-    asked.count_executors()
-    assert sent == [("executors", {"count": count, "id": "app-1"})]
+
+
+def test_a_driver_without_a_context_says_nothing() -> None:
+    """Its session was stopped, or it is one of Spark Connect."""
+    sent: list[str] = []
+    sessions = [SimpleNamespace(), SimpleNamespace(_sc=SimpleNamespace(_jsc=None))]
+    orders.Orders(lambda event, **more: sent.append(event), sessions).count_executors()
+    assert sent == []
 
 
 def test_a_count_that_is_ordered_is_reported_and_one_that_fails_is_dropped(tmp_path: Path) -> None:
     sent: list[str] = []
-    broken = orders.Orders(lambda event, **more: sent.append(event), [SimpleNamespace()])
+    broken = orders.Orders(
+        lambda event, **more: sent.append(event), [SimpleNamespace(_sc=SimpleNamespace(_jsc="broken"))]
+    )
     broken.listen(str(tmp_path / "orders"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         for order in ("executors", "stop"):

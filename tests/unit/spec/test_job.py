@@ -199,6 +199,7 @@ def test_defaults_are_those_of_the_contract() -> None:
         ),
         ("restart: {on_exhausted: stop}", "must be 'fail' or 'suspend'"),
         ("health: {stall_timeout: 0s}", "outside of what is allowed"),
+        ("health: {cluster_timeout: 9s}", "is 9s, outside of what is allowed (10s to 720h)"),
         ("name: clicks", "given twice"),
     ],
 )

@@ -14,7 +14,7 @@ from supervisor.daemon.host.attempt_reporter import AttemptReporter
 from supervisor.daemon.host.launcher import HostedAttempts
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
-from supervisor.model.records import OwnState, Progress, QueryProgress, QueryState
+from supervisor.model.records import ClusterWait, OwnState, Progress, QueryProgress, QueryState
 from tests.fakes.registry_bench import Bench
 from tests.unit.shim.world import LAUNCH
 
@@ -61,6 +61,37 @@ def test_a_job_that_was_cancelled_stops_and_then_is_gone(
     bench.set_own("job", own)
     reporter.round(lambda: None)
     assert states(metrics) == state
+
+
+def test_a_wait_for_executors_is_over_with_its_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run directory and its lease stay for a while: there is nobody to be asked for, and no alert."""
+    bench = Bench()
+    uid = bench.submit("job").uid
+    bench.run("job", cluster_wait=ClusterWait(cluster="prod", since="2026-01-01T00:00:00.000Z"))
+    metrics = Metrics(boottime_s)
+    home = Home(tmp_path, uid)
+    launch = replace(home.launches()[f"{uid}.1"], executors_outlive_s=90.0, on_cluster="prod")
+    monkeypatch.setattr(home, "launches", lambda: {f"{uid}.1": launch})
+    reporter = AttemptReporter(
+        "host-a",
+        home,
+        bench.layout,
+        lambda: cast(ZooClient, bench.zoo.client()),
+        metrics,
+        lambda _launch: None,
+    )
+    asked: list[int] = []
+    monkeypatch.setattr(reporter._news, "ask", lambda waits: asked.append(len(waits)))
+
+    def waited_s() -> float | None:
+        reporter.round(lambda: None)
+        return metrics.registry.get_sample_value("spark_supervisor_job_cluster_wait_seconds", {"job": "job"})
+
+    assert (waited_s() or 0.0) > 0 and asked == [1]
+    bench.set_own("job", OwnState.EXITED)
+    assert (waited_s(), asked) == (0.0, [1, 0])
 
 
 def test_queries_whose_checkpoint_is_elsewhere_are_counted(tmp_path: Path) -> None:
