@@ -227,20 +227,20 @@ def publish_wait(turn: Turn) -> None:
     """Publishes the wait for executors if it is not what was published last, and logs where one begins or ends."""
     state = turn.state
     wait = waiting.record_of_wait(state.life, state.launch, turn.now_s)
-    if wait == state.told_wait or turn.now_s < state.next_news_at_s:
+    if wait == state.reported_wait or turn.now_s < state.next_news_at_s:
         return
     name, since_at_s = waiting.name_of(state.launch), state.life.without_since_at_s
-    if state.told_wait is None:
+    if state.reported_wait is None:
         why = f"{name} has given it no executor; no time-out runs but health.cluster_timeout"
         turn.do(WriteLog("shim_waits_for_cluster", why))
     elif wait is None and since_at_s is not None and not waiting.is_without(state.life, turn.now_s):
         unheard = f"it has not said for {waiting.UNHEARD_S:g} s that it has none"
         turn.do(WriteLog("shim_has_executors", f"{unheard}; it is judged as any other"))
     elif wait is None:
-        waited_s = turn.now_s - state.told_since_at_s
+        waited_s = turn.now_s - state.reported_since_at_s
         turn.do(WriteLog("shim_has_executors", f"{name} has given it one, after {waited_s:.0f} s"))
     turn.set(ring=True, renew_at_s=turn.now_s, next_news_at_s=turn.now_s + NEWS_PAUSE_S)
-    turn.set(told_wait=wait, told_since_at_s=since_at_s or turn.now_s)
+    turn.set(reported_wait=wait, reported_since_at_s=since_at_s or turn.now_s)
 
 
 def change_phase(turn: Turn, phase: Phase) -> None:

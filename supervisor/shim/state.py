@@ -495,8 +495,8 @@ class ShimState:
     next_probe_at_s: float = 0.0  # the next probe of a silent query, not before
     next_count_at_s: float = 0.0  # the next count of executors, not before
     next_news_at_s: float = 0.0  # the next news of a wait for executors, not before
-    told_wait: ClusterWait | None = None  # the wait for executors, as it was published last
-    told_since_at_s: float = 0.0  # since when that one lasted
+    reported_wait: ClusterWait | None = None  # the wait for executors, as it was published last
+    reported_since_at_s: float = 0.0  # since when that one lasted
     status: int | None = None
     tail: str = ""
     oom: Oom | None = None

@@ -28,7 +28,7 @@ COUNT_EVERY_S: Final = 10.0
 COUNT_WITHOUT_EVERY_S: Final = 5.0
 COUNTS_IN_TIMEOUT: Final = 4
 """Executors are counted so often, at least, before a time-out of ``health`` could end the attempt."""
-TOLD_AFTER_S: Final = 8.0
+REPORTED_AFTER_S: Final = 8.0
 """A wait is told from its second count on: the executors of a healthy start register a moment after its session."""
 SAYS_MAX_BYTES: Final = 200
 APPLICATION_MAX_BYTES: Final = 80
@@ -124,7 +124,7 @@ def record_of_wait(life: Life, launch: Launch, now_s: float) -> ClusterWait | No
     """Returns the wait for the lease record, or None if there is none, or none to be told yet."""
     if life.without_since_at_s is None or not is_without(life, now_s):
         return None
-    if now_s - life.without_since_at_s < TOLD_AFTER_S:
+    if now_s - life.without_since_at_s < REPORTED_AFTER_S:
         return None
     return ClusterWait(
         cluster=launch.on_cluster, since=life.without_since, application=life.application, says=life.says

@@ -580,7 +580,7 @@ WITHOUTS = (
     text(
         "the-end-of-a-wait-is-lost-after-other-news",
         WITHOUT,
-        (driver.publish_wait, "told_wait=wait", "told_wait=state.told_wait"),
+        (driver.publish_wait, "reported_wait=wait", "reported_wait=state.reported_wait"),
     ),
     text(
         "a-driver-that-waits-holds-a-starting-slot",

@@ -209,7 +209,7 @@ def lease_of(world: ShimWorld) -> Lease:
     return decode(Lease, world.nodes[LEASE].data, LEASE)
 
 
-def told(world: ShimWorld) -> list[str]:
+def published(world: ShimWorld) -> list[str]:
     """What the shim's log says of waits."""
     events = [effect.event for effect in world.effects if isinstance(effect, WriteLog)]
     return [event for event in events if event in ("shim_waits_for_cluster", "shim_has_executors")]
@@ -236,7 +236,7 @@ def test_the_shim_counts_from_the_session_on_and_publishes_what_it_hears() -> No
     waits_for(world, 10)
     wait = lease_of(world).cluster_wait
     assert wait is not None and (wait.cluster, wait.application) == ("prod", "app-1")
-    assert told(world) == ["shim_waits_for_cluster"]
+    assert published(world) == ["shim_waits_for_cluster"]
     say(world, 1)
     world.run(6.0)
     assert lease_of(world).cluster_wait is None
