@@ -240,7 +240,7 @@ def test_the_shim_counts_from_the_session_on_and_publishes_what_it_hears() -> No
     say(world, 1)
     world.run(6.0)
     assert lease_of(world).cluster_wait is None
-    assert told(world) == ["shim_waits_for_cluster", "shim_has_executors"]
+    assert published(world) == ["shim_waits_for_cluster", "shim_has_executors"]
 
 
 def test_a_start_whose_executors_come_a_moment_after_the_session_tells_nothing() -> None:
@@ -252,7 +252,7 @@ def test_a_start_whose_executors_come_a_moment_after_the_session_tells_nothing()
     world.run(5.0)
     say(world, 1)
     world.run(1.0)
-    assert told(world) == []
+    assert published(world) == []
     assert lease_of(world).renewals == renewals
 
 
@@ -268,7 +268,7 @@ def test_an_end_that_comes_right_after_other_news_is_told_as_soon_as_there_may_b
     assert lease_of(world).cluster_wait is not None, "it was told something a moment ago"
     world.run(driver.NEWS_PAUSE_S)
     assert lease_of(world).cluster_wait is None
-    assert told(world) == ["shim_waits_for_cluster", "shim_has_executors"]
+    assert published(world) == ["shim_waits_for_cluster", "shim_has_executors"]
 
 
 def test_the_end_of_the_belief_is_told_like_any_other() -> None:
@@ -277,7 +277,7 @@ def test_the_end_of_the_belief_is_told_like_any_other() -> None:
     assert lease_of(world).cluster_wait is not None
     world.run(waiting.UNHEARD_S - 4.0)
     assert lease_of(world).cluster_wait is None
-    assert told(world) == ["shim_waits_for_cluster", "shim_has_executors"]
+    assert published(world) == ["shim_waits_for_cluster", "shim_has_executors"]
     says = [effect.why for effect in world.effects if isinstance(effect, WriteLog)][-1]
     assert says == "it has not said for 60 s that it has none; it is judged as any other"
 
