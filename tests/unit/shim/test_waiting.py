@@ -215,14 +215,14 @@ def published(world: ShimWorld) -> list[str]:
     return [event for event in events if event in ("shim_waits_for_cluster", "shim_has_executors")]
 
 
-def say(world: ShimWorld, count: int) -> None:
+def report_count(world: ShimWorld, count: int) -> None:
     world.deliver(Reported("executors", executors=count, id="app-1", at=f"t{world.now_s:g}"))
 
 
 def waits_for(world: ShimWorld, seconds: int) -> None:
     """The driver says every five seconds that it has none."""
     for _ in range(0, seconds, 5):
-        say(world, 0)
+        report_count(world, 0)
         world.run(5.0)
 
 
@@ -237,7 +237,7 @@ def test_the_shim_counts_from_the_session_on_and_publishes_what_it_hears() -> No
     wait = lease_of(world).cluster_wait
     assert wait is not None and (wait.cluster, wait.application) == ("prod", "app-1")
     assert published(world) == ["shim_waits_for_cluster"]
-    say(world, 1)
+    report_count(world, 1)
     world.run(6.0)
     assert lease_of(world).cluster_wait is None
     assert published(world) == ["shim_waits_for_cluster", "shim_has_executors"]
@@ -248,9 +248,9 @@ def test_a_start_whose_executors_come_a_moment_after_the_session_tells_nothing()
     world.deliver(Reported("session"))
     world.run(1.0)
     renewals = lease_of(world).renewals
-    say(world, 0)
+    report_count(world, 0)
     world.run(5.0)
-    say(world, 1)
+    report_count(world, 1)
     world.run(1.0)
     assert published(world) == []
     assert lease_of(world).renewals == renewals
@@ -263,7 +263,7 @@ def test_an_end_that_comes_right_after_other_news_is_told_as_soon_as_there_may_b
     world.run(0.1)
     wait = lease_of(world).cluster_wait
     assert wait is not None and wait.says == "no worker is alive"
-    say(world, 2)
+    report_count(world, 2)
     world.run(0.1)
     assert lease_of(world).cluster_wait is not None, "it was told something a moment ago"
     world.run(driver.NEWS_PAUSE_S)
@@ -288,7 +288,7 @@ def test_a_driver_that_has_no_executor_gets_sigterm_at_once_when_it_is_to_stop()
         world = running(ON_CLUSTER)
         world.takes_orders = True
         world.deliver(Reported("begun"))
-        say(world, count)
+        report_count(world, count)
         world.deliver(StopAsked())
         world.run(1.0)
         assert (world.stage(), world.count(Terminate)) == (Stage.STOPPING, terminated)
