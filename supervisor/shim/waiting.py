@@ -99,8 +99,8 @@ def excused_until_at_s(life: Life, launch: Launch) -> float:
     said_at_s, since_at_s = life.without_at_s or 0.0, life.without_since_at_s
     if since_at_s is None or not _is_before_session(life):
         return said_at_s
-    of_cluster_s = 0.0 if life.said_at_s is None else life.said_at_s + UNHEARD_S
-    return min(said_at_s, max(since_at_s + launch.start_timeout_s, of_cluster_s))
+    by_cluster_at_s = 0.0 if life.said_at_s is None else life.said_at_s + UNHEARD_S
+    return min(said_at_s, max(since_at_s + launch.start_timeout_s, by_cluster_at_s))
 
 
 def too_long(life: Life, launch: Launch, now_s: float) -> str | None:
