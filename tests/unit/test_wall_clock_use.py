@@ -18,6 +18,7 @@ READERS = {
     "clock.py": "is the clock",
     "bluegreen/compare.py": "ages, on a screen",
     "cli": "ages, on a screen",
+    "daemon/host/attempt_reporter.py": "for how long a driver waits for executors, as a metric",
     "demo": "what happened when, on a screen",
     "operations/history.py": "ages, on a screen",
     "operations/job_view.py": "ages, on a screen",
