@@ -21,7 +21,6 @@ from pathlib import Path
 from supervisor.clients.store.open import open_store
 from supervisor.clock import boottime_s
 from supervisor.demo.ensemble import EmbeddedEnsemble
-from supervisor.errors import SupervisorError
 from supervisor.model.records import Desired
 from supervisor.observe.listing import take_rows
 from supervisor.observe.observer import Observer
@@ -265,13 +264,7 @@ def idle(fleet: Fleet, sizes: Sizes) -> None:
     names = [f"calm-{number}" for number in range(sizes.running)]
     fleet.submit_many(names, knobs=CALM)
 
-    def all_run() -> bool:
-        try:
-            return bool(fleet.status()["jobs"].get("running", 0) == len(names))
-        except (AssertionError, SupervisorError):
-            return False
-
-    wait_until(all_run, TOOK_MAX_S, "all jobs to run", period_s=1.0)
+    fleet.wait_all_running(len(names), TOOK_MAX_S)
     some = _operations_per_s(fleet, sizes.idle_s)
     report_figure(f"idle ZooKeeper operations, {len(names)} running jobs", some, "per s")
     report_figure("  for each running job", (some - none) / len(names), "per s")

@@ -13,20 +13,17 @@ import re
 import statistics
 import tempfile
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from supervisor.clients import processes, run_dir
 from supervisor.clients.four_letter import ask
 from supervisor.clock import boottime_s
 from supervisor.demo.ensemble import EmbeddedEnsemble
-from supervisor.errors import SupervisorError
 from tests import results
-from tests.faults.measure import sessions
+from tests.faults.measure import cpu_s, sessions
 from tests.testbed.attempts import pss_kb
 from tests.testbed.ensembles import RevivedEnsemble
-from tests.testbed.fleet import DRIVER, SHIM, TWIN, Fleet, FleetMember
+from tests.testbed.fleet import SHIM, TWIN, Fleet
 from tests.waiting import wait_until
 
 TOOK_MAX_S = 3600.0
@@ -110,7 +107,7 @@ def placed(fleet: Fleet, sizes: FleetSizes, found: Figures) -> None:
     begun_at_s, written = boottime_s(), writes(fleet)
     for first in range(0, len(names), PER_CALL):
         fleet.submit_many(names[first : first + PER_CALL], knobs=CALM, update={"prepare": "off"})
-    wait_running(fleet, sizes.jobs)
+    fleet.wait_all_running(sizes.jobs, TOOK_MAX_S)
     took_s = boottime_s() - begun_at_s
     found.add(f"submit of {sizes.jobs} jobs, until all run", took_s, "s")
     found.add("  jobs started", sizes.jobs / took_s, "per s")
@@ -176,7 +173,7 @@ def drained(fleet: Fleet, sizes: FleetSizes, found: Figures) -> None:
     moved = list(hosts_of_jobs(fleet).values()).count(member.id)
     begun_at_s, written = boottime_s(), writes(fleet)
     fleet.ok("drain", member.id, "--wait", "--timeout", f"{TOOK_MAX_S:.0f}s", "--reason", "measured")
-    wait_running(fleet, sizes.jobs)
+    fleet.wait_all_running(sizes.jobs, TOOK_MAX_S)
     found.add(f"drain of a host with {moved} jobs, until all run elsewhere", boottime_s() - begun_at_s, "s")
     found.add("  ZooKeeper writes for each of its jobs", (writes(fleet) - written) / max(1, moved), "")
     fleet.ok("uncordon", member.id)
@@ -189,22 +186,13 @@ def lost(fleet: Fleet, sizes: FleetSizes, found: Figures) -> None:
     )
     gone = list(hosts_of_jobs(fleet).values()).count(member.id)
     killed_at_s = boottime_s()
-    kill_host(fleet, member)
+    fleet.kill_host(member)
     wait_until(
         lambda: member.id not in hosts_of_jobs(fleet).values(), TOOK_MAX_S, "its jobs to leave", period_s=1.0
     )
-    wait_running(fleet, sizes.jobs)
+    fleet.wait_all_running(sizes.jobs, TOOK_MAX_S)
     found.add(f"loss of a host with {gone} jobs, until all run elsewhere", boottime_s() - killed_at_s, "s")
     found.add("  of which leases that run out", sizes.lease_s, "s")
-
-
-def kill_host(fleet: Fleet, member: FleetMember) -> None:
-    fleet.kill(member)
-    for directory in member.attempts_dir.iterdir():
-        for file in (SHIM, TWIN, DRIVER):
-            there = run_dir.read_process(str(directory / file))
-            if there is not None:
-                processes.kill(there.process)
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------------
@@ -212,15 +200,6 @@ def kill_host(fleet: Fleet, member: FleetMember) -> None:
 
 def hosts_of_jobs(fleet: Fleet) -> dict[str, str]:
     return {row["name"]: str(row["supervisor"]) for row in fleet.rows()}
-
-
-def wait_running(fleet: Fleet, jobs: int) -> None:
-    def all_run() -> bool:
-        with suppress(AssertionError, SupervisorError):
-            return bool(fleet.status()["jobs"].get("running", 0) == jobs)
-        return False
-
-    wait_until(all_run, TOOK_MAX_S, f"{jobs} jobs to run", period_s=1.0)
 
 
 def starts(fleet: Fleet) -> int:
@@ -236,12 +215,6 @@ def writes(fleet: Fleet) -> int:
         for answer in answers
         for zxid in re.findall(r"Zxid: 0x([0-9a-f]+)", answer)
     )
-
-
-def cpu_s(pid: int) -> float:
-    """What a process has used so far, user and system."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

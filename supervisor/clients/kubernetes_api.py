@@ -1,7 +1,7 @@
 """Asks the API server of a Kubernetes cluster, over HTTPS with a token and the cluster's authority; stdlib only.
 
 Each request has a connection of its own, follows no redirect, uses no proxy, and is bounded in time and size
-(``http_json``). The token is read anew for each request, because a cluster rotates it, and never stands in an error. Over
+(``web``). The token is read anew for each request, because a cluster rotates it, and never stands in an error. Over
 plain HTTP none is sent.
 """
 
@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from supervisor.clients.http_json import ask_json
+from supervisor.clients.web import ask_json
 from supervisor.errors import Unreachable
+from supervisor.model.records import clip
 
 TOKEN_MAX_BYTES: Final = 65536
 PAGE: Final = 100
 PAGES_MAX: Final = 200
-SAID_MAX: Final = 300
+SAID_MAX_BYTES: Final = 300
 JSON: Final = "application/json"
 RIGHTS: Final = "give the token's service account the rights of deploy/kubernetes/executors.yaml"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -122,5 +123,4 @@ class ApiServer:
 
 def _printable(text: str, token: str) -> str:
     """Returns what a server says as one line for a log, without the token."""
-    told = text.replace(token, "<token>") if token else text
-    return "".join(each if each.isprintable() else " " for each in told)[:SAID_MAX].strip()
+    return clip(text.replace(token, "<token>") if token else text, SAID_MAX_BYTES)

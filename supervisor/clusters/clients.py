@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from supervisor.clusters.application import ClusterClient
 from supervisor.clusters.kubernetes import KubernetesClient
@@ -18,9 +17,7 @@ def client_of(name: str, cluster: ClusterSettings, registry: str) -> ClusterClie
     if not registry:
         return None  # nothing has its tag
     if cluster.kind is ClusterKind.YARN and cluster.conf_dir is not None:
-        return YarnClient(
-            name, Path(cluster.conf_dir), registry, None if cluster.ca is None else Path(cluster.ca)
-        )
+        return YarnClient(name, cluster.conf_dir, registry, cluster.ca)
     if cluster.kind is ClusterKind.KUBERNETES:
         return KubernetesClient(name, cluster, registry)
     return None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from supervisor.clusters.answers import count
 from supervisor.clusters.kubernetes import KubernetesClient
 from supervisor.clusters.standalone import StandaloneMasters, why_no_room
 from supervisor.clusters.yarn import YarnClient
@@ -30,7 +31,7 @@ class ClusterAnswer:
     no_room: str = ""
 
 
-def of_standalone(cluster: ClusterSettings, timeout_s: float) -> ClusterAnswer:
+def of_standalone(_name: str, cluster: ClusterSettings, timeout_s: float) -> ClusterAnswer:
     """Asks the masters. Raises ClusterSilent."""
     until_at_s = time.monotonic() + timeout_s
     masters = StandaloneMasters(cluster.web_of_masters)
@@ -47,12 +48,12 @@ def of_standalone(cluster: ClusterSettings, timeout_s: float) -> ClusterAnswer:
     return ClusterAnswer(statuses, "", some_silent, version, room, no_room)
 
 
-def of_yarn(cluster: ClusterSettings, timeout_s: float) -> ClusterAnswer:
+def of_yarn(name: str, cluster: ClusterSettings, timeout_s: float) -> ClusterAnswer:
     """Asks the ResourceManager that leads. Raises ClusterSilent."""
     assert cluster.conf_dir is not None  # by the settings
-    metrics = YarnClient("", cluster.conf_dir, "", cluster.ca).metrics(timeout_s)
+    metrics = YarnClient(name, cluster.conf_dir, "", cluster.ca).metrics(timeout_s)
     nodes, free, total, free_mb = (
-        _number(metrics.get(key))
+        count(metrics.get(key))
         for key in ("activeNodes", "availableVirtualCores", "totalVirtualCores", "availableMB")
     )
     room = f"{counted(nodes, 'node')}, {free} of {counted(total, 'core')} and {free_mb} MiB free"
@@ -62,19 +63,15 @@ def of_yarn(cluster: ClusterSettings, timeout_s: float) -> ClusterAnswer:
     return ClusterAnswer("a ResourceManager leads", room=room, no_room=no_room)
 
 
-def of_kubernetes(cluster: ClusterSettings, timeout_s: float) -> ClusterAnswer:
+def of_kubernetes(name: str, cluster: ClusterSettings, timeout_s: float) -> ClusterAnswer:
     """Asks the API server, by the token of the settings, for its version and for pods of the namespace. Raises
     ClusterSilent."""
-    return ClusterAnswer(KubernetesClient("", cluster, "").version_where_pods_are_listed(timeout_s))
+    return ClusterAnswer(KubernetesClient(name, cluster, "").version_where_pods_are_listed(timeout_s))
 
 
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
-EXAMINERS: Final[Mapping[ClusterKind, Callable[[ClusterSettings, float], ClusterAnswer]]] = {
+EXAMINERS: Final[Mapping[ClusterKind, Callable[[str, ClusterSettings, float], ClusterAnswer]]] = {
     ClusterKind.STANDALONE: of_standalone,
     ClusterKind.YARN: of_yarn,
     ClusterKind.KUBERNETES: of_kubernetes,
 }
-"""Who examines a cluster within so many seconds, by its kind. A kind that is not there is not examined."""
+"""Who examines a cluster, with its name, within so many seconds, by its kind. A kind that is not there is not examined."""

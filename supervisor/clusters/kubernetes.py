@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from supervisor.clients.kubernetes_api import METADATA_ONLY, ApiServer
+from supervisor.clusters.answers import mapping, mappings
 from supervisor.clusters.application import Application, ApplicationStage, ClusterSilent
 from supervisor.errors import Unreachable
 from supervisor.model.pod_labels import (
@@ -23,16 +24,17 @@ from supervisor.model.pod_labels import (
     REGISTRY_LABEL,
     ROLE_LABEL,
     UID_LABEL,
-    LabelledAttempt,
+    NamedAttempt,
     application_id,
     attempt_of_application,
     attempt_of_labels,
     is_value,
 )
+from supervisor.model.records import clip
 from supervisor.settings.clusters import DEFAULT_NAMESPACE, ClusterSettings
 
 MASTER_PREFIX: Final = "k8s://"
-SAYS_MAX: Final = 300
+SAYS_MAX_BYTES: Final = 300
 ENDED_PHASES: Final = ("Succeeded", "Failed")
 UNREMARKABLE: Final = ("ContainerCreating", "PodInitializing")
 """Reasons for which every container waits for a moment."""
@@ -95,7 +97,7 @@ class KubernetesClient:
     def _found(self, more: str, uid: str | None, timeout_s: float) -> Sequence[Application]:
         """Returns what is there of the job ``uid``, or of all jobs if it is None. ``more`` is added to the selector of
         pods."""
-        found: dict[LabelledAttempt, _Held] = {}
+        found: dict[NamedAttempt, _Held] = {}
         deadline_at_s = time.monotonic() + timeout_s
         with self._named_silence():
             pods = f"{REGISTRY_LABEL}={self._registry}{more}"
@@ -110,7 +112,7 @@ class KubernetesClient:
                     found.setdefault(owner, _Held()).left.append(f"configmap/{_name(each)}")
         return tuple(self._application(owner, found[owner]) for owner in sorted(found))
 
-    def _application(self, owner: LabelledAttempt, held: _Held) -> Application:
+    def _application(self, owner: NamedAttempt, held: _Held) -> Application:
         """Puts together what was found. A pod whose phase is not known is taken for one that runs."""
         living = [phase for phase in held.phases if phase not in ENDED_PHASES]
         stage = ApplicationStage.ENDED
@@ -141,7 +143,7 @@ class KubernetesClient:
 def _add_pod(held: _Held, pod: Mapping[str, Any]) -> None:
     held.left.append(f"pod/{_name(pod)}")
     held.application = held.application or _labels(pod).get(APPLICATION_LABEL, "")
-    status = _mapping(pod.get("status"))
+    status = mapping(pod.get("status"))
     phase = str(status.get("phase", ""))
     held.phases.append(phase)
     if phase not in (*ENDED_PHASES, "Running"):
@@ -150,11 +152,11 @@ def _add_pod(held: _Held, pod: Mapping[str, Any]) -> None:
 
 def _why_waiting(status: Mapping[str, Any]) -> str:
     """Returns why a pod does not run yet, in the words of the cluster: what its scheduler or its kubelet says."""
-    for condition in _mappings(status.get("conditions")):
+    for condition in mappings(status.get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return _said(condition)
-    for container in _mappings(status.get("containerStatuses")):
-        waiting = _mapping(_mapping(container.get("state")).get("waiting"))
+    for container in mappings(status.get("containerStatuses")):
+        waiting = mapping(mapping(container.get("state")).get("waiting"))
         if waiting and waiting.get("reason") not in UNREMARKABLE:
             return _said(waiting)
     return ""
@@ -162,22 +164,13 @@ def _why_waiting(status: Mapping[str, Any]) -> str:
 
 def _said(words: Mapping[str, Any]) -> str:
     reason, message = str(words.get("reason") or ""), str(words.get("message") or "")
-    text = ": ".join(filter(None, (reason, message)))
-    return "".join(each if each.isprintable() else " " for each in text)[:SAYS_MAX]
+    return clip(": ".join(filter(None, (reason, message))), SAYS_MAX_BYTES)
 
 
 def _name(item: Mapping[str, Any]) -> str:
-    return str(_mapping(item.get("metadata")).get("name", ""))[:253]
+    return str(mapping(item.get("metadata")).get("name", ""))[:253]
 
 
 def _labels(item: Mapping[str, Any]) -> dict[str, str]:
-    labels = _mapping(_mapping(item.get("metadata")).get("labels"))
+    labels = mapping(mapping(item.get("metadata")).get("labels"))
     return {str(name): str(value) for name, value in labels.items()}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

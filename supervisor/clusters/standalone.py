@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from supervisor.clients.web import fetch
+from supervisor.clusters.answers import count, mappings, shares, text
 from supervisor.clusters.application import ClusterSilent
 from supervisor.errors import Unreachable
 from supervisor.model.phrases import counted, first_few
 
 ANSWER_MAX_BYTES: Final = 4 * 1024 * 1024
 LEADS: Final = "ALIVE"
-NAME_MAX_CHARS: Final = 80
+NAME_MAX_BYTES: Final = 80
 _VERSION: Final = re.compile(r'class="version"[^>]*>\s*(\d[\w.-]{0,40})')
 
 
@@ -106,7 +106,7 @@ class StandaloneMasters:
         """Returns what they say; each gets its share of ``timeout_s``. Raises ClusterSilent if none answers."""
         masters: list[StandaloneMaster] = []
         silent: list[str] = []
-        for url, share_s in _shares(self._web, timeout_s):
+        for url, share_s in shares(self._web, timeout_s):
             try:
                 masters.append(parsed(url, fetch(f"{url}/json/", share_s, ANSWER_MAX_BYTES)))
             except Unreachable as error:
@@ -119,7 +119,7 @@ class StandaloneMasters:
         """Returns the version of Spark that the first master which answers shows on its page, or nothing if it shows
         none. Raises ClusterSilent."""
         silent = []
-        for url, share_s in _shares(self._web, timeout_s):
+        for url, share_s in shares(self._web, timeout_s):
             try:
                 page = fetch(f"{url}/", share_s, ANSWER_MAX_BYTES)
             except Unreachable as error:
@@ -130,13 +130,6 @@ class StandaloneMasters:
         raise ClusterSilent(f"no master answers: {first_few(silent)}")
 
 
-def _shares(web: Sequence[str], timeout_s: float) -> Iterator[tuple[str, float]]:
-    """Yields each address with how long it may take: of what is left, the same for each that is still to be asked."""
-    until_at_s = time.monotonic() + timeout_s
-    for number, url in enumerate(web):
-        yield url, max(0.1, (until_at_s - time.monotonic()) / (len(web) - number))
-
-
 def parsed(url: str, answer: bytes) -> StandaloneMaster:
     """Returns what is in the answer of the master at ``url``. Raises Unreachable if it is no answer of a master."""
     try:
@@ -145,43 +138,29 @@ def parsed(url: str, answer: bytes) -> StandaloneMaster:
         body = None
     if not isinstance(body, dict):
         raise Unreachable(f"{url} does not answer as a Spark master")
-    workers = list(_objects(body.get("workers")))
+    workers = list(mappings(body.get("workers")))
     alive = [worker for worker in workers if worker.get("state") == "ALIVE"]
     return StandaloneMaster(
         address=url.partition("://")[2],
-        status=_text(body.get("status")),
+        status=text(body.get("status"), NAME_MAX_BYTES),
         workers=tuple(
             StandaloneWorker(
-                _count(each.get("cores")),
-                _count(each.get("coresfree")),
-                _count(each.get("memory")),
-                _count(each.get("memoryfree")),
+                count(each.get("cores")),
+                count(each.get("coresfree")),
+                count(each.get("memory")),
+                count(each.get("memoryfree")),
             )
             for each in alive
         ),
         lost=len(workers) - len(alive),
         applications=tuple(
             StandaloneApplication(
-                _text(each.get("id")),
-                _text(each.get("name")),
-                _count(each.get("cores")),
-                _count(each.get("memoryperexecutor", each.get("memoryperslave"))),
-                _text(each.get("state")),
+                text(each.get("id"), NAME_MAX_BYTES),
+                text(each.get("name"), NAME_MAX_BYTES),
+                count(each.get("cores")),
+                count(each.get("memoryperexecutor", each.get("memoryperslave"))),
+                text(each.get("state"), NAME_MAX_BYTES),
             )
-            for each in _objects(body.get("activeapps"))
+            for each in mappings(body.get("activeapps"))
         ),
     )
-
-
-def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
-    return (each for each in value if isinstance(each, dict)) if isinstance(value, list) else iter(())
-
-
-def _text(value: Any) -> str:
-    printable = "".join(each for each in value if each.isprintable()) if isinstance(value, str) else ""
-    return printable[:NAME_MAX_CHARS]
-
-
-def _count(value: Any) -> int:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
-    return value if is_count else 0

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from supervisor.clients.http_json import JsonAnswer, ask_json
+from supervisor.clients.web import JsonAnswer, ask_json
+from supervisor.clusters.answers import mapping, shares, text
 from supervisor.clusters.application import Application, ApplicationStage, ClusterSilent
 from supervisor.clusters.yarn_site import properties_in, web_addresses
 from supervisor.errors import Unreachable
@@ -30,7 +31,8 @@ _STAGES: Final = {
 }
 _ID: Final = re.compile(r"application_\d{1,20}_\d{1,10}")
 _USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@/-]{0,254}\$?")
-_SAYS_MAX: Final = 500
+_SAYS_MAX_BYTES: Final = 500
+_REFUSAL_MAX_BYTES: Final = 200
 _OK: Final = (200, 202)
 
 
@@ -58,7 +60,7 @@ class YarnClient:
         """Returns what the ResourceManager that leads says of the whole of YARN: ``activeNodes``, ``availableMB`` and so on
         (its ``/ws/v1/cluster/metrics``)."""
         body = self._asked("GET", "/ws/v1/cluster/metrics", None, timeout_s)
-        found = body.get("clusterMetrics") if isinstance(body, dict) else None
+        found = mapping(body).get("clusterMetrics")
         if not isinstance(found, dict):
             raise ClusterSilent(f"YARN {self._name} answers with something that is no metrics")
         return found
@@ -99,20 +101,14 @@ class YarnClient:
         name = app.get("id")
         if stage is None or tagged is None or not isinstance(name, str) or _ID.fullmatch(name) is None:
             return None
-        says = " ".join(said.split())[:_SAYS_MAX] if isinstance(said, str) else ""
-        return Application(name, tagged.uid, tagged.attempt, stage, says)
+        return Application(name, tagged.uid, tagged.attempt, stage, text(said, _SAYS_MAX_BYTES))
 
     # -- the ResourceManagers -----------------------------------------------------------------------------------------
 
     def _asked(self, method: str, target: str, body: Any, timeout_s: float) -> Any:
         """Returns the answer of the ResourceManager that leads. Raises ClusterSilent."""
-        addresses = web_addresses(properties_in(self._conf_dir))
-        until_at_s, whys = time.monotonic() + timeout_s, []
-        for number, address in enumerate(addresses):
-            left_s = until_at_s - time.monotonic()
-            share_s = left_s / (len(addresses) - number)  # one that hangs leaves time for the others
-            if share_s <= 0:
-                break
+        whys = []
+        for address, share_s in shares(web_addresses(properties_in(self._conf_dir)), timeout_s):
             try:
                 answer = ask_json(address + target, share_s, method=method, body=body, tls=self._tls(address))
             except Unreachable as error:
@@ -140,7 +136,5 @@ def _why(address: str, answer: JsonAnswer) -> str:
         return f"{address} does not lead"
     if answer.status == 401:
         return f"{address} asks for Kerberos (401), which is not supported here"
-    said = answer.body.get("RemoteException") if isinstance(answer.body, dict) else None
-    text = said.get("message") if isinstance(said, dict) else None
-    told = f": {' '.join(text.split())[:200]}" if isinstance(text, str) else ""
-    return f"{address} answers with {answer.status}{told}"
+    said = text(mapping(mapping(answer.body).get("RemoteException")).get("message"), _REFUSAL_MAX_BYTES)
+    return f"{address} answers with {answer.status}{': ' if said else ''}{said}"

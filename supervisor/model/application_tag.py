@@ -7,11 +7,11 @@ question has one of its own: what is there of this registry, and what is there o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from supervisor.model.launch import NO_ATTEMPT
 from supervisor.model.master import ClusterKind
-from supervisor.model.pod_labels import APPLICATION_ID, LABEL_PROPERTIES, pod_properties
+from supervisor.model.pod_labels import APPLICATION_ID, LABEL_PROPERTIES, NamedAttempt, pod_properties
 
 YARN_TAGS: Final = "spark.yarn.tags"
 OWN_TAGS_MAX: Final = 7
@@ -19,13 +19,6 @@ OWN_TAGS_MAX: Final = 7
 PREFIX: Final = "spark-supervisor-"
 _REGISTRY, _JOB, _ATTEMPT = f"{PREFIX}registry-", f"{PREFIX}job-", f"{PREFIX}attempt-"
 _DIGITS_MAX: Final = 10
-
-
-class TaggedAttempt(NamedTuple):
-    """Names an attempt as a tag does: ``uid`` is in lower case."""
-
-    uid: str
-    attempt: int
 
 
 def registry_tag(registry: str) -> str:
@@ -43,7 +36,7 @@ def tags_of(registry: str, uid: str, attempt: int) -> tuple[str, ...]:
     return registry_tag(registry), job_tag(uid), f"{_ATTEMPT}{uid}-{attempt}".lower()
 
 
-def tagged_attempt(tags: Iterable[str], registry: str) -> TaggedAttempt | None:
+def tagged_attempt(tags: Iterable[str], registry: str) -> NamedAttempt | None:
     """Returns which attempt of ``registry`` has these tags, or None if they are not exactly those of one attempt."""
     ours = {tag.strip().lower() for tag in tags if tag.strip().lower().startswith(PREFIX)}
     attempts = [tag.removeprefix(_ATTEMPT) for tag in ours if tag.startswith(_ATTEMPT)]
@@ -52,7 +45,7 @@ def tagged_attempt(tags: Iterable[str], registry: str) -> TaggedAttempt | None:
     uid, _, number = attempts[0].rpartition("-")
     if not uid or not number.isascii() or not number.isdecimal() or len(number) > _DIGITS_MAX:
         return None
-    found = TaggedAttempt(uid, int(number))
+    found = NamedAttempt(uid, int(number))
     return found if ours == set(tags_of(registry, *found)) and found.attempt > NO_ATTEMPT else None
 
 

@@ -30,8 +30,8 @@ _REGISTRY_IN_ID: Final = 16
 """A label's value has 63 characters at most: so many of the registry's id fit into an application id."""
 
 
-class LabelledAttempt(NamedTuple):
-    """Names an attempt as labels do: ``uid`` is in lower case."""
+class NamedAttempt(NamedTuple):
+    """Names an attempt as labels and tags on a cluster do: ``uid`` is in lower case."""
 
     uid: str
     attempt: int
@@ -49,20 +49,20 @@ def application_id(registry: str, uid: str, attempt: int) -> str:
     return f"spark-{registry[:_REGISTRY_IN_ID]}-{uid.lower()}-{attempt}"
 
 
-def attempt_of_application(application: str, registry: str) -> LabelledAttempt | None:
+def attempt_of_application(application: str, registry: str) -> NamedAttempt | None:
     """Returns the attempt of ``registry`` whose application id this is, or None if it is of none."""
     match = _APPLICATION.fullmatch(application)
     if match is None or match[1] != registry[:_REGISTRY_IN_ID]:
         return None
-    return LabelledAttempt(match[2], int(match[3]))
+    return NamedAttempt(match[2], int(match[3]))
 
 
-def attempt_of_labels(labels: Mapping[str, str], registry: str) -> LabelledAttempt | None:
+def attempt_of_labels(labels: Mapping[str, str], registry: str) -> NamedAttempt | None:
     """Returns the attempt of ``registry`` to which a pod with ``labels`` belongs, or None if it is of none."""
     uid, attempt = labels.get(UID_LABEL, ""), labels.get(ATTEMPT_LABEL, "")
     if labels.get(REGISTRY_LABEL) != registry or not uid or _ATTEMPT.fullmatch(attempt) is None:
         return None
-    return LabelledAttempt(uid, int(attempt))
+    return NamedAttempt(uid, int(attempt))
 
 
 def is_value(text: str) -> bool:

@@ -519,9 +519,8 @@ def why_update_failed(job: JobRef, own: Ownership) -> str:
 def _counts(job: JobRef, own: Ownership) -> bool:
     if own.permanent:
         return True
-    if (
-        own.cause is Cause.CLUSTER_TIMED_OUT
-    ):  # the revision before got executors, and this one may ask for too much
+    if own.cause is Cause.CLUSTER_TIMED_OUT:
+        # the revision before got executors, and this one may ask for too much
         return True
     if own.cause is None or own.cause in PLANNED_CAUSES | UNCHARGED_CAUSES:
         return False

@@ -1,4 +1,4 @@
-"""Programs that a test starts are ended with it; jobs on a Kafka topic."""
+"""Programs that a test starts are ended with it; fleets that are judged; jobs on a Kafka topic."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
         if running.process.poll() is None:
             running.process.send_signal(signal.SIGTERM)
             running.process.wait(60)
+
+
+@pytest.fixture
+def judged(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After the test its fleet, if it has one, is judged by what the drivers wrote. For ``usefixtures`` of a module."""
+    yield
+    if "fleet" in request.fixturenames:
+        request.getfixturevalue("fleet").judge()
 
 
 @pytest.fixture

@@ -12,19 +12,19 @@ import pytest
 
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.change_proof import AT_ONCE, CRASHES, DRAIN, ROLL_BACK, SMALL, UPDATE, Step, prove
+from tests.testbed.cluster_jobs import LIGHT_EXECUTOR
 from tests.testbed.moto import MotoServer
-from tests.testbed.spark_fleet import LIGHT_JVM, SparkFleet
+from tests.testbed.spark_fleet import SparkFleet
 from tests.testbed.standalone import standalone_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 STEPS: tuple[Step, ...] = (*CRASHES, *SMALL)
-CONF = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": LIGHT_JVM}
 
 
 def test_on_standalone(embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, tmp_path: Path) -> None:
     with standalone_cluster(tmp_path / "cluster", workers=2) as cluster:
-        conf = {**CONF, "spark.cores.max": "1"}
+        conf = {**LIGHT_EXECUTOR, "spark.cores.max": "1"}
         clusters = {"prod": {"master": cluster.master, "conf": conf, "driver_host": "127.0.0.1"}}
         with SparkFleet.on_moto(embedded_ensemble, moto_server, tmp_path, clusters=clusters) as fleet:
             changed_and_killed(fleet, tmp_path / "proof")

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 import pytest
 
 from supervisor.demo.ensemble import EmbeddedEnsemble
-from supervisor.model.executors import outlive_s
 from supervisor.model.pod_labels import ATTEMPT_LABEL, UID_LABEL
-from tests.testbed.fleet import DRIVER, SHIM
+from tests.testbed import cluster_jobs
+from tests.testbed.cluster_jobs import LIGHT_EXECUTOR, assert_bound_in_lease, restart_prepared, save_and_kill
+from tests.testbed.fleet import SHIM
 from tests.testbed.kubernetes import NAMESPACE, RIGHTS, KubernetesCluster, kubernetes_cluster
 from tests.testbed.moto import AWS_ENV, MotoServer, S3Server
 from tests.testbed.proxy import Proxy
-from tests.testbed.spark_fleet import LIGHT_JVM, SparkFleet
+from tests.testbed.spark_fleet import SparkFleet
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -26,12 +27,12 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.kubernetes,
     pytest.mark.timeout(2400),
+    pytest.mark.usefixtures("judged"),
 ]
 
 CONF = {
     "spark.executor.instances": "1",
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": LIGHT_JVM,
+    **LIGHT_EXECUTOR,
     "spark.kubernetes.executor.secretKeyRef.AWS_ACCESS_KEY_ID": "s3:id",
     "spark.kubernetes.executor.secretKeyRef.AWS_SECRET_ACCESS_KEY": "s3:key",
 }
@@ -72,13 +73,6 @@ def fleet(
             yield made
 
 
-@pytest.fixture(autouse=True)
-def judged(request: pytest.FixtureRequest) -> Iterator[None]:
-    yield
-    if "fleet" in request.fixturenames:
-        request.getfixturevalue("fleet").judge()
-
-
 def attempts(cluster: KubernetesCluster, uid: str) -> set[int]:
     """Those of which there is a pod, whatever its phase."""
     return {int(pod["metadata"]["labels"][ATTEMPT_LABEL]) for pod in cluster.pods(f"{UID_LABEL}={uid}")}
@@ -94,8 +88,7 @@ def wait_only(cluster: KubernetesCluster, uid: str, attempt: int) -> None:
 
 def cancel(fleet: SparkFleet, cluster: KubernetesCluster, job: str) -> None:
     """Cancels the job; nothing of it is left on the cluster."""
-    fleet.cancel(job)
-    fleet.wait_state(job, "cancelled", timeout_s=PATIENCE_S)
+    cluster_jobs.cancel(fleet, job, PATIENCE_S)
     wait_until(lambda: not cluster.pods(), PATIENCE_S, "all pods to be removed", period_s=1.0)
     wait_until(lambda: not cluster.config_maps(), PATIENCE_S, "all ConfigMaps to be removed", period_s=1.0)
 
@@ -110,13 +103,9 @@ def test_its_life_from_submit_to_cancel(fleet: SparkFleet, cluster: KubernetesCl
     fleet.wait_batches(job)
     uid = uid_of(fleet, job)
     wait_only(cluster, uid, 1)
-    fleet.ok("restart", job, "--wait")  # by a prepared driver, which holds no executor while it waits
-    fleet.wait_batch_of(job, 2)
-    assert "prepared" in fleet.ok("history", job).out
+    restart_prepared(fleet, job)
     wait_only(cluster, uid, 2)
-    fleet.ok("savepoint", "create", job)
-    fleet.signal(fleet.process(job, DRIVER), signal.SIGKILL)
-    fleet.wait_batch_of(job, 3)
+    save_and_kill(fleet, job)
     wait_only(cluster, uid, 3)
     cancel(fleet, cluster, job)
 
@@ -155,8 +144,7 @@ def test_a_driver_that_dies_with_its_shim_leaves_nothing_and_the_lease_says_the_
     fleet.signal(fleet.process(job, SHIM), signal.SIGKILL)
     fleet.wait_batch_of(job, 2)
     wait_only(cluster, uid_of(fleet, job), 2)
-    explained = fleet.ok("explain", job, "-o", "json").document
-    assert explained["lease"]["executors_outlive_s"] == outlive_s({})
+    assert_bound_in_lease(fleet, job)
     cancel(fleet, cluster, job)
 
 

@@ -5,10 +5,7 @@ The witness of the drivers is judged after each test: no two at once, no hole, n
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,22 +13,30 @@ from pathlib import Path
 import pytest
 
 from supervisor.demo.ensemble import EmbeddedEnsemble
-from supervisor.model.executors import outlive_s, properties_for
-from supervisor.spark.toolchain import installed_spark_home
-from tests.testbed.fleet import DRIVER, SHIM
+from supervisor.model.executors import outlive_s
+from tests.testbed import cluster_jobs
+from tests.testbed.cluster_jobs import (
+    LIGHT_EXECUTOR,
+    assert_bound_in_lease,
+    restart_prepared,
+    save_and_kill,
+    unsupervised,
+)
+from tests.testbed.fleet import SHIM
 from tests.testbed.moto import MotoServer
 from tests.testbed.namespaces import Namespace
-from tests.testbed.spark_fleet import LIGHT_JVM, SparkFleet
+from tests.testbed.spark_fleet import SparkFleet
 from tests.testbed.standalone import StandaloneCluster, standalone_cluster
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.spark,
+    pytest.mark.timeout(1800),
+    pytest.mark.usefixtures("judged"),
+]
 
-CONF = {
-    "spark.cores.max": "1",
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": LIGHT_JVM,
-}
+CONF = {"spark.cores.max": "1", **LIGHT_EXECUTOR}
 PATIENCE_S = 240.0
 
 
@@ -57,17 +62,9 @@ def fleet(
         yield made
 
 
-@pytest.fixture(autouse=True)
-def judged(request: pytest.FixtureRequest) -> Iterator[None]:
-    yield
-    if "fleet" in request.fixturenames:
-        request.getfixturevalue("fleet").judge()
-
-
 def cancel(fleet: SparkFleet, cluster: StandaloneCluster, job: str) -> None:
     """Cancels the job; nothing of it is left on the cluster."""
-    fleet.cancel(job)
-    fleet.wait_state(job, "cancelled", timeout_s=PATIENCE_S)
+    cluster_jobs.cancel(fleet, job, PATIENCE_S)
     wait_until(lambda: not cluster.executors(), PATIENCE_S, "all executors to end", period_s=0.5)
     wait_until(lambda: not cluster.applications(), PATIENCE_S, "the master to know it", period_s=0.5)
 
@@ -78,13 +75,9 @@ def test_its_life_from_submit_to_cancel(fleet: SparkFleet, cluster: StandaloneCl
     fleet.wait_batches(job)
     assert len(cluster.applications()) == 1
     assert len(cluster.executors()) == 1
-    fleet.ok("restart", job, "--wait")  # by a prepared driver, which holds no executor while it waits
-    fleet.wait_batch_of(job, 2)
-    assert "prepared" in fleet.ok("history", job).out
+    restart_prepared(fleet, job)
     assert cluster.registered() == 2
-    fleet.ok("savepoint", "create", job)
-    fleet.signal(fleet.process(job, DRIVER), signal.SIGKILL)
-    fleet.wait_batch_of(job, 3)
+    save_and_kill(fleet, job)
     assert len(cluster.applications()) == 1
     cancel(fleet, cluster, job)
 
@@ -126,8 +119,7 @@ def test_a_driver_that_dies_with_its_shim_leaves_no_executor_and_the_lease_says_
     fleet.signal(fleet.process(job, SHIM), signal.SIGKILL)
     fleet.wait_batch_of(job, 2)
     assert not set(first) & set(cluster.executors())
-    explained = fleet.ok("explain", job, "-o", "json").document
-    assert explained["lease"]["executors_outlive_s"] == outlive_s({})
+    assert_bound_in_lease(fleet, job)
     cancel(fleet, cluster, job)
 
 
@@ -139,57 +131,15 @@ def test_a_host_without_the_cluster_refuses_and_says_so(fleet: SparkFleet) -> No
     fleet.cancel(job)
 
 
-ZOMBIE = """
-import time
-from pyspark.sql import SparkSession
-
-spark = SparkSession.builder.getOrCreate()
-print("application", spark.sparkContext.applicationId, flush=True)
-
-
-def beat(rows):
-    with open({beats!r}, "a", buffering=1) as file:
-        for _ in range(3000):
-            file.write(f"{{time.clock_gettime(time.CLOCK_BOOTTIME)}}\\n")
-            time.sleep(0.1)
-    return []
-
-
-spark.sparkContext.parallelize([1], 1).mapPartitions(beat).collect()
-"""
-
-
 @pytest.mark.netns
 def test_tasks_of_a_driver_whose_host_is_cut_off_end_within_the_bound(tmp_path: Path) -> None:
-    home, beats, log = installed_spark_home(), tmp_path / "beats", tmp_path / "driver.log"
-    application = tmp_path / "zombie.py"
-    application.write_text(ZOMBIE.format(beats=str(beats)))
     with (
         Namespace() as lost,
         standalone_cluster(tmp_path / "cluster", address=lost.host_address, cores=1) as cluster,
     ):
-        conf = {
-            **CONF,
-            **properties_for({}),
-            "spark.driver.host": lost.address,
-            "spark.driver.bindAddress": lost.address,
-            "spark.driver.memory": "512m",
-            "spark.ui.enabled": "false",
-        }
-        words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
-        submit = lost.wrap([f"{home}/bin/spark-submit", "--master", cluster.master, *words, str(application)])
-        env = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-        with log.open("wb") as output:
-            driver = subprocess.Popen(submit, env=env, stdout=output, stderr=output, start_new_session=True)
-        try:
-            wait_until(
-                lambda: beats.exists() and beats.stat().st_size > 500, PATIENCE_S, "a task", period_s=0.5
-            )
+        with unsupervised(tmp_path, cluster.master, CONF, lost=lost, timeout_s=PATIENCE_S) as beats:
             lost.cut()
             cut_at_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-        finally:
-            os.killpg(driver.pid, signal.SIGKILL)
-            driver.wait(30)
         assert cluster.executors(), "nobody told the executor"
         wait_until(lambda: not cluster.executors(), 600.0, "the executor to end", period_s=0.5)
         ended_at_s = time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -8,18 +8,20 @@ from collections.abc import Iterator
 import pytest
 
 from supervisor.demo.ensemble import EmbeddedEnsemble
+from tests.testbed.cluster_jobs import LIGHT_EXECUTOR, cancel
 from tests.testbed.moto import MotoServer
-from tests.testbed.spark_fleet import LIGHT_JVM, SparkFleet
+from tests.testbed.spark_fleet import SparkFleet
 from tests.testbed.standalone import StandaloneCluster, standalone_cluster
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(5400)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.spark,
+    pytest.mark.timeout(5400),
+    pytest.mark.usefixtures("judged"),
+]
 
-CONF = {
-    "spark.cores.max": "1",
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": LIGHT_JVM,
-}
+CONF = {"spark.cores.max": "1", **LIGHT_EXECUTOR}
 PATIENCE_S = 900.0
 START_TIMEOUT_S = 120.0
 STALL_TIMEOUT_S = 60.0
@@ -44,12 +46,6 @@ def fleet(
     directory = tmp_path_factory.mktemp("waits")
     with SparkFleet.on_moto(embedded_ensemble, moto_server, directory, clusters=clusters, size=1) as made:
         yield made
-
-
-@pytest.fixture(autouse=True)
-def judged(fleet: SparkFleet) -> Iterator[None]:
-    yield
-    fleet.judge()
 
 
 def wait_reported(fleet: SparkFleet, job: str, says: str) -> None:
@@ -80,8 +76,7 @@ def test_cluster_timeout_ends_it(fleet: SparkFleet) -> None:
     ended = fleet.show(job)["last_exit"]
     assert ended["cause"] == "cluster_timed_out"
     assert "cluster prod gave it no executor for 15 s" in ended["why"]
-    fleet.cancel(job)
-    fleet.wait_state(job, "cancelled", timeout_s=PATIENCE_S)
+    cancel(fleet, job, PATIENCE_S)
 
 
 def test_it_waits_without_a_restart_and_goes_on_by_itself(

@@ -5,13 +5,10 @@ The witness of the drivers is judged after each test: no two at once, no hole, n
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -21,23 +18,34 @@ from supervisor.clusters.leftovers import known_jobs, of_nobody
 from supervisor.clusters.yarn import YarnClient
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.application_tag import tags_of
-from supervisor.model.executors import outlive_s, properties_for
+from supervisor.model.executors import outlive_s
 from supervisor.spark.toolchain import installed_spark_home
-from tests.e2e.test_standalone import ZOMBIE
-from tests.testbed.fleet import DRIVER, SHIM
+from tests.testbed import cluster_jobs
+from tests.testbed.cluster_jobs import (
+    LIGHT_EXECUTOR,
+    assert_bound_in_lease,
+    restart_prepared,
+    save_and_kill,
+    unsupervised,
+)
+from tests.testbed.fleet import SHIM
 from tests.testbed.moto import MotoServer
 from tests.testbed.namespaces import Namespace
 from tests.testbed.spark_fleet import LIGHT_JVM, SparkFleet
 from tests.testbed.yarn import RESOURCE_MANAGER, YarnCluster, yarn_cluster
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.spark,
+    pytest.mark.timeout(1800),
+    pytest.mark.usefixtures("judged"),
+]
 
 CONF = {
     "spark.yarn.jars": f"local:{installed_spark_home()}/jars/*",
     "spark.executor.instances": "1",
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": LIGHT_JVM,
+    **LIGHT_EXECUTOR,
     "spark.yarn.am.memory": "384m",
     "spark.yarn.am.extraJavaOptions": LIGHT_JVM,
     "spark.yarn.tags": "ours",
@@ -67,21 +75,13 @@ def fleet(
         yield made
 
 
-@pytest.fixture(autouse=True)
-def judged(request: pytest.FixtureRequest) -> Iterator[None]:
-    yield
-    if "fleet" in request.fixturenames:
-        request.getfixturevalue("fleet").judge()
-
-
 def tags(cluster: YarnCluster) -> list[set[str]]:
     return [set(app["applicationTags"].split(",")) for app in cluster.applications()]
 
 
 def cancel(fleet: SparkFleet, cluster: YarnCluster, job: str) -> None:
     """Cancels the job; nothing of it is left on the cluster."""
-    fleet.cancel(job)
-    fleet.wait_state(job, "cancelled", timeout_s=PATIENCE_S)
+    cluster_jobs.cancel(fleet, job, PATIENCE_S)
     wait_nothing_left(cluster)
 
 
@@ -99,17 +99,13 @@ def test_its_life_from_submit_to_cancel(fleet: SparkFleet, cluster: YarnCluster)
     assert "ours" in found
     assert any(tag == f"spark-supervisor-attempt-{uid}-1" for tag in found)
     assert len(cluster.executors()) == 1
-    fleet.ok("restart", job, "--wait")  # by a prepared driver, which holds no executor while it waits
-    fleet.wait_batch_of(job, 2)
-    assert "prepared" in fleet.ok("history", job).out
+    restart_prepared(fleet, job)
     wait_until(lambda: len(tags(cluster)) == 1, PATIENCE_S, "the first application to end", period_s=0.5)
     (found,) = tags(cluster)
     registry = next(tag for tag in found if "-registry-" in tag).removeprefix("spark-supervisor-registry-")
     assert found == {"ours", *tags_of(registry, uid, 2)}, "told at the barrier"
     assert len(cluster.applications(living=False)) == 2
-    fleet.ok("savepoint", "create", job)
-    fleet.signal(fleet.process(job, DRIVER), signal.SIGKILL)
-    fleet.wait_batch_of(job, 3)
+    save_and_kill(fleet, job)
     wait_until(lambda: len(tags(cluster)) == 1, PATIENCE_S, "the second application to end", period_s=0.5)
     cancel(fleet, cluster, job)
 
@@ -144,50 +140,17 @@ def test_a_driver_that_dies_with_its_shim_leaves_no_application(
     fleet.wait_batch_of(job, 2)
     assert not set(first) & set(cluster.executors())
     wait_until(lambda: len(tags(cluster)) == 1, PATIENCE_S, "the first application to end", period_s=0.5)
-    explained = fleet.ok("explain", job, "-o", "json").document
-    assert explained["lease"]["executors_outlive_s"] == outlive_s({})
+    assert_bound_in_lease(fleet, job)
     cancel(fleet, cluster, job)
 
 
-@contextmanager
 def submitted(
     cluster: YarnCluster, tags: Sequence[str], directory: Path, lost: Namespace | None = None
-) -> Iterator[Path]:
-    """A driver that nobody supervises, with a task that goes on for minutes; it is killed at the end. Yields the file into which
-    the task writes ten times a second. ``lost``: where the driver is, if not on this machine."""
-    home, beats = installed_spark_home(), directory / "beats"
-    application = directory / "zombie.py"
-    application.write_text(ZOMBIE.format(beats=str(beats)))
-    address = "127.0.0.1" if lost is None else lost.address
-    conf = {
-        **CONF,
-        **properties_for({}),
-        "spark.yarn.tags": ",".join(tags),
-        "spark.yarn.maxAppAttempts": "1",
-        "spark.driver.host": address,
-        "spark.driver.bindAddress": address,
-        "spark.driver.memory": "512m",
-        "spark.ui.enabled": "false",
-    }
-    words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
-    argv = [f"{home}/bin/spark-submit", "--master", "yarn", *words, str(application)]
-    env = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-    env["HADOOP_CONF_DIR"] = str(cluster.conf_dir)
-    with (directory / "driver.log").open("wb") as output:
-        driver = subprocess.Popen(
-            argv if lost is None else lost.wrap(argv),
-            env=env,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
-        wait_until(lambda: beats.exists() and beats.stat().st_size > 500, PATIENCE_S, "a task", period_s=0.5)
-        yield beats
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait(30)
+) -> AbstractContextManager[Path]:
+    """A driver with these tags, that nobody supervises."""
+    conf = {**CONF, "spark.yarn.tags": ",".join(tags), "spark.yarn.maxAppAttempts": "1"}
+    env = {"HADOOP_CONF_DIR": str(cluster.conf_dir)}
+    return unsupervised(directory, "yarn", conf, lost=lost, env=env, timeout_s=PATIENCE_S)
 
 
 def test_an_application_of_a_uid_that_nobody_knows_is_found_by_its_tags_and_ended(

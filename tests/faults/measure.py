@@ -212,9 +212,9 @@ def many(fleet: Fleet, jobs: int) -> None:
     """
     nodes = [node for number in range(jobs) for node in claimed(fleet, f"job-{number:05}")]
     create(fleet, nodes)
-    before, spent_s = dict(sessions(fleet)), _cpu_s(fleet.standby())
+    before, spent_s = dict(sessions(fleet)), cpu_s(fleet.standby().pid)
     killed_at_s, led_at_s, first_at_s, logged = kill_leader(fleet)
-    session, spent_s = fleet.leader_session(), _cpu_s(fleet.leader()) - spent_s
+    session, spent_s = fleet.leader_session(), cpu_s(fleet.leader().pid) - spent_s
     asked = dict(sessions(fleet))[session] - before.get(session, 0)
     leader = fleet.leader()
     print(
@@ -234,9 +234,9 @@ def many(fleet: Fleet, jobs: int) -> None:
     fleet.judged = False
 
 
-def _cpu_s(member: FleetMember) -> float:
+def cpu_s(pid: int) -> float:
     """What the process has used so far, user and system: a figure that a busy machine leaves as it is."""
-    fields = Path(f"/proc/{member.pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

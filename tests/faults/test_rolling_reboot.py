@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from supervisor.clients import processes, run_dir
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.records import Cause
 from tests.faults.conftest import MakeFleet
-from tests.testbed.fleet import DRIVER, SHIM, TWIN, Fleet, FleetMember
+from tests.testbed.fleet import Fleet, FleetMember
 from tests.waiting import wait_until
 
 JOBS = tuple(f"job-{n:02d}" for n in range(12))
@@ -36,12 +35,7 @@ def reboot(fleet: Fleet, member: FleetMember) -> None:
     """All that runs on the host is gone at once; then its supervisor starts again."""
     before = shown(fleet, member)
     assert before is not None
-    fleet.kill(member)
-    for directory in member.attempts_dir.iterdir():
-        for file in (SHIM, TWIN, DRIVER):
-            found = run_dir.read_process(str(directory / file))
-            if found is not None:
-                processes.kill(found.process)
+    fleet.kill_host(member)
     fleet.start_member(fleet.number(member))
 
     def is_back() -> bool:

@@ -304,6 +304,15 @@ class Fleet(FleetCommands, FleetWitness):
         self.signal_member(member, signal.SIGKILL)
         return at_s
 
+    def kill_host(self, member: FleetMember) -> None:
+        """All that runs on its host is gone at once: supervisor, shims, twins and drivers."""
+        self.kill(member)
+        for directory in member.attempts_dir.iterdir():
+            for file in (SHIM, TWIN, DRIVER):
+                there = run_dir.read_process(str(directory / file))
+                if there is not None:
+                    processes.kill(there.process)
+
     def stop_member(self, member: FleetMember) -> None:
         """An orderly stop; its shims go on."""
         self.signal_member(member, signal.SIGTERM)

@@ -15,6 +15,7 @@ import yaml
 
 from supervisor.cli.main import run_command
 from supervisor.clock import boottime_s
+from supervisor.errors import SupervisorError
 from tests.faults.checker import Acknowledged
 from tests.waiting import wait_until
 
@@ -107,6 +108,16 @@ class FleetCommands:
 
     def uid(self, name: str) -> str:
         return str(self.show(name)["uid"])
+
+    def wait_all_running(self, count: int, timeout_s: float) -> None:
+        """Returns when ``count`` jobs run, by ``status``."""
+
+        def all_run() -> bool:
+            with contextlib.suppress(AssertionError, SupervisorError):
+                return bool(self.status()["jobs"].get("running", 0) == count)
+            return False
+
+        wait_until(all_run, timeout_s, f"{count} jobs to run", period_s=1.0)
 
     def wait_state(self, name: str, *states: str, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         """The document of ``show`` once the job is in one of ``states``."""

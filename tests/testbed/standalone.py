@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import socket
-import subprocess
 import urllib.request
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from supervisor.demo.death_guard import DeathGuard
 from supervisor.spark.toolchain import installed_spark_home
+from tests.testbed.cluster_processes import ClusterProcesses
 from tests.waiting import wait_until
 
 START_S = 120.0
 DAEMON_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
-class StandaloneCluster:
+class StandaloneCluster(ClusterProcesses):
     """``master`` is what a driver is told, ``web`` where each master is asked. ``memory``, ``cores``: of each worker."""
 
     def __init__(
@@ -41,9 +38,8 @@ class StandaloneCluster:
     ) -> None:
         home = installed_spark_home()
         assert home is not None
-        self._home, self._directory, self._address = home, directory, address
-        self._guard = DeathGuard()
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        super().__init__(directory, address)
+        self._home = home
         self._options = DAEMON_JVM
         if zookeeper is not None:
             self._options += (
@@ -69,11 +65,6 @@ class StandaloneCluster:
             self.stop()
             raise
 
-    def stop(self) -> None:
-        for name in reversed(list(self._processes)):
-            self.kill(name)
-        self._guard.dismiss()
-
     # -- masters and workers ------------------------------------------------------------------------------------------
 
     def start_master(self, name: str) -> None:
@@ -85,13 +76,6 @@ class StandaloneCluster:
         work = self._directory / f"work-{name}"
         words = ("--host", self._address, "--webui-port", "0", "--work-dir", str(work), *self._sizes)
         self._start(name, "org.apache.spark.deploy.worker.Worker", *words, self.master)
-
-    def kill(self, name: str) -> None:
-        """kill -9, of the one process; executors of a worker are left to find that out."""
-        process = self._processes.pop(name, None)
-        if process is not None:
-            process.kill()
-            process.wait(30)
 
     def leading_master(self) -> str | None:
         return next((name for name in self._masters if self._state(name).get("status") == "ALIVE"), None)
@@ -117,22 +101,8 @@ class StandaloneCluster:
         state = self._state(name) if name else {}
         return len(state.get("activeapps", ())) + len(state.get("completedapps", ()))
 
-    def executors(self, application: str = "") -> list[int]:
-        """The pids of executors that live, by the kernel: of ``application``, or of all that these workers started."""
-        found = []
-        for process in Path("/proc").iterdir():
-            with suppress(OSError):
-                words = (process / "cmdline").read_bytes() if process.name.isdigit() else b""
-                if b"CoarseGrainedExecutorBackend" in words and application.encode() in words:
-                    directory = os.readlink(process / "cwd")
-                    if directory.startswith(str(self._directory)):
-                        found.append(int(process.name))
-        return found
-
-    def kill_executors(self) -> None:
-        for pid in self.executors():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    def executors(self) -> list[int]:
+        return self._started_below(b"CoarseGrainedExecutorBackend")
 
     def _state(self, name: str) -> dict[str, Any]:
         url = f"http://{self._address}:{self._masters[name][1]}/json/"
@@ -147,28 +117,10 @@ class StandaloneCluster:
         env = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_")}
         env |= {"SPARK_HOME": str(self._home), "SPARK_DAEMON_JAVA_OPTS": self._options}
         env["SPARK_DAEMON_MEMORY"] = "192m"
-        with (self._directory / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                (str(self._home / "bin" / "spark-class"), *words),
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._processes[name] = process
-        self._guard.watch(process.pid)
-
-    def _free_port(self) -> int:
-        with socket.create_server((self._address, 0)) as server:
-            return int(server.getsockname()[1])
+        self._start_process(name, (str(self._home / "bin" / "spark-class"), *words), env)
 
 
 @contextmanager
 def standalone_cluster(directory: Path, **options: Any) -> Iterator[StandaloneCluster]:
-    directory.mkdir(parents=True, exist_ok=True)
-    made = StandaloneCluster(directory, **options)
-    try:
+    with StandaloneCluster(directory, **options) as made:
         yield made
-    finally:
-        made.stop()

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
-import subprocess
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from supervisor.demo.death_guard import DeathGuard
+from tests.testbed.cluster_processes import ClusterProcesses
 from tests.testbed.maven import fetched_jars
 from tests.waiting import wait_until
 
@@ -32,6 +30,7 @@ ARTIFACTS = (
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 START_S = 180.0
 LIVING = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
+CONTAINERS = "local/"
 RESOURCE_MANAGER, NODE_MANAGER = "resourcemanager", "nodemanager"
 _MAIN = {
     RESOURCE_MANAGER: "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager",
@@ -45,7 +44,7 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 """
 
 
-class YarnCluster:
+class YarnCluster(ClusterProcesses):
     """``conf_dir`` is what a driver is told, ``url`` where the ResourceManager answers. ``memory_mb`` is what the node has,
     ``running_max`` how many applications may run at once."""
 
@@ -58,9 +57,7 @@ class YarnCluster:
         running_max: int = 100,
     ) -> None:
         self._jars = fetched_jars("yarn", *ARTIFACTS)
-        self._directory, self._address = directory, address
-        self._guard = DeathGuard()
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        super().__init__(directory, address)
         self.conf_dir = directory / "conf"
         self.conf_dir.mkdir(parents=True)
         web = self._free_port()
@@ -78,12 +75,11 @@ class YarnCluster:
             raise
 
     def stop(self) -> None:
-        for name in (NODE_MANAGER, RESOURCE_MANAGER):
-            self.kill(name)
+        self.kill(NODE_MANAGER)
         for pid in self.containers():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._guard.dismiss()
+        super().stop()
 
     # -- the two daemons ----------------------------------------------------------------------------------------------
 
@@ -91,27 +87,9 @@ class YarnCluster:
         """Starts it; the ResourceManager knows the applications of before."""
         env = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "HADOOP_"))}
         argv = ["java", *JVM, "-cp", f"{self.conf_dir}:{self._jars}/*", _MAIN[name]]
-        with (self._directory / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                argv,
-                env=env,
-                cwd=self._directory,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._processes[name] = process
-        self._guard.watch(process.pid)
+        self._start_process(name, argv, env)
         if name == RESOURCE_MANAGER:
             wait_until(lambda: self._get("info") is not None, START_S, "the ResourceManager", period_s=0.5)
-
-    def kill(self, name: str) -> None:
-        """kill -9, of the one process; containers of a node go on."""
-        process = self._processes.pop(name, None)
-        if process is not None:
-            process.kill()
-            process.wait(30)
 
     def nodes(self) -> int:
         """How many nodes the ResourceManager takes for running."""
@@ -129,32 +107,11 @@ class YarnCluster:
         )
 
     def executors(self) -> list[int]:
-        """The pids of executors that live, by the kernel."""
-        return self._processes_of(b"YarnCoarseGrainedExecutorBackend")
-
-    def masters(self) -> list[int]:
-        """The pids of ApplicationMasters that live, by the kernel."""
-        return self._processes_of(b"ExecutorLauncher")
+        return self._started_below(b"YarnCoarseGrainedExecutorBackend", place=CONTAINERS, is_java=True)
 
     def containers(self) -> list[int]:
         """The pids of all that runs in containers of the node."""
-        return self._processes_of(b"")
-
-    def kill_executors(self) -> None:
-        for pid in self.executors():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-    def _processes_of(self, word: bytes) -> list[int]:
-        """Java processes whose working directory is a container of this node."""
-        found, local = [], f"{self._directory}/local/"
-        for process in Path("/proc").iterdir():
-            with suppress(OSError):
-                words = (process / "cmdline").read_bytes() if process.name.isdigit() else b""
-                is_java = words.split(b"\0")[0].endswith(b"/java")
-                if word in words and (is_java or not word) and os.readlink(process / "cwd").startswith(local):
-                    found.append(int(process.name))
-        return found
+        return self._started_below(place=CONTAINERS)
 
     def _get(self, what: str) -> dict[str, Any] | None:
         try:
@@ -203,10 +160,6 @@ class YarnCluster:
         )
         (self.conf_dir / f"{name}.xml").write_text(f"<configuration>\n{rows}</configuration>\n")
 
-    def _free_port(self) -> int:
-        with socket.create_server((self._address, 0)) as server:
-            return int(server.getsockname()[1])
-
 
 def _queue(running_max: int) -> dict[str, str]:
     capacity = "yarn.scheduler.capacity"
@@ -220,9 +173,5 @@ def _queue(running_max: int) -> dict[str, str]:
 
 @contextmanager
 def yarn_cluster(directory: Path, **options: Any) -> Iterator[YarnCluster]:
-    directory.mkdir(parents=True, exist_ok=True)
-    made = YarnCluster(directory, **options)
-    try:
+    with YarnCluster(directory, **options) as made:
         yield made
-    finally:
-        made.stop()

@@ -112,7 +112,7 @@ def _examined(name: str, cluster: ClusterSettings, patience: float) -> OneCluste
     if ask is None:
         return found
     try:
-        return found._replace(answer=ask(cluster, (WHOLE_S - BIND_S) * patience))
+        return found._replace(answer=ask(name, cluster, (WHOLE_S - BIND_S) * patience))
     except ClusterSilent as error:
         return found._replace(silent=str(error))
 

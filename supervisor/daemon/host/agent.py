@@ -408,6 +408,19 @@ class Agent:
         self._set_doubt(entry, doubt)
         return checked_at_s if doubt is None else None
 
+    def ownership(self, job: str) -> Ownership | None:
+        """Reads the ownership of ``job`` now, for any thread. Returns None if there is none, or none that may be believed.
+        Raises SupervisorError."""
+        client, path = self._client, self._layout.own(job)
+        if client is None:
+            raise Unreachable("there is no session with ZooKeeper")
+        client.sync()
+        node = client.read(path)
+        own = seen(Ownership, node, path)
+        if node is None or not isinstance(own, Found) or self._doubt(client, node.stat.mzxid) is not None:
+            return None
+        return own.record
+
     def _is_of_lost_state(self, entry: str, given: Assignment) -> bool:
         """Says whether the run directory is there and not by this assignment: after an accepted restore
         numbers come up again."""

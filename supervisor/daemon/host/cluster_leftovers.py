@@ -160,9 +160,10 @@ class ClusterLeftovers:
             self._note(request, str(error))
             return False
         self._note(request, "")
+        is_settled = self._clock() >= request.asked_at_s + SETTLED_AFTER_S
         left = [one for one in listed if holds_something(one)]
         if not left:
-            return self._clock() >= request.asked_at_s + SETTLED_AFTER_S
+            return is_settled
         try:
             own = self._ownership(request.job)
         except SupervisorError as error:
@@ -170,9 +171,14 @@ class ClusterLeftovers:
                 "leftovers_wait", job=request.job, uid=request.uid, cluster=request.cluster, why=str(error)
             )
             return False
-        for application in of_job(left, request.uid, own) if own is not None else ():
+        if own is None:
+            return False
+        over = of_job(left, request.uid, own)
+        for application in over:
             self._end(request, client, application)
-        return False
+        return (
+            is_settled and not over
+        )  # what else is there has a driver, or is a matter of the leader's sweep
 
     def _end(self, request: EndRequest, client: ClusterClient, application: Application) -> None:
         """Asks for the end of one application; that it is refused keeps no other from it."""

@@ -67,14 +67,12 @@ from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.labels import packed
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
-from supervisor.model.records import Cluster, JobRef, Member, Ownership, PendingDeletion
-from supervisor.model.seen import Found
+from supervisor.model.records import Cluster, JobRef, Member, PendingDeletion
 from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
 from supervisor.operations.author import supervisor_as_author
 from supervisor.operations.context import store_of
 from supervisor.plan.make import Policy
 from supervisor.records.layout import Layout
-from supervisor.records.reading import seen
 from supervisor.registry.access_control import refuse_open_root
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
@@ -166,7 +164,6 @@ class Assembly:
         self._groups = find_attempt_groups(find_own_cgroup())
         cluster = self._found()
         self._trust = self._remembered(cluster.id)
-        self._doubt = StartDoubt(self._layout, self._trust, self._epochs)
         self._know_clusters(cluster.id)
         server = self._server()
         agent = self._agent(server.address)
@@ -220,7 +217,9 @@ class Assembly:
     def _know_clusters(self, registry: str) -> None:
         self._registry_id = registry
         self._cluster_clients = clients_of(self._settings.clusters, registry)
-        self._cluster_leftovers = ClusterLeftovers(self._cluster_clients, self._ownership, self._metrics)
+        self._cluster_leftovers = ClusterLeftovers(
+            self._cluster_clients, lambda job: self._agent_.ownership(job), self._metrics
+        )
 
     def _housekeeper(self) -> Housekeeper:
         settings = self._settings.supervisor
@@ -445,6 +444,7 @@ class Assembly:
             policy_sha256=policy_of_host(self._settings, starter.signers.digest),
             sparks=tuple(sorted(self._settings.spark.versions)),
         )
+        doubt = StartDoubt(self._layout, self._trust, self._epochs)
         _warn_of_users(starter.users)
         return Agent(
             me,
@@ -453,26 +453,10 @@ class Assembly:
             starter,
             self._hosted,
             self._publish_agent_session,
-            self._doubt.of,
-            lambda: self._doubt.own,
+            doubt.of,
+            lambda: doubt.own,
             self._prepared,
         )
-
-    def _ownership(self, job: str) -> Ownership | None:
-        """Reads the ownership of ``job`` now; None if there is none that may be believed. Raises SupervisorError."""
-        client, path = self._agent_.client, self._layout.own(job)
-        if client is None:
-            raise Unreachable("there is no session with ZooKeeper")
-        client.sync()
-        node = client.read(path)
-        found = seen(Ownership, node, path)
-        if (
-            node is None
-            or not isinstance(found, Found)
-            or self._doubt.of(client, node.stat.mzxid) is not None
-        ):
-            return None
-        return found.record
 
     def _publish_agent_session(self, session: Session | None) -> None:
         self._session_closer.publish_sessions((session,) if session else (), of="agent")

@@ -167,7 +167,7 @@ def test_none_that_answers_is_an_error_within_the_time(dripping: str) -> None:
 
 def test_what_is_examined(master: Pages) -> None:
     cluster = ClusterSettings(master="spark://m1:7077", web=[master.url])
-    found = of_standalone(cluster, 20.0)
+    found = of_standalone("prod", cluster, 20.0)
     assert (found.leaderless, found.version, found.room, found.no_room) == (
         "",
         "4.3.0",
@@ -175,12 +175,12 @@ def test_what_is_examined(master: Pages) -> None:
         "",
     )
     master.pages["/json/"] = json.dumps(answer()).encode()
-    assert of_standalone(cluster, 20.0).no_room == "no worker is alive"
+    assert of_standalone("prod", cluster, 20.0).no_room == "no worker is alive"
     master.pages["/json/"] = json.dumps(answer(status="STANDBY")).encode()
-    assert "is STANDBY" in of_standalone(cluster, 20.0).leaderless
+    assert "is STANDBY" in of_standalone("prod", cluster, 20.0).leaderless
     del master.pages["/json/"]
     with pytest.raises(ClusterSilent, match="answers 404"):
-        of_standalone(cluster, 20.0)
+        of_standalone("prod", cluster, 20.0)
 
 
 def test_who_is_asked_why_a_driver_waits(master: Pages) -> None:

@@ -69,7 +69,7 @@ def test_what_is_examined(
     manager = start(lambda _method, _target: reply({"clusterMetrics": dict(zip(keys, said, strict=True))}))
     address = {"yarn.resourcemanager.webapp.address": f"127.0.0.1:{manager.port}"}
     cluster = ClusterSettings(master="yarn", conf_dir=conf_dir(tmp_path / "conf", address))
-    found = of_yarn(cluster, 10.0)
+    found = of_yarn("prod", cluster, 10.0)
     assert (found.room, found.no_room, found.version) == (room, no_room, None)
 
 

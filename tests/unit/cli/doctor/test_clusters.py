@@ -29,7 +29,7 @@ def subject(**named: ClusterSettings) -> Subject:
 
 
 def test_what_is_collected_of_each_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def ask(cluster: ClusterSettings, timeout_s: float) -> ClusterAnswer:
+    def ask(_name: str, cluster: ClusterSettings, timeout_s: float) -> ClusterAnswer:
         assert 0 < timeout_s < 13.0
         if "m2" in cluster.master:
             raise ClusterSilent("no master answers: down")

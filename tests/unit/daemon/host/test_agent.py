@@ -427,3 +427,20 @@ def test_why_a_driver_that_waits_is_not_told_is_told_by_its_host(tmp_path: Path)
         assert [(each.uid, each.attempt, each.why) for each in member.delays] == [
             ("u", 1, why) for why in unwritten.values()
         ]
+
+
+def test_an_ownership_is_read_anew_and_only_one_that_may_be_believed_is_returned(tmp_path: Path) -> None:
+    bench = Bench()
+    agent = agent_of(bench, Started(), tmp_path, None)
+    with pytest.raises(Unreachable, match="no session"):
+        agent.ownership("a")
+    one_round(agent)
+    assert agent.ownership("a") is None
+    assigned(bench, bench.layout)
+    own = agent.ownership("a")
+    assert own is not None and own.state is OwnState.ASSIGNED
+    agent._doubt = lambda _client, _zxid: "the registry was restored"
+    assert agent.ownership("a") is None
+    agent._doubt = lambda _client, _zxid: None
+    bench.zoo.put(bench.layout.own("a"), b"no record")
+    assert agent.ownership("a") is None

@@ -78,6 +78,14 @@ def test_it_looks_again_for_one_that_comes_late_and_then_no_more() -> None:
     assert rig.leftovers.turn() is None
 
 
+def test_an_application_that_has_a_driver_is_not_what_is_left_and_nobody_asks_for_it_again() -> None:
+    rig = HostRig(app(2), app(3))
+    rig.request_end()
+    rig.play(2 * SETTLED_AFTER_S)
+    assert rig.leftovers.turn() is None
+    assert [one.id for one in rig.cluster.held] == ["a3"]
+
+
 def test_a_silent_cluster_is_said_once_and_asked_again_until_it_answers() -> None:
     rig = HostRig(app(2))
     rig.cluster.silent = "down"
