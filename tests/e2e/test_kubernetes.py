@@ -156,13 +156,12 @@ def test_every_manifest_is_accepted(cluster: KubernetesCluster) -> None:
 
 def test_the_rights_are_the_least(cluster: KubernetesCluster) -> None:
     account = f"--as=system:serviceaccount:{NAMESPACE}:spark-driver"
-    for verb, kind in (
+    for words in (
         ("list", "secrets"),
         ("get", "configmaps"),
         ("patch", "pods"),
-        ("create", "pods/exec"),
+        ("create", "pods", "--subresource=exec"),
     ):
-        answer = cluster.can("-n", NAMESPACE, verb, kind, account)
-        assert answer == "no", f"{verb} {kind}"
+        assert cluster.can("-n", NAMESPACE, *words, account) == "no", words
     assert cluster.can("-n", "default", "list", "pods", account) == "no"
     assert cluster.can("-n", NAMESPACE, "deletecollection", "configmaps", account) == "yes"
