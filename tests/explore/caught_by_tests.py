@@ -20,6 +20,7 @@ import pytest
 
 from tests.explore.caught_adapters import CAUGHT_ADAPTERS
 from tests.fakes.registry_bench import Bench
+from tests.unit.daemon.leader.test_sweeper import swept
 from tests.unit.registry import test_fixed_znodes
 
 MACHINE, GUARDED_ATTEMPT, KILLER = (
@@ -36,6 +37,7 @@ SAVED = "unit.plan.test_update_savepoint"
 ROLL_BACK_GUARDS = "test_the_roll_back_has_the_guards_of_a_resume_from_a_savepoint_and_those_of_a_leader"
 ENDS, WHOLE = "unit.shim.test_machine_properties", "unit.registry.test_fixed_znodes"
 KEPT = "unit.daemon.leader.test_sweeper_references"
+APPLICATIONS = "unit.daemon.leader.test_application_sweeper"
 DEADLINE_FILE = "unit.shim.test_deadline_file"
 GUARDS, WRITES = "explore.test_defects", "unit.registry.test_leader_writes"
 FIRST_SEEN, TRUST, USERS = (
@@ -520,6 +522,30 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         KEPT,
         "test_only_a_term_that_is_recorded_and_trusts_its_registry_sweeps",
     ),
+    "applications-are-listed-after-the-registry": (
+        APPLICATIONS,
+        "test_the_registry_is_read_after_the_clusters_and_not_without_need",
+    ),
+    "applications-are-ended-after-the-term": (
+        APPLICATIONS,
+        "test_each_request_asks_whether_it_may_and_nothing_is_ended_by_a_registry_that_says_nothing",
+    ),
+    "applications-are-ended-while-paused": (
+        APPLICATIONS,
+        "test_nothing_is_ended_after_a_pause_that_came_while_the_cluster_answered",
+    ),
+    "applications-are-ended-before-an-acceptance-was-waited-out": (
+        APPLICATIONS,
+        "test_nothing_is_ended_after_the_term_nor_while_paused_distrusted_or_waiting",
+    ),
+    "applications-are-ended-by-an-ownership-in-doubt": (
+        "unit.daemon.host.test_agent",
+        "test_an_ownership_is_read_anew_and_only_one_that_may_be_believed_is_returned",
+    ),
+    "applications-are-ended-by-an-ownership-that-nobody-read": (
+        "unit.daemon.host.test_cluster_leftovers",
+        "test_a_shim_that_never_claimed_goes_and_the_same_attempt_starts_again",
+    ),
     **CAUGHT_ADAPTERS,
 }
 """By the name of the defect: module below ``tests`` and the test. That each fails while it is planted is a test itself."""
@@ -536,6 +562,7 @@ FIXTURES: dict[str, Callable[[], Any]] = {
     "rig": lambda: test_fixed_znodes.running_rig(),
     "on_disk": _on_disk,
     "bench": Bench,
+    "swept_rig": lambda: swept(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "monkeypatch": pytest.MonkeyPatch,
     "tmp_path": lambda: Path(tempfile.mkdtemp(prefix="caught-by-tests-")),
 }

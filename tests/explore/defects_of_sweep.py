@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from supervisor.daemon.leader import sweeper
+from supervisor.daemon.host import agent, cluster_leftovers
+from supervisor.daemon.leader import application_sweeper, sweeper
 from supervisor.operations import jobs
 from supervisor.registry import blob_sweep, blobs, record_sweep
 from tests.explore.planting import text
@@ -13,6 +14,10 @@ KEEPS = "§4: reference ⇒ blob exists"
 RESULTS = "§5: what a kept result names is no orphan"
 ORPHANS = "§4: orphan blobs are swept after a grace time"
 DISTRUST = "I10: nothing is cleaned while the registry is not trusted"
+
+LISTED_FIRST = (
+    "§7.8: the cluster is listed before the registry is read, and what is over is said by the registry"
+)
 
 OLD_ENOUGH = "began_at_s - observed.first_at_s >= grace_s"
 OF_OWN = "uids.update(uid for uid in (row.own.record.uid, row.own.record.newest_uid) if uid)"
@@ -181,4 +186,46 @@ RECORDS = (
     ),
 )
 
-DEFECTS = (*BLOBS, *KEPT, *HELD, *RECORDS)
+CLUSTERS = (
+    text(
+        "applications-are-listed-after-the-registry",
+        LISTED_FIRST,
+        (
+            application_sweeper.ApplicationSweeper.sweep,
+            "    listed: dict[str, tuple[Application, ...]] = {}\n",
+            "    known = take_known()\n    listed: dict[str, tuple[Application, ...]] = {}\n",
+        ),
+        (application_sweeper.ApplicationSweeper.sweep, "    known = take_known()\n    if", "    if"),
+    ),
+    text(
+        "applications-are-ended-after-the-term",
+        "§6: cancel and await every task of the epoch",
+        (application_sweeper.ApplicationSweeper.sweep, "if not may_go_on():", "if False:"),
+    ),
+    text(
+        "applications-are-ended-while-paused",
+        "§6 pause: the leader acts on nothing",
+        (sweeper.Sweeper._known_jobs, "view.paused or ", ""),
+    ),
+    text(
+        "applications-are-ended-before-an-acceptance-was-waited-out",
+        DISTRUST,
+        (sweeper.Sweeper._known_jobs, " or not may_start(view)", ""),
+    ),
+    text(
+        "applications-are-ended-by-an-ownership-in-doubt",
+        DISTRUST,
+        (agent.Agent.ownership, " or self._doubt(client, node.stat.mzxid) is not None", ""),
+    ),
+    text(
+        "applications-are-ended-by-an-ownership-that-nobody-read",
+        LISTED_FIRST,
+        (
+            cluster_leftovers.ClusterLeftovers._carry_out,
+            "over = of_job(left, request.uid, own)",
+            "over = tuple(left)",
+        ),
+    ),
+)
+
+DEFECTS = (*BLOBS, *KEPT, *HELD, *RECORDS, *CLUSTERS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -16,9 +17,7 @@ from supervisor.metrics import Metrics
 from supervisor.model.records import Acceptance, Pause
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.registry_bench import AT
-from tests.unit.daemon.leader.test_sweeper import Rig, rig
-
-__all__ = ["rig"]
+from tests.unit.daemon.leader.test_sweeper import Rig, swept
 
 GONE = Application("gone", "u-gone", 3, ApplicationStage.RUNNING)
 NOBODY = KnownJobs({}, frozenset())
@@ -64,12 +63,20 @@ def test_each_request_asks_whether_it_may_and_nothing_is_ended_by_a_registry_tha
         sweeper_of(a=cluster).sweep(lambda: (_ for _ in ()).throw(Unreachable("down")), lambda: True)
 
 
+@pytest.fixture
+def swept_rig(tmp_path: Path) -> Rig:
+    return swept(tmp_path)
+
+
 def with_cluster(rig: Rig, cluster: FakeCluster) -> Sweeper:
     rig.sweeper._applications = sweeper_of(a=cluster)
     return rig.sweeper
 
 
-def test_a_sweep_ends_what_the_registry_does_not_know_and_leaves_what_it_does(rig: Rig) -> None:
+def test_a_sweep_ends_what_the_registry_does_not_know_and_leaves_what_it_does(
+    swept_rig: Rig,
+) -> None:
+    rig = swept_rig
     uid = rig.bench.submit("a").uid
     living = Application("living", uid, 1, ApplicationStage.WAITING)
     cluster = FakeCluster(living, GONE)
@@ -90,9 +97,24 @@ def test_a_sweep_ends_what_the_registry_does_not_know_and_leaves_what_it_does(ri
     ids=["term-over", "paused", "distrusted", "accepted-not-waited"],
 )
 def test_nothing_is_ended_after_the_term_nor_while_paused_distrusted_or_waiting(
-    rig: Rig, hinder: Callable[[Rig], None]
+    swept_rig: Rig, hinder: Callable[[Rig], None]
 ) -> None:
-    cluster = FakeCluster(GONE)
+    rig, cluster = swept_rig, FakeCluster(GONE)
     hinder(rig)
     with_cluster(rig, cluster).sweep_once()
+    assert cluster.held == [GONE]
+
+
+def test_nothing_is_ended_after_a_pause_that_came_while_the_cluster_answered(
+    swept_rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(GONE)
+    answer = cluster.living
+
+    def living(timeout_s: float) -> Sequence[Application]:
+        swept_rig.bench.put(swept_rig.bench.layout.pause, Pause(by="me", at=AT, reason="", op="op"))
+        return answer(timeout_s)
+
+    monkeypatch.setattr(cluster, "living", living)
+    with_cluster(swept_rig, cluster).sweep_once()
     assert cluster.held == [GONE]
