@@ -22,13 +22,21 @@ def _marked(value):
     return value
 
 
+def _kinds_of(record_type):
+    return getattr(record_type, "__annotations__", {})
+
+
+def _is_mapping(kind):
+    return str(kind).startswith(("Mapping[", "dict["))
+
+
 def _change_codec(codec):
     encode = codec.encode
 
     def encode_tomorrow(record, max_bytes=codec.MAX_RECORD_BYTES):
         body = json.loads(encode(record, max_bytes))
-        # of a launch: mappings, not records
-        keep = {name: body[name] for name in ("env", "hadoop_conf") if name in body}
+        # a mapping is no record: what stands in it are the user's own words (of a launch: env, spark_conf ...)
+        keep = {name: body[name] for name, kind in _kinds_of(type(record)).items() if _is_mapping(kind) and name in body}
         return codec._dumped({**_marked(body), **keep})
 
     codec.encode = encode_tomorrow
