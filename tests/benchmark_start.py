@@ -343,14 +343,8 @@ def lose_host(bench: Bench, name: str) -> tuple[float, float]:
     the leader has to wait until the driver is dead for sure, and first there has to be a leader."""
     fleet = bench.fleet
     attempt, member = fleet.show(name)["attempt"], fleet.host_of(name)
-    mark = str(member.directory)
-    victims = [each for each in fleet.processes() if _is_on(each.pid, mark)]
     killed_at_s = boottime_s()
-    member.down = True
-    for each in victims:
-        processes.kill(each)
-    assert member.process is not None
-    member.process.wait(40)
+    fleet.kill_host(member)
     first = fleet.wait_batch_of(name, attempt + 1)
     link = next(
         path
@@ -366,14 +360,6 @@ def launched_at_s(directory: Path) -> float:
     return float(
         json.loads((handed if handed.exists() else directory / "launch.json").read_bytes())["begun_s"]
     )
-
-
-def _is_on(pid: int, mark: str) -> bool:
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes() + Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
-    return f"{mark}/".encode() in command
 
 
 def weigh(bench: Bench) -> None:

@@ -116,10 +116,14 @@ class Proof:
             "py_files": [str(self.directory / "counts.py")],
             "args": ["{checkpoint}", str(self.feeder.source), str(FILES_A_BATCH), "1 second"],
             "checkpoint": f"{self.prefix}/{self.job}",
-            "env": {"EDITION": "1"},
+            "env": {"EDITION": "1", "EXHAUST": str(self.exhaust)},
             "conf": {},
             **({"cluster": self.cluster} if self.cluster else {}),
         }
+
+    @property
+    def exhaust(self) -> Path:
+        return self.directory / "exhaust"
 
     def application(self, edition: int) -> str:
         """The application, as somebody has edited it."""
@@ -221,6 +225,10 @@ def roll_back(proof: Proof) -> None:
     proof.spec = proof.superseded
 
 
+def another_edition(proof: Proof) -> None:
+    update(env={**proof.spec["env"], "EDITION": "2"})(proof)
+
+
 def restart(*words: str) -> Change:
     def do(proof: Proof) -> None:
         proof.call("restart", proof.job, *words)
@@ -274,6 +282,63 @@ def kill_supervisor(proof: Proof) -> None:
     proof.fleet.restart_all()
 
 
+def lose_host(proof: Proof) -> None:
+    """All processes of its host are gone at once; another host goes on, and then it comes back."""
+    fleet, member = proof.fleet, proof.fleet.host_of(proof.job)
+    attempt = fleet.show(proof.job)["attempt"]
+    fleet.kill_host(member)
+    fleet.wait_batch_of(proof.job, attempt + 1, fleet.uid(proof.job))
+    assert fleet.show(proof.job)["supervisor"] != member.id
+    fleet.restart_all()
+
+
+def with_standby(proof: Proof) -> None:
+    """Its own failures that follow are no reason to roll it back."""
+    policy = {"update": {"observe": "1s"}, "restart": {"memory_step": 1.2, "memory_max": "900m"}}
+    update(standby={"level": "session"}, **policy)(proof)
+
+
+def take_over(proof: Proof) -> None:
+    """The driver dies, and the standby on the other host goes on."""
+    fleet, host = proof.fleet, proof.fleet.show(proof.job)["supervisor"]
+    wait_until(partial(_standby_ready, proof), START_S, "a standby", period_s=0.5)
+    attempt = fleet.show(proof.job)["attempt"]
+    kill(DRIVER)(proof)
+    fleet.wait_batch_of(proof.job, attempt + 1, fleet.uid(proof.job))
+    assert fleet.show(proof.job)["supervisor"] != host
+    assert "prepared" in fleet.ok("history", proof.job).out
+
+
+def _standby_ready(proof: Proof) -> bool:
+    return any(each.get("ready_at") for each in proof.fleet.show(proof.job)["prepared"])
+
+
+def suspend(proof: Proof) -> None:
+    """Ends at a batch boundary: nothing is left to be replayed."""
+    fleet, old = proof.fleet, proof.fleet.uid(proof.job)
+    attempt = fleet.show(proof.job)["attempt"]
+    proof.call("suspend", proof.job, "--wait")
+    assert fleet.show(proof.job)["stop_mode"] == "batch_boundary"
+    last = proof.newest().batch_id
+    proof.call("resume", proof.job)
+    assert fleet.wait_batch_of(proof.job, attempt + 1, old).batch_id == last + 1
+
+
+def run_out_of_memory(proof: Proof) -> None:
+    """A JVM whose heap is exhausted is followed by one with more."""
+    fleet = proof.fleet
+    attempt = fleet.show(proof.job)["attempt"]
+    proof.exhaust.touch()
+    fleet.wait_batch_of(proof.job, attempt + 1, fleet.uid(proof.job))
+    row = fleet.show(proof.job)
+    assert row["last_exit"]["cause"] == "out_of_memory", row["last_exit"]
+    assert "raised" in row["driver_memory"], row["driver_memory"]
+
+
+def save(proof: Proof) -> None:
+    proof.call("savepoint", "create", proof.job)
+
+
 BROKEN_STEP = Step("broken update", "no Python", break_it, stops=False)
 ROLL_BACK_STEP = Step(ROLL_BACK, "to the spec before", roll_back)
 DRAIN_STEP = Step(DRAIN, "and back in service", drain, ("drain", "uncordon"))
@@ -290,7 +355,7 @@ WHOLE: tuple[Step, ...] = (
     BROKEN_STEP,
     *BESIDE,
     Step(UPDATE, "memory: 200 MiB more", update(conf={"spark.driver.memory": "800m"})),
-    Step(UPDATE, "env", update(env={"EDITION": "2"})),
+    Step(UPDATE, "env", another_edition),
     Step(UPDATE, "code", update(edition=2)),
     ROLL_BACK_STEP,
     DRAIN_STEP,
@@ -308,6 +373,17 @@ CRASHES: tuple[Step, ...] = (
     Step("crash", "kill -9 of the driver", kill(DRIVER)),
     Step("crash", "kill -9 of the shim", kill(SHIM)),
     Step("crash", "kill -9 of the supervisor of its host", kill_supervisor, stops=False),
+)
+STANDBY, OUT_OF_MEMORY, LOST_HOST = "standby", "out of memory", "lost host"
+AT_THE_BOUNDARY = "suspend and resume"
+LOSSES: tuple[Step, ...] = (
+    Step(AT_THE_BOUNDARY, "at a batch boundary", suspend),
+    Step("savepoint", "while it runs", save, stops=False),
+    Step(LOST_HOST, "kill -9 of all that is there", lose_host),
+    Step(UPDATE, "a standby, and more memory after a lack of it", with_standby),
+    Step(STANDBY, "kill -9 of the driver", take_over),
+    Step(OUT_OF_MEMORY, "of the heap", run_out_of_memory),
+    ROLL_BACK_STEP,
 )
 SMALLEST: tuple[Step, ...] = (
     Step(UPDATE, "args: trigger of 0.5 s", timing(FILES_A_BATCH, "500 milliseconds")),

@@ -3,10 +3,12 @@
 Rows that come twice are dropped and the rest is counted in windows, both with a watermark. Runs as a script beside ``counts.py``,
 whose witness it keeps; what a batch gave is written down before the batch is committed. Its arguments: the checkpoint, the
 directory with the input, how many files make a batch, and the time between two batches (``now``: until the input ends).
+Where the file ``EXHAUST`` is, one batch takes more memory than the JVM has, once.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -33,6 +35,15 @@ def counted(spark: Any, source: str, files_a_batch: int) -> Any:
     )
 
 
+def exhaust(spark: Any) -> None:
+    """Takes eight times 2**30 bytes of the JVM, which has not so much."""
+    try:
+        os.unlink(os.environ.get("EXHAUST", ""))
+    except FileNotFoundError:
+        return
+    spark.sparkContext._gateway.new_array(spark._jvm.long, 2**30)
+
+
 def main() -> None:
     from counts import begin, note
     from pyspark.sql import SparkSession
@@ -43,6 +54,7 @@ def main() -> None:
     checkpoint, source, files_a_batch, trigger = sys.argv[1:]
 
     def write(batch: Any, batch_id: int) -> None:
+        exhaust(spark)
         found = {f"{row.start} {row.key}": [row.n, row.total] for row in batch.collect()}
         note("batch", batch_id=batch_id, counts=dict(sorted(found.items())))
 
