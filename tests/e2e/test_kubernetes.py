@@ -7,17 +7,32 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from supervisor.clusters.kubernetes import KubernetesClient
+from supervisor.clusters.leftovers import known_jobs, of_nobody
 from supervisor.demo.ensemble import EmbeddedEnsemble
-from supervisor.model.pod_labels import ATTEMPT_LABEL, UID_LABEL
+from supervisor.model.executors import outlive_s
+from supervisor.model.pod_labels import ATTEMPT_LABEL, UID_LABEL, pod_properties
+from supervisor.settings.clusters import ClusterSettings
+from supervisor.spec.job import JobSpec
+from supervisor.spec.on_cluster import on_cluster
 from tests.testbed import cluster_jobs
-from tests.testbed.cluster_jobs import LIGHT_EXECUTOR, assert_bound_in_lease, restart_prepared, save_and_kill
+from tests.testbed.cluster_jobs import (
+    LIGHT_EXECUTOR,
+    assert_bound_in_lease,
+    restart_prepared,
+    save_and_kill,
+    unsupervised,
+)
 from tests.testbed.fleet import SHIM
 from tests.testbed.kubernetes import NAMESPACE, RIGHTS, KubernetesCluster, kubernetes_cluster
 from tests.testbed.moto import AWS_ENV, MotoServer, S3Server
+from tests.testbed.namespaces import Namespace
 from tests.testbed.proxy import Proxy
 from tests.testbed.spark_fleet import SparkFleet
 from tests.waiting import wait_until
@@ -38,6 +53,12 @@ CONF = {
 }
 PATIENCE_S = 300.0
 OUTAGE_S = 30.0
+ZOMBIE_SPEC = {
+    "name": "zombie",
+    "application": "/a.py",
+    "cluster": "k8s",
+    "checkpoint": "file:///unused/zombie",
+}
 
 
 class SeenByPods(S3Server):
@@ -89,6 +110,10 @@ def wait_only(cluster: KubernetesCluster, uid: str, attempt: int) -> None:
 def cancel(fleet: SparkFleet, cluster: KubernetesCluster, job: str) -> None:
     """Cancels the job; nothing of it is left on the cluster."""
     cluster_jobs.cancel(fleet, job, PATIENCE_S)
+    wait_nothing_left(cluster)
+
+
+def wait_nothing_left(cluster: KubernetesCluster) -> None:
     wait_until(lambda: not cluster.pods(), PATIENCE_S, "all pods to be removed", period_s=1.0)
     wait_until(lambda: not cluster.config_maps(), PATIENCE_S, "all ConfigMaps to be removed", period_s=1.0)
 
@@ -165,3 +190,47 @@ def test_the_rights_are_the_least(cluster: KubernetesCluster) -> None:
         assert cluster.can("-n", NAMESPACE, *words, account) == "no", words
     assert cluster.can("-n", "default", "list", "pods", account) == "no"
     assert cluster.can("-n", NAMESPACE, "deletecollection", "configmaps", account) == "yes"
+
+
+@pytest.mark.netns
+def test_tasks_of_a_driver_whose_host_is_cut_off_end_within_the_bound_and_what_it_leaves_is_deleted(
+    cluster: KubernetesCluster, tmp_path: Path
+) -> None:
+    """Pods and ConfigMap of a lost host stay for good, until somebody deletes them."""
+    uid, api = "0000000000ab-0000cdef", cluster.master.removeprefix("k8s://https://")
+    volume = "spark.kubernetes.executor.volumes.hostPath.beats"
+    written = {f"{volume}.{what}.path": str(tmp_path) for what in ("mount", "options")}
+    settings = cluster.settings(**CONF, **written)
+    with Namespace() as lost, Proxy(api, cluster.address) as proxy:
+        lost.reach(cluster.subnet)
+        there = {**settings, "master": f"k8s://https://{proxy.address}", "driver_host": lost.address}
+        clusters = {"k8s": ClusterSettings.model_validate(there)}
+        spec = on_cluster(JobSpec.model_validate(ZOMBIE_SPEC), clusters)
+        conf = {**spec.conf, **pod_properties("r1", uid, 1)}
+        with unsupervised(tmp_path, spec.master, conf, lost=lost, timeout_s=PATIENCE_S) as beats:
+            first = cluster.executor_pids(lost.address)
+            lost.cut()
+            cut_at_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+        assert first and first <= cluster.executor_pids(lost.address), "nobody told the executor"
+        wait_until(
+            lambda: not cluster.executor_pids(lost.address), 600.0, "the executor to end", period_s=0.5
+        )
+        gone_at_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    last_at_s = float(beats.read_text().split()[-1])
+    wait_until(lambda: not cluster.running(), PATIENCE_S, "the API server to know", period_s=0.5)
+    left = Counter(pod["status"]["phase"] for pod in cluster.pods())
+    print(
+        f"last write {last_at_s - cut_at_s:.1f} s, executor gone {gone_at_s - cut_at_s:.1f} s after the cut; "
+        f"left: pods {dict(left)}, {len(cluster.config_maps())} ConfigMap"
+    )
+    assert left and cluster.config_maps()
+    assert last_at_s - cut_at_s <= outlive_s({})
+    assert 0.0 < gone_at_s - cut_at_s <= outlive_s({})
+    client = KubernetesClient("k8s", ClusterSettings.model_validate(settings), "r1")
+    (found,) = client.living(30.0)
+    assert (found.uid, found.attempt) == (uid, 1)
+    assert not KubernetesClient("k8s", ClusterSettings.model_validate(settings), "r2").living(30.0)
+    assert of_nobody([found], known_jobs({}, {})) == (found,)
+    client.end(found, 30.0)
+    wait_nothing_left(cluster)
+    client.end(found, 30.0)  # again does no harm

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +33,7 @@ UP_MAX_S: Final = 1500.0
 """It includes the first build."""
 READY_S: Final = 180.0
 NAMESPACE: Final = "spark"
+EXECUTOR: Final = b"KubernetesExecutorBackend"
 IMAGE: Final = "localhost/spark-executor:test"
 
 
@@ -117,6 +118,16 @@ class KubernetesCluster:
     def running(self, selector: str = "") -> list[str]:
         """The names of pods whose containers run."""
         return [pod["metadata"]["name"] for pod in self.pods(selector) if pod["status"]["phase"] == "Running"]
+
+    def executor_pids(self, driver: str) -> set[int]:
+        """The pids of executors' JVMs that belong to a driver at this address, by the kernel."""
+        found, place = set[int](), f"@{driver}:".encode()
+        for process in Path("/proc").iterdir():
+            with suppress(OSError):
+                words = (process / "cmdline").read_bytes() if process.name.isdigit() else b""
+                if words.split(b"\0")[0].endswith(b"/java") and EXECUTOR in words and place in words:
+                    found.add(int(process.name))
+        return found
 
     def config_maps(self) -> list[dict[str, Any]]:
         """The ConfigMaps of executors."""

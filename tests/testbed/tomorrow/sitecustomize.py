@@ -36,7 +36,11 @@ def _change_codec(codec):
     def encode_tomorrow(record, max_bytes=codec.MAX_RECORD_BYTES):
         body = json.loads(encode(record, max_bytes))
         # a mapping is no record: what stands in it are the user's own words (of a launch: env, spark_conf ...)
-        keep = {name: body[name] for name, kind in _kinds_of(type(record)).items() if _is_mapping(kind) and name in body}
+        keep = {
+            name: body[name]
+            for name, kind in _kinds_of(type(record)).items()
+            if _is_mapping(kind) and name in body
+        }
         return codec._dumped({**_marked(body), **keep})
 
     codec.encode = encode_tomorrow
