@@ -12,6 +12,8 @@ from supervisor.model.executors import KEYS
 
 _KEY: Final = re.compile(r"spark\.[^\s=:#!\0]+")
 
+NAMESPACE: Final = "spark.kubernetes.namespace"
+
 OWN_KEYS: Final = {"spark.master": "master", "spark.submit.deployMode": "deploy_mode"}
 """These properties have a key of their own in the spec; if both were given, one of the two would be dropped
 silently.
@@ -40,7 +42,13 @@ def _properties(value: Any) -> Any:
     return {key: as_text(item) for key, item in value.items()}
 
 
-def _without_times(value: dict[str, str]) -> dict[str, str]:
+def _of_host(value: dict[str, str]) -> dict[str, str]:
+    """Refuses what a host must not decide beside the spec, or beside the key that ``supervisor.yaml`` has for it."""
+    if NAMESPACE in value:
+        raise ValueError(
+            f"must not hold {NAMESPACE}: what is left there is looked for in the namespace of the cluster; use namespace of "
+            "the entry in clusters"
+        )
     named = next((key for key in KEYS if key in value), None)
     if named is not None:
         raise ValueError(
@@ -51,5 +59,5 @@ def _without_times(value: dict[str, str]) -> dict[str, str]:
 
 
 SparkConf = Annotated[dict[str, str], BeforeValidator(_properties)]
-HostConf = Annotated[SparkConf, AfterValidator(_without_times)]
+HostConf = Annotated[SparkConf, AfterValidator(_of_host)]
 """Properties that ``supervisor.yaml`` gives to drivers of its host only."""

@@ -11,10 +11,10 @@ from supervisor.model.application_tag import OWN_TAGS_MAX, YARN_TAGS
 from supervisor.model.master import ClusterKind
 from supervisor.model.phrases import first_few
 from supervisor.settings.clusters import DEFAULT_NAMESPACE, ClusterSettings
+from supervisor.settings.spark_conf import NAMESPACE
 from supervisor.spec.job import JobSpec
 
 DRIVER_HOST: Final = "spark.driver.host"
-NAMESPACE: Final = "spark.kubernetes.namespace"
 
 OF_KIND: Final[Mapping[ClusterKind, Mapping[str, str]]] = {
     ClusterKind.STANDALONE: {},

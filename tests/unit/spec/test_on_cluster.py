@@ -108,6 +108,15 @@ def test_a_host_does_not_change_the_bound(key: str) -> None:
         PolicySettings.model_validate({"conf": {"forced": {key: "60s"}}})
 
 
+def test_a_host_moves_the_namespace_by_its_own_key_only() -> None:
+    """Left-overs are looked for in the namespace of the cluster."""
+    moved = {"spark.kubernetes.namespace": "elsewhere"}
+    with pytest.raises(ValidationError, match="use namespace of the entry in clusters"):
+        PolicySettings.model_validate({"conf": {"forced": moved}})
+    with pytest.raises(ValidationError, match="use namespace of the entry in clusters"):
+        ClusterSettings(master="k8s://https://x:1", conf=moved)
+
+
 @pytest.mark.parametrize("master", ["yarn-client", "local[2]", "k8s://https://x", "spark://m", "mesos://m:1"])
 def test_only_masters_that_are_supported_are_clusters(master: str) -> None:
     with pytest.raises(ValidationError, match="is no master of a cluster that is supported here"):
