@@ -23,13 +23,15 @@ OF_KIND: Final[Mapping[ClusterKind, Mapping[str, str]]] = {
         "spark.kubernetes.executor.useDriverPodIP": "false",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
-        "spark.executor.failuresValidityInterval": "1h",
     },
 }
-"""What each driver on a cluster of this kind is given. On Kubernetes executors would else connect to
-``spark.driver.bindAddress``, which another machine may not reach, instead of ``spark.driver.host`` (S30); a driver without a
-pod would ask to delete services and claims, which it has not and may not; and it would end after a few executors that were
-lost in all of its life (S31)."""
+"""What each driver on a cluster of this kind is given, whatever ``conf`` of the cluster says. On Kubernetes executors would
+else connect to ``spark.driver.bindAddress``, which another machine may not reach, instead of ``spark.driver.host`` (S30); a
+driver without a pod would ask to delete services and claims, which it has not and may not."""
+
+UNLESS_GIVEN: Final = {"spark.executor.failuresValidityInterval": "1h"}
+"""What drivers on YARN and Kubernetes are given where ``conf`` of the cluster says nothing else: they would else end after a few
+executors that were lost in all of their life (S31)."""
 
 
 def why_not_here(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> Complaint | None:
@@ -69,7 +71,8 @@ def on_cluster(spec: JobSpec, clusters: Mapping[str, ClusterSettings]) -> JobSpe
     if spec.cluster is None:
         return spec
     cluster = clusters[spec.cluster]
-    conf = {**spec.python.over(cluster.conf), **_properties_of(cluster), **spec.conf}
+    defaults = {} if cluster.kind is ClusterKind.STANDALONE else UNLESS_GIVEN
+    conf = {**defaults, **spec.python.over(cluster.conf), **_properties_of(cluster), **spec.conf}
     env = {**spec.env, **_environment_of(cluster)}
     return spec.model_copy(update={"master": cluster.master, "conf": conf, "env": env})
 

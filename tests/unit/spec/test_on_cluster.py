@@ -127,7 +127,11 @@ def test_a_driver_on_yarn_finds_its_cluster_and_its_queue_and_is_tried_once() ->
     yarn = ClusterSettings(master="yarn", conf_dir=Path("/etc/hadoop/conf"), queue="streaming")
     started = on_cluster(spec("cluster: y\nenv: {TZ: UTC}\n"), {"y": yarn})
     assert started.env == {"TZ": "UTC", "HADOOP_CONF_DIR": "/etc/hadoop/conf"}
-    assert started.conf == {"spark.yarn.queue": "streaming", "spark.yarn.maxAppAttempts": "1"}
+    assert started.conf == {
+        "spark.yarn.queue": "streaming",
+        "spark.yarn.maxAppAttempts": "1",
+        "spark.executor.failuresValidityInterval": "1h",
+    }
 
 
 def test_a_driver_on_kubernetes_has_namespace_image_and_credentials() -> None:
@@ -176,6 +180,13 @@ def test_on_kubernetes_executors_are_told_the_drivers_host_and_old_losses_are_fo
     assert conf["spark.kubernetes.namespace"] == "spark"
     own = spec("cluster: pods\nconf: {spark.executor.failuresValidityInterval: 2h}\n")
     assert on_cluster(own, {"pods": PODS}).conf["spark.executor.failuresValidityInterval"] == "2h"
+    of_cluster = PODS.model_copy(update={"conf": {"spark.executor.failuresValidityInterval": "3h"}})
+    assert (
+        on_cluster(spec("cluster: pods\n"), {"pods": of_cluster}).conf[
+            "spark.executor.failuresValidityInterval"
+        ]
+        == "3h"
+    )
 
 
 def test_a_job_in_another_namespace_than_its_clusters_is_refused() -> None:
