@@ -30,7 +30,7 @@ else connect to ``spark.driver.bindAddress``, which another machine may not reac
 driver without a pod would ask to delete services and claims, which it has not and may not."""
 
 UNLESS_GIVEN: Final = {"spark.executor.failuresValidityInterval": "1h"}
-"""What drivers on YARN and Kubernetes are given where ``conf`` of the cluster says nothing else: they would else end after a few
+"""What drivers on YARN and Kubernetes are given where ``conf`` of the cluster says nothing else; they would end after a few
 executors that were lost in all of their life (S31)."""
 
 
