@@ -25,7 +25,8 @@ from tests.testbed.cluster_jobs import (
 from tests.testbed.fleet import SHIM
 from tests.testbed.moto import MotoServer
 from tests.testbed.namespaces import Namespace
-from tests.testbed.spark_fleet import SparkFleet
+from tests.testbed.other_python import base_python, other_venv, packed_venv
+from tests.testbed.spark_fleet import APPLICATIONS, SparkFleet
 from tests.testbed.standalone import StandaloneCluster, standalone_cluster
 from tests.waiting import wait_until
 
@@ -58,7 +59,10 @@ def fleet(
 ) -> Iterator[SparkFleet]:
     clusters = {"prod": {"master": cluster.master, "conf": CONF, "driver_host": "127.0.0.1"}}
     directory = tmp_path_factory.mktemp("on-cluster")
-    with SparkFleet.on_moto(embedded_ensemble, moto_server, directory, clusters=clusters) as made:
+    python = {"pythons": [str(base_python())], "environments_dir": str(directory / "environments")}
+    with SparkFleet.on_moto(
+        embedded_ensemble, moto_server, directory, clusters=clusters, settings=python
+    ) as made:
         yield made
 
 
@@ -129,6 +133,27 @@ def test_a_host_without_the_cluster_refuses_and_says_so(fleet: SparkFleet) -> No
     row = fleet.wait_state(job, "quarantined", timeout_s=PATIENCE_S)
     assert "cluster: test is no cluster of this host's supervisor.yaml (it has prod)" in str(row)
     fleet.cancel(job)
+
+
+def test_executors_run_the_python_of_the_archive(
+    fleet: SparkFleet, cluster: StandaloneCluster, tmp_path: Path
+) -> None:
+    job, archive = "archived", packed_venv(tmp_path / "env.tar.gz")
+    (library,) = other_venv().glob("lib/python3.*")
+    fleet.submit(
+        job,
+        cluster="prod",
+        application=APPLICATIONS / "executor_python.py",
+        py_files=[str(APPLICATIONS / "counts.py")],
+        python={"archive": str(archive)},
+    )
+    wait_until(lambda: len(fleet.lines(job, "python")) >= 2, PATIENCE_S, "two batches", period_s=0.5)
+    (found,) = fleet.lines(job, "python")[-1]["found"]
+    version, prefix = found.split(" ", 1)
+    assert version == library.name.removeprefix("python")
+    assert Path(prefix).name == "environment", "unpacked by the executor, not the driver's own"
+    assert prefix != fleet.lines(job, "session")[-1]["prefix"]
+    cancel(fleet, cluster, job)
 
 
 @pytest.mark.netns
