@@ -25,6 +25,7 @@ from tests.testbed import cluster_jobs
 from tests.testbed.cluster_jobs import (
     LIGHT_EXECUTOR,
     assert_bound_in_lease,
+    assert_doctor_finds_all_well,
     restart_prepared,
     save_and_kill,
     unsupervised,
@@ -190,6 +191,13 @@ def test_the_rights_are_the_least(cluster: KubernetesCluster) -> None:
         assert cluster.can("-n", NAMESPACE, *words, account) == "no", words
     assert cluster.can("-n", "default", "list", "pods", account) == "no"
     assert cluster.can("-n", NAMESPACE, "deletecollection", "configmaps", account) == "yes"
+
+
+def test_doctor_runs_a_tiny_application_there_and_leaves_nothing(
+    fleet: SparkFleet, cluster: KubernetesCluster
+) -> None:
+    assert_doctor_finds_all_well(fleet)
+    wait_nothing_left(cluster)
 
 
 @pytest.mark.netns

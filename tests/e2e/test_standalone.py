@@ -18,6 +18,7 @@ from tests.testbed import cluster_jobs
 from tests.testbed.cluster_jobs import (
     LIGHT_EXECUTOR,
     assert_bound_in_lease,
+    assert_doctor_finds_all_well,
     restart_prepared,
     save_and_kill,
     unsupervised,
@@ -154,6 +155,13 @@ def test_executors_run_the_python_of_the_archive(
     assert Path(prefix).name == "environment", "unpacked by the executor, not the driver's own"
     assert prefix != fleet.lines(job, "session")[-1]["prefix"]
     cancel(fleet, cluster, job)
+
+
+def test_doctor_runs_a_tiny_application_there_and_leaves_nothing(
+    fleet: SparkFleet, cluster: StandaloneCluster
+) -> None:
+    assert_doctor_finds_all_well(fleet)
+    wait_until(lambda: not cluster.applications(), PATIENCE_S, "the master to know it", period_s=0.5)
 
 
 @pytest.mark.netns

@@ -24,6 +24,7 @@ from tests.testbed import cluster_jobs
 from tests.testbed.cluster_jobs import (
     LIGHT_EXECUTOR,
     assert_bound_in_lease,
+    assert_doctor_finds_all_well,
     restart_prepared,
     save_and_kill,
     unsupervised,
@@ -169,6 +170,13 @@ def test_an_application_of_a_uid_that_nobody_knows_is_found_by_its_tags_and_ende
         wait_nothing_left(cluster)
         client.end(found, 30.0)  # again does no harm
         assert not client.living(30.0)
+
+
+def test_doctor_runs_a_tiny_application_there_and_leaves_nothing(
+    fleet: SparkFleet, cluster: YarnCluster
+) -> None:
+    assert_doctor_finds_all_well(fleet)
+    wait_nothing_left(cluster)
 
 
 @pytest.mark.netns

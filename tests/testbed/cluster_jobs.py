@@ -39,6 +39,25 @@ def assert_bound_in_lease(fleet: SparkFleet, job: str) -> None:
     assert explained["lease"]["executors_outlive_s"] == outlive_s({})
 
 
+DOCTOR_S = 400.0
+CLUSTER_CHECKS = {
+    "cluster-reachable",
+    "cluster-version",
+    "cluster-room",
+    "cluster-driver-host",
+    "cluster-executor",
+}
+
+
+def assert_doctor_finds_all_well(fleet: SparkFleet) -> None:
+    """All that ``doctor --deep`` has about clusters is ok: a tiny application has got an executor."""
+    words = ("doctor", "--deep", "--timeout", f"{DOCTOR_S:.0f}s", "-o", "json")
+    checks = fleet.run_on(fleet.members[0], *words, timeout_s=DOCTOR_S + 60).document["checks"]
+    found = {each["check"]: each for each in checks if each["check"] in CLUSTER_CHECKS}
+    assert set(found) == CLUSTER_CHECKS
+    assert not [each for each in found.values() if each["verdict"] != "ok"]
+
+
 def cancel(fleet: SparkFleet, job: str, timeout_s: float) -> None:
     fleet.cancel(job)
     fleet.wait_state(job, "cancelled", timeout_s=timeout_s)

@@ -187,12 +187,17 @@ class SparkFleet(Fleet):
         return path
 
     def ok_on(self, member: FleetMember, *words: str) -> CommandResult:
+        """A command on the host of ``member``, with its configuration, that succeeds."""
+        done = self.run_on(member, *words)
+        assert done.code == 0, f"{' '.join(words)}: exit code {done.code}: {done.err}"
+        return done
+
+    def run_on(self, member: FleetMember, *words: str, timeout_s: float = 60.0) -> CommandResult:
         """A command on the host of ``member``, with its configuration."""
         argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", *words]
         done = subprocess.run(
-            [*argv, "--config", str(member.config)], capture_output=True, text=True, timeout=60
+            [*argv, "--config", str(member.config)], capture_output=True, text=True, timeout=timeout_s
         )
-        assert done.returncode == 0, f"{' '.join(words)}: exit code {done.returncode}: {done.stderr}"
         return CommandResult(done.returncode, done.stdout, done.stderr)
 
     def root_of(self, name: str) -> ProcessId:
