@@ -1,8 +1,9 @@
 """Probes each ZooKeeper server, and tries a session out. ``doctor`` uses it; nothing that it creates stays.
 
 A server is asked with ``srvr``, the one four-letter word that is allowed by default since 3.5; one that
-refuses it is tried with a session of its own. Everything is bounded, and raises nothing but what its
-docstring says.
+refuses it is tried with a session of its own. One that allows
+``conf``, too, says how many connections it takes. Everything is bounded, and raises nothing but what its docstring
+says.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import secrets
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from supervisor.clients.connect_failure import ConnectFailure
@@ -32,13 +33,15 @@ ROUNDS = 15
 class ServerProbe:
     """Holds what was learnt of one server. ``error`` says why it cannot be reached. ``mode`` is ``leader
     follower observer standalone read-only``, or None if it has no quorum (then ``serving`` is False) or does
-    not say. ``version`` is like ``3.9.5``, or None if it does not say."""
+    not say. ``version`` is like ``3.9.5``, or None if it does not say. ``connections_max`` is how many connections it takes
+    from one address (``maxClientCnxns``; 0: any number), or None if it does not say."""
 
     address: str
     serving: bool
     mode: str | None = None
     version: str | None = None
     error: str = ""
+    connections_max: int | None = None
 
 
 def probe_servers(
@@ -67,7 +70,19 @@ def probe_server(
         return ServerProbe(address, False, error=error.complaint.what)
     except OSError as error:
         return ServerProbe(address, False, error=_why(error, within_s))
-    return read_srvr(address, answer) or _by_session(address, within_s, access)
+    found = read_srvr(address, answer)
+    if found is None:
+        return _by_session(address, within_s, access)
+    return replace(found, connections_max=_connections_max(f"{bare}:{port}", within_s, access))
+
+
+def _connections_max(address: str, within_s: float, access: ZooKeeperAccess) -> int | None:
+    try:
+        answer = ask(address, "conf", within_s, access.tls)
+    except (OSError, ConnectFailure):
+        return None
+    found = re.search(r"^maxClientCnxns=(\d+)", answer, re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def read_srvr(address: str, answer: str) -> ServerProbe | None:

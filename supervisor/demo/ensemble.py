@@ -230,7 +230,7 @@ class EmbeddedEnsemble:
                 "maxSessionTimeout=60000",
                 "maxClientCnxns=0",
                 "admin.enableServer=false",
-                "4lw.commands.whitelist=srvr,ruok,mntr,cons,dump,wchs",
+                "4lw.commands.whitelist=srvr,ruok,mntr,cons,conf,dump,wchs",
                 *(servers if self._count > 1 else []),
             ]
             (self._home(i) / "zoo.cfg").write_text("\n".join(lines) + "\n")

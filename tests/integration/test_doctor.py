@@ -35,6 +35,7 @@ from supervisor.cli.doctor.zookeeper import ZOOKEEPER
 from supervisor.cli.main import run_command
 from supervisor.clients.processes import boot_id
 from supervisor.clients.zookeeper import ZooClient
+from supervisor.clients.zookeeper_probe import probe_servers
 from supervisor.daemon.process.supervisor import take_lock
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.records import Member
@@ -49,6 +50,12 @@ from tests.testbed.moto import MotoServer
 
 CALL = [sys.executable, "-c", "from supervisor.cli.main import main; main()"]
 REPOSITORY = Path(__file__).parents[2]
+
+
+def test_a_server_that_allows_conf_says_how_many_connections_it_takes(
+    embedded_ensemble: EmbeddedEnsemble,
+) -> None:
+    assert {probe.connections_max for probe in probe_servers(embedded_ensemble.hosts)} == {0}
 
 
 class Clinic:

@@ -51,6 +51,10 @@ REQUEST_S: Final = 3.0
 SLOW_MS: Final = 200.0
 MANY_CHILDREN: Final = 10_000
 FRAME_BYTES: Final = 1024 * 1024
+BESIDE_DRIVERS: Final = 10
+"""So many connections supervisor, session closer and a few commands may have at once."""
+CONNECTIONS_DEFAULT: Final = 60
+"""What a server of ZooKeeper takes from one address if it is not told (``maxClientCnxns``)."""
 CHILD_BYTES: Final = 4 + 40
 """This is the size of a name in the answer to a listing: its length and, on average, a uid or a job's
 name."""
@@ -62,8 +66,8 @@ class ZooFacts:
 
     ``children`` are the numbers of children of the registry's parents, by path. ``members`` are the
     supervisors that are up. ``holder`` is the pid of the supervisor that runs here with the configured
-    runtime_dir. ``overlap`` is why the job's checkpoint is not free. ``policy_sha256`` tells the policy of this
-    configuration from others.
+    runtime_dir. ``drivers`` is how many drivers this host may have at once. ``overlap`` is why the job's checkpoint
+    is not free. ``policy_sha256`` tells the policy of this configuration from others.
     """
 
     asked_s: float
@@ -86,6 +90,7 @@ class ZooFacts:
     checkpoint: str | None = None
     overlap: Complaint = Complaint()
     policy_sha256: str = ""
+    drivers: int = 0
 
 
 def collect(subject: Subject) -> ZooFacts:
@@ -107,6 +112,7 @@ def collect(subject: Subject) -> ZooFacts:
         job=spec.name if spec else "",
         memory=spec.resources.memory_bytes if spec else 0,
         checkpoint=spec.checkpoint if spec else None,
+        drivers=settings.supervisor.capacity.drivers,
         policy_sha256=policy_of_host(settings, Signers(settings.policy.submit_signers).digest),
     )
     client = ZooClient(
@@ -308,6 +314,27 @@ def judge_load(facts: ZooFacts) -> DoctorFinding:
     return ok(text)
 
 
+def judge_connections(facts: ZooFacts) -> DoctorFinding:
+    """Judges whether each server takes all connections of this host: one for each driver. All of them are at one server when
+    the others are lost."""
+    serving = [server for server in facts.servers if server.serving]
+    if not serving:
+        return skipped("no server serves")
+    needed = facts.drivers + BESIDE_DRIVERS
+    text = f"this host may need {needed} connections (supervisor.capacity.drivers {facts.drivers}, one for each, and a few)"
+    remedy = (
+        f"set maxClientCnxns to {needed} or more on every server (0: no limit), or lower capacity.drivers"
+    )
+    low = [server for server in serving if 0 < (server.connections_max or 0) < needed]
+    if low:
+        told = ", ".join(f"{server.address} takes {server.connections_max}" for server in low)
+        return warning(f"{text}, and {told}", remedy)
+    if any(server.connections_max is None for server in serving) and needed > CONNECTIONS_DEFAULT:
+        unknown = "not every server says what it takes (conf is not in 4lw.commands.whitelist)"
+        return warning(f"{text}; {unknown}, and by default that is {CONNECTIONS_DEFAULT}", remedy)
+    return ok(f"{text}, and no server is known to take fewer")
+
+
 def judge_leases(facts: ZooFacts) -> DoctorFinding:
     session_s = facts.granted_s or facts.asked_s
     warned = [
@@ -413,6 +440,11 @@ ZOOKEEPER = CheckGroup(
         DoctorCheck("zookeeper-root", "zookeeper.root belongs to this cluster, or to nobody", judge_root),
         DoctorCheck("zookeeper-clock", "ZooKeeper's clock against this host's", judge_clock),
         DoctorCheck("zookeeper-load", "size of the largest listing against jute.maxbuffer", judge_load),
+        DoctorCheck(
+            "zookeeper-connections",
+            "each server takes a connection for each driver of this host (maxClientCnxns)",
+            judge_connections,
+        ),
         DoctorCheck(
             "lease",
             "leases outlast what a session survives (lease − 3 s − lease/6 ≥ session time + 2 ticks)",

@@ -128,6 +128,7 @@ ZOO = ZooFacts(
     id="host-a",
     boot_id="boot-1",
     holder=4711,
+    drivers=20,
     leases=(("defaults.lease", 30.0),),
     job="clicks",
     memory=GIB,
@@ -141,6 +142,14 @@ ACCESS = ZooKeeperAccess(
     admins=("sasl:supervisor",),
 )
 SECURED = SecurityFacts(ACCESS, "create", False, ("ip:10.0.0.1", "sasl:supervisor"), True, ACCESS.acl)
+
+
+def of_connections(most: int) -> ZooFacts:
+    """A host of 100 drivers, and a server that takes ``most`` connections from one address; the others take any number."""
+    servers = [replace(each, connections_max=most if each is THREE[1] else 0) for each in THREE]
+    return replace(ZOO, drivers=100, servers=tuple(servers))
+
+
 NO_ZOO = ZooFacts(
     10.0,
     (down(1), down(2), down(3)),
@@ -541,6 +550,12 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("zookeeper-load", ZOO, OK, "/r/jobs: 12 names"),
     ("zookeeper-load", replace(ZOO, children=(("/r/results", 15_000),)), WARNING, "jute.maxbuffer"),
     ("zookeeper-load", NO_ZOO, SKIPPED, "no cluster"),
+    ("zookeeper-connections", ZOO, OK, "may need 30 connections"),
+    ("zookeeper-connections", replace(ZOO, drivers=100), WARNING, "conf is not in 4lw.commands.whitelist"),
+    ("zookeeper-connections", of_connections(60), WARNING, "zk2:2181 takes 60"),
+    ("zookeeper-connections", of_connections(110), OK, "may need 110 connections"),
+    ("zookeeper-connections", of_connections(0), OK, "no server is known to take fewer"),
+    ("zookeeper-connections", replace(ZOO, servers=(down(1), down(2))), SKIPPED, "no server serves"),
     ("lease", ZOO, OK, "defaults.lease 30s"),
     ("lease", replace(ZOO, leases=(("lease of the job", 10.0),)), WARNING, "use a lease of 21s or more"),
     ("lease", replace(ZOO, granted_s=40.0), WARNING, "a session of 40s"),
