@@ -31,6 +31,12 @@ CALM = {"beat_s": 5.0, "batch_s": 10.0}
 """Knobs of drivers that are only to be there."""
 PER_CALL = 200
 SAMPLE = 20
+HELD = (
+    ("znodes", "zk_znode_count", 1),
+    ("KiB of data", "zk_approximate_data_size", 1024),
+    ("watches at the server with most", "zk_watch_count", 1),
+)
+"""What of it, the key of ``mntr``, and by what it is divided."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +147,8 @@ def at_rest(fleet: Fleet, servers: list[int], sizes: FleetSizes, found: Figures)
     requests = sum(now[each] - count for each, count in asked.items() if each in now)
     found.add("at rest: requests and pings", requests / took_s, "per s")
     found.add("at rest: of these writes", (writes(fleet) - written) / took_s, "per s")
+    for what, key, of in HELD:
+        found.add(f"at rest: {what} for each job", max(held(fleet, key)) / sizes.jobs / of, "")
     for kind, pids in kinds.items():
         used = statistics.mean(cpu_s(pid) - before[pid] for pid in pids) / took_s
         found.add(f"at rest: CPU {kind}", 100 * used, "% of a core")
@@ -200,6 +208,14 @@ def lost(fleet: Fleet, sizes: FleetSizes, found: Figures) -> None:
 
 def hosts_of_jobs(fleet: Fleet) -> dict[str, str]:
     return {row["name"]: str(row["supervisor"]) for row in fleet.rows()}
+
+
+def held(fleet: Fleet, key: str) -> list[float]:
+    """What each server says of itself (``mntr``)."""
+    answers = [ask(fleet.ensemble.address(node), "mntr", 5.0) for node in range(3)]
+    return [
+        float(value) for answer in answers for value in re.findall(rf"^{key}\t(\d+)", answer, re.MULTILINE)
+    ]
 
 
 def starts(fleet: Fleet) -> int:
