@@ -40,22 +40,21 @@ def assert_bound_in_lease(fleet: SparkFleet, job: str) -> None:
 
 
 DOCTOR_S = 400.0
-CLUSTER_CHECKS = {
-    "cluster-reachable",
-    "cluster-version",
-    "cluster-room",
-    "cluster-driver-host",
-    "cluster-executor",
-}
+CLUSTER_CHECKS = ("cluster-reachable", "cluster-driver-host", "cluster-executor")
+SAID_BY_SOME = ("cluster-version", "cluster-room")
+"""Checks of what not each kind of cluster says."""
 
 
 def assert_doctor_finds_all_well(fleet: SparkFleet) -> None:
-    """All that ``doctor --deep`` has about clusters is ok: a tiny application has got an executor."""
+    """``doctor --deep`` has nothing against the cluster, and a tiny application has got an executor."""
     words = ("doctor", "--deep", "--timeout", f"{DOCTOR_S:.0f}s", "-o", "json")
     checks = fleet.run_on(fleet.members[0], *words, timeout_s=DOCTOR_S + 60).document["checks"]
-    found = {each["check"]: each for each in checks if each["check"] in CLUSTER_CHECKS}
-    assert set(found) == CLUSTER_CHECKS
-    assert not [each for each in found.values() if each["verdict"] != "ok"]
+    found = {each["check"]: each for each in checks if each["check"].startswith("cluster-")}
+    assert set(found) == {*CLUSTER_CHECKS, *SAID_BY_SOME}
+    for check in CLUSTER_CHECKS:
+        assert found[check]["verdict"] == "ok", found[check]
+    for check in SAID_BY_SOME:
+        assert found[check]["verdict"] in ("ok", "skipped"), found[check]
 
 
 def cancel(fleet: SparkFleet, job: str, timeout_s: float) -> None:

@@ -187,10 +187,13 @@ def _bad(facts: ClustersFacts, why: Callable[[OneCluster], str]) -> str:
 def _good(facts: ClustersFacts, what: Callable[[OneCluster], str]) -> DoctorFinding:
     said = [f"cluster {each.name}: {what(each)}" for each in facts.clusters if what(each)]
     unasked = [each for each in facts.clusters if each.answer is None and not each.silent]
+    mute = [each for each in facts.clusters if each.answer is not None]
     if said:
         return ok(first_few(said))
     if not facts.clusters:
         return skipped(NO_CLUSTER)
+    if mute:
+        return skipped(f"a cluster of kind {mute[0].kind} does not say that")
     return skipped(f"clusters of kind {unasked[0].kind} are not looked at" if unasked else "none answers")
 
 

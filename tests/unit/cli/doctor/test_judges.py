@@ -838,6 +838,15 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         SKIPPED,
         "none answers",
     ),
+    (
+        "cluster-room",
+        replace(
+            CLUSTERS,
+            clusters=(OneCluster("pods", "kubernetes", answer=ClusterAnswer("the API server answers")),),
+        ),
+        SKIPPED,
+        "a cluster of kind kubernetes does not say that",
+    ),
     ("cluster-driver-host", CLUSTERS, OK, "10.0.0.7"),
     ("cluster-driver-host", one_cluster(unbound="10.0.0.9 is no address of this host"), PROBLEM, "10.0.0.9"),
     ("cluster-driver-host", replace(CLUSTERS, clusters=(CLUSTER._replace(host=""),)), SKIPPED, "driver_host"),
