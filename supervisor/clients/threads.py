@@ -17,7 +17,7 @@ itself. For one item of a loop, ``daemon.loops.error_boundary`` catches the erro
 Three idioms are left beside these. A shim and a driver import nothing that they can do without:
 ``shim.link``, ``shim.output`` and kazoo's connection thread (``clients.kazoo_connection``) use ``threading``
 itself, and ``spark.orders`` uses ``_thread``. The HTTP server of the standard library makes a thread for each
-connection; ``daemon.process.http`` bounds them. ``clients.store.deadline`` has background threads with
+connection; ``daemon.process.bounded_http`` bounds them. ``clients.store.deadline`` has background threads with
 futures of its own: whether the caller has left or the work is done must be decided under one lock, because a
 thread that was left behind keeps its slot.
 """

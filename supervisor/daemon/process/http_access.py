@@ -45,7 +45,7 @@ COST_MAX: Final = 16
 """A hash of a higher cost would take minutes to check."""
 REMEMBERED_MAX: Final = 256
 
-NO_CERTIFICATE: Final = "a client certificate is needed (http.tls.client_ca)\n"
+NO_CERTIFICATE: Final = "a client certificate is needed ({section}.tls.client_ca)\n"
 NO_USER: Final = "a user name and a password are needed (http.users_file)\n"
 BUSY: Final = "too many passwords are being checked: try again\n"
 
@@ -72,11 +72,13 @@ class _Users:
 
 
 class HttpAccess:
-    """Holds the certificate and users of one server. ``now_s`` is CLOCK_BOOTTIME. Raises InvalidInput if a file can't be
+    """Holds the certificate and users of one server. ``now_s`` is CLOCK_BOOTTIME; ``section`` is where the keys stand in
+    supervisor.yaml. Raises InvalidInput if a file can't be
     used. It may be used by many threads at once."""
 
-    def __init__(self, settings: HttpSettings, now_s: Callable[[], float]) -> None:
+    def __init__(self, settings: HttpSettings, now_s: Callable[[], float], section: str = "http") -> None:
         self._settings = settings
+        self._section = section
         self._now_s = now_s
         self._lock = threading.Lock()
         self._checks = threading.BoundedSemaphore(CHECKS_MAX)
@@ -103,7 +105,7 @@ class HttpAccess:
         """Returns why a request is not answered, or None. ``authorization`` is the value of that header, and
         ``has_certificate`` says that the client has shown one that counts."""
         if self._settings.tls.client_ca is not None and not has_certificate:
-            return HttpRefusal(403, NO_CERTIFICATE)
+            return HttpRefusal(403, NO_CERTIFICATE.format(section=self._section))
         self._read_again()
         users = self._users
         if users is None:
@@ -155,10 +157,11 @@ class HttpAccess:
 
     def _read(self) -> tuple[ssl.SSLContext | None, _Users | None]:
         file = self._settings.users_file
-        return tls_context(self._settings.tls), _Users(read_users(file)) if file is not None else None
+        tls = tls_context(self._settings.tls, self._section)
+        return tls, _Users(read_users(file)) if file is not None else None
 
 
-def tls_context(tls: HttpTlsSettings) -> ssl.SSLContext | None:
+def tls_context(tls: HttpTlsSettings, section: str = "http") -> ssl.SSLContext | None:
     """Returns the server's side of TLS, or None if no certificate is named. Raises InvalidInput.
 
     A client without a certificate is let in here: it may probe.
@@ -171,7 +174,7 @@ def tls_context(tls: HttpTlsSettings) -> ssl.SSLContext | None:
         context.load_cert_chain(tls.cert, tls.key, password="")
     except (OSError, ValueError) as error:
         raise InvalidInput(
-            f"http.tls.cert {tls.cert} and key {tls.key} can't be used ({_why(error)})",
+            f"{section}.tls.cert {tls.cert} and key {tls.key} can't be used ({_why(error)})",
             "they are PEM files that the supervisor may read, of one key pair; the key has no password",
         ) from None
     if tls.client_ca is not None:
@@ -179,7 +182,7 @@ def tls_context(tls: HttpTlsSettings) -> ssl.SSLContext | None:
             context.load_verify_locations(tls.client_ca)
         except (OSError, ValueError) as error:
             raise InvalidInput(
-                f"http.tls.client_ca {tls.client_ca} can't be used ({_why(error)})",
+                f"{section}.tls.client_ca {tls.client_ca} can't be used ({_why(error)})",
                 "it is a PEM file with the certificates of the authorities that sign clients",
             ) from None
         context.verify_mode = ssl.CERT_OPTIONAL

@@ -57,7 +57,7 @@ STARTED = {
     "daemon/host/archive_ahead.py": ({"BackgroundThread"}, "trains while no driver is starting"),
     "daemon/host/fence_ahead.py": ({"BackgroundThread"}, "compiles while nobody waits for it"),
     "daemon/host/housekeeping.py": ({"BackgroundThread"}, "a loop that may hang on a disk"),
-    "daemon/process/http.py": ({"BackgroundThread"}, "the loop that takes connections"),
+    "daemon/process/bounded_http.py": ({"BackgroundThread"}, "the loop that takes connections"),
     "daemon/leader/left_behind.py": ({"run_in_thread"}, "looks at checkpoints: no pass waits for one"),
     "daemon/leader/leader.py": ({"BackgroundThread"}, "the loops of a term"),
     "daemon/leader/scheduled_savepoints.py": (
@@ -77,7 +77,10 @@ STARTED = {
 LEFT = {
     "clients/threads.py": ({"Thread", "ThreadPoolExecutor"}, "is the three ways"),
     "clients/kazoo_connection.py": ({"Thread"}, "a shim loads it; kazoo wants the thread itself"),
-    "daemon/process/http.py": ({"ThreadingHTTPServer"}, "a thread for each connection, bounded by its slots"),
+    "daemon/process/bounded_http.py": (
+        {"ThreadingHTTPServer"},
+        "a thread for each connection, bounded by its slots",
+    ),
     "shim/link.py": ({"Thread"}, "a shim loads nothing that it can do without"),
     "shim/output.py": ({"Thread"}, "a shim loads nothing that it can do without"),
     "spark/object_server.py": (

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from supervisor.clock import boottime_s
-from supervisor.daemon.process import http
+from supervisor.daemon.process import bounded_http, http
 from supervisor.daemon.process.http import Answers, HttpServer
 from supervisor.errors import SupervisorError, Unreachable
 from supervisor.metrics import Metrics
@@ -190,8 +190,8 @@ def test_livez_is_answered_while_statuses_hang(site: Site) -> None:
 
 
 def test_silent_clients_are_bounded_and_dropped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "HEADER_TIMEOUT_S", 0.2)
-    silent = [site.connect() for _ in range(http.CONNECTIONS_MAX + 5)]
+    monkeypatch.setattr(bounded_http, "HEADER_TIMEOUT_S", 0.2)
+    silent = [site.connect() for _ in range(bounded_http.CONNECTIONS_MAX + 5)]
     try:
         for each in silent:
             each.settimeout(20)
@@ -203,13 +203,13 @@ def test_silent_clients_are_bounded_and_dropped(site: Site, monkeypatch: pytest.
 
 
 def test_probes_are_answered_while_clients_trickle_headers(site: Site) -> None:
-    with Tricklers(site, http.CONNECTIONS_MAX + 8) as tricklers:
+    with Tricklers(site, bounded_http.CONNECTIONS_MAX + 8) as tricklers:
         wait_until(
-            lambda: len(tricklers.connected) >= http.CONNECTIONS_MAX,
+            lambda: len(tricklers.connected) >= bounded_http.CONNECTIONS_MAX,
             what="more tricklers than there are slots",
         )
         for _ in range(8):
-            assert site.get("/livez") == (200, http.TEXT, "ok\n")
+            assert site.get("/livez") == (200, bounded_http.TEXT, "ok\n")
             assert site.get("/readyz")[0] == 200
     assert site.get("/metrics")[0] == 200
 
@@ -217,7 +217,7 @@ def test_probes_are_answered_while_clients_trickle_headers(site: Site) -> None:
 def test_the_whole_header_has_one_deadline_however_often_it_moves(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "HEADER_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(bounded_http, "HEADER_TIMEOUT_S", 0.5)
     with site.connect() as connection:
         connection.sendall(b"GET /livez HTTP/1.1\r\nX-Trickle: ")
 
@@ -232,10 +232,10 @@ def test_the_whole_header_has_one_deadline_however_often_it_moves(
 
 
 def test_the_oldest_unfinished_header_makes_room(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "HEADER_TIMEOUT_S", 600.0)
-    connections = [site.connect() for _ in range(http.CONNECTIONS_MAX)]
+    monkeypatch.setattr(bounded_http, "HEADER_TIMEOUT_S", 600.0)
+    connections = [site.connect() for _ in range(bounded_http.CONNECTIONS_MAX)]
     try:
-        wait_until(lambda: site.slots.taken == http.CONNECTIONS_MAX)
+        wait_until(lambda: site.slots.taken == bounded_http.CONNECTIONS_MAX)
         assert site.get("/livez")[0] == 200
         assert connections[0].recv(1) == b"", "the oldest is put out"
         connections[1].sendall(b"GET /livez HTTP/1.0\r\n\r\n")
@@ -261,7 +261,8 @@ def test_other_paths_leave_slots_to_the_probes(site: Site, monkeypatch: pytest.M
     busy = Site(site.daemon, server)
     codes: list[int] = []
     asking = [
-        threading.Thread(target=lambda: codes.append(busy.get("/metrics")[0])) for _ in range(http.OTHERS_MAX)
+        threading.Thread(target=lambda: codes.append(busy.get("/metrics")[0]))
+        for _ in range(bounded_http.OTHERS_MAX)
     ]
     try:
         for thread in asking:
@@ -269,13 +270,15 @@ def test_other_paths_leave_slots_to_the_probes(site: Site, monkeypatch: pytest.M
         for _ in asking:
             assert begun.acquire(timeout=60)
         assert busy.get("/metrics")[0] == busy.get("/elsewhere")[0] == 503
-        with Tricklers(busy, http.CONNECTIONS_MAX) as tricklers:
-            wait_until(lambda: len(tricklers.connected) >= http.CONNECTIONS_MAX - http.OTHERS_MAX)
+        with Tricklers(busy, bounded_http.CONNECTIONS_MAX) as tricklers:
+            wait_until(
+                lambda: len(tricklers.connected) >= bounded_http.CONNECTIONS_MAX - bounded_http.OTHERS_MAX
+            )
             assert busy.get("/livez")[0] == busy.get("/readyz")[0] == 200
         gate.set()
         for thread in asking:
             thread.join(60)
-        assert codes == [200] * http.OTHERS_MAX
+        assert codes == [200] * bounded_http.OTHERS_MAX
         assert busy.get("/elsewhere")[0] == 404
     finally:
         gate.set()
@@ -284,13 +287,13 @@ def test_other_paths_leave_slots_to_the_probes(site: Site, monkeypatch: pytest.M
 
 def test_a_header_that_is_too_large_is_refused(site: Site) -> None:
     line = b"X-Large: " + b"x" * 1000 + b"\r\n"
-    answer = site.send(b"GET /livez HTTP/1.1\r\n", line * (http.HEADER_BYTES_MAX // len(line) + 1))
+    answer = site.send(b"GET /livez HTTP/1.1\r\n", line * (bounded_http.HEADER_BYTES_MAX // len(line) + 1))
     assert answer.startswith(b"HTTP/1.0 431 ")
-    assert site.send(b"GET /" + b"x" * http.HEADER_BYTES_MAX + b" HTTP/1.1\r\n\r\n").startswith(
+    assert site.send(b"GET /" + b"x" * bounded_http.HEADER_BYTES_MAX + b" HTTP/1.1\r\n\r\n").startswith(
         b"HTTP/1.0 431 "
     )
     fitting = b"GET /livez HTTP/1.1\r\nX-Large: %s\r\n\r\n"
-    fill = http.HEADER_BYTES_MAX - len(fitting) + 2
+    fill = bounded_http.HEADER_BYTES_MAX - len(fitting) + 2
     assert site.send(fitting % (b"x" * fill)).startswith(b"HTTP/1.0 200 ")
     assert site.send(fitting % (b"x" * (fill + 1))).startswith(b"HTTP/1.0 431 ")
 
@@ -304,9 +307,9 @@ def test_a_header_may_come_in_pieces(site: Site) -> None:
 
 
 def test_slots_are_free_again_when_clients_vanish(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "HEADER_TIMEOUT_S", 600.0)
-    connections = [site.connect() for _ in range(http.CONNECTIONS_MAX)]
-    wait_until(lambda: site.slots.taken == http.CONNECTIONS_MAX)
+    monkeypatch.setattr(bounded_http, "HEADER_TIMEOUT_S", 600.0)
+    connections = [site.connect() for _ in range(bounded_http.CONNECTIONS_MAX)]
+    wait_until(lambda: site.slots.taken == bounded_http.CONNECTIONS_MAX)
     for index, each in enumerate(connections):
         if index % 2:
             each.sendall(b"GET /metr")

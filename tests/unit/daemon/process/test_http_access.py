@@ -15,7 +15,7 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from supervisor.daemon.process import http, http_access, probe
+from supervisor.daemon.process import bounded_http, http_access, probe
 from supervisor.daemon.process.http import Answers, HttpServer
 from supervisor.daemon.process.http_access import HttpAccess
 from supervisor.errors import InvalidInput
@@ -176,7 +176,7 @@ def test_who_never_shakes_hands_holds_nobody_up(site: Site) -> None:
     assert site.server is not None
     host, port = site.server.address.rsplit(":", 1)
     with contextlib.ExitStack() as held:
-        for _ in range(http.CONNECTIONS_MAX + 8):
+        for _ in range(bounded_http.CONNECTIONS_MAX + 8):
             connection = held.enter_context(socket.create_connection((host, int(port)), timeout=20))
             connection.sendall(b"\x16\x03\x01")  # the begin of a handshake
         assert site.get("/livez", client=site.client()) == 200
