@@ -8,10 +8,11 @@ import typer
 
 from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
-from supervisor.cli.options import Chosen, command, known_name
+from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import local_time, notice, print_line, print_table
 from supervisor.operations.audit import AuditReading, audited
 from supervisor.operations.context import open_commands
+from supervisor.operations.names import known_name
 
 if TYPE_CHECKING:
     from supervisor.model.records import AuditLine

@@ -17,12 +17,13 @@ from supervisor.checkpoint.offset_order import OffsetOrder
 from supervisor.cli.apply import SetKey
 from supervisor.cli.completion import job_names
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, Name, SignWith, command, known_name, seconds
+from supervisor.cli.options import Chosen, Name, SignWith, command, seconds
 from supervisor.cli.output import notice, print_line, print_table
 from supervisor.cli.progress import progress
 from supervisor.errors import InvalidInput
 from supervisor.operations.context import CommandContext, open_commands, require_submitted
 from supervisor.operations.jobs import Did, Done
+from supervisor.operations.names import known_name
 
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="Name of the fork.")]
 OtherName = Annotated[

@@ -12,7 +12,7 @@ import typer
 
 from supervisor.cli.confirm import Yes
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, Timeout, command, known_name, seconds
+from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice, print_line
 from supervisor.cli.several import (
     AskedJobs,
@@ -26,6 +26,7 @@ from supervisor.cli.several import (
 from supervisor.errors import NotFound
 from supervisor.operations.context import CommandContext, open_commands, require_submitted
 from supervisor.operations.jobs import ChosenJob
+from supervisor.operations.names import known_name
 from supervisor.operations.waiting import wait_gone, wait_running
 
 if TYPE_CHECKING:

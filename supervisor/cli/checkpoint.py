@@ -14,7 +14,7 @@ import typer
 from supervisor.checkpoint.layout import in_words
 from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
-from supervisor.cli.options import Chosen, command, known_name
+from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import age, local_time, print_labelled, print_line, print_table, readable_size
 from supervisor.cli.progress import counting
 from supervisor.clock import wall_iso
@@ -27,6 +27,7 @@ from supervisor.operations.checkpoints import (
     verify_checkpoint,
 )
 from supervisor.operations.context import open_commands
+from supervisor.operations.names import known_name
 from supervisor.settings.file import PATH_VARIABLE, Settings
 
 if TYPE_CHECKING:

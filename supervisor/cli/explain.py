@@ -10,14 +10,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
-from supervisor.cli.options import Chosen, command, known_name
+from supervisor.cli.options import Chosen, command, over_api
 from supervisor.cli.output import (
     local_time,
     notice,
@@ -28,10 +27,14 @@ from supervisor.cli.output import (
     with_local_times,
 )
 from supervisor.cli.plain import brief, long_silence_s, plain_lines
+from supervisor.cli.remote import api_of
 from supervisor.clock import wall_iso
+from supervisor.errors import InvalidInput
 from supervisor.model.actions import Alarm
 from supervisor.model.phrases import counted
 from supervisor.operations.context import open_commands, require_submitted
+from supervisor.operations.explain_document import all_explained, one_explained
+from supervisor.operations.names import known_name
 from supervisor.operations.scene import Scene, explain_all, explain_name, stall_timeout_of, take_scene
 
 if TYPE_CHECKING:
@@ -55,6 +58,7 @@ HEAD = Columns(("NAME", "STATE", "NEXT", "WHY"), state=1, spare=("NEXT",), whole
 
 
 @command
+@over_api
 def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) -> int:
     """Say what becomes of a job, and why: of one, else of all that do not simply run.
 
@@ -70,6 +74,15 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
     """
     if name is not None:
         known_name(name)
+    api = api_of(chosen)
+    if api is not None:
+        if not chosen.document:
+            raise InvalidInput(
+                "explain prints its document only when it asks a server",
+                "add -o json, or call it on a host with supervisor.yaml",
+            )
+        chosen.print_document(api.explain(name))
+        return 0
     settings = chosen.settings()
     with open_commands(settings) as context:
         if name is not None:
@@ -95,7 +108,7 @@ def _print_one(
 ) -> None:
     now_s = time.time()
     if chosen.document:
-        chosen.print_document({**document_of(explained, now_s), **_cluster(scene)})
+        chosen.print_document(one_explained(scene, explained, now_s))
         return
     lines = list(plain_lines(explained, now_s, stall_timeout_s))
     if scene.view.distrust:
@@ -185,8 +198,7 @@ def _print_all(chosen: Chosen, scene: Scene, everything: list[Explanation], *, v
     now_s = time.time()
     notable = [explained for explained in everything if not explained.is_fine]
     if chosen.document:
-        jobs = [document_of(explained, now_s) for explained in notable]
-        chosen.print_document({**_cluster(scene), "running": len(everything) - len(notable), "jobs": jobs})
+        chosen.print_document(all_explained(scene, everything, now_s))
         return
     for label, text in _heads(scene, verbose=verbose):
         print_labelled(f"{label:<9}", with_local_times(text))
@@ -223,70 +235,3 @@ def _heads(scene: Scene, *, verbose: bool) -> Iterator[tuple[str, str]]:
 def _brief(explained: Explanation) -> list[Any]:
     following, why = brief(explained)
     return [explained.name, explained.state.value, following, with_local_times(why)]
-
-
-# -- documents ----------------------------------------------------------------------------------------------------
-
-
-def _cluster(scene: Scene) -> dict[str, Any]:
-    return {
-        "leader": scene.leader,
-        "epoch": scene.epoch,
-        "paused": scene.view.paused,
-        "distrust": scene.view.distrust,
-        "alarms": [str(alarm) for alarm in scene.explainer.alarms],
-        "store_error": scene.store_error,
-    }
-
-
-def _text(sentence: object | None) -> str | None:
-    return None if sentence is None else str(sentence)
-
-
-def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
-    """Returns the document of one job. Times are ISO 8601 in UTC, memory is in bytes."""
-    progress = explained.record.progress if explained.record else None
-    lease = explained.lease
-    return {
-        "name": explained.name,
-        "uid": explained.uid or None,
-        "state": explained.state.value,
-        "reason": explained.reason,
-        "fine": explained.is_fine,
-        "attempt": explained.attempt or None,
-        "host": explained.host or None,
-        "failures": explained.failures,
-        "last_batch_at": progress.at if progress else None,
-        "lease": None
-        if lease is None
-        else {
-            "lease_s": lease.lease_s,
-            "renewed_at": wall_iso(wall_now_s - lease.silent_s),
-            "silent": lease.is_silent,
-            "full_wait_s": lease.full_wait_s,
-            **({"executors_outlive_s": lease.executors_outlive_s} if lease.executors_outlive_s else {}),
-        },
-        "owned": explained.cell[0].value if explained.cell else None,
-        "wanted": explained.cell[1].value if explained.cell else None,
-        "rule": explained.rule.value if explained.rule else None,
-        "action": explained.action,
-        "why": explained.why or None,
-        "held_by": _text(explained.held_by),
-        "waits_for": _text(explained.waits_for),
-        "until": None if explained.wait_s is None else wall_iso(wall_now_s + explained.wait_s),
-        "then": explained.then,
-        "standby": explained.standby or None,
-        "failed_update": explained.failed_update or None,
-        "move": explained.move or None,
-        "hosts": [asdict(host) for host in explained.hosts],
-        "alarm": _text(explained.alarm),
-        "last_exit": None
-        if explained.last_exit is None
-        else {
-            "cause": explained.last_exit.event,
-            "attempt": explained.last_exit.attempt,
-            "at": explained.last_exit.at,
-            "why": explained.last_exit.detail,
-        },
-        "remedies": [asdict(remedy) for remedy in explained.remedies],
-    }

@@ -31,11 +31,17 @@ class GlobalOptions:
     config: Path | None = None
     output: OutputFormat = OutputFormat.TABLE
     debug: bool = False
+    server: str | None = None
+    token_file: Path | None = None
 
     def take(self, config: Path | None, output: OutputFormat | None, debug: bool) -> None:
         self.config = config or self.config
         self.output = output or self.output
         self.debug = debug or self.debug
+
+    def take_server(self, server: str | None, token_file: Path | None) -> None:
+        self.server = server or self.server
+        self.token_file = token_file or self.token_file
 
 
 Config = Annotated[
@@ -53,6 +59,23 @@ Form = Annotated[
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="Ask the API of a supervisor, like https://host-1:8781, in place of ZooKeeper and the store; else "
+        "$SPARK_SUPERVISOR_SERVER.",
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="The token for --server is in this file; else $SPARK_SUPERVISOR_TOKEN_FILE.",
+    ),
+]
 Version = Annotated[
     bool,
     typer.Option(

@@ -8,19 +8,21 @@ ZooKeeper keeps a bounded story per uid, in which older failures that are alike 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from supervisor.cli.columns import Columns
-from supervisor.cli.options import Chosen, Name, command, known_name
+from supervisor.cli.options import Chosen, Name, command, over_api
 from supervisor.cli.output import local_time, print_labelled, print_table, with_local_times
+from supervisor.cli.remote import api_of
 from supervisor.errors import InvalidInput
-from supervisor.model.history import Series, first_failure
+from supervisor.model.history import first_failure
 from supervisor.model.records import HistoryEntry
 from supervisor.operations.context import open_commands
-from supervisor.operations.history import JobStory, stories_of
+from supervisor.operations.history import history_document, stories_of
+from supervisor.operations.names import known_name
 
 Uid = Annotated[str | None, typer.Option("--uid", metavar="UID", help="Of this submission; see list --all.")]
 All = Annotated[
@@ -34,6 +36,7 @@ HEAD = Columns(("AT", "EVENT", "ATTEMPT", "DETAIL"), state=1, whole=True)
 
 
 @command
+@over_api
 def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False) -> int:
     """Show what happened to a job, newest last: of the live submission, else of the newest.
 
@@ -49,48 +52,28 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
     known_name(name)
     if uid is not None and every_uid:
         raise InvalidInput("--uid names one submission and --all means every one: give one of the two")
-    settings = chosen.settings()
-    with open_commands(settings) as context:
-        stories = stories_of(context, name, uid, every_uid=every_uid)
+    document = _document(chosen, name, uid, every_uid)
     if chosen.document:
-        chosen.print_document({"name": name, "uids": [_document(story) for story in stories]})
+        chosen.print_document(document)
         return 0
-    for number, story in enumerate(stories):
+    for number, story in enumerate(document["uids"]):
         if number:
             print()
         print_labelled(
             "",
-            f"{name}: {story.state} ({story.uid or 'uid unknown'}): {with_local_times(story.headline)}",
+            f"{name}: {story['state']} ({story['uid'] or 'uid unknown'}): {with_local_times(story['headline'])}",
         )
         sys.stdout.flush()
-        print_table(HEAD, [line_of(entry) for entry in documents_of(story.entries)])
+        print_table(HEAD, [line_of(entry) for entry in story["history"]])
     return 0
 
 
-def _document(story: JobStory) -> dict[str, Any]:
-    """Returns the document of one submission."""
-    return {
-        "uid": story.uid or None,
-        "state": story.state,
-        "reason": story.reason,
-        "history": documents_of(story.entries),
-    }
-
-
-def documents_of(entries: Iterable[HistoryEntry]) -> list[dict[str, Any]]:
-    """Returns the entries as documents. ``attempt`` is null for what is about none.
-
-    A series also has how many there were, the last one, and how many entries are left out.
-    """
-    documents: list[dict[str, Any]] = []
-    for entry in entries:
-        each: dict[str, Any] = {"at": entry.at, "event": entry.event, "attempt": entry.attempt or None}
-        each |= {"detail": entry.detail, "by": entry.by or None}
-        if isinstance(entry, Series):
-            each |= {"count": entry.count, "last_at": entry.last_at or entry.at}
-            each |= {"last_attempt": entry.last_attempt or entry.attempt, "omitted": entry.omitted}
-        documents.append(each)
-    return documents
+def _document(chosen: Chosen, name: str, uid: str | None, every_uid: bool) -> dict[str, Any]:
+    api = api_of(chosen)
+    if api is not None:
+        return api.history(name, uid, every_uid=every_uid)
+    with open_commands(chosen.settings()) as context:
+        return history_document(name, stories_of(context, name, uid, every_uid=every_uid))
 
 
 def line_of(document: dict[str, Any]) -> list[Any]:

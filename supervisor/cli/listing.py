@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ import typer
 from supervisor.cli.columns import Columns
 from supervisor.cli.global_options import OutputFormat
 from supervisor.cli.list_view import head_of, with_supervisors
-from supervisor.cli.options import Chosen, command
+from supervisor.cli.options import Chosen, command, over_api
 from supervisor.cli.output import (
     age,
     notice,
@@ -29,6 +30,7 @@ from supervisor.cli.output import (
     terminal_width,
     with_local_times,
 )
+from supervisor.cli.remote import api_of
 from supervisor.cli.several import SELECTOR, Names, SelectorOption
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.job_row import JobRow
@@ -95,6 +97,7 @@ All = Annotated[
 
 
 @command
+@over_api
 def list_jobs(
     chosen: Chosen,
     names: Names = None,
@@ -121,28 +124,40 @@ def list_jobs(
     if names and selector:
         raise InvalidInput("give names of jobs, or -l with a label, not both")
     is_wanted = _wanted(names, selector)
-    settings = chosen.settings()
     columns, row_cells = (WIDE, _wide) if chosen.output is OutputFormat.WIDE else (NARROW, _narrow)
     if watch:
         columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
-        with open_commands(settings) as context:
-            lister = JobLister(context, every_uid=every_uid, is_wanted=is_wanted)
-            _watch(columns, lambda: with_supervisors(lister.take()), row_cells)
+        with _lister(chosen, every_uid, is_wanted) as take:
+            _watch(columns, lambda: with_supervisors(take()), row_cells)
         return 0
     with collector_at_rest():
-        with open_commands(settings) as context:
-            listed = JobLister(context, every_uid=every_uid, is_wanted=is_wanted).take()
-            if not listed.rows and context.check() is None:
-                notice(f"nothing was ever submitted at {settings.zookeeper.root}")
-            elif not listed.rows and selector:
-                notice(f"no job has {','.join(selector)}")
+        with _lister(chosen, every_uid, is_wanted) as take:
+            listed = take()
+        if not listed.is_bootstrapped:
+            notice(f"nothing was ever submitted at {chosen.settings().zookeeper.root}")
+        elif not listed.rows and selector:
+            notice(f"no job has {','.join(selector)}")
         if chosen.document:
-            chosen.print_document([row.document() for row in listed.rows])
+            chosen.print_document(listed.document())
         else:
             _print_pause(listed)
             print_table(columns, [row_cells(row) for row in with_supervisors(listed).rows])
             _print_remedies(listed)
     return _print_missing(names or (), listed)
+
+
+@contextmanager
+def _lister(
+    chosen: Chosen, every_uid: bool, is_wanted: Callable[[JobRow], bool]
+) -> Iterator[Callable[[], JobList]]:
+    """Yields what takes the list, as often as it is called."""
+    api = api_of(chosen)
+    if api is not None:
+        yield partial(api.jobs, is_wanted, every_uid=every_uid, with_pause=not chosen.document)
+        return
+    with open_commands(chosen.settings()) as context:
+        lister = JobLister(context, every_uid=every_uid, is_wanted=is_wanted)
+        yield lister.take
 
 
 def _wanted(names: list[str] | None, selector: list[str] | None) -> Callable[[JobRow], bool]:

@@ -18,12 +18,13 @@ from typing import IO, Annotated
 
 import typer
 
-from supervisor.cli.options import Chosen, Name, command, known_name
+from supervisor.cli.options import Chosen, Name, command
 from supervisor.cli.output import notice
 from supervisor.errors import InvalidInput, Unreachable
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.history import find_job
 from supervisor.operations.logs import AttemptOutput, Sequel, find_output, sequel_of
+from supervisor.operations.names import known_name
 
 CHUNK_BYTES = 64 * 1024
 PERIOD_S = 0.3

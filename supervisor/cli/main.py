@@ -17,7 +17,16 @@ import traceback
 
 import typer
 
-from supervisor.cli.global_options import Config, Debug, Form, GlobalOptions, Version, reader_left
+from supervisor.cli.global_options import (
+    Config,
+    Debug,
+    Form,
+    GlobalOptions,
+    Server,
+    TokenFile,
+    Version,
+    reader_left,
+)
 from supervisor.cli.lazy import CommandEntry, LazyGroup
 from supervisor.cli.output import notice
 from supervisor.errors import SupervisorError
@@ -136,9 +145,13 @@ def _globals(
     config: Config = None,
     output: Form = None,
     debug: Debug = False,
+    server: Server = None,
+    token_file: TokenFile = None,
     _version: Version = False,
 ) -> None:
-    ctx.ensure_object(GlobalOptions).take(config, output, debug)
+    chosen = ctx.ensure_object(GlobalOptions)
+    chosen.take(config, output, debug)
+    chosen.take_server(server, token_file)
 
 
 def main(arguments: list[str] | None = None) -> None:

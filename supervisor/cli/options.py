@@ -10,7 +10,6 @@ import functools
 import inspect
 import json
 import os
-import re
 import sys
 import typing
 from collections.abc import Callable
@@ -23,13 +22,24 @@ import yaml
 
 from supervisor.cli.columns import WIDE_ENOUGH
 from supervisor.cli.completion import job_names
-from supervisor.cli.global_options import Config, Debug, Form, GlobalOptions, OutputFormat, reader_left
+from supervisor.cli.global_options import (
+    Config,
+    Debug,
+    Form,
+    GlobalOptions,
+    OutputFormat,
+    Server,
+    TokenFile,
+    reader_left,
+)
 from supervisor.cli.output import print_json
-from supervisor.errors import InvalidInput, NotFound
+from supervisor.errors import InvalidInput
 from supervisor.settings.file import Settings, load_settings
 from supervisor.settings.units import parse_duration_s
 
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+SERVER_VARIABLE = "SPARK_SUPERVISOR_SERVER"
+TOKEN_FILE_VARIABLE = "SPARK_SUPERVISOR_TOKEN_FILE"
+CA_VARIABLE = "SPARK_SUPERVISOR_SERVER_CA"
 
 
 @dataclass
@@ -47,8 +57,25 @@ class Chosen(GlobalOptions):
         """Prints ``document`` in the form that was asked for."""
         (_print_yaml if self.output is OutputFormat.YAML else print_json)(document)
 
+    @property
+    def server_url(self) -> str | None:
+        """Returns the address of the API that is asked in place of ZooKeeper and the store, or None. ``--config``
+        counts more than the environment."""
+        return self.server or (None if self.config is not None else os.environ.get(SERVER_VARIABLE) or None)
+
     def settings(self) -> Settings:
-        """Returns the configuration. Raises InvalidInput."""
+        """Returns the configuration. Raises InvalidInput, also if a server was chosen: the cluster of the
+        configuration might be another one."""
+        if self.server_url is not None:
+            raise InvalidInput(
+                f"this command needs ZooKeeper or the store, and can't ask the server {self.server_url[:200]!r}",
+                f"call it on a host with supervisor.yaml, without --server and {SERVER_VARIABLE}, or with --config",
+            )
+        return self.settings_of_host()
+
+    def settings_of_host(self) -> Settings:
+        """Returns the configuration for what is about this host, whichever server the environment names. Raises
+        InvalidInput."""
         return load_settings(self.config, os.environ)
 
 
@@ -70,19 +97,36 @@ def _print_yaml(document: Any) -> None:
     print(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=WIDE_ENOUGH), end="")
 
 
+_OF_SERVER = {"server": (Server, None), "token_file": (TokenFile, None)}
 _GLOBAL = {"config": (Config, None), "output": (Form, None), "debug": (Debug, False)}
+
+
+def over_api(function: Callable[..., int]) -> Callable[..., int]:
+    """Lets a command ask the API of a supervisor: it has the options ``--server`` and ``--token-file``."""
+    typed: Any = function
+    typed.is_over_api = True
+    return function
 
 
 def command(function: Callable[..., int]) -> Callable[..., int]:
     """Makes ``function(chosen, …)``, which returns the exit code, a typer command with the global options."""
     own = list(inspect.signature(function).parameters.values())[1:]
     hints = typing.get_type_hints(function, include_extras=True)
+    is_over_api = getattr(function, "is_over_api", False)
+    common = _GLOBAL | (_OF_SERVER if is_over_api else {})
 
     @functools.wraps(function)
     def wrapper(ctx: typer.Context, **given: Any) -> int:
         parsed = ctx.ensure_object(GlobalOptions)
         parsed.take(*(given.pop(name) for name in _GLOBAL))
-        chosen = Chosen(parsed.config, parsed.output, parsed.debug)
+        if is_over_api:
+            parsed.take_server(*(given.pop(name) for name in _OF_SERVER))
+        elif parsed.server is not None:
+            raise InvalidInput(
+                f"{ctx.info_name} can't ask a server",
+                "leave --server out; list, show, status, history and explain take it",
+            )
+        chosen = Chosen(parsed.config, parsed.output, parsed.debug, parsed.server, parsed.token_file)
         try:
             code = function(chosen, **given)
             sys.stdout.flush()
@@ -95,23 +139,13 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     parameters += [each.replace(kind=kind, annotation=hints[each.name]) for each in own]
     parameters += [
         inspect.Parameter(name, kind, default=default, annotation=hint)
-        for name, (hint, default) in _GLOBAL.items()
+        for name, (hint, default) in common.items()
     ]
     typed: Any = wrapper
     typed.__signature__ = inspect.Signature(parameters, return_annotation=int)
     typed.__annotations__ = {each.name: each.annotation for each in parameters}
     del typed.__wrapped__
     return wrapper
-
-
-def known_name(name: str) -> str:
-    """Returns ``name`` itself if a job can have it.
-
-    Raises NotFound: it must not lead to any other znode or file.
-    """
-    if not _NAME.fullmatch(name):
-        raise NotFound(f"no job is named {name!r}: names have lower-case letters, digits and dashes only")
-    return name
 
 
 def seconds(option: str, text: str) -> float:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from supervisor.cli.columns import Columns
-from supervisor.cli.options import Chosen, Name, command, known_name
+from supervisor.cli.options import Chosen, Name, command
 from supervisor.cli.output import local_time, print_table
 from supervisor.operations.context import open_commands, require_submitted
+from supervisor.operations.names import known_name
 from supervisor.operations.revisions import RevisionRow, revisions_of
 
 HEAD = Columns(("REVISION", "AT", "BY", "STATE", "CHANGED", "WHY"), state=3, whole=True)

@@ -21,7 +21,7 @@ def run(chosen: Chosen) -> int:
     Example:
       spark-supervisor run --config /etc/spark-supervisor/supervisor.yaml
     """
-    settings = chosen.settings()
+    settings = chosen.settings_of_host()
     with umask.private():
         check_log_dir(settings.supervisor.log_dir)
         configure_logs("DEBUG" if chosen.debug else "INFO")

@@ -13,7 +13,7 @@ import typer
 
 from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
-from supervisor.cli.options import Chosen, Name, command, known_name
+from supervisor.cli.options import Chosen, Name, command
 from supervisor.cli.output import (
     age,
     local_time,
@@ -31,6 +31,7 @@ from supervisor.model.seen import Found
 from supervisor.operations.auditing import AskedWrite
 from supervisor.operations.checkpoints import Located, is_location, located
 from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.names import known_name
 from supervisor.savepoints.deep_verify import open_saved_state, why_bad
 from supervisor.savepoints.manifest import Begun, Manifest, checked_id
 from supervisor.savepoints.operations import (

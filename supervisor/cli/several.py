@@ -15,11 +15,12 @@ import typer
 from supervisor.cli.completion import job_names
 from supervisor.cli.confirm import confirm_jobs
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, known_name
+from supervisor.cli.options import Chosen
 from supervisor.cli.output import notice, print_line
 from supervisor.errors import InvalidInput, NotFound, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.phrases import counted
 from supervisor.operations.context import CommandContext
+from supervisor.operations.names import known_name
 from supervisor.operations.selection import Selected, jobs_and_failed, selector_of
 from supervisor.operations.waiting import wait_gone, wait_running
 

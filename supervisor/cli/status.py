@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from supervisor.cli.columns import Columns
-from supervisor.cli.options import Chosen, command
+from supervisor.cli.options import Chosen, command, over_api
 from supervisor.cli.output import age, local_time, notice, print_labelled, print_table, with_local_times
+from supervisor.cli.remote import api_of
+from supervisor.errors import SupervisorError
 from supervisor.model.policies import policies_text
 from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import open_commands
@@ -22,6 +24,7 @@ MORE_COLUMNS = {"labels": "LABELS", "sparks": "SPARKS"}
 
 
 @command
+@over_api
 def status(chosen: Chosen) -> int:
     """Show the cluster: leader, epoch, supervisors, ZooKeeper, store, and how many jobs are in which state.
 
@@ -31,9 +34,7 @@ def status(chosen: Chosen) -> int:
     Example:
       spark-supervisor status -o json | jq -r .leader
     """
-    settings = chosen.settings()
-    with open_commands(settings) as context:
-        document, error = status_of(context)
+    document, error = _taken(chosen)
     if chosen.document:
         chosen.print_document(document)
     else:
@@ -42,6 +43,14 @@ def status(chosen: Chosen) -> int:
         notice(f"error: {error}")
         return error.exit_code
     return 0
+
+
+def _taken(chosen: Chosen) -> tuple[dict[str, Any], SupervisorError | None]:
+    api = api_of(chosen)
+    if api is not None:
+        return api.status()
+    with open_commands(chosen.settings()) as context:
+        return status_of(context)
 
 
 def _print(document: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ def stop_drivers(chosen: Chosen, timeout: Patience = None) -> int:
     starts drivers again. Nothing is suspended: for that, see suspend.
     """
     timeout_s = None if timeout is None else seconds("--timeout", timeout)
-    settings = chosen.settings()
+    settings = chosen.settings_of_host()
     configure_logs("DEBUG" if chosen.debug else "WARNING")
     directory = HostedAttempts(settings.supervisor.runtime_dir, settings.supervisor.log_dir).attempts_dir
     departed = drain_host.stop_drivers(directory, timeout_s)

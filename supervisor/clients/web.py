@@ -80,7 +80,7 @@ def ask_json(
     data = None if body is None else json.dumps(body).encode()
     headers = {"Accept": "application/json", "Content-Type": "application/json", **more_headers}
     answer = ask(url, timeout_s, ANSWER_MAX_BYTES, WebRequest(method, data, headers, tls))
-    return JsonAnswer(answer.status, _parsed(answer.body))
+    return JsonAnswer(answer.status, parsed_json(answer.body))
 
 
 def ask(url: str, timeout_s: float, max_bytes: int, request: WebRequest = PLAIN) -> WebAnswer:
@@ -131,7 +131,8 @@ def _read(response: http.client.HTTPResponse, max_bytes: int) -> bytes:
     return text.getvalue()
 
 
-def _parsed(text: bytes) -> Any:
+def parsed_json(text: bytes) -> Any:
+    """Returns what the text is as JSON, or None if it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from supervisor.model.labels import unpacked
+from supervisor.model.labels import packed, unpacked
 from supervisor.model.records import Progress
 from supervisor.model.state import JobState
 
@@ -42,20 +43,30 @@ class JobRow:
     labels: tuple[str, ...] = ()
     """In the form of ``model.labels``; the document has them by key."""
     trouble: str | None = None
-    """A table shows this instead of the reason; None means the reason itself. It is no part of the
-    document.
+    """What is not well, in its shortest form, which a table shows in place of the reason: it is empty if all is well. None
+    means the reason itself.
     """
 
     def document(self) -> dict[str, Any]:
         """Returns the row as JSON has it, without what a newer version wrote beside it."""
-        document = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name != "trouble"
-        }
+        document = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         document["prepared"] = list(self.prepared)
         document["labels"] = unpacked(self.labels)
         if self.progress is not None:
             document["progress"] = dataclasses.asdict(self.progress)
             del document["progress"]["extra"]
         return document
+
+
+def row_of_document(document: Mapping[str, Any]) -> JobRow:
+    """Returns the row of which ``document`` is the document; keys that a newer version wrote are left out. Raises
+    ValueError, TypeError or AttributeError for what is no such document."""
+    known = {field.name for field in dataclasses.fields(JobRow)}
+    values = {key: value for key, value in document.items() if key in known}
+    progress = values.get("progress")
+    if progress is not None:
+        names = {field.name for field in dataclasses.fields(Progress)} - {"extra"}
+        values["progress"] = Progress(**{key: value for key, value in progress.items() if key in names})
+    values["prepared"] = tuple(values.get("prepared") or ())
+    values["labels"] = packed(values.get("labels") or {})
+    return JobRow(**values)

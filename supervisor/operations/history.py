@@ -3,10 +3,13 @@ kept."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from supervisor.clock import wall_s
 from supervisor.errors import NotFound
+from supervisor.model.history import Series
 from supervisor.model.records import HistoryEntry
 from supervisor.model.seen import Found
 from supervisor.model.state import history_of
@@ -65,3 +68,34 @@ def entries_of(job: OneJob) -> tuple[HistoryEntry, ...]:
     result = job.result.record if isinstance(job.result, Found) else None
     ref = job.ref if job.ref is not None and job.ref.uid == job.uid else None
     return history_of(ref, job.own, result, job.uid)
+
+
+def history_document(name: str, stories: Iterable[JobStory]) -> dict[str, Any]:
+    """Returns the document of ``history -o json``."""
+    return {"name": name, "uids": [_document(story) for story in stories]}
+
+
+def _document(story: JobStory) -> dict[str, Any]:
+    return {
+        "uid": story.uid or None,
+        "state": story.state,
+        "reason": story.reason,
+        "headline": story.headline,
+        "history": entry_documents(story.entries),
+    }
+
+
+def entry_documents(entries: Iterable[HistoryEntry]) -> list[dict[str, Any]]:
+    """Returns the entries as documents. ``attempt`` is null for what is about none.
+
+    A series also has how many there were, the last one, and how many entries are left out.
+    """
+    documents: list[dict[str, Any]] = []
+    for entry in entries:
+        each: dict[str, Any] = {"at": entry.at, "event": entry.event, "attempt": entry.attempt or None}
+        each |= {"detail": entry.detail, "by": entry.by or None}
+        if isinstance(entry, Series):
+            each |= {"count": entry.count, "last_at": entry.last_at or entry.at}
+            each |= {"last_attempt": entry.last_attempt or entry.attempt, "omitted": entry.omitted}
+        documents.append(each)
+    return documents

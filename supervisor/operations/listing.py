@@ -8,8 +8,9 @@ job is pending is the plan made, and the store asked whether the registry is to 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from supervisor.clock import wall_s
 from supervisor.model.job_row import JobRow
@@ -25,13 +26,19 @@ class JobList:
     """Holds what a list shows. ``paused`` says whether the cluster is paused; ``pause`` says by whom, if that
     can be read.
 
-    ``shared`` has the names of the hosts that have several supervisors, as in ``dev``.
+    ``shared`` has the names of the hosts that have several supervisors, as in ``dev``. ``is_bootstrapped`` says whether
+    there is a registry: if not, nothing was ever submitted.
     """
 
     rows: list[JobRow]
     paused: bool = False
     pause: Pause | None = None
     shared: frozenset[str] = frozenset()
+    is_bootstrapped: bool = True
+
+    def document(self) -> list[dict[str, Any]]:
+        """Returns the document of ``list -o json``."""
+        return [row.document() for row in self.rows]
 
 
 class JobLister:
@@ -54,7 +61,7 @@ class JobLister:
         """Returns the list as it is now. Raises Unreachable."""
         context = self._context
         if context.check() is None:
-            return JobList([])
+            return JobList([], is_bootstrapped=False)
         view = take_view(context)
         rows = take_rows(context.zoo(), context.layout, view, wall_s(), every_uid=self._every_uid)
         rows = [row for row in rows if self._is_wanted(row)]
@@ -72,9 +79,14 @@ class JobLister:
             else row
             for row in with_reasons(rows, reasons)
         ]
-        hosts = Counter(member.host for member in view.members.values())
-        shared = frozenset(host for host, count in hosts.items() if count > 1)
-        return JobList(rows, view.paused, view.pause, shared)
+        return JobList(
+            rows, view.paused, view.pause, shared_hosts(each.host for each in view.members.values())
+        )
+
+
+def shared_hosts(hosts: Iterable[str]) -> frozenset[str]:
+    """Returns which of the ``hosts`` of all supervisors have several of them."""
+    return frozenset(host for host, count in Counter(hosts).items() if count > 1)
 
 
 def row_of_job(context: CommandContext, job: OneJob) -> JobRow:

@@ -1,15 +1,30 @@
-"""Answers for a name that no job has: makes the one sentence, with the name that was most likely meant."""
+"""Says which names a job can have, and answers for a name that no job has: makes the one sentence, with the name that was
+most likely meant."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Final
 
 from supervisor.errors import NotFound, SupervisorError
 from supervisor.records.ids import name_suffix
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkReader
 from supervisor.settings.nearest import nearest
+
+NAME_PATTERN: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+
+
+def known_name(name: str) -> str:
+    """Returns ``name`` itself if a job can have it.
+
+    Raises NotFound: it must not lead to any other znode or file.
+    """
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise NotFound(f"no job is named {name!r}: names have lower-case letters, digits and dashes only")
+    return name
 
 
 def no_job(zoo: ZkReader, layout: Layout, name: str) -> NotFound:

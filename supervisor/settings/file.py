@@ -29,6 +29,7 @@ from supervisor.settings.addresses import (
     ZooKeeperHosts,
     ZooKeeperRoot,
 )
+from supervisor.settings.api import ApiSettings
 from supervisor.settings.audit import AuditSettings
 from supervisor.settings.clusters import Clusters
 from supervisor.settings.defaults import GIB, Defaults
@@ -122,6 +123,7 @@ class Settings(Section):
     supervisor: SupervisorSettings = Field(default_factory=SupervisorSettings)
     spark: SparkSettings = SparkSettings()
     http: HttpSettings = HttpSettings()
+    api: ApiSettings = ApiSettings()
     defaults: Defaults = Defaults()
     policy: PolicySettings = PolicySettings()
     audit: AuditSettings = AuditSettings()

@@ -16,6 +16,7 @@ NUMBER = RAW | {"wall_s", "clock.wall_s"}
 
 READERS = {
     "clock.py": "is the clock",
+    "api/service.py": "ages, in a document",
     "bluegreen/compare.py": "ages, on a screen",
     "cli": "ages, on a screen",
     "daemon/host/attempt_reporter.py": "for how long a driver waits for executors, as a metric",

@@ -76,7 +76,7 @@ def doctor(
     if listed:
         return _list(chosen, list_checks())
     patience = seconds("--timeout", timeout) / WHOLE_S
-    settings = chosen.settings()
+    settings = chosen.settings_of_host()
     job = read_spec_file(spec, settings.defaults) if spec is not None else None
     lines = examine(Subject(settings, dict(os.environ), job, spec, unit, patience, deep), AREAS)
     counts = Counter(line.finding.verdict.value for line in lines)

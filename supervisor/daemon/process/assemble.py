@@ -16,6 +16,8 @@ from typing import Any
 import structlog
 
 import supervisor
+from supervisor.api.service import ApiService
+from supervisor.api.shared_reads import SharedReads
 from supervisor.checkpoint.commit_log import CommitLog, open_commit_log
 from supervisor.checkpoint.opening import open_checkpoint
 from supervisor.checkpoint.preflight import left_behind
@@ -57,6 +59,7 @@ from supervisor.daemon.leader.scheduled_savepoints import ScheduledSavepoints
 from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.daemon.leader.update_savepoint_task import UpdateSavepointTasks
 from supervisor.daemon.loops.watchdog import Loop, Watchdog
+from supervisor.daemon.process.api_server import ApiServer
 from supervisor.daemon.process.http import Answers, HttpServer
 from supervisor.daemon.process.http_access import HttpAccess
 from supervisor.daemon.process.session_closer import SessionCloser
@@ -70,7 +73,7 @@ from supervisor.model.location import normalise
 from supervisor.model.records import Cluster, JobRef, Member, PendingDeletion
 from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
 from supervisor.operations.author import supervisor_as_author
-from supervisor.operations.context import store_of
+from supervisor.operations.context import open_commands, store_of
 from supervisor.plan.make import Policy
 from supervisor.records.layout import Layout
 from supervisor.registry.access_control import refuse_open_root
@@ -166,6 +169,7 @@ class Assembly:
         self._trust = self._remembered(cluster.id)
         self._know_clusters(cluster.id)
         server = self._server()
+        api = self._api_server()
         agent = self._agent(server.address)
         self._agent_ = agent
         leader = Leader(self._controller, self._sweeper, self._remover, self._owner.failed, self._savepoints)
@@ -186,6 +190,7 @@ class Assembly:
             runtime_dir=runtime_dir,
             watchdog=self._watchdog,
             server=server,
+            api_server=api,
             session_closer=self._session_closer,
             agent=agent,
             guardian=guardian,
@@ -488,6 +493,12 @@ class Assembly:
         )
         access = HttpAccess(self._settings.http, boottime_s)
         return HttpServer(host.strip("[]"), int(port), answers, access)
+
+    def _api_server(self) -> ApiServer | None:
+        settings = self._settings
+        if settings.api.listen is None:
+            return None
+        return ApiServer(settings.api, ApiService(SharedReads(partial(open_commands, settings))))
 
     def _live(self) -> bool:
         return self._watchdog.stuck(boottime_s()) is None

@@ -1,8 +1,8 @@
 """Takes connections for the HTTP servers of the daemon, and reads one request of each, so that no client can hold up
 another or the daemon: connections, threads and times are bounded.
 
-``daemon.process.http`` serves probes and metrics with it, ``daemon.process.api_server`` the API. Each derives a handler, which
-is made for each connection, in a thread of its own.
+``daemon.process.http`` serves probes and metrics with it, ``daemon.process.api_server`` the API. Each derives a
+handler, which is made for each connection, in a thread of its own.
 
 Of the connections that have not sent their request yet, the oldest makes room for a new one. A header as a whole, not
 each of its pieces, has one deadline and one limit of size; with TLS, the handshake has a deadline of the same length before
@@ -51,8 +51,8 @@ class TlsSource(Protocol):
 
 
 class BoundedServer:
-    """Answers on ``host`` and ``port`` from ``start`` on, with a ``handler`` for each connection; port 0 lets the system choose
-    (see ``address``).
+    """Answers on ``host`` and ``port`` from ``start`` on, with a ``handler`` for each connection; port 0 lets the
+    system choose (see ``address``).
 
     ``key`` is the key of supervisor.yaml that names the address. Without ``access`` it speaks plain text. Raises
     SupervisorError if the address can't be used.

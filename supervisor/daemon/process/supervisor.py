@@ -39,6 +39,7 @@ from supervisor.daemon.host.guardian import Guardian
 from supervisor.daemon.host.housekeeping import Housekeeper
 from supervisor.daemon.loops.notify import notify
 from supervisor.daemon.loops.watchdog import EXIT_CODE, Loop, Watchdog
+from supervisor.daemon.process.api_server import ApiServer
 from supervisor.daemon.process.http import HttpServer
 from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.errors import Conflict, InvalidInput, SupervisorError
@@ -61,6 +62,7 @@ class SupervisorParts:
     runtime_dir: Path
     watchdog: Watchdog
     server: HttpServer
+    api_server: ApiServer | None
     session_closer: SessionCloser
     agent: Agent
     guardian: Guardian
@@ -128,6 +130,8 @@ class Supervisor:
         parts.watchdog.start()
         parts.session_closer.start()
         parts.server.start()
+        if parts.api_server is not None:
+            parts.api_server.start()
         self._spawn("guardian", lambda loop: guard(parts.guardian, self.stopping, loop), parts.watchdog)
         wait_for(
             "whether this id is used once",
@@ -160,6 +164,8 @@ class Supervisor:
         if parts.stop_drivers is not None:
             parts.stop_drivers(lambda: self._signals > 1)
         parts.session_closer.stop()
+        if parts.api_server is not None:
+            parts.api_server.stop()
         parts.server.stop()
         log.info(
             "supervisor_stopped",

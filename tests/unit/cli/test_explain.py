@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.cli.explain import _brief, document_of, lines_of
+from supervisor.cli.explain import _brief, lines_of
 from supervisor.cli.plain import plain_lines
 from supervisor.clients.store.files import FileStore
 from supervisor.coord.epoch_marks import EpochMarks
@@ -39,6 +39,7 @@ from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import SeenAcceptance, View
 from supervisor.observe.listing import seconds_of
+from supervisor.operations.explain_document import document_of
 from supervisor.plan.decide import cell_of
 from supervisor.plan.explain import Explainer, Explanation, explain_ended
 from supervisor.plan.make import Policy, make_plan

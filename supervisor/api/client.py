@@ -1,0 +1,168 @@
+"""Asks the API of a supervisor, for the command line: then neither ZooKeeper nor the store is needed.
+
+An error of the API is raised as the command line would raise it itself, with the same exit code. A token is sent over TLS
+only, or to this machine.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from supervisor.api.routes import PREFIX
+from supervisor.api.tokens import read_token
+from supervisor.clients.web import WebRequest, ask, parsed_json
+from supervisor.errors import (
+    AccessDenied,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    OutcomeUnknown,
+    SupervisorError,
+    TimedOut,
+    Unreachable,
+)
+from supervisor.model.job_row import JobRow, row_of_document
+from supervisor.model.records import Pause
+from supervisor.operations.listing import JobList, shared_hosts
+from supervisor.settings.addresses import are_loopback, split_host_port
+
+ANSWER_S: Final = 40.0
+"""It is longer than the time in which the server gives up."""
+ANSWER_MAX_BYTES: Final = 256 * 2**20
+PORTS: Final = {"https": 443, "http": 80}
+_ERRORS: Final[dict[int, type[SupervisorError]]] = {
+    2: InvalidInput,
+    3: NotFound,
+    4: Conflict,
+    5: Unreachable,
+    6: OutcomeUnknown,
+    7: TimedOut,
+}
+
+
+class ApiClient:
+    """Asks the server at ``url`` with the token in ``token_file``. ``ca`` is a file of authorities in place of the system's;
+    ``source`` says where the address came from. Raises InvalidInput; nothing is asked yet."""
+
+    def __init__(self, url: str, token_file: Path, ca: Path | None = None, source: str = "--server") -> None:
+        self._url = _checked_url(url, source)
+        self._token = read_token(token_file, "--token-file")
+        self._tls = _tls(ca) if self._url.startswith("https:") else None
+
+    def jobs(
+        self, is_wanted: Callable[[JobRow], bool], *, every_uid: bool = False, with_pause: bool = True
+    ) -> JobList:
+        """Returns the list as ``operations.listing`` has it. ``with_pause`` also asks whether the cluster is paused
+        and which hosts have several supervisors, which a table shows. Raises SupervisorError."""
+        documents = self.get("/jobs", all="true") if every_uid else self.get("/jobs")
+        status = self.get("/status") if with_pause else None
+        try:
+            rows = [row for row in map(row_of_document, documents) if is_wanted(row)]
+            if status is None:
+                return JobList(rows)
+            pause = status["pause"]
+            record = (
+                None
+                if pause is None
+                else Pause(by=pause["by"], at=pause["since"], reason=pause["reason"], op="")
+            )
+            hosts = shared_hosts(member["host"] for member in status["supervisors"])
+            return JobList(rows, bool(status["paused"]), record, hosts)
+        except (TypeError, ValueError, KeyError, AttributeError):
+            raise self._odd() from None
+
+    def job(self, name: str) -> dict[str, Any]:
+        """Returns the document of ``show``. Raises SupervisorError."""
+        return self._object(f"/jobs/{name}")
+
+    def history(self, name: str, uid: str | None = None, *, every_uid: bool = False) -> dict[str, Any]:
+        """Returns the document of ``history``. Raises SupervisorError."""
+        asked = {"uid": uid} if uid is not None else {}
+        return self._object(f"/jobs/{name}/history", **asked, **({"all": "true"} if every_uid else {}))
+
+    def explain(self, name: str | None) -> dict[str, Any]:
+        """Returns the document of ``explain``, of one job or of all. Raises SupervisorError."""
+        return self._object("/explain" if name is None else f"/jobs/{name}/explain")
+
+    def status(self) -> tuple[dict[str, Any], SupervisorError | None]:
+        """Returns the document of ``status``. If ZooKeeper did not answer the server, the error is returned with it. Raises
+        SupervisorError."""
+        document = self._object("/status")
+        try:
+            is_known = document["zookeeper"]["session"] is not None
+        except (TypeError, KeyError):
+            raise self._odd() from None
+        if is_known:
+            return document, None
+        return document, Unreachable(f"ZooKeeper does not answer {self._url}")
+
+    def get(self, path: str, **parameters: str) -> Any:
+        """Returns the document at ``path``. Raises what the command line would raise, and Unreachable for what is no
+        answer of the API."""
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+        request = WebRequest(headers=headers, tls=self._tls)
+        answer = ask(f"{self._url}{PREFIX}{path}{query}", ANSWER_S, ANSWER_MAX_BYTES, request)
+        document = parsed_json(answer.body)
+        if answer.status == 200 and document is not None:
+            return document
+        raise self._error(answer.status, document)
+
+    def _object(self, path: str, **parameters: str) -> dict[str, Any]:
+        document = self.get(path, **parameters)
+        if not isinstance(document, dict):
+            raise self._odd()
+        return document
+
+    def _error(self, status: int, document: Any) -> SupervisorError:
+        if status in (401, 403):
+            return AccessDenied(
+                f"{self._url} does not let this client in ({status})",
+                "its api.token_files must name a file with the token of --token-file",
+            )
+        if not isinstance(document, dict) or not isinstance(document.get("error"), str):
+            return self._odd(f" ({status})")
+        code, remedy = document.get("exit_code"), document.get("remedy")
+        kind = _ERRORS.get(code, SupervisorError) if isinstance(code, int) else SupervisorError
+        return kind(document["error"], remedy if isinstance(remedy, str) else "")
+
+    def _odd(self, how: str = "") -> Unreachable:
+        return Unreachable(
+            f"{self._url} does not answer as the API of a supervisor{how}",
+            "it is the address of api.listen there",
+        )
+
+
+def _checked_url(url: str, source: str) -> str:
+    """Returns ``scheme://host:port``. Raises InvalidInput."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORTS[parts.scheme]
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+        split_host_port(f"{host}:{port}")
+        is_plain = parts.path in ("", "/") and not (parts.query or parts.fragment or "@" in parts.netloc)
+    except (ValueError, KeyError):
+        is_plain = False
+    if not is_plain:
+        raise InvalidInput(f"{source} must be https://HOST:PORT", "the address of api.listen of a supervisor")
+    if parts.scheme == "http" and not are_loopback(f"{host}:{port}"):
+        raise InvalidInput(
+            f"{source} would send the token over plain HTTP",
+            "write https://, or reach it on this machine by a tunnel",
+        )
+    return f"{parts.scheme}://{host}:{port}"
+
+
+def _tls(ca: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(
+            f"the authority {ca} can't be used ({why})",
+            "it is a PEM file with the certificates of the authority",
+        ) from None

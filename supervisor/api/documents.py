@@ -1,0 +1,374 @@
+"""Defines the types of the documents of the API, which are those of ``-o json``. The description of the API is made of them
+(``api.openapi``), and a test compares each of them with real answers.
+
+Instants are ISO 8601 in UTC; durations are in seconds (``..._s``) or milliseconds (``..._ms``), sizes in bytes. Null
+means that a value is unknown, or that there is none. A later version may add keys."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+
+class ProgressDocument(TypedDict):
+    """The newest batch of the query that reported last. ``lag`` is in records."""
+
+    query: str | None
+    batch_id: int | None
+    input_rows_per_s: float | None
+    processed_rows_per_s: float | None
+    batch_ms: float | None
+    at: str | None
+    lag: float | None
+    state_rows: float | None
+
+
+class PreparedDriverDocument(TypedDict):
+    """A driver that is prepared before its attempt, or is being prepared; ``why`` says why there is none."""
+
+    host: str
+    level: str
+    ready: bool
+    ready_at: str | None
+    why: str | None
+
+
+class JobDocument(TypedDict):
+    """A job in a list. ``trouble`` is the reason in its shortest form, and empty if all is well; null means the
+    reason itself."""
+
+    name: str | None
+    uid: str | None
+    revision: int | None
+    desired: str | None
+    state: str
+    reason: str
+    attempt: int | None
+    supervisor: str | None
+    host: str | None
+    driver_pid: int | None
+    shim_pid: int | None
+    started_at: str | None
+    since: str | None
+    restarts: int | None
+    failures: int | None
+    next_attempt_at: str | None
+    checkpoint: str | None
+    progress: ProgressDocument | None
+    prepared: list[PreparedDriverDocument]
+    labels: dict[str, str]
+    trouble: str | None
+
+
+class QueryDocument(TypedDict):
+    """A query of an application. ``at`` is its last sign of life, ``age_s`` how long ago that was; ``elsewhere`` is the
+    location of its checkpoint if that is not inside the job's."""
+
+    query: str | None
+    id: str | None
+    state: str
+    batch_id: int | None
+    input_rows_per_s: float | None
+    processed_rows_per_s: float | None
+    batch_ms: float | None
+    lag: float | None
+    at: str | None
+    error: str | None
+    elsewhere: str | None
+    state_rows: float | None
+    age_s: float | None
+
+
+class ExitDocument(TypedDict):
+    """How an attempt ended."""
+
+    cause: str
+    attempt: int
+    at: str
+    why: str
+
+
+class ClusterWaitDocument(TypedDict):
+    """A driver waits for executors of a cluster."""
+
+    cluster: str | None
+    since: str
+    application: str | None
+    says: str | None
+
+
+class UpdateDocument(TypedDict):
+    """The newest update of a job, from the revision ``stable`` to the revision ``target``."""
+
+    state: str
+    target: int
+    stable: int
+    why: str | None
+    savepoint: str | None
+    at: str
+    by: str
+
+
+class ForkDocument(TypedDict):
+    """Of which job, and from which savepoint of it, this one is a fork."""
+
+    of: str
+    uid: str
+    savepoint: str
+    copying: bool
+
+
+class PromotionDocument(TypedDict):
+    """Whose place the job has (``done``) or is to take (``waiting``)."""
+
+    state: str
+    over: str
+    uid: str
+    at: str
+    by: str
+
+
+class SavepointsDocument(TypedDict):
+    """The savepoints by schedule. Without ``next_due_at`` one is due now; ``problem`` says why the store could not be
+    asked."""
+
+    every: str
+    keep: int
+    max_age: str | None
+    newest: str | None
+    next_due_at: str | None
+    problem: str | None
+
+
+class HistoryEntryDocument(TypedDict):
+    """What happened to a job. A series of failures that are alike also has ``count`` and what follows it."""
+
+    at: str
+    event: str
+    attempt: int | None
+    detail: str
+    by: str | None
+    count: NotRequired[int]
+    last_at: NotRequired[str]
+    last_attempt: NotRequired[int]
+    omitted: NotRequired[int]
+
+
+class JobDetailDocument(JobDocument):
+    """A job with its history and its spec, in which what looks like a secret is covered. ``start`` has the seconds of each
+    phase of the start; ``spec_error`` says why the spec can't be shown."""
+
+    driver_memory: str | None
+    queries: list[QueryDocument]
+    more_queries: int
+    stop_mode: str | None
+    last_exit: ExitDocument | None
+    start: dict[str, float] | None
+    cluster_wait: ClusterWaitDocument | None
+    update: UpdateDocument | None
+    fork: ForkDocument | None
+    promotion: PromotionDocument | None
+    starts_cold: str | None
+    prepare_lowered: str | None
+    env_ignored: str | None
+    checkpoint_fence: str | None
+    class_archive: str | None
+    user: str | None
+    limits: str | None
+    savepoints: SavepointsDocument | None
+    history: list[HistoryEntryDocument]
+    spec: dict[str, Any] | None
+    spec_error: str | None
+
+
+class SubmissionDocument(TypedDict):
+    """What happened to one submission, oldest first. ``headline`` is the reason in its shortest form."""
+
+    uid: str | None
+    state: str
+    reason: str
+    headline: str
+    history: list[HistoryEntryDocument]
+
+
+class HistoryDocument(TypedDict):
+    """What happened to the submissions of a name, the oldest first."""
+
+    name: str
+    uids: list[SubmissionDocument]
+
+
+class LeaseDocument(TypedDict):
+    """The lease of an attempt. When it has been silent for ``full_wait_s``, the attempt is dead."""
+
+    lease_s: float | None
+    renewed_at: str
+    silent: bool
+    full_wait_s: float
+    executors_outlive_s: NotRequired[float]
+
+
+class RoomDocument(TypedDict):
+    """What a host has free, and what it lacks for the job."""
+
+    id: str
+    drivers: int
+    drivers_max: int
+    free_memory: int
+    starting: int
+    starting_max: int
+    lacking: str | None
+
+
+class RemedyDocument(TypedDict):
+    """What a person can do. ``command`` is to be typed as it stands."""
+
+    command: str | None
+    note: str
+
+
+class ExplanationDocument(TypedDict):
+    """What becomes of a job, and why. ``action`` is what the leader does now, ``then`` what it does at ``until``."""
+
+    name: str
+    uid: str | None
+    state: str
+    reason: str
+    fine: bool
+    attempt: int | None
+    host: str | None
+    failures: int
+    last_batch_at: str | None
+    lease: LeaseDocument | None
+    owned: str | None
+    wanted: str | None
+    rule: str | None
+    action: str | None
+    why: str | None
+    held_by: str | None
+    waits_for: str | None
+    until: str | None
+    then: str | None
+    standby: str | None
+    failed_update: str | None
+    move: str | None
+    hosts: list[RoomDocument]
+    alarm: str | None
+    last_exit: ExitDocument | None
+    remedies: list[RemedyDocument]
+
+
+class ExplainJobDocument(ExplanationDocument):
+    """The explanation of one job, and who leads the cluster."""
+
+    leader: str | None
+    epoch: int | None
+    paused: bool
+    distrust: str | None
+    alarms: list[str]
+    store_error: str | None
+
+
+class ExplainDocument(TypedDict):
+    """Who leads the cluster, how many jobs simply run, and the explanation of each that does not."""
+
+    leader: str | None
+    epoch: int | None
+    paused: bool
+    distrust: str | None
+    alarms: list[str]
+    store_error: str | None
+    running: int
+    jobs: list[ExplanationDocument]
+
+
+class CapacityDocument(TypedDict):
+    """What a host offers."""
+
+    memory: int
+    drivers: int
+    starting: int
+
+
+class CordonDocument(TypedDict):
+    """Who cordoned a host. ``max_parallel`` is set while it is drained."""
+
+    by: str
+    since: str
+    reason: str
+    draining: bool
+    max_parallel: int | None
+
+
+class HostDocument(TypedDict):
+    """A supervisor that is up. ``leader`` says whether it leads."""
+
+    id: str
+    host: str
+    address: str
+    leader: bool
+    capacity: CapacityDocument
+    drivers: int
+    prepared: int
+    labels: dict[str, str]
+    sparks: list[str]
+    cordoned: bool
+    cordon: CordonDocument | None
+    since: str
+    software: str
+    policy_sha256: str | None
+
+
+class ZooKeeperDocument(TypedDict):
+    """How ZooKeeper is reached; without ``session`` it does not answer."""
+
+    state: str
+    hosts: str
+    session: str | None
+
+
+class StoreDocument(TypedDict):
+    """Where the store is, and whether it answers."""
+
+    url: str
+    ok: bool
+
+
+class PauseDocument(TypedDict):
+    """Who paused the cluster."""
+
+    by: str
+    since: str
+    reason: str
+
+
+class AcceptedDocument(TypedDict):
+    """The latest acceptance of a restored registry; ``waiting`` says why nothing is started yet."""
+
+    epoch: int | None
+    by: str | None
+    at: str | None
+    waiting: str | None
+
+
+class ClusterDocument(TypedDict):
+    """The cluster. ``jobs`` counts jobs by state; ``distrust`` says why nothing is acted on."""
+
+    cluster: str
+    leader: str | None
+    epoch: int | None
+    supervisors: list[HostDocument]
+    zookeeper: ZooKeeperDocument
+    store: StoreDocument
+    jobs: dict[str, int]
+    paused: bool | None
+    pause: PauseDocument | None
+    distrust: str | None
+    accepted: AcceptedDocument | None
+
+
+class ErrorDocument(TypedDict):
+    """What is wrong, what helps, and the exit code that the command line has for it."""
+
+    error: str
+    remedy: str | None
+    exit_code: int

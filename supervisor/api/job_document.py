@@ -1,0 +1,66 @@
+"""Makes the document of ``show NAME -o json``. The command line and the API call it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from supervisor.observe.listing import OneJob
+from supervisor.operations.context import CommandContext
+from supervisor.operations.history import entry_documents
+from supervisor.operations.job_view import JobView, view_of
+from supervisor.savepoints.operations import ScheduleOfJob, schedule_of_job
+from supervisor.settings.units import format_duration
+
+
+def job_document(context: CommandContext, job: OneJob) -> dict[str, Any]:
+    """Returns the document of ``job``. A store that does not answer costs only what is read there. Raises Unreachable."""
+    view = view_of(context, job)
+    schedule = schedule_of_job(context, job.ref) if job.ref is not None and view.spec is not None else None
+    return _document(view, schedule)
+
+
+def _document(view: JobView, schedule: ScheduleOfJob | None) -> dict[str, Any]:
+    ended = view.last_exit
+    return {
+        **view.row.document(),
+        "driver_memory": view.driver_memory,
+        "queries": view.queries,
+        "more_queries": view.more_queries,
+        "stop_mode": view.stop_mode,
+        "last_exit": None
+        if ended is None
+        else {
+            "cause": ended.event,
+            "attempt": ended.attempt,
+            "at": ended.at,
+            "why": ended.detail,
+        },
+        "start": view.start,
+        "cluster_wait": view.cluster_wait,
+        "update": view.update,
+        "fork": view.fork,
+        "promotion": view.promotion,
+        "starts_cold": view.starts_cold,
+        "prepare_lowered": view.prepare_lowered,
+        "env_ignored": view.env_ignored,
+        "checkpoint_fence": view.checkpoint_fence,
+        "class_archive": view.class_archive,
+        "user": view.user,
+        "limits": view.limits,
+        "savepoints": None if schedule is None else _savepoints(schedule),
+        "history": entry_documents(view.history),
+        "spec": view.spec,
+        "spec_error": view.spec_error,
+    }
+
+
+def _savepoints(schedule: ScheduleOfJob) -> dict[str, Any]:
+    policy = schedule.policy
+    return {
+        "every": format_duration(policy.every_s),
+        "keep": policy.keep,
+        "max_age": None if policy.max_age_s is None else format_duration(policy.max_age_s),
+        "newest": schedule.newest,
+        "next_due_at": schedule.next_due_at,
+        "problem": schedule.problem,
+    }

@@ -1,0 +1,83 @@
+"""Makes the description of the API, as OpenAPI 3.1, from its paths and from the types of its documents. It is pure."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from msgspec.json import schema_components
+
+import supervisor
+from supervisor.api.documents import ErrorDocument
+from supervisor.api.routes import PREFIX, ROUTES, QueryParameter, Route
+from supervisor.operations.names import NAME_PATTERN
+
+_ERRORS: Final = {
+    "400": "The request is wrong.",
+    "401": "No token that counts was shown.",
+    "404": "There is no such job.",
+    "405": "The method is not allowed.",
+    "503": "ZooKeeper or the store does not answer, or too many requests are being answered: try again.",
+}
+
+
+@cache
+def openapi_document() -> dict[str, Any]:
+    """Returns the document."""
+    types = [route.document for route in ROUTES if route.document is not None]
+    schemas, components = schema_components(
+        [*types, ErrorDocument], ref_template="#/components/schemas/{name}"
+    )
+    *answers, error = schemas
+    by_operation = dict(
+        zip((route.operation for route in ROUTES if route.document is not None), answers, strict=True)
+    )
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "spark-supervisor",
+            "version": supervisor.__version__,
+            "description": "What spark-supervisor prints with -o json. It only reads. A later version may add keys.",
+        },
+        "security": [{"token": []}],
+        "paths": {
+            f"{PREFIX}{route.path}": {"get": _operation(route, by_operation.get(route.operation), error)}
+            for route in ROUTES
+        },
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": dict(sorted(components.items())),
+        },
+    }
+
+
+def _operation(route: Route, schema: dict[str, Any] | None, error: dict[str, Any]) -> dict[str, Any]:
+    found = {
+        "description": "The document.",
+        "headers": {"ETag": {"schema": {"type": "string"}}},
+        "content": _json(schema or {"type": "object"}),
+    }
+    errors = {code: {"description": why, "content": _json(error)} for code, why in _ERRORS.items()}
+    parameters = [_parameter(each) for each in route.parameters]
+    if route.takes_name:
+        schema_of_name = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
+        parameters.insert(0, {"name": "name", "in": "path", "required": True, "schema": schema_of_name})
+    return {
+        "operationId": route.operation,
+        "summary": route.summary,
+        "parameters": parameters,
+        "responses": {"200": found, "304": {"description": "It is as in If-None-Match."}, **errors},
+    }
+
+
+def _parameter(parameter: QueryParameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    if parameter.pattern is not None:
+        schema["pattern"] = f"^({parameter.pattern})$"
+    if parameter.repeats:
+        schema = {"type": "array", "items": schema}
+    return {"name": parameter.name, "in": "query", "description": parameter.description, "schema": schema}
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}

@@ -1,0 +1,258 @@
+"""Answers the requests of the API: what ``-o json`` prints, from the operations of the command line.
+
+``daemon.process.api_server`` calls it, with one request at a time in each of its threads, after it has checked the token.
+What is read is shared and bounded (``api.shared_reads``). Names and values of a URL are hostile: a name is checked by
+the rule of the command line before it leads to any znode, and nothing of a path is decoded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qs, quote, urlencode
+
+from supervisor.api.job_document import job_document
+from supervisor.api.openapi import openapi_document
+from supervisor.api.routes import PREFIX, QueryParameter, Route, route_of
+from supervisor.api.shared_reads import SharedReads
+from supervisor.clock import wall_s
+from supervisor.errors import InvalidInput, SupervisorError, complaint_of
+from supervisor.logs import get_logger
+from supervisor.model.job_row import JobRow
+from supervisor.operations.cluster_status import status_of
+from supervisor.operations.context import CommandContext, require_submitted
+from supervisor.operations.explain_document import all_explained, one_explained
+from supervisor.operations.history import find_job, history_document, stories_of
+from supervisor.operations.listing import JobList, JobLister
+from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
+from supervisor.operations.selection import selector_of
+
+log = get_logger(__name__)
+
+METHODS: Final = ("GET", "HEAD")
+QUERY_MAX_FIELDS: Final = 64
+VALUE_MAX_CHARACTERS: Final = 512
+RETRY_AFTER_S: Final = 1
+HTTP_STATUS: Final = {2: 400, 3: 404, 4: 409, 5: 503, 7: 504}
+"""The HTTP status of an error by the exit code that the command line has for it; it is 500 for any other."""
+JSON_TYPE: Final = "application/json"
+_ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')
+
+
+@dataclass(frozen=True)
+class ApiResponse:
+    """Is an answer; ``headers`` go beside those that every answer has."""
+
+    code: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Query(NamedTuple):
+    """Holds the checked parameters of a request."""
+
+    values: Mapping[str, list[str]]
+
+    def text(self, name: str) -> str | None:
+        return self.values[name][0] if name in self.values else None
+
+    def flag(self, name: str) -> bool:
+        return self.text(name) == "true"
+
+
+def error_response(
+    code: int, complaint: SupervisorError, headers: Mapping[str, str] | None = None
+) -> ApiResponse:
+    """Returns an answer that says what is wrong, as the command line would, and with which exit code."""
+    what, remedy = complaint_of(complaint)
+    body = encoded({"error": what, "remedy": remedy or None, "exit_code": complaint.exit_code})
+    retry = {"Retry-After": str(RETRY_AFTER_S)} if code == 503 else {}
+    return ApiResponse(code, body, {**retry, **(headers or {})})
+
+
+def encoded(document: Any) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+class ApiService:
+    """Answers for one cluster, with what ``reads`` reads. It may be used by many threads at once."""
+
+    def __init__(self, reads: SharedReads) -> None:
+        self._reads = reads
+        self._answers: Mapping[str, Callable[[Query, str], Any]] = {
+            "jobs": self._jobs,
+            "job": self._job,
+            "history": self._history,
+            "explainJob": self._explain_job,
+            "explain": self._explain,
+            "hosts": self._hosts,
+            "status": self._status,
+            "openapi": lambda _query, _name: openapi_document(),
+        }
+
+    def close(self) -> None:
+        """Ends the sessions. What is under way is answered with an error."""
+        self._reads.close()
+
+    def answer(self, method: str, target: str, if_none_match: str | None = None) -> ApiResponse:
+        """Returns the answer to a request for ``target``, which is path and query as they were sent. Never raises."""
+        if method not in METHODS:
+            error = InvalidInput(f"the method {method[:20]} is not allowed", "the API only reads: use GET")
+            return error_response(405, error, {"Allow": ", ".join(METHODS)})
+        path, _, query = target.partition("?")
+        try:
+            route, name = route_of(path)
+            checked = _checked_query(route, query)
+            document = self._answers[route.operation](checked, name)
+        except SupervisorError as error:
+            return error_response(HTTP_STATUS.get(error.exit_code, 500), error)
+        except Exception:  # the edge of a request
+            log.exception("http_answer_failed", path=path[:100])
+            return error_response(500, SupervisorError("internal error", "see the log of the supervisor"))
+        headers = {}
+        if isinstance(document, _Page):
+            headers, document = document.headers, document.rows
+        return _with_tag(encoded(document), headers, if_none_match)
+
+    def _jobs(self, query: Query, _name: str) -> _Page:
+        every_uid = query.flag("all")
+        names, selector = query.values.get("name"), query.values.get("selector")
+        if names and selector:
+            raise InvalidInput("give names of jobs, or a selector, not both")
+        parsed = selector_of("selector", selector)
+        limit = _limit(query.text("limit"))
+        listed = self._list(every_uid)
+        rows = [
+            row
+            for row in listed.rows
+            if (not names or row.name in names) and (parsed is None or parsed.selects(row.labels))
+        ]
+        return _page(rows, limit, query)
+
+    def _list(self, every_uid: bool) -> JobList:
+        return self._reads.get(
+            ("jobs", every_uid), lambda context: JobLister(context, every_uid=every_uid).take()
+        )
+
+    def _job(self, _query: Query, name: str) -> Any:
+        return self._reads.get(("job", name), lambda context: job_document(context, find_job(context, name)))
+
+    def _history(self, query: Query, name: str) -> Any:
+        uid, every_uid = query.text("uid"), query.flag("all")
+        if uid is not None and every_uid:
+            raise InvalidInput("uid names one submission and all means every one", "give one of the two")
+
+        def read(context: CommandContext) -> Any:
+            return history_document(name, stories_of(context, name, uid, every_uid=every_uid))
+
+        return self._reads.get(("history", name, uid, every_uid), read)
+
+    def _explain_job(self, _query: Query, name: str) -> Any:
+        def read(context: CommandContext) -> Any:
+            require_submitted(context, name)
+            scene, wall_now_s = _scene(context)
+            return one_explained(scene, explain_name(context, scene, name), wall_now_s)
+
+        return self._reads.get(("explain", name), read)
+
+    def _explain(self, _query: Query, _name: str) -> Any:
+        def read(context: CommandContext) -> Any:
+            context.check()
+            scene, wall_now_s = _scene(context)
+            return all_explained(scene, explain_all(context, scene), wall_now_s)
+
+        return self._reads.get("explain", read)
+
+    def _status(self, _query: Query, _name: str) -> dict[str, Any]:
+        return self._reads.get("status", status_of)[0]
+
+    def _hosts(self, _query: Query, _name: str) -> Any:
+        document, error = self._reads.get("status", status_of)
+        if error is not None:
+            raise error
+        return document["supervisors"]
+
+
+def _scene(context: CommandContext) -> tuple[Scene, float]:
+    scene = take_scene(context)
+    return scene, wall_s()
+
+
+# -- pages and tags -----------------------------------------------------------------------------------------------
+
+
+class _Page(NamedTuple):
+    rows: list[dict[str, Any]]
+    headers: dict[str, str]
+
+
+def _page(rows: list[JobRow], limit: int | None, query: Query) -> _Page:
+    """Returns the rows behind ``after``, at most ``limit`` of them; submissions of one name are not divided. Rows are
+    sorted by their names."""
+    after = query.text("after")
+    if after is not None:
+        rows = [row for row in rows if (row.name or "") > after]
+    if limit is None or len(rows) <= limit:
+        return _Page([row.document() for row in rows], {})
+    last = rows[limit - 1].name
+    cut = next((n for n in range(limit, len(rows)) if rows[n].name != last), len(rows))
+    headers = {}
+    if cut < len(rows):
+        more = [(key, value) for key, values in query.values.items() if key != "after" for value in values]
+        following = urlencode([*more, ("after", last or "")], quote_via=quote)
+        headers["Link"] = f'<{PREFIX}/jobs?{following}>; rel="next"'
+    return _Page([row.document() for row in rows[:cut]], headers)
+
+
+def _with_tag(body: bytes, headers: Mapping[str, str], if_none_match: str | None) -> ApiResponse:
+    """Returns the body with its ETag, or 304 without it if the client has it already."""
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    tagged = {"Cache-Control": "private, no-cache", "ETag": tag, **headers}
+    known = (if_none_match or "").strip()
+    if known == "*" or tag in _ETAG.findall(known):
+        return ApiResponse(304, b"", tagged)
+    return ApiResponse(200, body, tagged)
+
+
+# -- what a URL may hold ------------------------------------------------------------------------------------------
+
+
+def _checked_query(route: Route, query: str) -> Query:
+    """Returns the parameters of a query. Raises InvalidInput for what the path does not take."""
+    try:
+        values = parse_qs(
+            query,
+            keep_blank_values=True,
+            strict_parsing=bool(query),
+            errors="strict",
+            max_num_fields=QUERY_MAX_FIELDS,
+        )
+    except ValueError:
+        raise InvalidInput("the query can't be read", "write it as NAME=VALUE&NAME=VALUE") from None
+    known = {parameter.name: parameter for parameter in route.parameters}
+    for name, given in values.items():
+        parameter = known.get(name)
+        if parameter is None:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise InvalidInput(f"unknown parameter {name[:40]!r}", takes)
+        _check_values(parameter, given)
+    return Query(values)
+
+
+def _check_values(parameter: QueryParameter, given: list[str]) -> None:
+    if len(given) > 1 and not parameter.repeats:
+        raise InvalidInput(f"{parameter.name} is given more than once", "give it once")
+    for value in given:
+        if parameter.pattern is not None and not re.fullmatch(parameter.pattern, value):
+            raise InvalidInput(f"{parameter.name} can't be {value[:80]!r}", parameter.description)
+        if len(value) > VALUE_MAX_CHARACTERS:
+            raise InvalidInput(
+                f"{parameter.name} is longer than {VALUE_MAX_CHARACTERS} characters", "shorten it"
+            )
+
+
+def _limit(text: str | None) -> int | None:
+    return None if text is None else int(text)

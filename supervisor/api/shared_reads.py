@@ -1,0 +1,132 @@
+"""Carries out what requests read, in a few threads, and shares it: whoever asks for the same within a moment gets one
+reading.
+
+So requests load ZooKeeper and the store with at most ``READERS`` readings at once, and with at most one a second of each
+kind, however many ask. Each thread has a session of its own, opened at its first reading and kept. Called by
+``api.service``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from supervisor.clients.threads import Pool
+from supervisor.clock import boottime_s
+from supervisor.errors import Unreachable
+from supervisor.operations.context import CommandContext
+
+READERS: Final = 2
+WAITING_MAX: Final = 16
+"""So many readings may be under way or wait for a thread; what comes besides is refused, and may try again."""
+FRESH_S: Final = 1.0
+"""A reading answers who asked at most this long after it began, and whoever asked before."""
+ANSWER_S: Final = 30.0
+BUSY: Final = "too many requests are being answered"
+AGAIN: Final = "try again in a moment"
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class _Reading:
+    """Is one reading. ``began_at_s`` is None until a thread has begun it."""
+
+    result: Future[Any] = field(default_factory=Future)
+    began_at_s: float | None = None
+
+    def answers(self, now_s: float) -> bool:
+        """Says whether somebody who asks now may have its result."""
+        return self.began_at_s is None or now_s - self.began_at_s < FRESH_S
+
+
+class SharedReads:
+    """``open_context`` opens what one thread reads with. It may be used by many threads at once."""
+
+    def __init__(self, open_context: Callable[[], AbstractContextManager[CommandContext]]) -> None:
+        self._open_context = open_context
+        self._lock = threading.Lock()
+        self._readings: dict[Hashable, _Reading] = {}
+        self._free: list[tuple[ExitStack, CommandContext]] = []
+        self._is_closed = False
+        self._pool = Pool(READERS, "api")
+
+    def get(self, key: Hashable, read: Callable[[CommandContext], T]) -> T:
+        """Returns what ``read`` returns, or what it returned for the same ``key`` a moment ago. Raises what it raises, and
+        Unreachable if too many are waiting already or if it takes too long."""
+        reading = self._joined(key, read)
+        try:
+            result: T = reading.result.result(ANSWER_S)
+        except TimeoutError:
+            raise Unreachable("the answer takes too long", AGAIN) from None
+        except CancelledError:
+            raise Unreachable("this supervisor is stopping", "ask another one") from None
+        return result
+
+    def close(self) -> None:
+        """Drops what has not begun, and closes the sessions; what is under way ends by itself, and nobody waits for it."""
+        with self._lock:
+            self._is_closed = True
+            left, self._free = self._free, []
+            readings = list(self._readings.values())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for reading in readings:
+            reading.result.cancel()
+        for stack, _context in left:
+            stack.close()
+
+    def _joined(self, key: Hashable, read: Callable[[CommandContext], Any]) -> _Reading:
+        with self._lock:
+            now_s = boottime_s()
+            known = self._readings.get(key)
+            if known is not None and known.answers(now_s):
+                return known
+            if (
+                self._is_closed
+                or sum(not one.result.done() for one in self._readings.values()) >= WAITING_MAX
+            ):
+                raise Unreachable(BUSY, AGAIN)
+            self._forget(now_s)
+            reading = self._readings[key] = _Reading()
+            self._pool.submit(self._carry_out, reading, read)
+            return reading
+
+    def _forget(self, now_s: float) -> None:
+        """Lets go of what answers nobody any more: a list of many jobs is large."""
+        for key in [
+            key for key, one in self._readings.items() if one.result.done() and not one.answers(now_s)
+        ]:
+            del self._readings[key]
+
+    def _carry_out(self, reading: _Reading, read: Callable[[CommandContext], Any]) -> None:
+        if not reading.result.set_running_or_notify_cancel():
+            return
+        reading.began_at_s = boottime_s()
+        try:
+            with ExitStack() as stack:
+                result = read(self._context(stack))
+        except BaseException as error:  # noqa: BLE001 - it is for whoever asked
+            reading.result.set_exception(error)
+        else:
+            reading.result.set_result(result)
+
+    def _context(self, stack: ExitStack) -> CommandContext:
+        """Returns a context for as long as ``stack`` is open; it is given back then."""
+        with self._lock:
+            taken = self._free.pop() if self._free else None
+        if taken is None:
+            opened = ExitStack()
+            taken = opened, opened.enter_context(self._open_context())
+        stack.callback(self._give_back, taken)
+        return taken[1]
+
+    def _give_back(self, taken: tuple[ExitStack, CommandContext]) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._free.append(taken)
+                return
+        taken[0].close()

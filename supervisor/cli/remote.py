@@ -1,0 +1,36 @@
+"""Chooses the API of a supervisor in place of ZooKeeper and the store, from ``--server``, ``--token-file`` and the
+environment.
+
+Called by the commands that can ask it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from supervisor.api.client import ApiClient
+from supervisor.cli.options import CA_VARIABLE, SERVER_VARIABLE, TOKEN_FILE_VARIABLE, Chosen
+from supervisor.errors import InvalidInput
+
+
+def api_of(chosen: Chosen) -> ApiClient | None:
+    """Returns the API that was chosen, or None: then the command asks ZooKeeper and the store. Nothing is asked yet.
+    Raises InvalidInput."""
+    url = chosen.server_url
+    if url is None:
+        return None
+    if chosen.config is not None:
+        raise InvalidInput("--server is asked in place of what --config names: give one of the two")
+    named = chosen.token_file or os.environ.get(TOKEN_FILE_VARIABLE)
+    if not named:
+        raise InvalidInput(
+            f"no token for {url[:200]}",
+            f"name the file that holds it with --token-file or {TOKEN_FILE_VARIABLE}",
+        )
+    ca = os.environ.get(CA_VARIABLE)
+    return ApiClient(url, Path(named), Path(ca) if ca else None, source=_source(chosen))
+
+
+def _source(chosen: Chosen) -> str:
+    return "--server" if chosen.server else SERVER_VARIABLE

@@ -1,0 +1,92 @@
+"""Serves the API of ``api.service`` on an address of its own, to clients that show a token.
+
+``daemon.process.assemble`` makes the server where ``api.listen`` is set. It has connections and threads of its own
+(``daemon.process.bounded_http``): what clients of the API do reaches neither the probes nor the loops. What requests read is
+bounded by ``api.shared_reads``.
+"""
+
+from __future__ import annotations
+
+from supervisor.api.service import ApiResponse, ApiService, error_response
+from supervisor.api.shared_reads import AGAIN, BUSY
+from supervisor.api.tokens import TokenFiles
+from supervisor.clock import boottime_s
+from supervisor.daemon.process.bounded_http import JSON, BoundedHandler, BoundedServer
+from supervisor.daemon.process.http_access import HttpAccess
+from supervisor.errors import AccessDenied, InvalidInput, Unreachable
+from supervisor.settings.api import ApiSettings
+from supervisor.settings.http import HttpSettings
+
+ANSWER_TIMEOUT_S = 60.0
+"""A list of many jobs is large, and a client may be far away."""
+
+
+class ApiServer(BoundedServer):
+    """Answers at ``settings.listen``, which is set. Raises InvalidInput if a file can't be used, and SupervisorError if the
+    address can't be."""
+
+    def __init__(self, settings: ApiSettings, service: ApiService) -> None:
+        host, _, port = (settings.listen or "").rpartition(":")
+        access = HttpAccess(HttpSettings(tls=settings.tls), boottime_s, "api")
+        tokens = TokenFiles(settings.token_files, boottime_s)
+        self._service = service
+        held = {"service": service, "access": access, "tokens": tokens}
+        super().__init__(
+            "api.listen", host.strip("[]"), int(port), type("Handler", (_Handler,), held), access
+        )
+
+    def stop(self) -> None:
+        """Stops listening, and ends the sessions. Requests under way end by themselves; nobody waits for them."""
+        super().stop()
+        self._service.close()
+
+
+class _Handler(BoundedHandler):
+    """Answers one request with a document, also where something is wrong."""
+
+    service: ApiService
+    access: HttpAccess
+    tokens: TokenFiles
+    answer_timeout_s = ANSWER_TIMEOUT_S
+
+    def do_GET(self) -> None:
+        if not self.has_asked():
+            return
+        if not self.server.slots.others.acquire(blocking=False):
+            self._respond(error_response(503, Unreachable(BUSY, AGAIN)))
+            return
+        try:
+            self._respond(self._refusal() or self._answer())
+        finally:
+            self.server.slots.others.release()
+
+    do_HEAD = do_GET
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answers what the standard library can't parse, and methods that are not there."""
+        if code == 501:
+            self._respond(self.service.answer(self.command, self.path))
+        else:
+            self.refuse(code, message or explain or "the request can't be read")
+
+    def refuse(self, code: int, why: str) -> None:
+        self._respond(error_response(code, InvalidInput(why)))
+
+    def _answer(self) -> ApiResponse:
+        return self.service.answer(self.command, self.path, self.headers.get("If-None-Match"))
+
+    def _refusal(self) -> ApiResponse | None:
+        """Returns the answer to who may not ask, or None."""
+        refusal = self.access.refusal(None, self.shown_certificate())
+        if refusal is not None:
+            return error_response(refusal.code, AccessDenied(refusal.text.strip()))
+        if self.tokens.admits(self.headers.get("Authorization")):
+            return None
+        denied = AccessDenied(
+            "a token is needed", "send Authorization: Bearer TOKEN, of a file in api.token_files"
+        )
+        return error_response(401, denied, {"WWW-Authenticate": 'Bearer realm="spark-supervisor"'})
+
+    def _respond(self, response: ApiResponse) -> None:
+        headers = {"X-Content-Type-Options": "nosniff", **response.headers}
+        self.send(response.code, JSON, response.body, headers)

@@ -1,0 +1,98 @@
+"""``api.tokens``: who has a token, and files that are no tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from supervisor.api import tokens
+from supervisor.api.tokens import TokenFiles, read_token
+from supervisor.errors import InvalidInput
+
+ONE, TWO = "1" * 64, "2" * 32
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / "grafana", tmp_path / "laptops"]
+    for path, token in zip(paths, (ONE, TWO), strict=True):
+        path.write_text(f"{token}\n")
+    return paths
+
+
+def test_each_token_is_admitted_and_nothing_else(files: list[Path]) -> None:
+    known = TokenFiles(files, Clock())
+    for header in (f"Bearer {ONE}", f"bearer {TWO}", f"  BEARER   {TWO} "):
+        assert known.admits(header), header
+    for wrong in (
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        ONE,
+        f"Basic {ONE}",
+        f"Bearer {ONE[:-1]}",
+        f"Bearer {ONE}1",
+        f"Bearer {ONE} {TWO}",
+        "Bearer \u00e9",
+    ):
+        assert not known.admits(wrong), wrong
+
+
+def test_a_token_is_changed_without_a_restart(files: list[Path]) -> None:
+    clock = Clock()
+    known = TokenFiles(files, clock)
+    files[0].write_text("3" * 40)
+    assert known.admits(f"Bearer {ONE}")
+    clock.now_s += tokens.RECHECK_S
+    assert known.admits(f"Bearer {'3' * 40}") and not known.admits(f"Bearer {ONE}")
+
+
+def test_a_file_that_breaks_later_neither_opens_nor_closes(files: list[Path]) -> None:
+    clock = Clock()
+    known = TokenFiles(files, clock)
+    for broken in ("", "short"):
+        files[0].write_text(broken)
+        clock.now_s += tokens.RECHECK_S
+        assert known.admits(f"Bearer {ONE}") and not known.admits(f"Bearer {broken}")
+    files[0].unlink()
+    clock.now_s += tokens.RECHECK_S
+    assert known.admits(f"Bearer {ONE}")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n",
+        b"short",
+        b"1" * 31,
+        b"1" * 600,
+        b"1" * 20 + b" " + b"1" * 20,
+        b"\xff" * 40,
+        b"1" * 40 + b"\n" + b"2" * 40,
+    ],
+)
+def test_what_is_no_token_is_refused_and_not_shown(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(content)
+    with pytest.raises(
+        InvalidInput, match="holds no token; write one line of 32 to 512 .*openssl rand"
+    ) as refused:
+        read_token(path, "api.token_files")
+    assert "1" * 20 not in str(refused.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="--token-file .*absent can't be read"):
+        read_token(tmp_path / "absent", "--token-file")
+    with pytest.raises(InvalidInput, match="api.token_files"):
+        TokenFiles([tmp_path / "absent"], Clock())

@@ -1,0 +1,194 @@
+"""``--server``: the commands that read ask the API, and print what they print otherwise; neither ZooKeeper nor store is touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from supervisor.api.client import ApiClient
+from supervisor.cli import watch
+from supervisor.daemon.process.api_server import ApiServer
+from supervisor.errors import InvalidInput
+from supervisor.settings.api import ApiSettings
+from tests.unit.api.conftest import Fleet, empty, fleet
+from tests.unit.api.test_service import down, without_renewals
+from tests.unit.cli.conftest import Ran
+
+__all__ = ["empty", "fleet"]
+
+TOKEN = "t" * 40
+
+
+@dataclass
+class Laptop:
+    """Knows the address of the API and a token, and has no configuration."""
+
+    fleet: Fleet
+    url: str
+    token: Path
+    patch: pytest.MonkeyPatch
+
+    def run(self, *words: str) -> Ran:
+        """As with ``--server`` from the environment; ``fleet.terminal.run`` has the configuration."""
+        with self.patch.context() as laptop:
+            laptop.setenv("SPARK_SUPERVISOR_SERVER", self.url)
+            laptop.setenv("SPARK_SUPERVISOR_TOKEN_FILE", str(self.token))
+            laptop.setenv("SPARK_SUPERVISOR_CONFIG", "/nowhere/supervisor.yaml")
+            return self.fleet.terminal.run(*words)
+
+
+@pytest.fixture
+def laptop(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Laptop]:
+    token = tmp_path / "token"
+    token.write_text(f"{TOKEN}\n")
+    settings = ApiSettings.model_validate({"listen": "127.0.0.1:0", "token_files": [str(token)]})
+    server = ApiServer(settings, fleet.service)
+    server.start()
+    yield Laptop(fleet, f"http://{server.address}", token, monkeypatch)
+    server.stop()
+
+
+SCREENS = (
+    "list",
+    "list -o wide",
+    "list --all",
+    "list clicks nobody",
+    "list -l team=web",
+    "status",
+    "show clicks",
+    "show backs-off --all",
+    "show conflict",
+    "history clicks",
+    "history fails --all",
+)
+
+
+def test_the_screens_are_the_same(laptop: Laptop) -> None:
+    for words in SCREENS:
+        there, here = laptop.run(*words.split()), laptop.fleet.terminal.run(*words.split())
+        assert there == here, words
+
+
+def test_the_documents_are_the_same(laptop: Laptop) -> None:
+    for words in (*SCREENS, "explain", "explain clicks"):
+        if "wide" in words:
+            continue
+        there = laptop.run(*words.split(), "-o", "json")
+        here = laptop.fleet.terminal.run(*words.split(), "-o", "json")
+        assert (there.code, there.err) == (here.code, here.err), words
+        assert without_renewals(there.json) == without_renewals(here.json), words
+
+
+def test_a_pause_is_shown(laptop: Laptop) -> None:
+    assert laptop.fleet.terminal.run("pause", "--reason", "brokers").code == 0
+    there, here = laptop.run("list"), laptop.fleet.terminal.run("list")
+    assert "the cluster is paused by" in there.err and there == here
+
+
+def test_explain_has_its_document_only(laptop: Laptop) -> None:
+    ran = laptop.run("explain", "clicks")
+    assert ran.code == 2 and "add -o json" in ran.err
+
+
+def test_watching(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch, "_pause", interrupted)
+    assert "clicks running attempt 1" in laptop.run("list", "--watch").out
+
+
+@pytest.mark.parametrize("words", ["show nobody", "history nobody", "explain nobody -o json", "show Nobody"])
+def test_an_unknown_name_is_3(laptop: Laptop, words: str) -> None:
+    there, here = laptop.run(*words.split()), laptop.fleet.terminal.run(*words.split())
+    assert (there.code, there.err) == (here.code, here.err) and there.code == 3
+
+
+def test_zookeeper_does_not_answer_the_server(laptop: Laptop) -> None:
+    down(laptop.fleet, laptop.patch)
+    ran = laptop.run("status", "-o", "json")
+    assert ran.code == 5 and ran.json["zookeeper"]["session"] is None
+    assert f"ZooKeeper does not answer {laptop.url}" in ran.err
+    assert laptop.run("list").code == 5
+
+
+def test_the_options_stand_before_and_after_the_command(laptop: Laptop) -> None:
+    laptop.patch.setenv("SPARK_SUPERVISOR_CONFIG", "/nowhere/supervisor.yaml")
+    options = ("--server", laptop.url, "--token-file", str(laptop.token))
+    run = laptop.fleet.terminal.run
+    assert run(*options, "list").code == run("list", *options).code == 0
+    assert run("list", "--server", laptop.url).code == 2
+
+
+def test_a_wrong_token(laptop: Laptop) -> None:
+    laptop.token.write_text("w" * 40)
+    ran = laptop.run("list")
+    assert ran.code == 5 and "does not let this client in (401)" in ran.err and "w" * 40 not in ran.err
+
+
+def test_no_token_and_no_server(laptop: Laptop) -> None:
+    laptop.token.unlink()
+    assert laptop.run("list").code == 2
+    laptop.token.write_text(TOKEN)
+    laptop.url = "http://127.0.0.1:1"
+    ran = laptop.run("list")
+    assert ran.code == 5 and "http://127.0.0.1:1 does not answer" in ran.err
+
+
+@pytest.mark.parametrize(
+    "words", ["cancel clicks", "restart clicks", "logs clicks", "apply x.yaml", "savepoint list"]
+)
+def test_what_writes_or_needs_more_says_so(laptop: Laptop, words: str) -> None:
+    before = laptop.fleet.terminal.bench.zoo.tree()
+    ran = laptop.run(*words.split())
+    assert ran.code == 2 and "can't ask the server" in ran.err
+    group = ("--server", laptop.url)
+    ran = laptop.fleet.terminal.run(*group, *words.split())
+    assert ran.code == 2 and "can't ask a server; leave --server out" in ran.err
+    assert laptop.fleet.terminal.bench.zoo.tree() == before
+
+
+def test_a_configuration_that_is_named_counts_more_than_the_environment(laptop: Laptop) -> None:
+    config = ("--config", str(laptop.fleet.terminal.config))
+    laptop.url = "http://127.0.0.1:1"
+    assert laptop.run("list", *config).code == 0
+    assert laptop.run("cancel", "clicks", *config).code == 0
+    both = laptop.run("list", *config, "--server", laptop.url)
+    assert both.code == 2 and "give one of the two" in both.err
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "host-1:8781",
+        "ftp://host-1",
+        "http://",
+        "https://host-1/api",
+        "https://user@host-1",
+        "https://host-1:x",
+        "https://host-1:99999",
+        "https://host-1?x",
+        "https://[::1",
+        "http://host-1:8781",
+    ],
+)
+def test_an_address_that_is_none(tmp_path: Path, url: str) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    with pytest.raises(InvalidInput, match="--server"):
+        ApiClient(url, tmp_path / "token")
+
+
+def test_addresses(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    for url in ("https://host-1:8781", "https://host-1/", "http://localhost:8781", "http://[::1]:8781"):
+        ApiClient(url, tmp_path / "token")
+    with pytest.raises(InvalidInput, match="the authority .*token can't be used"):
+        ApiClient("https://host-1", tmp_path / "token", tmp_path / "token")
+
+
+def test_the_environment_of_these_tests_names_no_server() -> None:
+    assert "SPARK_SUPERVISOR_SERVER" not in os.environ
