@@ -51,7 +51,7 @@ class ApiResponse:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Query(NamedTuple):
+class RequestQuery(NamedTuple):
     """Holds the checked parameters of a request."""
 
     values: Mapping[str, list[str]]
@@ -82,7 +82,7 @@ class ApiService:
 
     def __init__(self, reads: SharedReads) -> None:
         self._reads = reads
-        self._answers: Mapping[str, Callable[[Query, str], Any]] = {
+        self._answers: Mapping[str, Callable[[RequestQuery, str], Any]] = {
             "jobs": self._jobs,
             "job": self._job,
             "history": self._history,
@@ -117,7 +117,7 @@ class ApiService:
             headers, document = document.headers, document.rows
         return _with_tag(encoded(document), headers, if_none_match)
 
-    def _jobs(self, query: Query, _name: str) -> _Page:
+    def _jobs(self, query: RequestQuery, _name: str) -> _Page:
         every_uid = query.flag("all")
         names, selector = query.values.get("name"), query.values.get("selector")
         if names and selector:
@@ -137,10 +137,10 @@ class ApiService:
             ("jobs", every_uid), lambda context: JobLister(context, every_uid=every_uid).take()
         )
 
-    def _job(self, _query: Query, name: str) -> Any:
+    def _job(self, _query: RequestQuery, name: str) -> Any:
         return self._reads.get(("job", name), lambda context: job_document(context, find_job(context, name)))
 
-    def _history(self, query: Query, name: str) -> Any:
+    def _history(self, query: RequestQuery, name: str) -> Any:
         uid, every_uid = query.text("uid"), query.flag("all")
         if uid is not None and every_uid:
             raise InvalidInput("uid names one submission and all means every one", "give one of the two")
@@ -150,7 +150,7 @@ class ApiService:
 
         return self._reads.get(("history", name, uid, every_uid), read)
 
-    def _explain_job(self, _query: Query, name: str) -> Any:
+    def _explain_job(self, _query: RequestQuery, name: str) -> Any:
         def read(context: CommandContext) -> Any:
             require_submitted(context, name)
             scene, wall_now_s = _scene(context)
@@ -158,7 +158,7 @@ class ApiService:
 
         return self._reads.get(("explain", name), read)
 
-    def _explain(self, _query: Query, _name: str) -> Any:
+    def _explain(self, _query: RequestQuery, _name: str) -> Any:
         def read(context: CommandContext) -> Any:
             context.check()
             scene, wall_now_s = _scene(context)
@@ -166,10 +166,10 @@ class ApiService:
 
         return self._reads.get("explain", read)
 
-    def _status(self, _query: Query, _name: str) -> dict[str, Any]:
+    def _status(self, _query: RequestQuery, _name: str) -> dict[str, Any]:
         return self._reads.get("status", status_of)[0]
 
-    def _hosts(self, _query: Query, _name: str) -> Any:
+    def _hosts(self, _query: RequestQuery, _name: str) -> Any:
         document, error = self._reads.get("status", status_of)
         if error is not None:
             raise error
@@ -189,7 +189,7 @@ class _Page(NamedTuple):
     headers: dict[str, str]
 
 
-def _page(rows: list[JobRow], limit: int | None, query: Query) -> _Page:
+def _page(rows: list[JobRow], limit: int | None, query: RequestQuery) -> _Page:
     """Returns the rows behind ``after``, at most ``limit`` of them; submissions of one name are not divided. Rows are
     sorted by their names."""
     after = query.text("after")
@@ -220,7 +220,7 @@ def _with_tag(body: bytes, headers: Mapping[str, str], if_none_match: str | None
 # -- what a URL may hold ------------------------------------------------------------------------------------------
 
 
-def _checked_query(route: Route, query: str) -> Query:
+def _checked_query(route: Route, query: str) -> RequestQuery:
     """Returns the parameters of a query. Raises InvalidInput for what the path does not take."""
     try:
         values = parse_qs(
@@ -239,7 +239,7 @@ def _checked_query(route: Route, query: str) -> Query:
             takes = f"it takes {', '.join(known)}" if known else "it takes none"
             raise InvalidInput(f"unknown parameter {name[:40]!r}", takes)
         _check_values(parameter, given)
-    return Query(values)
+    return RequestQuery(values)
 
 
 def _check_values(parameter: QueryParameter, given: list[str]) -> None:

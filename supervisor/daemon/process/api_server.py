@@ -21,7 +21,7 @@ ANSWER_TIMEOUT_S = 60.0
 """A list of many jobs is large, and a client may be far away."""
 
 
-class ApiServer(BoundedServer):
+class ApiHttpServer(BoundedServer):
     """Answers at ``settings.listen``, which is set. Raises InvalidInput if a file can't be used, and SupervisorError if the
     address can't be."""
 

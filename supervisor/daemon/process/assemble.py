@@ -59,7 +59,7 @@ from supervisor.daemon.leader.scheduled_savepoints import ScheduledSavepoints
 from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.daemon.leader.update_savepoint_task import UpdateSavepointTasks
 from supervisor.daemon.loops.watchdog import Loop, Watchdog
-from supervisor.daemon.process.api_server import ApiServer
+from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.daemon.process.http import Answers, HttpServer
 from supervisor.daemon.process.http_access import HttpAccess
 from supervisor.daemon.process.session_closer import SessionCloser
@@ -494,11 +494,11 @@ class Assembly:
         access = HttpAccess(self._settings.http, boottime_s)
         return HttpServer(host.strip("[]"), int(port), answers, access)
 
-    def _api_server(self) -> ApiServer | None:
+    def _api_server(self) -> ApiHttpServer | None:
         settings = self._settings
         if settings.api.listen is None:
             return None
-        return ApiServer(settings.api, ApiService(SharedReads(partial(open_commands, settings))))
+        return ApiHttpServer(settings.api, ApiService(SharedReads(partial(open_commands, settings))))
 
     def _live(self) -> bool:
         return self._watchdog.stuck(boottime_s()) is None

@@ -39,7 +39,7 @@ from supervisor.daemon.host.guardian import Guardian
 from supervisor.daemon.host.housekeeping import Housekeeper
 from supervisor.daemon.loops.notify import notify
 from supervisor.daemon.loops.watchdog import EXIT_CODE, Loop, Watchdog
-from supervisor.daemon.process.api_server import ApiServer
+from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.daemon.process.http import HttpServer
 from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.errors import Conflict, InvalidInput, SupervisorError
@@ -62,7 +62,7 @@ class SupervisorParts:
     runtime_dir: Path
     watchdog: Watchdog
     server: HttpServer
-    api_server: ApiServer | None
+    api_server: ApiHttpServer | None
     session_closer: SessionCloser
     agent: Agent
     guardian: Guardian

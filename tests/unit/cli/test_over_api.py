@@ -11,7 +11,7 @@ import pytest
 
 from supervisor.api.client import ApiClient
 from supervisor.cli import watch
-from supervisor.daemon.process.api_server import ApiServer
+from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import InvalidInput
 from supervisor.settings.api import ApiSettings
 from tests.unit.api.conftest import Fleet, empty, fleet
@@ -46,7 +46,7 @@ def laptop(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     token = tmp_path / "token"
     token.write_text(f"{TOKEN}\n")
     settings = ApiSettings.model_validate({"listen": "127.0.0.1:0", "token_files": [str(token)]})
-    server = ApiServer(settings, fleet.service)
+    server = ApiHttpServer(settings, fleet.service)
     server.start()
     yield Laptop(fleet, f"http://{server.address}", token, monkeypatch)
     server.stop()

@@ -16,7 +16,7 @@ import pytest
 from supervisor.api.service import ApiResponse, ApiService
 from supervisor.api.shared_reads import SharedReads
 from supervisor.daemon.process import api_server, bounded_http
-from supervisor.daemon.process.api_server import ApiServer
+from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.settings.api import ApiSettings
 from tests.unit.daemon.process.test_http import read_all
@@ -28,7 +28,7 @@ PATH = "/api/v1/openapi.json"
 
 @dataclass
 class ApiSite:
-    server: ApiServer
+    server: ApiHttpServer
     reads: SharedReads
 
     def ask(
@@ -69,7 +69,7 @@ def never_opened() -> Any:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[ApiSite]:
     reads = SharedReads(never_opened)
-    server = ApiServer(settings(tmp_path), ApiService(reads))
+    server = ApiHttpServer(settings(tmp_path), ApiService(reads))
     server.start()
     yield ApiSite(server, reads)
     server.stop()
@@ -169,13 +169,13 @@ def test_a_token_is_needed(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     broken = settings(tmp_path, token_files=[str(tmp_path / "empty")])
     with pytest.raises(InvalidInput, match="api.token_files .*holds no token"):
-        ApiServer(broken, ApiService(SharedReads(never_opened)))
+        ApiHttpServer(broken, ApiService(SharedReads(never_opened)))
 
 
 def test_a_port_in_use_and_a_certificate_that_is_none_are_named(site: ApiSite, tmp_path: Path) -> None:
     service = ApiService(SharedReads(never_opened))
     with pytest.raises(SupervisorError, match=f"api.listen {site.server.address} can't be used"):
-        ApiServer(settings(tmp_path, listen=site.server.address), service)
+        ApiHttpServer(settings(tmp_path, listen=site.server.address), service)
     odd = settings(tmp_path, tls={"cert": str(tmp_path / "token"), "key": str(tmp_path / "token")})
     with pytest.raises(InvalidInput, match="api.tls.cert"):
-        ApiServer(odd, service)
+        ApiHttpServer(odd, service)
