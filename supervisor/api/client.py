@@ -7,7 +7,8 @@ only, or to this machine.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -32,6 +33,9 @@ from supervisor.settings.addresses import are_loopback, split_host_port
 
 ANSWER_S: Final = 40.0
 """It is longer than the time in which the server gives up."""
+ALL: Final = ("all", "true")
+NAMES_MAX: Final = 32
+"""More names than so make the address too long: then all jobs are asked for."""
 ANSWER_MAX_BYTES: Final = 256 * 2**20
 PORTS: Final = {"https": 443, "http": 80}
 _ERRORS: Final[dict[int, type[SupervisorError]]] = {
@@ -43,6 +47,25 @@ _ERRORS: Final[dict[int, type[SupervisorError]]] = {
     7: TimedOut,
 }
 
+Parameters = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class WantedJobs:
+    """Says which jobs a list is to have: all, or those of ``names`` or with the labels of ``selector``. ``chooses`` says the
+    same of a row; few names are told to the server, too, so that it sends no others."""
+
+    chooses: Callable[[JobRow], bool]
+    names: tuple[str, ...] = ()
+    selector: tuple[str, ...] = ()
+    every_uid: bool = False
+
+    def parameters(self) -> Parameters:
+        """Returns the query of the request."""
+        names = self.names if len(self.names) <= NAMES_MAX else ()
+        asked = [("name", name) for name in names] + [("selector", each) for each in self.selector]
+        return [*asked, *([ALL] if self.every_uid else [])]
+
 
 class ApiClient:
     """Asks the server at ``url`` with the token in ``token_file``. ``ca`` is a file of authorities in place of the system's;
@@ -53,15 +76,13 @@ class ApiClient:
         self._token = read_token(token_file, "--token-file")
         self._tls = _tls(ca) if self._url.startswith("https:") else None
 
-    def jobs(
-        self, is_wanted: Callable[[JobRow], bool], *, every_uid: bool = False, with_pause: bool = True
-    ) -> JobList:
-        """Returns the list as ``operations.listing`` has it. ``with_pause`` also asks whether the cluster is paused
-        and which hosts have several supervisors, which a table shows. Raises SupervisorError."""
-        documents = self.get("/jobs", all="true") if every_uid else self.get("/jobs")
+    def jobs(self, wanted: WantedJobs, *, with_pause: bool = True) -> JobList:
+        """Returns the list as ``operations.listing`` has it. ``with_pause`` also asks whether the cluster is paused and
+        which hosts have several supervisors, which a table shows. Raises SupervisorError."""
+        documents = self.get("/jobs", wanted.parameters())
         status = self.get("/status") if with_pause else None
         try:
-            rows = [row for row in map(row_of_document, documents) if is_wanted(row)]
+            rows = [row for row in map(row_of_document, documents) if wanted.chooses(row)]
             if status is None:
                 return JobList(rows)
             pause = status["pause"]
@@ -81,8 +102,8 @@ class ApiClient:
 
     def history(self, name: str, uid: str | None = None, *, every_uid: bool = False) -> dict[str, Any]:
         """Returns the document of ``history``. Raises SupervisorError."""
-        asked = {"uid": uid} if uid is not None else {}
-        return self._object(f"/jobs/{name}/history", **asked, **({"all": "true"} if every_uid else {}))
+        asked = [("uid", uid)] if uid is not None else []
+        return self._object(f"/jobs/{name}/history", [*asked, *([ALL] if every_uid else [])])
 
     def explain(self, name: str | None) -> dict[str, Any]:
         """Returns the document of ``explain``, of one job or of all. Raises SupervisorError."""
@@ -100,7 +121,7 @@ class ApiClient:
             return document, None
         return document, Unreachable(f"ZooKeeper does not answer {self._url}")
 
-    def get(self, path: str, **parameters: str) -> Any:
+    def get(self, path: str, parameters: Parameters = ()) -> Any:
         """Returns the document at ``path``. Raises what the command line would raise, and Unreachable for what is no
         answer of the API."""
         query = f"?{urlencode(parameters)}" if parameters else ""
@@ -112,8 +133,8 @@ class ApiClient:
             return document
         raise self._error(answer.status, document)
 
-    def _object(self, path: str, **parameters: str) -> dict[str, Any]:
-        document = self.get(path, **parameters)
+    def _object(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
+        document = self.get(path, parameters)
         if not isinstance(document, dict):
             raise self._odd()
         return document

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from supervisor.cli.global_options import SERVER_VARIABLE
 from supervisor.clients.threads import BackgroundThread
 from supervisor.operations.context import open_commands
 from supervisor.settings.file import load_settings
@@ -23,10 +24,13 @@ def job_names(ctx: Any, incomplete: str) -> list[str]:
     """Returns the names of registered jobs; if none begins so, of all that were ever submitted. A command that takes
     several is not given one twice."""
     found: list[str] = []
+    config = _given(ctx, "config")
+    if _given(ctx, "server") or (config is None and os.environ.get(SERVER_VARIABLE)):
+        return []  # the names of another cluster would mislead
 
     def ask() -> None:
         try:
-            _ask(_config_of(ctx), incomplete, found)
+            _ask(Path(config) if config is not None else None, incomplete, found)
         except Exception:  # noqa: BLE001 - the edge of a TAB: an error here has nobody to read it
             return
 
@@ -39,13 +43,13 @@ def files() -> list[str]:
     return []
 
 
-def _config_of(ctx: Any) -> Path | None:
-    """Returns the value of ``--config``, given before or after the command."""
+def _given(ctx: Any, option: str) -> str | None:
+    """Returns the value of ``--config`` or ``--server``, given before or after the command."""
     given: Mapping[str, Any]
     while ctx is not None:
         given = ctx.params or {}
-        if given.get("config"):
-            return Path(given["config"])
+        if given.get(option):
+            return str(given[option])
         ctx = ctx.parent
     return None
 

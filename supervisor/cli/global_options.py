@@ -16,6 +16,10 @@ import typer
 
 from supervisor import __version__
 
+SERVER_VARIABLE = "SPARK_SUPERVISOR_SERVER"
+TOKEN_FILE_VARIABLE = "SPARK_SUPERVISOR_TOKEN_FILE"
+CA_VARIABLE = "SPARK_SUPERVISOR_SERVER_CA"
+
 
 class OutputFormat(StrEnum):
     TABLE = "table"

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from supervisor.api.client import WantedJobs
 from supervisor.cli.columns import Columns
 from supervisor.cli.global_options import OutputFormat
 from supervisor.cli.list_view import head_of, with_supervisors
@@ -124,14 +125,15 @@ def list_jobs(
     if names and selector:
         raise InvalidInput("give names of jobs, or -l with a label, not both")
     is_wanted = _wanted(names, selector)
+    wanted = WantedJobs(is_wanted, tuple(names or ()), tuple(selector or ()), every_uid)
     columns, row_cells = (WIDE, _wide) if chosen.output is OutputFormat.WIDE else (NARROW, _narrow)
     if watch:
         columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
-        with _lister(chosen, every_uid, is_wanted) as take:
+        with _lister(chosen, wanted) as take:
             _watch(columns, lambda: with_supervisors(take()), row_cells)
         return 0
     with collector_at_rest():
-        with _lister(chosen, every_uid, is_wanted) as take:
+        with _lister(chosen, wanted) as take:
             listed = take()
         if not listed.is_bootstrapped:
             notice(f"nothing was ever submitted at {chosen.settings().zookeeper.root}")
@@ -147,16 +149,14 @@ def list_jobs(
 
 
 @contextmanager
-def _lister(
-    chosen: Chosen, every_uid: bool, is_wanted: Callable[[JobRow], bool]
-) -> Iterator[Callable[[], JobList]]:
+def _lister(chosen: Chosen, wanted: WantedJobs) -> Iterator[Callable[[], JobList]]:
     """Yields what takes the list, as often as it is called."""
     api = api_of(chosen)
     if api is not None:
-        yield partial(api.jobs, is_wanted, every_uid=every_uid, with_pause=not chosen.document)
+        yield partial(api.jobs, wanted, with_pause=not chosen.document)
         return
     with open_commands(chosen.settings()) as context:
-        lister = JobLister(context, every_uid=every_uid, is_wanted=is_wanted)
+        lister = JobLister(context, every_uid=wanted.every_uid, is_wanted=wanted.chooses)
         yield lister.take
 
 

@@ -23,6 +23,7 @@ import yaml
 from supervisor.cli.columns import WIDE_ENOUGH
 from supervisor.cli.completion import job_names
 from supervisor.cli.global_options import (
+    SERVER_VARIABLE,
     Config,
     Debug,
     Form,
@@ -36,10 +37,6 @@ from supervisor.cli.output import print_json
 from supervisor.errors import InvalidInput
 from supervisor.settings.file import Settings, load_settings
 from supervisor.settings.units import parse_duration_s
-
-SERVER_VARIABLE = "SPARK_SUPERVISOR_SERVER"
-TOKEN_FILE_VARIABLE = "SPARK_SUPERVISOR_TOKEN_FILE"
-CA_VARIABLE = "SPARK_SUPERVISOR_SERVER_CA"
 
 
 @dataclass

@@ -292,8 +292,9 @@ class BoundedHandler(BaseHTTPRequestHandler):
         self.send_response(code)
         for name, value in {"Cache-Control": "no-store", **more_headers}.items():
             self.send_header(name, value)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
+        if code != 304:  # which is about a body that the client has
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "HEAD":
             return
