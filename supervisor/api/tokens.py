@@ -14,35 +14,33 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from supervisor.clients.connect_failure import ConnectFailure
+from supervisor.clients.secret_file import read_secret
 from supervisor.errors import InvalidInput
 from supervisor.logs import get_logger
-from supervisor.settings.small_files import read_small
 
 log = get_logger(__name__)
 
 TOKEN_MIN_CHARACTERS: Final = 32
-TOKEN_MAX_BYTES: Final = 512
+TOKEN_MAX_CHARACTERS: Final = 512
 RECHECK_S: Final = 5.0
 """The files are read again when they were last read this long ago: a new token needs no restart."""
-_TOKEN: Final = re.compile(rb"[\x21-\x7e]{%d,%d}" % (TOKEN_MIN_CHARACTERS, TOKEN_MAX_BYTES))
+_TOKEN: Final = re.compile(rf"[\x21-\x7e]{{{TOKEN_MIN_CHARACTERS},{TOKEN_MAX_CHARACTERS}}}")
 
 
 def read_token(path: Path, key: str) -> str:
-    """Returns the token in the file that ``key`` names. Raises InvalidInput."""
+    """Returns the token in the file that ``key`` names. Raises InvalidInput, also for a file that everybody may read."""
     try:
-        data = read_small(path, TOKEN_MAX_BYTES + 2)
-    except OSError as error:
-        raise InvalidInput(
-            f"{key} {path} can't be read ({error.strerror or error})", "check its name and permissions"
-        ) from None
-    token = data.strip()
+        token = read_secret(key, str(path)).strip()
+    except ConnectFailure as error:
+        raise InvalidInput(str(error)) from None
     if not _TOKEN.fullmatch(token):
         raise InvalidInput(
-            f"{key} {path} holds no token",
-            f"write one line of {TOKEN_MIN_CHARACTERS} to {TOKEN_MAX_BYTES} letters and digits; "
+            f"{key}: {path} holds no token",
+            f"write one line of {TOKEN_MIN_CHARACTERS} to {TOKEN_MAX_CHARACTERS} letters and digits; "
             "openssl rand -hex 32 makes one",
         )
-    return token.decode("ascii")
+    return token
 
 
 class TokenFiles:

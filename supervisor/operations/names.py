@@ -14,6 +14,7 @@ from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkReader
 from supervisor.settings.nearest import nearest
 
+SHOWN_MAX: Final = 100
 NAME_PATTERN: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 
 
@@ -23,7 +24,9 @@ def known_name(name: str) -> str:
     Raises NotFound: it must not lead to any other znode or file.
     """
     if not re.fullmatch(NAME_PATTERN, name):
-        raise NotFound(f"no job is named {name!r}: names have lower-case letters, digits and dashes only")
+        raise NotFound(
+            f"no job is named {name[:SHOWN_MAX]!r}: names have lower-case letters, digits and dashes only"
+        )
     return name
 
 

@@ -25,6 +25,7 @@ def files(tmp_path: Path) -> list[Path]:
     paths = [tmp_path / "grafana", tmp_path / "laptops"]
     for path, token in zip(paths, (ONE, TWO), strict=True):
         path.write_text(f"{token}\n")
+        path.chmod(0o600)
     return paths
 
 
@@ -84,15 +85,20 @@ def test_a_file_that_breaks_later_neither_opens_nor_closes(files: list[Path]) ->
 def test_what_is_no_token_is_refused_and_not_shown(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "token"
     path.write_bytes(content)
-    with pytest.raises(
-        InvalidInput, match="holds no token; write one line of 32 to 512 .*openssl rand"
-    ) as refused:
+    path.chmod(0o600)
+    with pytest.raises(InvalidInput, match="write one line|not UTF-8") as refused:
         read_token(path, "api.token_files")
     assert "1" * 20 not in str(refused.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="--token-file .*absent can't be read"):
+    with pytest.raises(InvalidInput, match="--token-file: .*absent cannot be read"):
         read_token(tmp_path / "absent", "--token-file")
     with pytest.raises(InvalidInput, match="api.token_files"):
         TokenFiles([tmp_path / "absent"], Clock())
+
+
+def test_a_token_that_everybody_may_read_is_none(files: list[Path]) -> None:
+    files[0].chmod(0o644)
+    with pytest.raises(InvalidInput, match="api.token_files: everybody may read .*chmod o-rwx"):
+        TokenFiles(files, Clock())

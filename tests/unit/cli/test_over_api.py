@@ -45,6 +45,7 @@ class Laptop:
 def laptop(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Laptop]:
     token = tmp_path / "token"
     token.write_text(f"{TOKEN}\n")
+    token.chmod(0o600)
     settings = ApiSettings.model_validate({"listen": "127.0.0.1:0", "token_files": [str(token)]})
     server = ApiHttpServer(settings, fleet.service)
     server.start()
@@ -134,6 +135,7 @@ def test_no_token_and_no_server(laptop: Laptop) -> None:
     laptop.token.unlink()
     assert laptop.run("list").code == 2
     laptop.token.write_text(TOKEN)
+    laptop.token.chmod(0o600)
     laptop.url = "http://127.0.0.1:1"
     ran = laptop.run("list")
     assert ran.code == 5 and "http://127.0.0.1:1 does not answer" in ran.err
@@ -178,12 +180,14 @@ def test_a_configuration_that_is_named_counts_more_than_the_environment(laptop: 
 )
 def test_an_address_that_is_none(tmp_path: Path, url: str) -> None:
     (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
     with pytest.raises(InvalidInput, match="--server"):
         ApiClient(url, tmp_path / "token")
 
 
 def test_addresses(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
     for url in ("https://host-1:8781", "https://host-1/", "http://localhost:8781", "http://[::1]:8781"):
         ApiClient(url, tmp_path / "token")
     with pytest.raises(InvalidInput, match="the authority .*token can't be used"):

@@ -59,6 +59,7 @@ class ApiSite:
 def settings(tmp_path: Path, **more: Any) -> ApiSettings:
     token = tmp_path / "token"
     token.write_text(f"{TOKEN}\n")
+    token.chmod(0o600)
     return ApiSettings.model_validate({"listen": "127.0.0.1:0", "token_files": [str(token)], **more})
 
 
@@ -166,9 +167,10 @@ def test_beyond_this_machine_tls_is_needed(tmp_path: Path) -> None:
 def test_a_token_is_needed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no token_files.*openssl rand -hex 32"):
         settings(tmp_path, token_files=[])
-    (tmp_path / "empty").write_text("")
+    (tmp_path / "empty").write_text("short")
+    (tmp_path / "empty").chmod(0o600)
     broken = settings(tmp_path, token_files=[str(tmp_path / "empty")])
-    with pytest.raises(InvalidInput, match="api.token_files .*holds no token"):
+    with pytest.raises(InvalidInput, match="api.token_files: .*holds no token"):
         ApiHttpServer(broken, ApiService(SharedReads(never_opened)))
 
 

@@ -1,0 +1,107 @@
+"""The API of real supervisors on a real ensemble: each of them answers, over TLS, a client that has neither ZooKeeper nor store."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from supervisor.cli.main import run_command
+from supervisor.demo.ensemble import EmbeddedEnsemble
+from tests.testbed.certificates import Authority
+from tests.testbed.fleet import Fleet, FleetMember
+from tests.testbed.fleet_commands import CommandResult
+from tests.testbed.radosgw import free_port
+from tests.unit.api.test_service import without_renewals
+
+TOKEN = "t" * 40
+
+
+@dataclass
+class FleetWithApi(Fleet):
+    """Each member serves the API at a port of its own."""
+
+    urls: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.authority = Authority(self.directory)
+        self.token = self.directory / "token"
+        self.token.write_text(f"{TOKEN}\n")
+        self.token.chmod(0o600)
+
+    def _write_config(self, member: FleetMember) -> None:
+        super()._write_config(member)
+        signed = self.authority.sign("localhost")
+        port = free_port()
+        self.urls[member.id] = f"https://localhost:{port}"
+        tls = {"cert": str(signed.cert), "key": str(signed.key)}
+        api = {"listen": f"127.0.0.1:{port}", "token_files": [str(self.token)], "tls": tls}
+        member.config.write_text(yaml.safe_dump({**yaml.safe_load(member.config.read_text()), "api": api}))
+
+
+@dataclass
+class Laptop:
+    """Knows where the API is, and has no configuration."""
+
+    fleet: FleetWithApi
+    patch: pytest.MonkeyPatch
+
+    def run(self, member: str, *words: str) -> CommandResult:
+        out, err = io.StringIO(), io.StringIO()
+        with self.patch.context() as laptop:
+            laptop.setenv("SPARK_SUPERVISOR_CONFIG", "/nowhere/supervisor.yaml")
+            laptop.setenv("SPARK_SUPERVISOR_SERVER", self.fleet.urls[member])
+            laptop.setenv("SPARK_SUPERVISOR_SERVER_CA", str(self.fleet.authority.ca))
+            laptop.setenv("SPARK_SUPERVISOR_TOKEN_FILE", str(self.fleet.token))
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = run_command([*words])
+        return CommandResult(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture
+def laptop(
+    embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Laptop]:
+    (tmp_path / "fleet").mkdir()
+    with FleetWithApi(embedded_ensemble, zk_root, tmp_path / "fleet") as fleet:
+        yield Laptop(fleet, monkeypatch)
+
+
+def steady(document: Any) -> Any:
+    """What does not move while a job runs."""
+    moving = {"reason", "progress", "queries", "last_batch_at", "age_s", "trouble", "prepared"}
+    document = without_renewals(document)
+    if isinstance(document, list):
+        return [steady(each) for each in document]
+    if isinstance(document, dict):
+        return {key: steady(value) for key, value in document.items() if key not in moving}
+    return document
+
+
+def test_each_supervisor_answers_as_the_command_line(laptop: Laptop) -> None:
+    fleet = laptop.fleet
+    fleet.submit("clicks")
+    fleet.wait_state("clicks", "running")
+    fleet.submit("parked", suspended=True)
+    for words in ("list", "show clicks", "show parked", "history clicks", "explain clicks", "status"):
+        here = fleet.ok(*words.split(), "-o", "json").document
+        for member in fleet.urls:
+            there = laptop.run(member, *words.split(), "-o", "json")
+            assert there.code == 0, there.err
+            assert steady(there.document) == steady(here), words
+    assert "clicks" in laptop.run("s0", "list").out
+    assert laptop.run("s1", "show", "nobody").code == 3
+
+
+def test_a_server_of_another_authority_is_not_believed(laptop: Laptop, tmp_path: Path) -> None:
+    assert laptop.run("s0", "list").code == 0
+    laptop.fleet.authority = Authority(tmp_path, "another authority")
+    ran = laptop.run("s0", "list")
+    assert ran.code == 5 and "does not answer" in ran.err and TOKEN not in ran.err
