@@ -3,4 +3,5 @@
 ``service`` answers requests, by the operations of the command line; ``shared_reads`` bounds what they read;
 ``tokens`` says who is answered. ``documents`` has the types of the documents, of which ``openapi`` makes the
 description. ``client`` is the other side: the command line asks with it. ``daemon.process.api_server`` has the
-connections."""
+connections.
+"""

@@ -2,7 +2,8 @@
 (``api.openapi``), and a test compares each of them with real answers.
 
 Instants are ISO 8601 in UTC; durations are in seconds (``..._s``) or milliseconds (``..._ms``), sizes in bytes. Null
-means that a value is unknown, or that there is none. A later version may add keys."""
+means that a value is unknown, or that there is none. A later version may add keys.
+"""
 
 from __future__ import annotations
 

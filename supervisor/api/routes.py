@@ -1,5 +1,6 @@
 """Lists the paths of the API, with the parameters of each: requests are matched by it (``api.service``), and the
-description is made of it (``api.openapi``)."""
+description is made of it (``api.openapi``).
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 ``daemon.process.api_server`` calls it, with one request at a time in each of its threads, after it has checked the token.
 What is read is shared and bounded (``api.shared_reads``). Names and values of a URL are hostile: a name is checked by
-the rule of the command line before it leads to any znode, and nothing of a path is decoded."""
+the rule of the command line before it leads to any znode, and nothing of a path is decoded.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,6 @@ VALUE_MAX_CHARACTERS: Final = 512
 RETRY_AFTER_S: Final = 1
 HTTP_STATUS: Final = {2: 400, 3: 404, 4: 409, 5: 503, 7: 504}
 """The HTTP status of an error by the exit code that the command line has for it; it is 500 for any other."""
-JSON_TYPE: Final = "application/json"
 _ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')
 
 
