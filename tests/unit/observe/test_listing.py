@@ -234,6 +234,7 @@ NULLS = {
     "next_attempt_at",
     "checkpoint",
     "progress",
+    "trouble",
 }
 
 
