@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from supervisor.api.routes import PREFIX
-from supervisor.api.tokens import read_token
+from supervisor.api.token_file import read_token
 from supervisor.clients.web import WebRequest, ask, parsed_json
 from supervisor.errors import (
     AccessDenied,

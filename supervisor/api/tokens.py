@@ -8,39 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from supervisor.clients.connect_failure import ConnectFailure
-from supervisor.clients.secret_file import read_secret
+from supervisor.api.token_file import read_token
 from supervisor.errors import InvalidInput
 from supervisor.logs import get_logger
 
 log = get_logger(__name__)
 
-TOKEN_MIN_CHARACTERS: Final = 32
-TOKEN_MAX_CHARACTERS: Final = 512
 RECHECK_S: Final = 5.0
 """The files are read again when they were last read this long ago: a new token needs no restart."""
-_TOKEN: Final = re.compile(rf"[\x21-\x7e]{{{TOKEN_MIN_CHARACTERS},{TOKEN_MAX_CHARACTERS}}}")
-
-
-def read_token(path: Path, key: str) -> str:
-    """Returns the token in the file that ``key`` names. Raises InvalidInput, also for a file that everybody may read."""
-    try:
-        token = read_secret(key, str(path)).strip()
-    except ConnectFailure as error:
-        raise InvalidInput(str(error)) from None
-    if not _TOKEN.fullmatch(token):
-        raise InvalidInput(
-            f"{key}: {path} holds no token",
-            f"write one line of {TOKEN_MIN_CHARACTERS} to {TOKEN_MAX_CHARACTERS} letters and digits; "
-            "openssl rand -hex 32 makes one",
-        )
-    return token
 
 
 class TokenFiles:

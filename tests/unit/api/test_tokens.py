@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.api import tokens
-from supervisor.api.tokens import TokenFiles, read_token
+from supervisor.api.token_file import read_token
+from supervisor.api.tokens import TokenFiles
 from supervisor.errors import InvalidInput
 
 ONE, TWO = "1" * 64, "2" * 32

@@ -84,7 +84,9 @@ def reasons(terminal: Terminal, name: str) -> tuple[str, str]:
     """What ``list`` and ``show`` say of a pending ``name``: equal to each other; then what ``explain`` says."""
     (listed,) = [row for row in terminal.run("list", "-o", "json").json if row["name"] == name]
     shown = terminal.run("show", name, "-o", "json").json
-    trouble = listed.pop("trouble")  # while the cluster is paused, that of a list is what comes after the pause
+    trouble = listed.pop(
+        "trouble"
+    )  # while the cluster is paused, that of a list is what comes after the pause
     assert {key: shown[key] for key in listed} == listed and listed["state"] == "pending"
     assert trouble == shown["trouble"] or "pause" in trouble
     explained = terminal.run("explain", name, "-o", "json").json
