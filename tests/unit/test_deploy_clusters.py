@@ -14,7 +14,7 @@ from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-REQUIRED = {"cluster": "prod", "store": {"url": "s3://b/p"}, "zookeeper": {"hosts": "zk1:2181"}}
+REQUIRED = {"cluster": "prod", "store": {"url": "s3://bucket/p"}, "zookeeper": {"hosts": "zk1:2181"}}
 TESTBED = Path(__file__).parents[1] / "testbed"
 
 
