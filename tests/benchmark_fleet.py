@@ -95,7 +95,7 @@ def measure(ensemble: EmbeddedEnsemble, directory: Path, sizes: FleetSizes, foun
         supervisors=sizes.supervisors,
         session_s=min(20.0, sizes.lease_s / 2),
         lease_s=sizes.lease_s,
-        capacity={"drivers": share * 3 // 2, "memory": "256g", "starting": 8},
+        capacity={"drivers": share * 3 // 2, "memory": "256g", "starting": 1},
     ) as fleet:
         placed(fleet, sizes, found)
         at_rest(fleet, [pid for node in range(3) if (pid := ensemble.node(node).pid)], sizes, found)
