@@ -2,7 +2,7 @@
 
 Real supervisors on the embedded ensemble, each with a host's share of light drivers, all on one machine. Nothing is asserted. Counts
 and CPU time are those of any machine; what takes time here takes it mostly because one machine is all the hosts, so each
-time has the load beside it. ``supervisor/docs/scale.md`` says what follows for larger fleets.
+time has the load beside it. ``supervisor/docs/operate-scale.md`` says what follows for larger fleets.
 """
 
 from __future__ import annotations
