@@ -28,7 +28,7 @@ from supervisor.errors import (
 )
 from supervisor.model.job_row import JobRow, row_of_document
 from supervisor.model.records import Pause
-from supervisor.operations.listing import JobList, shared_hosts
+from supervisor.operations.job_list import JobList, shared_hosts
 from supervisor.settings.addresses import are_loopback, split_host_port
 
 ANSWER_S: Final = 40.0

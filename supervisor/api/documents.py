@@ -258,26 +258,24 @@ class ExplanationDocument(TypedDict):
     remedies: list[RemedyDocument]
 
 
-class ExplainJobDocument(ExplanationDocument):
+class LeadershipDocument(TypedDict):
+    """Who leads the cluster, and what keeps it from acting."""
+
+    leader: str | None
+    epoch: int | None
+    paused: bool
+    distrust: str | None
+    alarms: list[str]
+    store_error: str | None
+
+
+class ExplainJobDocument(ExplanationDocument, LeadershipDocument):
     """The explanation of one job, and who leads the cluster."""
 
-    leader: str | None
-    epoch: int | None
-    paused: bool
-    distrust: str | None
-    alarms: list[str]
-    store_error: str | None
 
-
-class ExplainDocument(TypedDict):
+class ExplainDocument(LeadershipDocument):
     """Who leads the cluster, how many jobs simply run, and the explanation of each that does not."""
 
-    leader: str | None
-    epoch: int | None
-    paused: bool
-    distrust: str | None
-    alarms: list[str]
-    store_error: str | None
     running: int
     jobs: list[ExplanationDocument]
 

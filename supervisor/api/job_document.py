@@ -6,7 +6,7 @@ from typing import Any
 
 from supervisor.observe.listing import OneJob
 from supervisor.operations.context import CommandContext
-from supervisor.operations.history import entry_documents
+from supervisor.operations.history import entry_documents, exit_document
 from supervisor.operations.job_view import JobView, view_of
 from supervisor.savepoints.operations import ScheduleOfJob, schedule_of_job
 from supervisor.settings.units import format_duration
@@ -20,21 +20,13 @@ def job_document(context: CommandContext, job: OneJob) -> dict[str, Any]:
 
 
 def _document(view: JobView, schedule: ScheduleOfJob | None) -> dict[str, Any]:
-    ended = view.last_exit
     return {
         **view.row.document(),
         "driver_memory": view.driver_memory,
         "queries": view.queries,
         "more_queries": view.more_queries,
         "stop_mode": view.stop_mode,
-        "last_exit": None
-        if ended is None
-        else {
-            "cause": ended.event,
-            "attempt": ended.attempt,
-            "at": ended.at,
-            "why": ended.detail,
-        },
+        "last_exit": exit_document(view.last_exit),
         "start": view.start,
         "cluster_wait": view.cluster_wait,
         "update": view.update,

@@ -27,7 +27,8 @@ from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import CommandContext, require_submitted
 from supervisor.operations.explain_document import all_explained, one_explained
 from supervisor.operations.history import find_job, history_document, stories_of
-from supervisor.operations.listing import JobList, JobLister
+from supervisor.operations.job_list import JobList
+from supervisor.operations.listing import JobLister
 from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
 from supervisor.operations.selection import selector_of
 

@@ -8,55 +8,32 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
 
 from supervisor.api.token_file import read_token
-from supervisor.errors import InvalidInput
-from supervisor.logs import get_logger
-
-log = get_logger(__name__)
-
-RECHECK_S: Final = 5.0
-"""The files are read again when they were last read this long ago: a new token needs no restart."""
+from supervisor.clients.reread_files import RereadFiles
 
 
 class TokenFiles:
-    """Knows the tokens of ``files``. Raises InvalidInput if one can't be used at first; later the ones from before stay in
-    force then, so that a half-written file neither opens nor closes the API. ``now_s`` is CLOCK_BOOTTIME. It may be used by
-    many threads at once."""
+    """Knows the tokens of ``files``, which are read again when they change (``clients.reread_files``). Raises InvalidInput
+    if one can't be used at first. ``now_s`` is CLOCK_BOOTTIME. It may be used by many threads at once."""
 
     def __init__(self, files: Sequence[Path], now_s: Callable[[], float]) -> None:
-        self._files = tuple(files)
-        self._now_s = now_s
-        self._lock = threading.Lock()
-        self._digests = self._read()
-        self._read_at_s = now_s()
+        self._digests = RereadFiles(files, lambda: _digests_of(files), now_s)
 
     def admits(self, authorization: str | None) -> bool:
         """Says whether the value of the header Authorization has one of the tokens. Each of them is compared."""
-        self._read_again()
+        known = self._digests.get()
         scheme, _, given = (authorization or "").strip().partition(" ")
         if scheme.lower() != "bearer":
             return False
         digest = _digest(given.strip())
-        return sum(hmac.compare_digest(digest, known) for known in self._digests) > 0
+        return sum(hmac.compare_digest(digest, each) for each in known) > 0
 
-    def _read(self) -> tuple[bytes, ...]:
-        return tuple(_digest(read_token(path, "api.token_files")) for path in self._files)
 
-    def _read_again(self) -> None:
-        if self._now_s() - self._read_at_s < RECHECK_S or not self._lock.acquire(blocking=False):
-            return
-        try:
-            self._read_at_s = self._now_s()
-            self._digests = self._read()
-        except InvalidInput as error:
-            log.warning("http_access_kept", why=str(error), next="the one from before stays in force")
-        finally:
-            self._lock.release()
+def _digests_of(files: Sequence[Path]) -> tuple[bytes, ...]:
+    return tuple(_digest(read_token(path, "api.token_files")) for path in files)
 
 
 def _digest(token: str) -> bytes:

@@ -196,10 +196,10 @@ def _clock(wall_s: float, now_s: float) -> str:
 
 def _print_all(chosen: Chosen, scene: Scene, everything: list[Explanation], *, verbose: bool) -> None:
     now_s = time.time()
-    notable = [explained for explained in everything if not explained.is_fine]
     if chosen.document:
         chosen.print_document(all_explained(scene, everything, now_s))
         return
+    notable = [explained for explained in everything if not explained.is_fine]
     for label, text in _heads(scene, verbose=verbose):
         print_labelled(f"{label:<9}", with_local_times(text))
     fine, others = len(everything) - len(notable), len(notable)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.cli.output import local_time
-from supervisor.operations.listing import JobList
+from supervisor.operations.job_list import JobList
 
 
 def head_of(listed: JobList) -> str:

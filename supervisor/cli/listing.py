@@ -36,7 +36,8 @@ from supervisor.cli.several import SELECTOR, Names, SelectorOption
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.job_row import JobRow
 from supervisor.operations.context import open_commands
-from supervisor.operations.listing import JobList, JobLister
+from supervisor.operations.job_list import JobList
+from supervisor.operations.listing import JobLister
 from supervisor.operations.selection import selector_of
 
 NARROW = Columns(

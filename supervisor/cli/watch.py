@@ -22,7 +22,7 @@ from supervisor.cli.list_view import head_of
 from supervisor.cli.output import cells, clean, notice
 from supervisor.errors import Unreachable
 from supervisor.model.job_row import JobRow
-from supervisor.operations.listing import JobList
+from supervisor.operations.job_list import JobList
 
 PERIOD_S = 2.0
 MARKED_READS = 3

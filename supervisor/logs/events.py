@@ -51,9 +51,12 @@ EVENTS: Final[dict[str, Event]] = {
     "store_unusable": Event("The store, asked every 30 s, cannot be used.", "why next"),
     "store_usable_again": Event("It can.", "was"),
     "http_request_failed": Event("A client went away, or could not agree on TLS.", "client why exc_info"),
-    "http_access_read": Event("Certificate and users of HTTP have changed and were read again.", "files"),
+    "http_access_read": Event(
+        "Certificate, users or tokens of HTTP have changed and were read again.", "files"
+    ),
     "http_access_kept": Event(
-        "Certificate or users of HTTP have changed and can't be used; those from before count.", "why next"
+        "Certificate, users or tokens of HTTP have changed and can't be used; those from before count.",
+        "why next",
     ),
     "http_answer_failed": Event("A defect while answering a request.", "path"),
     "zookeeper_callback_failed": Event("A defect in the handling of a change of the ZooKeeper session."),

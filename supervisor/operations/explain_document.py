@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from supervisor.clock import wall_iso
+from supervisor.operations.history import exit_document
 from supervisor.operations.scene import Scene
 from supervisor.plan.explain import Explanation
 
@@ -78,13 +79,6 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
         "move": explained.move or None,
         "hosts": [asdict(host) for host in explained.hosts],
         "alarm": _text(explained.alarm),
-        "last_exit": None
-        if explained.last_exit is None
-        else {
-            "cause": explained.last_exit.event,
-            "attempt": explained.last_exit.attempt,
-            "at": explained.last_exit.at,
-            "why": explained.last_exit.detail,
-        },
+        "last_exit": exit_document(explained.last_exit),
         "remedies": [asdict(remedy) for remedy in explained.remedies],
     }

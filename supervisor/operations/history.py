@@ -85,6 +85,13 @@ def _document(story: JobStory) -> dict[str, Any]:
     }
 
 
+def exit_document(ended: HistoryEntry | None) -> dict[str, Any] | None:
+    """Returns how an attempt ended as a document, or None if none has."""
+    if ended is None:
+        return None
+    return {"cause": ended.event, "attempt": ended.attempt, "at": ended.at, "why": ended.detail}
+
+
 def entry_documents(entries: Iterable[HistoryEntry]) -> list[dict[str, Any]]:
     """Returns the entries as documents. ``attempt`` is null for what is about none.
 

@@ -7,38 +7,16 @@ job is pending is the plan made, and the store asked whether the registry is to 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 from supervisor.clock import wall_s
 from supervisor.model.job_row import JobRow
-from supervisor.model.records import Pause
 from supervisor.model.state import Shown
 from supervisor.observe.listing import OneJob, job_row, take_rows, with_reasons
 from supervisor.operations.context import CommandContext
+from supervisor.operations.job_list import JobList, shared_hosts
 from supervisor.operations.scene import EpochsInStore, scene_of_pending, take_view
-
-
-@dataclass(frozen=True)
-class JobList:
-    """Holds what a list shows. ``paused`` says whether the cluster is paused; ``pause`` says by whom, if that
-    can be read.
-
-    ``shared`` has the names of the hosts that have several supervisors, as in ``dev``. ``is_bootstrapped`` says whether
-    there is a registry: if not, nothing was ever submitted.
-    """
-
-    rows: list[JobRow]
-    paused: bool = False
-    pause: Pause | None = None
-    shared: frozenset[str] = frozenset()
-    is_bootstrapped: bool = True
-
-    def document(self) -> list[dict[str, Any]]:
-        """Returns the document of ``list -o json``."""
-        return [row.document() for row in self.rows]
 
 
 class JobLister:
@@ -82,11 +60,6 @@ class JobLister:
         return JobList(
             rows, view.paused, view.pause, shared_hosts(each.host for each in view.members.values())
         )
-
-
-def shared_hosts(hosts: Iterable[str]) -> frozenset[str]:
-    """Returns which of the ``hosts`` of all supervisors have several of them."""
-    return frozenset(host for host, count in Counter(hosts).items() if count > 1)
 
 
 def row_of_job(context: CommandContext, job: OneJob) -> JobRow:

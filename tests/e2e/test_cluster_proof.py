@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from supervisor.demo.ensemble import EmbeddedEnsemble
-from supervisor.spark.toolchain import installed_spark_home
 from tests.change_proof import (
     AT_ONCE,
     AT_THE_BOUNDARY,
@@ -35,7 +34,7 @@ from tests.change_proof import (
 from tests.testbed.cluster_jobs import LIGHT_EXECUTOR
 from tests.testbed.kubernetes import kubernetes_cluster
 from tests.testbed.moto import MotoServer
-from tests.testbed.spark_fleet import LIGHT_JVM, SparkFleet
+from tests.testbed.spark_fleet import SparkFleet
 from tests.testbed.standalone import standalone_cluster
 from tests.testbed.yarn import yarn_cluster
 
@@ -78,21 +77,12 @@ class ProofFleet:
 
 def test_on_standalone(proof_fleet: ProofFleet) -> None:
     with standalone_cluster(proof_fleet.directory / "cluster", workers=2) as cluster:
-        conf = {**LIGHT_EXECUTOR, "spark.cores.max": "1"}
-        proof_fleet.change_and_kill({"master": cluster.master, "conf": conf, "driver_host": "127.0.0.1"})
+        proof_fleet.change_and_kill(cluster.settings(**LIGHT_EXECUTOR, **{"spark.cores.max": "1"}))
 
 
 def test_on_yarn(proof_fleet: ProofFleet) -> None:
     with yarn_cluster(proof_fleet.directory / "cluster") as cluster:
-        conf = {
-            **LIGHT_EXECUTOR,
-            "spark.yarn.jars": f"local:{installed_spark_home()}/jars/*",
-            "spark.executor.instances": "1",
-            "spark.yarn.am.memory": "384m",
-            "spark.yarn.am.extraJavaOptions": LIGHT_JVM,
-        }
-        yarn = {"master": "yarn", "conf_dir": str(cluster.conf_dir), "queue": "default"}
-        proof_fleet.change_and_kill({**yarn, "conf": conf, "driver_host": "127.0.0.1"})
+        proof_fleet.change_and_kill(cluster.settings(**LIGHT_EXECUTOR))
 
 
 @pytest.mark.kubernetes

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from supervisor.clusters.kubernetes import KubernetesClient
-from supervisor.clusters.leftovers import known_jobs, of_nobody
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.executors import outlive_s
 from supervisor.model.pod_labels import ATTEMPT_LABEL, UID_LABEL, pod_properties
@@ -26,6 +25,7 @@ from tests.testbed.cluster_jobs import (
     LIGHT_EXECUTOR,
     assert_bound_in_lease,
     assert_doctor_finds_all_well,
+    end_as_of_nobody,
     restart_prepared,
     save_and_kill,
     unsupervised,
@@ -234,11 +234,7 @@ def test_tasks_of_a_driver_whose_host_is_cut_off_end_within_the_bound_and_what_i
     assert left and cluster.config_maps()
     assert last_at_s - cut_at_s <= outlive_s({})
     assert 0.0 < gone_at_s - cut_at_s <= outlive_s({})
-    client = KubernetesClient("k8s", ClusterSettings.model_validate(settings), "r1")
-    (found,) = client.living(30.0)
-    assert (found.uid, found.attempt) == (uid, 1)
-    assert not KubernetesClient("k8s", ClusterSettings.model_validate(settings), "r2").living(30.0)
-    assert of_nobody([found], known_jobs({}, {})) == (found,)
-    client.end(found, 30.0)
-    wait_nothing_left(cluster)
-    client.end(found, 30.0)  # again does no harm
+    here = ClusterSettings.model_validate(settings)
+    assert not KubernetesClient("k8s", here, "r2").living(30.0), "another registry's"
+    client = KubernetesClient("k8s", here, "r1")
+    end_as_of_nobody(client, uid, 1, lambda: wait_nothing_left(cluster))

@@ -58,9 +58,7 @@ def fleet(
     cluster: StandaloneCluster,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SparkFleet]:
-    clusters = {
-        "prod": {"master": cluster.master, "conf": CONF, "driver_host": "127.0.0.1", "web": cluster.web}
-    }
+    clusters = {"prod": cluster.settings(**CONF)}
     directory = tmp_path_factory.mktemp("on-cluster")
     python = {"pythons": [str(base_python())], "environments_dir": str(directory / "environments")}
     with SparkFleet.on_moto(

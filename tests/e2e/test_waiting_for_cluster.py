@@ -40,9 +40,7 @@ def fleet(
     cluster: StandaloneCluster,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SparkFleet]:
-    clusters = {
-        "prod": {"master": cluster.master, "conf": CONF, "driver_host": "127.0.0.1", "web": cluster.web}
-    }
+    clusters = {"prod": cluster.settings(**CONF)}
     directory = tmp_path_factory.mktemp("waits")
     with SparkFleet.on_moto(embedded_ensemble, moto_server, directory, clusters=clusters, size=1) as made:
         yield made

@@ -14,17 +14,16 @@ from pathlib import Path
 import pytest
 
 from supervisor.clusters.application import ApplicationStage
-from supervisor.clusters.leftovers import known_jobs, of_nobody
 from supervisor.clusters.yarn import YarnClient
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.application_tag import tags_of
 from supervisor.model.executors import outlive_s
-from supervisor.spark.toolchain import installed_spark_home
 from tests.testbed import cluster_jobs
 from tests.testbed.cluster_jobs import (
     LIGHT_EXECUTOR,
     assert_bound_in_lease,
     assert_doctor_finds_all_well,
+    end_as_of_nobody,
     restart_prepared,
     save_and_kill,
     unsupervised,
@@ -32,8 +31,8 @@ from tests.testbed.cluster_jobs import (
 from tests.testbed.fleet import SHIM
 from tests.testbed.moto import MotoServer
 from tests.testbed.namespaces import Namespace
-from tests.testbed.spark_fleet import LIGHT_JVM, SparkFleet
-from tests.testbed.yarn import RESOURCE_MANAGER, YarnCluster, yarn_cluster
+from tests.testbed.spark_fleet import SparkFleet
+from tests.testbed.yarn import RESOURCE_MANAGER, YarnCluster, application_properties, yarn_cluster
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -43,14 +42,7 @@ pytestmark = [
     pytest.mark.usefixtures("judged"),
 ]
 
-CONF = {
-    "spark.yarn.jars": f"local:{installed_spark_home()}/jars/*",
-    "spark.executor.instances": "1",
-    **LIGHT_EXECUTOR,
-    "spark.yarn.am.memory": "384m",
-    "spark.yarn.am.extraJavaOptions": LIGHT_JVM,
-    "spark.yarn.tags": "ours",
-}
+CONF = {**LIGHT_EXECUTOR, "spark.yarn.tags": "ours"}
 PATIENCE_S = 600.0
 WATCHED_S = 300.0
 PATIENT = {"start_timeout": "1200s"}
@@ -69,8 +61,7 @@ def fleet(
     cluster: YarnCluster,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SparkFleet]:
-    yarn = {"master": "yarn", "conf_dir": str(cluster.conf_dir), "queue": "default"}
-    clusters = {"prod": {**yarn, "conf": CONF, "driver_host": "127.0.0.1"}}
+    clusters = {"prod": cluster.settings(**CONF)}
     directory = tmp_path_factory.mktemp("on-yarn")
     with SparkFleet.on_moto(embedded_ensemble, moto_server, directory, clusters=clusters) as made:
         yield made
@@ -149,7 +140,12 @@ def submitted(
     cluster: YarnCluster, tags: Sequence[str], directory: Path, lost: Namespace | None = None
 ) -> AbstractContextManager[Path]:
     """A driver with these tags, that nobody supervises."""
-    conf = {**CONF, "spark.yarn.tags": ",".join(tags), "spark.yarn.maxAppAttempts": "1"}
+    conf = {
+        **application_properties(),
+        **CONF,
+        "spark.yarn.tags": ",".join(tags),
+        "spark.yarn.maxAppAttempts": "1",
+    }
     env = {"HADOOP_CONF_DIR": str(cluster.conf_dir)}
     return unsupervised(directory, "yarn", conf, lost=lost, env=env, timeout_s=PATIENCE_S)
 
@@ -162,14 +158,9 @@ def test_an_application_of_a_uid_that_nobody_knows_is_found_by_its_tags_and_ende
     with submitted(cluster, tags_of("r1", uid, 3), tmp_path):
         client = YarnClient("prod", cluster.conf_dir, "r1")
         (found,) = client.living(30.0)
-        assert (found.uid, found.attempt, found.stage) == (uid, 3, ApplicationStage.RUNNING)
-        assert list(client.applications(uid, 30.0)) == [found]
+        assert found.stage is ApplicationStage.RUNNING
         assert not YarnClient("prod", cluster.conf_dir, "r2").living(30.0), "another registry's"
-        assert of_nobody([found], known_jobs({}, {})) == (found,)
-        client.end(found, 30.0)
-        wait_nothing_left(cluster)
-        client.end(found, 30.0)  # again does no harm
-        assert not client.living(30.0)
+        end_as_of_nobody(client, uid, 3, lambda: wait_nothing_left(cluster))
 
 
 def test_doctor_runs_a_tiny_application_there_and_leaves_nothing(

@@ -6,12 +6,10 @@ each must be noticed within a few seeds, else a green run would mean nothing.
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -26,15 +24,7 @@ SEEDS = range(100)
 BLOCK, NEW = 50, 4
 """Seeds of a test; so many tests take seeds that nobody has seen. Together 25 s of CPU."""
 
-
-@pytest.fixture(autouse=True)
-def collector() -> Iterator[None]:
-    """``runs.prepare`` changes settings of the interpreter."""
-    interval_s = sys.getswitchinterval()
-    runs.prepare()
-    yield
-    gc.enable()
-    sys.setswitchinterval(interval_s)
+pytestmark = pytest.mark.usefixtures("collector")
 
 
 def run_block(first: int) -> None:

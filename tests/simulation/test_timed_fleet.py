@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Iterator
-
 import pytest
 
-from tests.simulation.timed import runs
 from tests.simulation.timed.fleet import FleetRun
 
-
-@pytest.fixture(autouse=True)
-def collector() -> Iterator[None]:
-    """``runs.prepare`` changes settings of the interpreter."""
-    interval_s = sys.getswitchinterval()
-    runs.prepare()
-    yield
-    gc.enable()
-    sys.setswitchinterval(interval_s)
+pytestmark = pytest.mark.usefixtures("collector")
 
 
 def test_jobs_are_spread_a_takeover_starts_nothing_and_a_lost_host_is_made_good() -> None:

@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from supervisor.clusters.application import ClusterClient
+from supervisor.clusters.leftovers import known_jobs, of_nobody
 from supervisor.model.executors import outlive_s, properties_for
 from supervisor.spark.toolchain import installed_spark_home
 from tests.testbed.fleet import DRIVER
@@ -60,6 +62,19 @@ def assert_doctor_finds_all_well(fleet: SparkFleet) -> None:
 def cancel(fleet: SparkFleet, job: str, timeout_s: float) -> None:
     fleet.cancel(job)
     fleet.wait_state(job, "cancelled", timeout_s=timeout_s)
+
+
+def end_as_of_nobody(client: ClusterClient, uid: str, attempt: int, wait_gone: Callable[[], None]) -> None:
+    """The one application on the cluster is of this attempt, whose uid no registry knows: it is found by what Spark wrote there,
+    and ended; again does no harm."""
+    (found,) = client.living(30.0)
+    assert (found.uid, found.attempt) == (uid, attempt)
+    assert list(client.applications(uid, 30.0)) == [found]
+    assert of_nobody([found], known_jobs({}, {})) == (found,)
+    client.end(found, 30.0)
+    wait_gone()
+    client.end(found, 30.0)
+    assert not client.living(30.0)
 
 
 ZOMBIE = """

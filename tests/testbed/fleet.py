@@ -305,13 +305,14 @@ class Fleet(FleetCommands, FleetWitness):
         return at_s
 
     def kill_host(self, member: FleetMember) -> None:
-        """All that runs on its host is gone at once: supervisor, shims, twins and drivers."""
-        self.kill(member)
-        for directory in member.attempts_dir.iterdir():
-            for file in (SHIM, TWIN, DRIVER):
-                there = run_dir.read_process(str(directory / file))
-                if there is not None:
-                    processes.kill(there.process)
+        """All that runs on its host is gone at once: supervisor, session closer, shims, twins, and all of drivers."""
+        mark = f"{member.directory}/".encode()
+        victims = [each for each in self.processes() if mark in _words_and_environment(each.pid)]
+        member.down = True
+        for each in victims:
+            processes.kill(each)
+        assert member.process is not None
+        member.process.wait(40)
 
     def stop_member(self, member: FleetMember) -> None:
         """An orderly stop; its shims go on."""
@@ -483,6 +484,13 @@ class Fleet(FleetCommands, FleetWitness):
                     if group:
                         groups.append(Path(group))
         return groups
+
+
+def _words_and_environment(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() + Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
 
 
 def _ms(seconds: float) -> str:

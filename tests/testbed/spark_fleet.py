@@ -151,16 +151,6 @@ class SparkFleet(Fleet):
                 self.start_member(i)
         self.wait_complete()
 
-    def kill_host(self, member: FleetMember) -> None:
-        """All that runs on its host is gone at once: supervisor, shims, twins, and all processes of drivers."""
-        mark = f"{member.directory}/".encode()
-        victims = [each for each in self.processes() if mark in _words_and_environment(each.pid)]
-        member.down = True
-        for each in victims:
-            processes.kill(each)
-        assert member.process is not None
-        member.process.wait(40)
-
     # -- jobs -----------------------------------------------------------------------------------------------------------
 
     def checkpoint(self, name: str) -> str:
@@ -399,13 +389,6 @@ def _whole_lines(path: Path) -> list[bytes]:
         return path.read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
         return []
-
-
-def _words_and_environment(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes() + Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return b""
 
 
 def _environment(pid: int) -> list[bytes]:

@@ -65,6 +65,10 @@ class StandaloneCluster(ClusterProcesses):
             self.stop()
             raise
 
+    def settings(self, **conf: str) -> dict[str, Any]:
+        """An entry of ``clusters`` in supervisor.yaml."""
+        return {"master": self.master, "web": self.web, "driver_host": self._address, "conf": conf}
+
     # -- masters and workers ------------------------------------------------------------------------------------------
 
     def start_master(self, name: str) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+from supervisor.spark.toolchain import installed_spark_home
 from tests.testbed.cluster_processes import ClusterProcesses
 from tests.testbed.maven import fetched_jars
 from tests.waiting import wait_until
@@ -73,6 +74,18 @@ class YarnCluster(ClusterProcesses):
         except BaseException:
             self.stop()
             raise
+
+    # -- for jobs -----------------------------------------------------------------------------------------------------
+
+    def settings(self, **conf: str) -> dict[str, Any]:
+        """An entry of ``clusters`` in supervisor.yaml, with ``conf`` beside what applications need here."""
+        return {
+            "master": "yarn",
+            "conf_dir": str(self.conf_dir),
+            "queue": "default",
+            "driver_host": self._address,
+            "conf": {**application_properties(), **conf},
+        }
 
     def stop(self) -> None:
         self.kill(NODE_MANAGER)
@@ -168,6 +181,16 @@ def _queue(running_max: int) -> dict[str, str]:
         f"{capacity}.root.default.capacity": "100",
         f"{capacity}.root.default.max-parallel-apps": str(running_max),
         f"{capacity}.maximum-am-resource-percent": "0.9",
+    }
+
+
+def application_properties() -> dict[str, str]:
+    """What an application needs here: Spark of this machine, and a small ApplicationMaster."""
+    return {
+        "spark.yarn.jars": f"local:{installed_spark_home()}/jars/*",
+        "spark.executor.instances": "1",
+        "spark.yarn.am.memory": "384m",
+        "spark.yarn.am.extraJavaOptions": " ".join(JVM[1:]),
     }
 
 

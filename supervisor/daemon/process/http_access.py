@@ -4,9 +4,8 @@
 same functions. Probes (``/livez``, ``/readyz``) are answered to everybody who reaches the port: whoever asks them may
 end this host's drivers, and must not fail for a password.
 
-Certificates and users are read again when their files have changed, so that a renewed certificate needs no restart. What
-can't be read then is logged once, and what was read before stays in force: a half-written file neither opens nor
-closes the port. At start it is an error.
+Certificates and users are read again when their files have changed (``clients.reread_files``); a half-written file
+neither opens nor closes the port. At start it is an error.
 
 The work of a wrong password is bounded: bcrypt is costly by design, so only ``CHECKS_MAX`` passwords are checked at
 once, and a password that was right is remembered by its digest until the file changes.
@@ -27,16 +26,12 @@ from typing import Any, Final
 
 import bcrypt
 
+from supervisor.clients.reread_files import RereadFiles
 from supervisor.errors import InvalidInput
-from supervisor.logs import get_logger
 from supervisor.settings.http import HttpSettings, HttpTlsSettings
 from supervisor.settings.small_files import read_small
 from supervisor.settings.yaml_text import read_mapping
 
-log = get_logger(__name__)
-
-RECHECK_S: Final = 5.0
-"""The files are looked at when they were last looked at this long ago."""
 USERS_FILE_MAX_BYTES: Final = 256 * 1024
 CHECKS_MAX: Final = 2
 """So many passwords are checked by bcrypt at once; who comes besides waits ``CHECK_WAIT_S`` and is refused then."""
@@ -59,9 +54,6 @@ class HttpRefusal:
     challenge: str = ""
 
 
-Stamp = tuple[tuple[int, int, int] | None, ...]
-
-
 @dataclass(slots=True)
 class _Users:
     """Holds users with their bcrypt hashes, and digests of the passwords that were right."""
@@ -73,41 +65,27 @@ class _Users:
 
 class HttpAccess:
     """Holds the certificate and users of one server. ``now_s`` is CLOCK_BOOTTIME; ``section`` is where the keys stand in
-    supervisor.yaml. Raises InvalidInput if a file can't be
-    used. It may be used by many threads at once."""
+    supervisor.yaml. Raises InvalidInput if a file can't be used. It may be used by many threads at once."""
 
     def __init__(self, settings: HttpSettings, now_s: Callable[[], float], section: str = "http") -> None:
         self._settings = settings
         self._section = section
-        self._now_s = now_s
         self._lock = threading.Lock()
         self._checks = threading.BoundedSemaphore(CHECKS_MAX)
-        self._files = [
-            path
-            for path in (
-                settings.tls.cert,
-                settings.tls.key,
-                settings.tls.client_ca,
-                settings.users_file,
-            )
-            if path is not None
-        ]
-        self._stamp = self._stamp_now()
-        self._checked_at_s = now_s()
-        self._context, self._users = self._read()
+        tls = settings.tls
+        named = (tls.cert, tls.key, tls.client_ca, settings.users_file)
+        self._held = RereadFiles([path for path in named if path is not None], self._read, now_s)
 
     def tls_context(self) -> ssl.SSLContext | None:
         """Returns what a new connection is wrapped with, or None if the server speaks no TLS."""
-        self._read_again()
-        return self._context
+        return self._held.get()[0]
 
     def refusal(self, authorization: str | None, has_certificate: bool) -> HttpRefusal | None:
         """Returns why a request is not answered, or None. ``authorization`` is the value of that header, and
         ``has_certificate`` says that the client has shown one that counts."""
         if self._settings.tls.client_ca is not None and not has_certificate:
             return HttpRefusal(403, NO_CERTIFICATE.format(section=self._section))
-        self._read_again()
-        users = self._users
+        users = self._held.get()[1]
         if users is None:
             return None
         challenge = HttpRefusal(401, NO_USER, 'Basic realm="spark-supervisor", charset="UTF-8"')
@@ -131,29 +109,6 @@ class HttpAccess:
                 del users.right[next(iter(users.right))]
             users.right[digest] = None
         return None
-
-    def _read_again(self) -> None:
-        if not self._files or self._now_s() - self._checked_at_s < RECHECK_S:
-            return
-        if not self._lock.acquire(blocking=False):
-            return
-        try:
-            self._checked_at_s = self._now_s()
-            stamp = self._stamp_now()
-            if stamp == self._stamp:
-                return
-            self._stamp = stamp
-            try:
-                self._context, self._users = self._read()
-            except InvalidInput as error:
-                log.warning("http_access_kept", why=str(error), next="the one from before stays in force")
-                return
-            log.info("http_access_read", files=[str(path) for path in self._files])
-        finally:
-            self._lock.release()
-
-    def _stamp_now(self) -> Stamp:
-        return tuple(_stamp_of(path) for path in self._files)
 
     def _read(self) -> tuple[ssl.SSLContext | None, _Users | None]:
         file = self._settings.users_file
@@ -257,14 +212,6 @@ def _basic(authorization: str | None) -> tuple[str, bytes] | None:
         return (name.decode(), password) if colon else None
     except (binascii.Error, UnicodeDecodeError):
         return None
-
-
-def _stamp_of(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _why(error: Exception) -> str:

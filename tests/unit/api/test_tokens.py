@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.api import tokens
 from supervisor.api.token_file import read_token
 from supervisor.api.tokens import TokenFiles
+from supervisor.clients import reread_files
 from supervisor.errors import InvalidInput
 
 ONE, TWO = "1" * 64, "2" * 32
@@ -54,7 +54,7 @@ def test_a_token_is_changed_without_a_restart(files: list[Path]) -> None:
     known = TokenFiles(files, clock)
     files[0].write_text("3" * 40)
     assert known.admits(f"Bearer {ONE}")
-    clock.now_s += tokens.RECHECK_S
+    clock.now_s += reread_files.RECHECK_S
     assert known.admits(f"Bearer {'3' * 40}") and not known.admits(f"Bearer {ONE}")
 
 
@@ -63,11 +63,23 @@ def test_a_file_that_breaks_later_neither_opens_nor_closes(files: list[Path]) ->
     known = TokenFiles(files, clock)
     for broken in ("", "short"):
         files[0].write_text(broken)
-        clock.now_s += tokens.RECHECK_S
+        clock.now_s += reread_files.RECHECK_S
         assert known.admits(f"Bearer {ONE}") and not known.admits(f"Bearer {broken}")
     files[0].unlink()
-    clock.now_s += tokens.RECHECK_S
+    clock.now_s += reread_files.RECHECK_S
     assert known.admits(f"Bearer {ONE}")
+
+
+def test_a_new_token_counts_once_its_permissions_are_mended(files: list[Path]) -> None:
+    clock = Clock()
+    known = TokenFiles(files, clock)
+    files[0].write_text("3" * 40)
+    files[0].chmod(0o644)
+    clock.now_s += reread_files.RECHECK_S
+    assert known.admits(f"Bearer {ONE}"), "everybody may read the new one"
+    files[0].chmod(0o600)
+    clock.now_s += reread_files.RECHECK_S
+    assert known.admits(f"Bearer {'3' * 40}") and not known.admits(f"Bearer {ONE}")
 
 
 @pytest.mark.parametrize(

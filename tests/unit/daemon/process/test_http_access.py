@@ -15,6 +15,7 @@ from pathlib import Path
 import bcrypt
 import pytest
 
+from supervisor.clients import reread_files
 from supervisor.daemon.process import bounded_http, http_access, probe
 from supervisor.daemon.process.http import Answers, HttpServer
 from supervisor.daemon.process.http_access import HttpAccess
@@ -35,7 +36,7 @@ class Clock:
         self.now_s = 0.0
 
     def __call__(self) -> float:
-        self.now_s += http_access.RECHECK_S
+        self.now_s += reread_files.RECHECK_S
         return self.now_s
 
 
