@@ -351,7 +351,7 @@ def example(name: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", ["", "session", pytest.param("application", marks=pytest.mark.slow)])
 def test_a_batch_example_of_spark_gives_the_same(tmp_path: Path, level: str) -> None:
     (tmp_path / "text").write_text("to be or not to be\n")
     home = made_home(tmp_path, level)
@@ -363,7 +363,7 @@ def test_a_batch_example_of_spark_gives_the_same(tmp_path: Path, level: str) -> 
     assert {"to: 2", "be: 2", "or: 1", "not: 1"} <= set(seen.log.splitlines())
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", ["", pytest.param("session", marks=pytest.mark.slow), "application"])
 def test_a_streaming_example_of_spark_gives_the_same(tmp_path: Path, level: str) -> None:
     """structured_network_wordcount.py, unchanged; it runs until it is killed."""
     home = made_home(tmp_path, level)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from supervisor.clients.zookeeper import Session
@@ -352,9 +353,7 @@ class Ensemble:
         self._stop_leading()
         for server in self.servers:
             if server is not lost or not server.up:
-                self.loop.after(
-                    self.loop.random.uniform(0.0, 0.3), lambda server=server: self._drop_if_voting(server)
-                )  # type: ignore[misc]
+                self.loop.after(self.loop.random.uniform(0.0, 0.3), partial(self._drop_if_voting, server))
         self.loop.after(self.loop.random.uniform(0.2, 1.5), self._vote)
 
     def _stop_leading(self) -> None:

@@ -26,14 +26,26 @@ from tests.simulation.timed.world import TimedWorld
 
 SUBMITTED_FROM_S, SUBMITTED_WITHIN_S = 2.0, 20.0
 LEASE_S, GRACE_S = 30.0, 6.0
-REST_FROM_S, KILLED_AT_S, LOST_AT_S, OVER_AT_S = 100.0, 120.0, 140.0, 320.0
+SETTLED_AT_LEAST_S, EACH_JOB_OF_A_HOST_S = 100.0, 2.0
+"""After this all are assumed to run; the greater of both counts."""
+AT_REST_S, LED_S, AFTER_LOSS_S = 20.0, 20.0, 180.0
 SAMPLE_S = 0.1
 RENEWALS = "renew"
 
 Row = tuple[str, str]
 
 
-def plan_of_fleet(jobs: int, hosts: int) -> RunPlan:
+class FleetTimes:
+    """When all jobs run, when the leader is killed, when a host is lost, and when the run is over, in seconds from its begin."""
+
+    def __init__(self, jobs: int, hosts: int) -> None:
+        self.rest_from_s = max(SETTLED_AT_LEAST_S, EACH_JOB_OF_A_HOST_S * jobs / hosts)
+        self.killed_at_s = self.rest_from_s + AT_REST_S
+        self.lost_at_s = self.killed_at_s + LED_S
+        self.over_at_s = self.lost_at_s + AFTER_LOSS_S
+
+
+def plan_of_fleet(jobs: int, hosts: int, times: FleetTimes) -> RunPlan:
     """Every host has room for half as many again as its share."""
     named = tuple(
         Job(f"j{n}", LEASE_S, GRACE_S, 60.0, True, True, None, "fail", f"s3://bucket/j{n}", Behaviour())
@@ -43,15 +55,15 @@ def plan_of_fleet(jobs: int, hosts: int) -> RunPlan:
         Step(PlannedAct.SUBMIT, SUBMITTED_FROM_S + SUBMITTED_WITHIN_S * n / jobs, job.name)
         for n, job in enumerate(named)
     )
-    killed = Trouble(Fault.CRASH_SUPERVISOR, KILLED_AT_S, 10.0, who=0, which=1)
-    lost = Trouble(Fault.CRASH_HOST, LOST_AT_S, 10 * OVER_AT_S, who=1, which=0)
+    killed = Trouble(Fault.CRASH_SUPERVISOR, times.killed_at_s, 10.0, who=0, which=1)
+    lost = Trouble(Fault.CRASH_HOST, times.lost_at_s, 10 * times.over_at_s, who=1, which=0)
     return replace(
         quiet(),
         hosts=hosts,
         drivers=-(-3 * jobs // (2 * hosts)),
         starting=4,
         session_s=6.0,
-        until_at_s=OVER_AT_S,
+        until_at_s=times.over_at_s,
         jobs=named,
         steps=steps,
         troubles=(killed, lost),
@@ -64,13 +76,14 @@ class FleetRun:
 
     def __init__(self, jobs: int, hosts: int) -> None:
         self.jobs, self.hosts = jobs, hosts
-        self.world = TimedWorld(plan_of_fleet(jobs, hosts))
+        self.times = FleetTimes(jobs, hosts)
+        self.world = TimedWorld(plan_of_fleet(jobs, hosts, self.times))
         self._writes_when: dict[float, Counter[str]] = {}
         self._led_again_at_s = 0.0
         loop = self.world.loop
-        for at_s in (REST_FROM_S, KILLED_AT_S):
+        for at_s in (self.times.rest_from_s, self.times.killed_at_s):
             loop.after(at_s - 0.5, lambda at_s=at_s: self._note_writes(at_s))  # type: ignore[misc]
-        loop.after(KILLED_AT_S + SAMPLE_S, self._watch_leadership)
+        loop.after(self.times.killed_at_s + SAMPLE_S, self._watch_leadership)
 
     def run(self) -> FleetRun:
         self.world.run()
@@ -92,17 +105,17 @@ class FleetRun:
     # -- figures ---------------------------------------------------------------------------------------------------
 
     def rows(self) -> list[Row]:
-        lives = self.world.judge.lives
-        first = [life for life in lives if life.exec_at_s < KILLED_AT_S]
-        between = [life for life in lives if KILLED_AT_S <= life.exec_at_s < LOST_AT_S]
-        moved = [life for life in lives if life.exec_at_s >= LOST_AT_S]
+        lives, times = self.world.judge.lives, self.times
+        first = [life for life in lives if life.exec_at_s < times.killed_at_s]
+        between = [life for life in lives if times.killed_at_s <= life.exec_at_s < times.lost_at_s]
+        moved = [life for life in lives if life.exec_at_s >= times.lost_at_s]
         return [*self._placement(first), *self._rest(), *self._takeover(between), *self._loss(first, moved)]
 
     def _placement(self, first: list[DriverLife]) -> list[Row]:
         submitted = {step.name: step.at_s for step in self.world.plan.steps}
         waits = [life.exec_at_s - submitted[life.name] for life in first]
         hosted = Counter({life.name: life.host for life in first}.values())
-        writes = self._writes_when[REST_FROM_S]
+        writes = self._writes_when[self.times.rest_from_s]
         other = (writes.total() - writes[RENEWALS]) / self.jobs
         return [
             ("jobs that run once all are submitted", f"{len({life.name for life in first}):,}"),
@@ -118,8 +131,8 @@ class FleetRun:
         ]
 
     def _rest(self) -> list[Row]:
-        spent = self._writes_when[KILLED_AT_S] - self._writes_when[REST_FROM_S]
-        each_s = KILLED_AT_S - REST_FROM_S
+        spent = self._writes_when[self.times.killed_at_s] - self._writes_when[self.times.rest_from_s]
+        each_s = self.times.killed_at_s - self.times.rest_from_s
         others = (spent.total() - spent[RENEWALS]) / each_s
         return [
             ("at rest: renewals of leases", f"{spent[RENEWALS] / each_s:.0f} per s"),
@@ -127,7 +140,7 @@ class FleetRun:
         ]
 
     def _takeover(self, between: list[DriverLife]) -> list[Row]:
-        took = f"{self._led_again_at_s - KILLED_AT_S:.1f} s" if self._led_again_at_s else "never"
+        took = f"{self._led_again_at_s - self.times.killed_at_s:.1f} s" if self._led_again_at_s else "never"
         return [
             ("kill -9 of the leader, until another one leads", took),
             ("drivers started by that", str(len(between))),
@@ -137,7 +150,7 @@ class FleetRun:
         newest = {life.name: life for life in first}
         lost = Counter(newest[life.name].host for life in moved).most_common(1)
         gone, count = lost[0] if lost else ("", 0)
-        last_s = max((life.exec_at_s for life in moved), default=LOST_AT_S) - LOST_AT_S
+        last_s = max((life.exec_at_s for life in moved), default=self.times.lost_at_s) - self.times.lost_at_s
         got = Counter(life.host for life in moved)
         return [
             ("jobs of the lost host, and drivers started for them elsewhere", f"{count} and {len(moved)}"),
