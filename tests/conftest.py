@@ -7,6 +7,7 @@ Every test works below its own ``zk_root`` and in its own bucket, so shared serv
 
 from __future__ import annotations
 
+import gc
 import os
 import uuid
 from collections import Counter
@@ -38,6 +39,17 @@ PLAIN_ONLY = ("test_testbed.py", "test_zookeeper_disk_full.py")
 # No test may depend on how busy the machine is.
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
+
+
+# Explorations, simulations and thousands of collected tests hold millions of objects: with the usual thresholds a quarter of
+# their time goes into looking through these again and again.
+gc.set_threshold(100_000, 50, 1_000)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

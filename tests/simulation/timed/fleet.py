@@ -24,7 +24,7 @@ from tests.simulation.timed.scenario import (
 )
 from tests.simulation.timed.world import TimedWorld
 
-SUBMITTED_FROM_S, SUBMITTED_WITHIN_S = 2.0, 20.0
+SUBMITTED_FROM_S, SUBMITS_PER_S = 2.0, 15.0
 LEASE_S, GRACE_S = 30.0, 6.0
 SETTLED_AT_LEAST_S, EACH_JOB_OF_A_HOST_S = 100.0, 2.0
 """After this all are assumed to run; the greater of both counts."""
@@ -52,7 +52,7 @@ def plan_of_fleet(jobs: int, hosts: int, times: FleetTimes) -> RunPlan:
         for n in range(jobs)
     )
     steps = tuple(
-        Step(PlannedAct.SUBMIT, SUBMITTED_FROM_S + SUBMITTED_WITHIN_S * n / jobs, job.name)
+        Step(PlannedAct.SUBMIT, SUBMITTED_FROM_S + n / SUBMITS_PER_S, job.name)
         for n, job in enumerate(named)
     )
     killed = Trouble(Fault.CRASH_SUPERVISOR, times.killed_at_s, 10.0, who=0, which=1)
@@ -132,10 +132,10 @@ class FleetRun:
 
     def _rest(self) -> list[Row]:
         spent = self._writes_when[self.times.killed_at_s] - self._writes_when[self.times.rest_from_s]
-        each_s = self.times.killed_at_s - self.times.rest_from_s
-        others = (spent.total() - spent[RENEWALS]) / each_s
+        rest_s = self.times.killed_at_s - self.times.rest_from_s
+        others = (spent.total() - spent[RENEWALS]) / rest_s
         return [
-            ("at rest: renewals of leases", f"{spent[RENEWALS] / each_s:.0f} per s"),
+            ("at rest: renewals of leases", f"{spent[RENEWALS] / rest_s:.0f} per s"),
             ("at rest: other writes", f"{others:.1f} per s"),
         ]
 
