@@ -39,8 +39,8 @@ class FleetTimes:
     """When all jobs run, when the leader is killed, when a host is lost, and when the run is over, in seconds from its begin."""
 
     def __init__(self, jobs: int, hosts: int) -> None:
-        self.rest_from_s = max(SETTLED_AT_LEAST_S, EACH_JOB_OF_A_HOST_S * jobs / hosts)
-        self.killed_at_s = self.rest_from_s + AT_REST_S
+        self.rest_at_s = max(SETTLED_AT_LEAST_S, EACH_JOB_OF_A_HOST_S * jobs / hosts)
+        self.killed_at_s = self.rest_at_s + AT_REST_S
         self.lost_at_s = self.killed_at_s + LED_S
         self.over_at_s = self.lost_at_s + AFTER_LOSS_S
 
@@ -52,8 +52,7 @@ def plan_of_fleet(jobs: int, hosts: int, times: FleetTimes) -> RunPlan:
         for n in range(jobs)
     )
     steps = tuple(
-        Step(PlannedAct.SUBMIT, SUBMITTED_FROM_S + n / SUBMITS_PER_S, job.name)
-        for n, job in enumerate(named)
+        Step(PlannedAct.SUBMIT, SUBMITTED_FROM_S + n / SUBMITS_PER_S, job.name) for n, job in enumerate(named)
     )
     killed = Trouble(Fault.CRASH_SUPERVISOR, times.killed_at_s, 10.0, who=0, which=1)
     lost = Trouble(Fault.CRASH_HOST, times.lost_at_s, 10 * times.over_at_s, who=1, which=0)
@@ -81,7 +80,7 @@ class FleetRun:
         self._writes_when: dict[float, Counter[str]] = {}
         self._led_again_at_s = 0.0
         loop = self.world.loop
-        for at_s in (self.times.rest_from_s, self.times.killed_at_s):
+        for at_s in (self.times.rest_at_s, self.times.killed_at_s):
             loop.after(at_s - 0.5, lambda at_s=at_s: self._note_writes(at_s))  # type: ignore[misc]
         loop.after(self.times.killed_at_s + SAMPLE_S, self._watch_leadership)
 
@@ -115,7 +114,7 @@ class FleetRun:
         submitted = {step.name: step.at_s for step in self.world.plan.steps}
         waits = [life.exec_at_s - submitted[life.name] for life in first]
         hosted = Counter({life.name: life.host for life in first}.values())
-        writes = self._writes_when[self.times.rest_from_s]
+        writes = self._writes_when[self.times.rest_at_s]
         other = (writes.total() - writes[RENEWALS]) / self.jobs
         return [
             ("jobs that run once all are submitted", f"{len({life.name for life in first}):,}"),
@@ -131,8 +130,8 @@ class FleetRun:
         ]
 
     def _rest(self) -> list[Row]:
-        spent = self._writes_when[self.times.killed_at_s] - self._writes_when[self.times.rest_from_s]
-        rest_s = self.times.killed_at_s - self.times.rest_from_s
+        spent = self._writes_when[self.times.killed_at_s] - self._writes_when[self.times.rest_at_s]
+        rest_s = self.times.killed_at_s - self.times.rest_at_s
         others = (spent.total() - spent[RENEWALS]) / rest_s
         return [
             ("at rest: renewals of leases", f"{spent[RENEWALS] / rest_s:.0f} per s"),
