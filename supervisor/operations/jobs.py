@@ -737,7 +737,9 @@ class JobOperations:
             raise Conflict(
                 f"nothing was done: {gone} is missing, it was removed by hand; a leader makes it anew"
             )
-        raise Conflict(f"{name} keeps being changed by somebody else: nothing was done", "try again")
+        raise Conflict(
+            f"other commands came first each time, of {name} or of other jobs: nothing was done", "try again"
+        )
 
     def _commit(self, zoo: ZkSession, write: JobWrite, name: str, uid: str) -> bool:
         """Commits on the session that the reads used: a process that was stopped since then has lost it, and
