@@ -166,6 +166,29 @@ def test_a_lost_executor_or_api_server_is_not_the_drivers_end(
     cancel(fleet, cluster, job)
 
 
+def test_a_lost_node_that_comes_back_is_not_the_drivers_end(
+    fleet: SparkFleet, cluster: KubernetesCluster
+) -> None:
+    """Its executors died with it. Nobody can say so before it is back, or before the API server gives it up, after five minutes by
+    default; then Spark asks for others."""
+    job = "node"
+    fleet.submit(job, cluster="k8s")
+    fleet.wait_batches(job)
+    before = set(cluster.running())
+    cluster.lose_node()
+    count = len(fleet.batches(job))
+    wait_until(
+        lambda: fleet.show(job)["cluster_wait"] is not None, PATIENCE_S, "its loss to be told", period_s=1.0
+    )
+    assert len(fleet.batches(job)) <= count + 1
+    cluster.start("kubelet")
+    cluster.wait_ready()
+    fleet.wait_batches(job, more=3, timeout_s=PATIENCE_S)
+    assert not before & set(cluster.running())
+    assert fleet.show(job)["attempt"] == 1
+    cancel(fleet, cluster, job)
+
+
 def test_a_driver_that_dies_with_its_shim_leaves_nothing_and_the_lease_says_the_bound(
     fleet: SparkFleet, cluster: KubernetesCluster
 ) -> None:

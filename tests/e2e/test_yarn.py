@@ -36,7 +36,13 @@ from tests.testbed.fleet import SHIM
 from tests.testbed.moto import MotoServer
 from tests.testbed.namespaces import Namespace
 from tests.testbed.spark_fleet import SparkFleet
-from tests.testbed.yarn import RESOURCE_MANAGER, YarnCluster, application_properties, yarn_cluster
+from tests.testbed.yarn import (
+    NODE_MANAGER,
+    RESOURCE_MANAGER,
+    YarnCluster,
+    application_properties,
+    yarn_cluster,
+)
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -140,6 +146,23 @@ def test_a_driver_that_dies_with_its_shim_leaves_no_application(
     assert not set(first) & set(cluster.executors())
     wait_until(lambda: len(tags(cluster)) == 1, PATIENCE_S, "the first application to end", period_s=0.5)
     assert_bound_in_lease(fleet, job)
+    cancel(fleet, cluster, job)
+
+
+def test_a_lost_node_ends_the_application_and_the_next_attempt_waits_for_another_node(
+    fleet: SparkFleet, cluster: YarnCluster
+) -> None:
+    """The ApplicationMaster was on that node. In client mode the ResourceManager ends the application with it, and Spark the driver."""
+    job = "nodeless"
+    fleet.submit(job, cluster="prod", health=PATIENT)
+    fleet.wait_batches(job)
+    (first,) = cluster.applications()
+    cluster.lose_node()
+    wait_until(lambda: fleet.show(job)["attempt"] == 2, PATIENCE_S, "the second attempt", period_s=0.5)
+    (before,) = (app for app in cluster.applications(living=False) if app["id"] == first["id"])
+    assert before["finalStatus"] == "FAILED"
+    cluster.start(NODE_MANAGER)
+    fleet.wait_batch_of(job, 2)
     cancel(fleet, cluster, job)
 
 

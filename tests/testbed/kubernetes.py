@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -76,6 +77,13 @@ class KubernetesCluster:
         except AssertionError:
             return False
         return True
+
+    def lose_node(self) -> None:
+        """Stops the node's daemon and kills its executors, as a loss of power does; nobody is told."""
+        self.stop("kubelet")
+        for pid in self.executor_pids(self.address):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def stop(self, part: str) -> None:
         """Stops one part; the others are left to find that out."""
