@@ -30,6 +30,8 @@ ARTIFACTS = (
 )
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 START_S = 180.0
+NODE_LOST_MS = 20_000
+"""After so long without a word a node, or an ApplicationMaster, is taken for lost; by default it is ten minutes."""
 LIVING = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 CONTAINERS = "local/"
 RESOURCE_MANAGER, NODE_MANAGER = "resourcemanager", "nodemanager"
@@ -88,10 +90,7 @@ class YarnCluster(ClusterProcesses):
         }
 
     def stop(self) -> None:
-        self.kill(NODE_MANAGER)
-        for pid in self.containers():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self.lose_node()
         super().stop()
 
     # -- the two daemons ----------------------------------------------------------------------------------------------
@@ -103,6 +102,14 @@ class YarnCluster(ClusterProcesses):
         self._start_process(name, argv, env)
         if name == RESOURCE_MANAGER:
             wait_until(lambda: self._get("info") is not None, START_S, "the ResourceManager", period_s=0.5)
+
+    def lose_node(self) -> None:
+        """Kills the node's daemon and all its containers, as a loss of power does. The ResourceManager is left to find that out,
+        within ``NODE_LOST_MS`` and some seconds."""
+        self.kill(NODE_MANAGER)
+        for pid in self.containers():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def nodes(self) -> int:
         """How many nodes the ResourceManager takes for running."""
@@ -150,6 +157,8 @@ class YarnCluster(ClusterProcesses):
             **ports,
             f"{manager}.hostname": self._address,
             f"{manager}.webapp.address": f"{self._address}:{web}",
+            "yarn.nm.liveness-monitor.expiry-interval-ms": str(NODE_LOST_MS),
+            "yarn.am.liveness-monitor.expiry-interval-ms": str(NODE_LOST_MS),
             f"{manager}.recovery.enabled": "true",
             f"{manager}.store.class": "org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore",
             f"{manager}.fs.state-store.uri": f"file://{self._directory}/state",
