@@ -30,7 +30,11 @@ SCREENSHOTS = "SPARK_SUPERVISOR_TEST_SCREENSHOTS"
 
 
 def ago(seconds: float) -> str:
-    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        (datetime.now(UTC) - timedelta(seconds=seconds))
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 @dataclass
@@ -241,7 +245,9 @@ def explained(name: str, state: str = "running", **more: Any) -> dict[str, Any]:
         "owned": "running",
         "wanted": "running",
         "rule": "nothing",
-        **dict.fromkeys(("action", "why", "held_by", "waits_for", "until", "then", "standby", "failed_update")),
+        **dict.fromkeys(
+            ("action", "why", "held_by", "waits_for", "until", "then", "standby", "failed_update")
+        ),
         **dict.fromkeys(("move", "alarm", "last_exit")),
         "hosts": [],
         "remedies": [],
@@ -290,8 +296,27 @@ def entry(event: str, seconds_ago: float, detail: str = "", **more: Any) -> dict
 
 
 UNKNOWN = (
-    *("driver_memory", "stop_mode", "last_exit", "start", "cluster_wait", "update", "fork", "promotion", "starts_cold"),
-    *("prepare_lowered", "env_ignored", "checkpoint_fence", "class_archive", "user", "limits", "savepoints", "spec_error"),
+    *(
+        "driver_memory",
+        "stop_mode",
+        "last_exit",
+        "start",
+        "cluster_wait",
+        "update",
+        "fork",
+        "promotion",
+        "starts_cold",
+    ),
+    *(
+        "prepare_lowered",
+        "env_ignored",
+        "checkpoint_fence",
+        "class_archive",
+        "user",
+        "limits",
+        "savepoints",
+        "spec_error",
+    ),
 )
 
 
@@ -309,7 +334,13 @@ def show(shown: dict[str, Any], history: list[dict[str, Any]], **more: Any) -> d
     }
 
 
-def add_job(service: MadeUpService, shown: dict[str, Any], explanation: dict[str, Any], history: list[dict[str, Any]], **more: Any) -> None:
+def add_job(
+    service: MadeUpService,
+    shown: dict[str, Any],
+    explanation: dict[str, Any],
+    history: list[dict[str, Any]],
+    **more: Any,
+) -> None:
     """Adds the documents of one job, besides that in the list."""
     path = f"/jobs/{shown['name']}"
     service.documents[path] = show(shown, history, **more)
@@ -317,5 +348,3 @@ def add_job(service: MadeUpService, shown: dict[str, Any], explanation: dict[str
     story = {key: shown[key] for key in ("uid", "state", "reason")}
     story |= {"headline": shown["reason"], "history": history}
     service.documents[f"{path}/history"] = {"name": shown["name"], "uids": [story]}
-
-

@@ -4,6 +4,6 @@
 hand and need no build. ``files`` reads them once and answers requests for them. They hold no data, so they need no token;
 what they show they ask the API for, with the token that a person types in.
 
-Names, reasons and output of jobs are hostile. So the modules make every element themselves and put in text only (``dom.js``),
-and the headers of ``files`` let a browser run nothing but these modules, and ask nobody but this server.
+Names, reasons and output of jobs are hostile. So the modules make every element themselves and put in text only
+(``dom.js``), and the headers of ``files`` let a browser run nothing but these modules, and ask nobody but this server.
 """

@@ -93,8 +93,8 @@ class PageFiles:
         return frozenset(self._files)
 
     def answer(self, target: str, if_none_match: str | None = None) -> PageAnswer | None:
-        """Returns the answer to a request for ``target``, path and query as they were sent, or None if that is no file of the
-        page."""
+        """Returns the answer to a request for ``target``, path and query as they were sent, or None if that is no file of
+        the page."""
         found = self._files.get(target.partition("?")[0])
         if found is None:
             return None
