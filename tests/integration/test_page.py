@@ -30,6 +30,7 @@ def shared_browser() -> Iterator[Browser]:
 def browser(shared_browser: Browser) -> Browser:
     """A browser that knows no token."""
     shared_browser.chrome.switch_to.new_window("tab")
+    shared_browser.fit()
     shared_browser.dark(False)
     shared_browser.complaints()
     return shared_browser

@@ -83,11 +83,8 @@ class Browser:
             options.add_argument(f"--{word}")
         options.add_argument(f"--user-data-dir={self._profile.name}")
         self.chrome = Chrome(options, ChromeService("/usr/bin/chromedriver"))
-        if phone:
-            metrics = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
-        else:
-            metrics = {"width": 1440, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        self.chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        self._is_phone = phone
+        self.fit()
         self.dark(dark)
 
     def __enter__(self) -> Browser:
@@ -96,6 +93,12 @@ class Browser:
     def __exit__(self, *_: object) -> None:
         self.chrome.quit()
         self._profile.cleanup()
+
+    def fit(self) -> None:
+        """Gives the tab the size of a screen, or of a phone."""
+        width, height, factor = (390, 844, 2) if self._is_phone else (1440, 900, 1)
+        metrics = {"width": width, "height": height, "deviceScaleFactor": factor, "mobile": self._is_phone}
+        self.chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def dark(self, is_dark: bool) -> None:
         feature = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
