@@ -27,13 +27,17 @@ def shared_browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def browser(shared_browser: Browser) -> Browser:
-    """A browser that knows no token."""
-    shared_browser.chrome.switch_to.new_window("tab")
+def browser(shared_browser: Browser) -> Iterator[Browser]:
+    """A tab of its own, so that it knows no token, and asks nobody any more when the test is over."""
+    chrome = shared_browser.chrome
+    first = chrome.current_window_handle
+    chrome.switch_to.new_window("tab")
     shared_browser.fit()
     shared_browser.dark(False)
     shared_browser.complaints()
-    return shared_browser
+    yield shared_browser
+    chrome.close()
+    chrome.switch_to.window(first)
 
 
 # -- real supervisors -------------------------------------------------------------------------------------------------

@@ -30,6 +30,13 @@ export function troubleOf(job) {
   return job.trouble ?? job.reason;
 }
 
+/** Returns the host of a job, with the supervisor there if that has another name. */
+export function placeOf(job) {
+  const { host, supervisor } = job;
+  if (!host || !supervisor) return host ?? supervisor ?? "";
+  return [host, host.split(".")[0]].includes(supervisor) ? host : `${host} (${supervisor})`;
+}
+
 export class FleetView {
   constructor(onRead) {
     this.onRead = onRead;
@@ -198,7 +205,7 @@ export class FleetView {
     rebuild(cell[2], [troubleOf(job), silent?.renewed_at], () => [
       troubleOf(job), silent ? el("span", { class: "silent" }, "lease silent for ", age(silent.renewed_at)) : null]);
     setAttribute(cell[2], "title", troubleOf(job) === job.reason ? null : job.reason);
-    setText(cell[3], job.supervisor && job.host !== job.supervisor ? `${job.host ?? ""} ${job.supervisor}`.trim() : job.host);
+    setText(cell[3], placeOf(job));
     setText(cell[4], job.restarts ? job.restarts : "");
     setAge(cell[5].firstChild, progress?.at);
     setText(cell[6], number(progress?.input_rows_per_s));

@@ -1,7 +1,7 @@
 // Shows one job: why it is as it is, what helps, its figures, its queries, and what happened to it.
 
 import { el, rebuild, reconcile, setText } from "./dom.js";
-import { labelsOf } from "./fleet.js";
+import { labelsOf, placeOf } from "./fleet.js";
 import { age, counted, localTime, milliseconds, moment, number, sentence } from "./format.js";
 import { draw, plot, remember, valuesOf } from "./plot.js";
 import { Poll } from "./reading.js";
@@ -206,8 +206,7 @@ function factsOf(job) {
   return [
     ["attempt", job.attempt === null ? [] : [`${job.attempt}${counts.join("")}`]],
     ["host", job.host || job.supervisor
-      ? [`${job.host ?? job.supervisor}${job.supervisor && job.supervisor !== job.host ? ` (supervisor ${job.supervisor})` : ""}` +
-          (job.driver_pid ? `, driver pid ${job.driver_pid}` : ""), ...(job.started_at ? [", started ", { age: job.started_at }, " ago"] : [])]
+      ? [placeOf(job) + (job.driver_pid ? `, driver pid ${job.driver_pid}` : ""), ...(job.started_at ? [", started ", { age: job.started_at }, " ago"] : [])]
       : []],
     ["next attempt", job.next_attempt_at ? [{ at: job.next_attempt_at }] : []],
     ["last batch", progress?.batch_id !== null && progress?.batch_id !== undefined
