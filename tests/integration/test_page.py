@@ -157,7 +157,7 @@ def service() -> MadeUpService:
     ]
     explanation = page_site.explained("broken", "failed", reason="exit code 1", failures=3, remedies=[remedy])
     page_site.add_job(made, jobs[1], explanation, history)
-    page_site.add_job(made, jobs[0], page_site.explained("clicks"), history[:1])
+    page_site.add_job(made, jobs[0], page_site.explained("clicks"), history[:1], more_queries=3)
     return made
 
 
@@ -279,6 +279,8 @@ def test_a_command_that_helps_is_copied(browser: Browser, url: str) -> None:
     )
     assert browser.chrome.execute_async_script(read) == "spark-supervisor resume broken"
     browser.wait_text(".timeline", "attempts 1 to 3", "3 times")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".job", "and 3 more")
 
 
 def test_a_job_that_is_not_there_is_said_to_be_so(browser: Browser, url: str) -> None:

@@ -43,7 +43,8 @@ export class JobView {
   make() {
     const { head, lines, remedies, facts, plots, queries, history, spec } = this.parts;
     const card = (title, ...nodes) => el("section", { class: "card", "aria-label": title }, el("h2", {}, title), ...nodes);
-    this.queriesCard = card("Queries", queries);
+    this.moreQueries = el("p", { class: "quiet" });
+    this.queriesCard = card("Queries", queries, this.moreQueries);
     return el("div", { class: "job" },
       el("p", {}, el("a", { class: "back", href: "#/" }, "‹ all jobs")), head, this.trouble,
       el("div", { class: "columns" },
@@ -111,6 +112,7 @@ export class JobView {
 
   showQueries(job) {
     this.queriesCard.hidden = job.queries.length === 0;
+    setText(this.moreQueries, job.more_queries ? `and ${job.more_queries} more` : "");
     const make = () => el("article", { class: "query" });
     reconcile(this.parts.queries, job.queries, (query) => query.id ?? query.query, make, (box, query) => {
       const { age_s: _, ...facts } = query;
