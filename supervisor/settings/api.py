@@ -15,12 +15,14 @@ TOKEN_FILES_MAX = 64
 
 class ApiSettings(Section):
     """Says where the API listens; without ``listen`` there is none. Each of ``token_files`` has the token of one client.
-    Tokens are never read from the network in the clear: beyond this machine TLS is needed.
+    Tokens are never read from the network in the clear: beyond this machine TLS is needed. ``page`` says whether
+    the page for browsers is served there too.
     """
 
     listen: Listen | None = None
     tls: HttpTlsSettings = HttpTlsSettings()
     token_files: Annotated[tuple[AbsolutePath, ...], Field(strict=False, max_length=TOKEN_FILES_MAX)] = ()
+    page: bool = True
 
     @model_validator(mode="after")
     def _is_closed(self) -> ApiSettings:

@@ -198,6 +198,16 @@ REQUIREMENTS = (
         "SPARK_SUPERVISOR_REQUIRE_DOCKER",
     ),
     Requirement(
+        "browser",
+        lambda: (
+            None
+            if shutil.which("chromium") and shutil.which("chromedriver")
+            else "no chromium or chromedriver to show the page in"
+        ),
+        "install them (Debian: chromium, chromium-driver)",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
         "prometheus",
         missing_prometheus,
         "put prometheus and promtool on the PATH (both are in Debian's package prometheus)",

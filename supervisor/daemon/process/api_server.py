@@ -1,4 +1,5 @@
-"""Serves the API of ``api.service`` on an address of its own, to clients that show a token.
+"""Serves the API of ``api.service`` on an address of its own, to clients that show a token, and to everybody the files of
+its page (``api.page``), which hold no data.
 
 ``daemon.process.assemble`` makes the server where ``api.listen`` is set. It has connections and threads of its own
 (``daemon.process.bounded_http``): what clients of the API do reaches neither the probes nor the loops. What requests read is
@@ -7,6 +8,11 @@ bounded by ``api.shared_reads``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from supervisor.api.page.files import PageFiles
 from supervisor.api.service import ApiResponse, ApiService, error_response
 from supervisor.api.shared_reads import AGAIN, BUSY
 from supervisor.api.tokens import TokenFiles
@@ -19,6 +25,7 @@ from supervisor.settings.http import HttpSettings
 
 ANSWER_TIMEOUT_S = 60.0
 """A list of many jobs is large, and a client may be far away."""
+NO_SNIFFING: Final[Mapping[str, str]] = MappingProxyType({"X-Content-Type-Options": "nosniff"})
 
 
 class ApiHttpServer(BoundedServer):
@@ -30,7 +37,8 @@ class ApiHttpServer(BoundedServer):
         access = HttpAccess(HttpSettings(tls=settings.tls), boottime_s, "api")
         tokens = TokenFiles(settings.token_files, boottime_s)
         self._service = service
-        held = {"service": service, "access": access, "tokens": tokens}
+        page = PageFiles() if settings.page else None
+        held = {"service": service, "access": access, "tokens": tokens, "page": page}
         super().__init__(
             "api.listen", host.strip("[]"), int(port), type("Handler", (_Handler,), held), access
         )
@@ -47,6 +55,7 @@ class _Handler(BoundedHandler):
     service: ApiService
     access: HttpAccess
     tokens: TokenFiles
+    page: PageFiles | None
     answer_timeout_s = ANSWER_TIMEOUT_S
 
     def do_GET(self) -> None:
@@ -56,7 +65,7 @@ class _Handler(BoundedHandler):
             self._respond(error_response(503, Unreachable(BUSY, AGAIN)))
             return
         try:
-            self._respond(self._refusal() or self._answer())
+            self._answer()
         finally:
             self.server.slots.others.release()
 
@@ -72,14 +81,23 @@ class _Handler(BoundedHandler):
     def refuse(self, code: int, why: str) -> None:
         self._respond(error_response(code, InvalidInput(why)))
 
-    def _answer(self) -> ApiResponse:
-        return self.service.answer(self.command, self.path, self.headers.get("If-None-Match"))
+    def _answer(self) -> None:
+        """Sends a file of the page, or a document to who has a token."""
+        refusal, known = self._access_refusal(), self.headers.get("If-None-Match")
+        file = self.page.answer(self.path, known) if self.page is not None and refusal is None else None
+        if file is not None:
+            self.send(file.code, file.kind, file.body, {**NO_SNIFFING, **file.headers})
+            return
+        refusal = refusal or self._token_refusal()
+        self._respond(refusal or self.service.answer(self.command, self.path, known))
 
-    def _refusal(self) -> ApiResponse | None:
-        """Returns the answer to who may not ask, or None."""
+    def _access_refusal(self) -> ApiResponse | None:
+        """Returns the answer to who shows no certificate where one is needed, or None."""
         refusal = self.access.refusal(None, self.shown_certificate())
-        if refusal is not None:
-            return error_response(refusal.code, AccessDenied(refusal.text.strip()))
+        return None if refusal is None else error_response(refusal.code, AccessDenied(refusal.text.strip()))
+
+    def _token_refusal(self) -> ApiResponse | None:
+        """Returns the answer to who has no token, or None."""
         if self.tokens.admits(self.headers.get("Authorization")):
             return None
         denied = AccessDenied(
@@ -88,5 +106,4 @@ class _Handler(BoundedHandler):
         return error_response(401, denied, {"WWW-Authenticate": 'Bearer realm="spark-supervisor"'})
 
     def _respond(self, response: ApiResponse) -> None:
-        headers = {"X-Content-Type-Options": "nosniff", **response.headers}
-        self.send(response.code, JSON, response.body, headers)
+        self.send(response.code, JSON, response.body, {**NO_SNIFFING, **response.headers})

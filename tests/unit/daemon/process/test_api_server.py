@@ -86,11 +86,37 @@ def test_who_has_a_token_is_answered(site: ApiSite) -> None:
 
 def test_who_has_none_is_not(site: ApiSite) -> None:
     for token in (None, "x" * 40, TOKEN[:-1], f"{TOKEN}t"):
-        for method, path in (("GET", PATH), ("HEAD", PATH), ("GET", "/api/v1/nothing"), ("GET", "/")):
+        for method, path in (("GET", PATH), ("HEAD", PATH), ("GET", "/api/v1/nothing"), ("GET", "/x")):
             code, headers, body = site.ask(method, path, token)
             assert (code, headers["WWW-Authenticate"].split()[0]) == (401, "Bearer")
             if method == "GET":
                 assert json.loads(body)["exit_code"] == 5 and TOKEN.encode() not in body
+
+
+def test_the_page_needs_no_token_and_what_it_shows_does(site: ApiSite) -> None:
+    for token in (None, TOKEN):
+        code, headers, body = site.ask(path="/", token=token)
+        assert (code, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self';")
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert b"/page/main.js" in body and TOKEN.encode() not in body
+    code, headers, body = site.ask(path="/page/main.js", token=None)
+    assert (code, headers["Content-Type"]) == (200, "text/javascript; charset=utf-8")
+    assert site.ask(path="/page/main.js", token=None, If_None_Match=headers["ETag"])[::2] == (304, b"")
+    assert site.ask("HEAD", "/", None)[::2] == (200, b"")
+    assert site.ask("POST", "/", None)[0] == 405
+    assert site.ask(path="/page/nothing.js", token=None)[0] == 401
+
+
+def test_the_page_can_be_turned_off(tmp_path: Path) -> None:
+    server = ApiHttpServer(settings(tmp_path, page=False), ApiService(SharedReads(never_opened)))
+    server.start()
+    try:
+        site = ApiSite(server, SharedReads(never_opened))
+        assert [site.ask(path=path)[0] for path in ("/", "/page/main.js")] == [404, 404]
+    finally:
+        server.stop()
 
 
 def test_head_and_tags(site: ApiSite) -> None:

@@ -1,0 +1,235 @@
+// Shows one job: why it is as it is, what helps, its figures, its queries, and what happened to it.
+
+import { el, rebuild, reconcile, setText } from "./dom.js";
+import { labelsOf, placeOf } from "./fleet.js";
+import { age, counted, localTime, milliseconds, moment, number, sentence } from "./format.js";
+import { draw, plot, remember, valuesOf } from "./plot.js";
+import { Poll } from "./reading.js";
+import { linesOf } from "./words.js";
+
+const PLOT = { width: 300, height: 60 };
+const FIGURES = [
+  { key: "batch_ms", label: "Batch time", write: milliseconds },
+  { key: "lag", label: "Lag", write: number },
+  { key: "input_rows_per_s", label: "Rows in per second", write: number },
+];
+const PLANNED = { finished: "good", stopped: "calm", assigned: "start", claimed: "start", submitted: "start", resumed: "start" };
+const KINDS = [
+  [/savepoint/, "save"],
+  [/update failed|rolled back|quarantin/, "bad"],
+  [/update|hand|revision|promot|fork|moved?\b|registered|restart/, "change"],
+  [/suspend|cancel|drain|unassign|memory|label|delet/, "calm"],
+];
+const HISTORY_PERIOD_MS = 5000;
+
+export class JobView {
+  constructor(name, onRead) {
+    this.name = name;
+    this.parts = Object.fromEntries(
+      ["head", "lines", "remedies", "facts", "plots", "queries", "history", "spec"].map((part) => [part, el("div", { class: part })]));
+    this.parts.lines = el("dl", { class: "lines" });
+    this.parts.facts = el("dl", { class: "facts" });
+    this.trouble = el("p", { class: "banner", hidden: true });
+    this.element = this.make();
+    const noted = (error) => (this.noteMissing(error), onRead(error?.status === 404 ? null : error));
+    const path = `/jobs/${encodeURIComponent(name)}`;
+    this.polls = [
+      new Poll(path, (job) => this.onJob(job), noted),
+      new Poll(`${path}/explain`, (explained) => this.onExplained(explained), noted),
+      new Poll(`${path}/history?all=true`, (history) => this.onHistory(history), noted, HISTORY_PERIOD_MS),
+    ];
+  }
+
+  make() {
+    const { head, lines, remedies, facts, plots, queries, history, spec } = this.parts;
+    const card = (title, ...nodes) => el("section", { class: "card", "aria-label": title }, el("h2", {}, title), ...nodes);
+    this.moreQueries = el("p", { class: "quiet" });
+    this.queriesCard = card("Queries", queries, this.moreQueries);
+    return el("div", { class: "job" },
+      el("p", {}, el("a", { class: "back", href: "#/" }, "‹ all jobs")), head, this.trouble,
+      el("div", { class: "columns" },
+        el("div", {}, card("Why, and what helps", lines, remedies), card("What happened", history)),
+        el("div", {}, card("Figures", plots), this.queriesCard, card("Facts", facts), spec)));
+  }
+
+  stop() {
+    for (const poll of this.polls) poll.stop();
+  }
+
+  onStatus() {}
+
+  onShown() {
+    window.scrollTo(0, 0);
+    document.getElementById("main").focus({ preventScroll: true });
+  }
+
+  onKey(event) {
+    if (event.key === "Escape") location.hash = "#/";
+  }
+
+  noteMissing(error) {
+    this.trouble.hidden = error?.status !== 404;
+    if (error?.status === 404) setText(this.trouble, error.message);
+  }
+
+  // -- the job --------------------------------------------------------------------------------------------------------
+
+  onJob(job) {
+    remember(`job ${job.uid ?? job.name}`, job.progress);
+    rebuild(this.parts.head, [job.name, job.state, job.since, job.labels, job.desired], () => [
+      el("h1", {}, job.name, " ", el("span", { class: `pill ${job.state}` }, el("span", { class: `dot ${job.state}` }), job.state),
+        job.since ? el("span", { class: "quiet" }, " for ", age(job.since)) : null),
+      el("p", {}, job.desired && job.desired !== "running" ? `wanted: ${job.desired} ` : null, ...labelsOf(job.labels)),
+    ]);
+    this.showPlots(job);
+    this.showQueries(job);
+    const facts = factsOf(job).filter(([, value]) => value.length > 0);
+    reconcile(this.parts.facts, facts, ([label]) => label, ([label]) => el("div", {}, el("dt", {}, label), el("dd")),
+      (line, [, value]) => rebuild(line.lastChild, value, () => value.map(shownPiece)));
+    rebuild(this.parts.spec, [job.spec, job.spec_error], () => [
+      el("details", {}, el("summary", {}, `Spec${job.revision > 1 ? `, revision ${job.revision}` : ""}`),
+        el("pre", {}, job.spec_error ?? JSON.stringify(job.spec, null, 2)))]);
+  }
+
+  showPlots(job) {
+    const key = `job ${job.uid ?? job.name}`;
+    const known = FIGURES.filter((each) => valuesOf(key, each.key).length > 0);
+    if (known.length === 0) {
+      rebuild(this.parts.plots, "none", () => el("p", { class: "quiet" }, "It has reported no batch."));
+      return;
+    }
+    rebuild(this.parts.plots, known.map((each) => each.key), () => known.map((each) =>
+      el("figure", { "data-figure": each.key }, el("figcaption", {}, el("span", {}, each.label), el("b", {})),
+        plot(PLOT.width, PLOT.height, "plot"), el("p", { class: "quiet" }))));
+    for (const each of known) {
+      const box = this.parts.plots.querySelector(`[data-figure='${each.key}']`), values = valuesOf(key, each.key);
+      const range = `${each.write(Math.min(...values))} to ${each.write(Math.max(...values))}`;
+      setText(box.querySelector("b"), each.write(values.at(-1)));
+      setText(box.lastChild, `${range} in ${counted(values.length, "report")} since this page is open`);
+      draw(box.querySelector("svg"), values, { ...PLOT, words: () => `${each.label}: ${range}` });
+    }
+  }
+
+  showQueries(job) {
+    this.queriesCard.hidden = job.queries.length === 0;
+    setText(this.moreQueries, job.more_queries ? `and ${job.more_queries} more` : "");
+    const make = () => el("article", { class: "query" });
+    reconcile(this.parts.queries, job.queries, (query) => query.id ?? query.query, make, (box, query) => {
+      const { age_s: _, ...facts } = query;
+      rebuild(box, facts, () => queryOf(query));
+    });
+  }
+
+  // -- why, and what helps --------------------------------------------------------------------------------------------
+
+  onExplained(explained) {
+    const lines = linesOf(explained);
+    reconcile(this.parts.lines, lines, (line) => line.label, (line) => el("div", {}, el("dt", {}, line.label), el("dd")),
+      (node, line) => rebuild(node.lastChild, line.facts, () => line.nodes));
+    const remedies = explained.distrust
+      ? [...explained.remedies, { command: "spark-supervisor accept-registry --help", note: "the registry is not trusted" }]
+      : explained.remedies;
+    rebuild(this.parts.remedies, remedies, () => (remedies.length ? [el("h3", {}, "You can"), ...remedies.map(remedyOf)] : []));
+  }
+
+  onHistory(history) {
+    const [newest, ...older] = [...history.uids].reverse();
+    rebuild(this.parts.history, history, () => [
+      ...(newest ? [timeLine(newest.history)] : []),
+      ...older.map((story) => el("details", {},
+        el("summary", {}, `Submission ${story.uid ?? "?"}: ${story.state}`),
+        el("p", {}, ...sentence(story.headline)), timeLine(story.history))),
+    ]);
+  }
+}
+
+// -- pieces -----------------------------------------------------------------------------------------------------------
+
+function remedyOf(remedy) {
+  if (remedy.command === null) return el("p", { class: "remedy" }, ...sentence(remedy.note));
+  const code = el("code", {}, remedy.command);
+  const button = el("button", { type: "button", "aria-label": `Copy ${remedy.command}` }, "Copy");
+  button.addEventListener("click", () => copy(remedy.command, code, button));
+  return el("div", { class: "remedy" }, el("div", { class: "command" }, code, button), el("p", { class: "quiet" }, ...sentence(remedy.note)));
+}
+
+async function copy(text, code, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+    setText(button, "Copied");
+  } catch {
+    getSelection().selectAllChildren(code);
+    setText(button, "Selected");
+  }
+  setTimeout(() => setText(button, "Copy"), 2000);
+}
+
+function kindOf(event) {
+  return PLANNED[event] ?? KINDS.find(([words]) => words.test(event))?.[1] ?? (/^[a-z]+(_[a-z]+)*$/.test(event) ? "bad" : "calm");
+}
+
+function timeLine(entries) {
+  return el("ol", { class: "timeline" }, [...entries].reverse().map((entry) => {
+    const times = (entry.count ?? 1) > 1 ? `${entry.count} times, until ${localTime(entry.last_at)}: ` : "";
+    const attempt = (entry.count ?? 1) > 1 ? `attempts ${entry.attempt} to ${entry.last_attempt}` : entry.attempt ? `attempt ${entry.attempt}` : "";
+    return el("li", { class: kindOf(entry.event) },
+      el("div", {}, el("b", {}, entry.event.replaceAll("_", " ")), " ", el("span", { class: "quiet" }, attempt), moment(entry.at)),
+      el("p", {}, times, ...sentence(entry.detail), entry.by ? el("span", { class: "quiet" }, ` by ${entry.by}`) : null,
+        entry.omitted ? el("span", { class: "quiet" }, ` (${entry.omitted} entries after it are not kept)`) : null));
+  }));
+}
+
+function queryOf(query) {
+  const figures = [
+    ["batch", query.batch_id], ["in", query.input_rows_per_s === null ? null : `${number(query.input_rows_per_s)}/s`],
+    ["done", query.processed_rows_per_s === null ? null : `${number(query.processed_rows_per_s)}/s`],
+    ["took", milliseconds(query.batch_ms) || null], ["lag", query.lag === null ? null : number(query.lag)],
+    ["state rows", query.state_rows === null ? null : number(query.state_rows)],
+  ].filter(([, value]) => value !== null && value !== undefined);
+  return [
+    el("h3", {}, el("span", { class: `dot query-${query.state}` }), query.query ?? query.id ?? "?", el("span", { class: "quiet" }, query.state),
+      query.at ? age(query.at, " ago") : null),
+    el("p", { class: "figures" }, figures.map(([label, value]) => el("span", {}, `${label} `, el("b", {}, String(value))))),
+    query.error ? el("p", { class: "error" }, query.error) : null,
+    query.elsewhere ? el("p", { class: "quiet" }, `its checkpoint is at ${query.elsewhere}`) : null,
+  ];
+}
+
+// A fact is a list of pieces: a text, {age} for an instant that is told by its age, {at} for one that is told by its time.
+function shownPiece(piece) {
+  if (typeof piece === "string") return el("span", {}, ...sentence(piece));
+  return piece.age ? age(piece.age) : moment(piece.at);
+}
+
+function factsOf(job) {
+  const text = (value) => (value === null || value === undefined || value === "" ? [] : [String(value)]);
+  const ended = job.last_exit, progress = job.progress, wait = job.cluster_wait, update = job.update, plan = job.savepoints;
+  const counts = [["restart", job.restarts], ["failure", job.failures]].filter(([, n]) => n).map(([word, n]) => `, ${counted(n, word)}`);
+  return [
+    ["attempt", job.attempt === null ? [] : [`${job.attempt}${counts.join("")}`]],
+    ["host", job.host || job.supervisor
+      ? [placeOf(job) + (job.driver_pid ? `, driver pid ${job.driver_pid}` : ""), ...(job.started_at ? [", started ", { age: job.started_at }, " ago"] : [])]
+      : []],
+    ["next attempt", job.next_attempt_at ? [{ at: job.next_attempt_at }] : []],
+    ["last batch", progress?.batch_id !== null && progress?.batch_id !== undefined
+      ? [`${progress.batch_id}${progress.query ? ` of ${progress.query}` : ""}, `, { age: progress.at }, " ago"] : []],
+    ["last exit", ended ? [`${ended.cause}, attempt ${ended.attempt}, `, { age: ended.at }, ` ago: ${ended.why}`] : []],
+    ["cluster", wait ? [`waits for executors of ${wait.cluster ?? "its cluster"} for `, { age: wait.since }, wait.says ? `: ${wait.says}` : ""] : []],
+    ["update", update ? [`revision ${update.stable} to ${update.target}: ${update.state.replaceAll("_", " ")}${update.why ? `: ${update.why}` : ""} (`, { age: update.at }, ` ago by ${update.by})`] : []],
+    ["fork", job.fork ? [`of ${job.fork.of}, from its savepoint ${job.fork.savepoint}${job.fork.copying ? ", which is being copied" : ""}`] : []],
+    ["promotion", job.promotion ? [`${job.promotion.state === "done" ? "it has" : "it is to take"} the place of ${job.promotion.over} (`, { age: job.promotion.at }, ` ago by ${job.promotion.by})`] : []],
+    ["prepared", job.prepared.map((driver) => preparedText(driver)).flatMap((said, n) => (n ? ["; ", said] : [said]))],
+    ["savepoints", plan ? [`every ${plan.every}, the newest ${plan.keep} are kept; newest ${plan.newest ?? "none yet"}; `,
+      ...(plan.problem ? [plan.problem] : ["next due ", plan.next_due_at ? { at: plan.next_due_at } : "now"])] : []],
+    ["start", job.start ? [Object.entries(job.start).map(([phase, s]) => `${phase.replace(/_s$/, "").replaceAll("_", " ")} ${s.toFixed(1)} s`).join(", ")] : []],
+    ["checkpoint", text(job.checkpoint)], ["fence", text(job.checkpoint_fence)], ["class archive", text(job.class_archive)],
+    ["user", text(job.user)], ["limits", text(job.limits)], ["driver memory", text(job.driver_memory)], ["stop mode", text(job.stop_mode)],
+    ["starts cold", text(job.starts_cold)], ["prepare", text(job.prepare_lowered)], ["env", text(job.env_ignored)],
+    ["uid", text(job.uid)], ["revision", text(job.revision)],
+  ];
+}
+
+function preparedText(driver) {
+  if (driver.why) return `none on ${driver.host}: ${driver.why}`;
+  return driver.ready ? `ready on ${driver.host} (${driver.level})` : `is being prepared on ${driver.host}`;
+}

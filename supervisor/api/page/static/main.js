@@ -1,0 +1,163 @@
+// Puts the page together: who may see it, what stands above it, and which view the address asks for.
+
+import { el, rebuild, setText } from "./dom.js";
+import { FleetView } from "./fleet.js";
+import { age, tickAges } from "./format.js";
+import { JobView } from "./job.js";
+import { Poll, ReadError, read, token } from "./reading.js";
+
+const bar = document.getElementById("bar");
+const banners = document.getElementById("banners");
+const main = document.getElementById("main");
+const page = { view: null, status: null, poll: null, readAt: "", error: null };
+
+// -- who may see it ---------------------------------------------------------------------------------------------------
+
+function askForToken(complaint = "") {
+  leave();
+  const input = el("input", { id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true });
+  const trouble = el("p", { class: "trouble", role: "alert" }, complaint);
+  const form = el(
+    "form",
+    { class: "login", on: { submit: (event) => (event.preventDefault(), enter(input, trouble)) } },
+    el("h1", {}, "spark-supervisor"),
+    el("label", { for: "token" }, "Token of the API"),
+    input,
+    el("button", { type: "submit", class: "primary" }, "Show the cluster"),
+    trouble,
+    el("p", { class: "quiet" }, "It is kept in this tab only. A file in api.token_files of supervisor.yaml holds it."),
+  );
+  main.replaceChildren(form);
+  input.focus();
+}
+
+async function enter(input, trouble) {
+  const given = input.value.trim();
+  if (!/^[\x21-\x7e]+$/.test(given)) return setText(trouble, "This is no token: it is one line without blanks.");
+  token.set(given);
+  try {
+    page.status = (await read("/status")).document;
+  } catch (error) {
+    if (error.status === 401) {
+      token.forget();
+      input.select();
+      return setText(trouble, "This token is not known here.");
+    }
+    if (error instanceof ReadError && error.status === 0) return setText(trouble, `${error.message}: ${error.remedy}`);
+  }
+  start();
+}
+
+function leave() {
+  page.poll?.stop();
+  page.view?.stop();
+  Object.assign(page, { poll: null, view: null, status: null, error: null });
+  bar.replaceChildren();
+  banners.replaceChildren();
+  document.body.classList.remove("inside");
+}
+
+function start() {
+  document.body.classList.add("inside");
+  makeBar();
+  page.poll = new Poll("/status", showStatus, noteRead);
+  if (page.status) showStatus(page.status);
+  route();
+}
+
+/** Is called after every reading of any document. */
+function noteRead(error) {
+  if (error?.status === 401) {
+    token.forget();
+    askForToken("The token does not count any more.");
+    return;
+  }
+  page.error = error;
+  if (error === null) page.readAt = new Date().toISOString();
+  showFreshness();
+}
+
+// -- what stands above it ---------------------------------------------------------------------------------------------
+
+const parts = {};
+
+function makeBar() {
+  parts.cluster = el("span", { class: "cluster" });
+  parts.leader = el("span", { class: "leader" });
+  parts.health = el("span", { class: "health" });
+  parts.fresh = el("span", { class: "fresh", role: "status" });
+  const leaveButton = el("button", { type: "button", on: { click: () => (token.forget(), askForToken()) } }, "Sign out");
+  bar.replaceChildren(
+    el("a", { class: "home", href: "#/" }, el("img", { src: "/page/icon.svg", alt: "", width: 20, height: 20 }), parts.cluster),
+    parts.leader, parts.health, el("span", { class: "fill" }), parts.fresh, leaveButton,
+  );
+  showFreshness();
+}
+
+function showFreshness() {
+  if (!parts.fresh) return;
+  parts.fresh.classList.toggle("stale", page.error !== null);
+  setText(parts.fresh, page.error === null ? "live" : `not current: ${page.error.message}`);
+}
+
+function showStatus(status) {
+  page.status = status;
+  setText(parts.cluster, status.cluster);
+  const known = status.zookeeper.session !== null;
+  rebuild(parts.leader, [status.leader, status.epoch, known], () => [
+    el("b", {}, status.leader ?? (known ? "nobody" : "unknown")),
+    status.leader ? ` leads (epoch ${status.epoch})` : known ? " leads" : " who leads",
+  ]);
+  rebuild(parts.health, [status.zookeeper.state, known, status.store], () => [
+    light(known, `ZooKeeper ${known ? status.zookeeper.state : "does not answer"}`, status.zookeeper.hosts),
+    light(status.store.ok, status.store.ok ? "store ok" : "store unreachable", status.store.url),
+  ]);
+  showBanners(status);
+  page.view?.onStatus(status);
+}
+
+function light(isOk, text, title) {
+  return el("span", { class: `light ${isOk ? "good" : "bad"}`, title }, text);
+}
+
+function showBanners(status) {
+  const facts = [status.paused, status.pause, status.distrust, status.accepted?.waiting, status.leader, status.zookeeper.session];
+  rebuild(banners, facts, () => {
+    const found = [];
+    if (status.paused) {
+      const { by, since, reason } = status.pause ?? {};
+      found.push(["The cluster is paused", by ? ` by ${by} for ` : "", since ? age(since) : "", reason ? ` (${reason})` : "",
+        ": nothing is started or cleaned. ", el("code", {}, "spark-supervisor unpause"), " ends it."]);
+    }
+    if (status.distrust)
+      found.push([`The registry is not trusted: ${status.distrust}. Nothing is started, stopped or cleaned; see `,
+        el("code", {}, "spark-supervisor accept-registry --help"), "."]);
+    if (status.accepted?.waiting) found.push([status.accepted.waiting]);
+    if (status.zookeeper.session !== null && !status.leader)
+      found.push(["Nobody leads: jobs run on, and stop when told to; nothing is started."]);
+    return found.map((nodes) => el("p", { class: "banner" }, ...nodes));
+  });
+}
+
+// -- which view -------------------------------------------------------------------------------------------------------
+
+function route() {
+  const name = /^#\/jobs\/([^/?]+)/.exec(location.hash)?.[1];
+  const wanted = name === undefined ? "fleet" : `job ${name}`;
+  if (page.view?.wanted === wanted) return;
+  page.view?.stop();
+  page.view = name === undefined ? new FleetView(noteRead) : new JobView(decodeURIComponent(name), noteRead);
+  page.view.wanted = wanted;
+  main.replaceChildren(page.view.element);
+  if (page.status) page.view.onStatus(page.status);
+  document.title = name === undefined ? "spark-supervisor" : `${decodeURIComponent(name)} · spark-supervisor`;
+  page.view.onShown();
+}
+
+window.addEventListener("hashchange", () => page.poll && route());
+document.addEventListener("keydown", (event) => {
+  if (!event.ctrlKey && !event.metaKey && !event.altKey) page.view?.onKey(event);
+});
+setInterval(tickAges, 1000);
+if (token.get()) start();
+else askForToken();

@@ -1,0 +1,311 @@
+"""The page in a real browser: of real supervisors, and of documents that no cluster has so quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from supervisor.demo.ensemble import EmbeddedEnsemble
+from tests.integration.test_api import FleetWithApi
+from tests.testbed import page_site, requirements
+from tests.testbed.page_site import Browser, MadeUpService, ago, entry
+
+pytestmark = pytest.mark.browser
+
+EVIL = "<img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
+
+
+@pytest.fixture(scope="module")
+def shared_browser() -> Iterator[Browser]:
+    requirements.need("browser")
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(shared_browser: Browser) -> Iterator[Browser]:
+    """A tab of its own, so that it knows no token, and asks nobody any more when the test is over."""
+    chrome = shared_browser.chrome
+    first = chrome.current_window_handle
+    chrome.switch_to.new_window("tab")
+    shared_browser.fit()
+    shared_browser.dark(False)
+    shared_browser.complaints()
+    yield shared_browser
+    chrome.close()
+    chrome.switch_to.window(first)
+
+
+# -- real supervisors -------------------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_a_cluster_as_it_changes(
+    browser: Browser, embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path
+) -> None:
+    (tmp_path / "fleet").mkdir()
+    with FleetWithApi(embedded_ensemble, zk_root, tmp_path / "fleet") as fleet:
+        fleet.submit("clicks", labels={"team": "web"})
+        fleet.submit("parked", suspended=True)
+        fleet.submit(
+            "broken",
+            knobs={"exit_code": 1, "exit_after_s": 0.3, "error": f"ValueError: {EVIL}"},
+            restart={"strategy": "none"},
+        )
+        fleet.wait_state("clicks", "running")
+        fleet.wait_state("broken", "failed", "quarantined")
+        leader, standby = fleet.leader(), fleet.standby()
+        browser.enter(fleet.urls[standby.id])
+
+        browser.wait(lambda: len(browser.jobs()) == 3, "the jobs")
+        assert browser.jobs()[0] == "broken"  # what needs somebody comes first
+        browser.wait_text(".leader", leader.id)
+        browser.wait_text(".hosts", "s0", "s1", "leader", "drivers")
+        browser.wait(lambda: browser.all("tbody .line"), "a line of what clicks has reported")
+        browser.wait_text("tbody", "<img src=x onerror=")
+
+        filters(browser)
+        opens_by_keyboard(browser)
+        shows_what_is_hostile_as_text(browser)
+
+        fleet.cancel("parked")
+        browser.wait(lambda: sorted(browser.jobs()) == ["broken", "clicks"], "the end of parked")
+        epoch = fleet.epoch()
+        fleet.kill(leader)
+        assert fleet.wait_new_leader(epoch) is standby
+        browser.wait_text(".leader", standby.id)
+        browser.wait(lambda: len(browser.all(".host-card")) == 1, "the host that is left")
+        browser.picture("real-fleet")
+        assert browser.complaints() == []
+
+
+def filters(browser: Browser) -> None:
+    browser.press("/")
+    browser.press(*"park")
+    browser.wait(lambda: browser.jobs() == ["parked"], "the filter")
+    browser.press(Keys.ESCAPE)
+    browser.wait(lambda: len(browser.jobs()) == 3, "all jobs again")
+    browser.press(*"team=web")
+    browser.wait(lambda: browser.jobs() == ["clicks"], "the filter by a label")
+    browser.press(Keys.ESCAPE)
+    chip = next(each for each in browser.all(".chip") if each.text.startswith("suspended"))
+    chip.click()
+    browser.wait(lambda: browser.jobs() == ["parked"], "the filter by a state")
+    assert chip.get_attribute("aria-pressed") == "true"
+    chip.click()
+    browser.all("thead button")[1].click()
+    browser.wait(lambda: browser.jobs() == ["broken", "clicks", "parked"], "the order by name")
+    browser.all("thead button")[1].click()
+    browser.wait(lambda: browser.jobs() == ["parked", "clicks", "broken"], "the other order")
+
+
+def opens_by_keyboard(browser: Browser) -> None:
+    browser.press("/", *"clicks", Keys.ENTER)
+    browser.wait(lambda: browser.jobs() == ["clicks"], "the filter")
+    browser.press(Keys.ENTER)
+    browser.wait_text(".head", "clicks", "running", "team=web")
+    browser.wait_text(".timeline", "submitted", "assigned", "claimed", "attempt 1")
+    browser.wait_text(".lines", "clicks is running", "nothing to do: it runs as wanted", "renewed")
+    browser.wait_text(".query", "batch", "active")
+    browser.wait(lambda: browser.all(".plots .line"), "a plot")
+    browser.wait_text(".facts", "checkpoint", "file://")
+    browser.picture("real-job")
+    browser.press(Keys.ESCAPE)
+    browser.wait(lambda: browser.jobs() == ["clicks"], "the table as it was left")
+    browser.wait(
+        lambda: browser.chrome.switch_to.active_element.get_attribute("data-name") == "clicks", "the focus"
+    )
+    browser.press("/", Keys.ESCAPE)
+
+
+def shows_what_is_hostile_as_text(browser: Browser) -> None:
+    browser.wait(lambda: len(browser.jobs()) == 3, "all jobs")
+    next(row for row in browser.all("tbody tr") if row.get_attribute("data-name") == "broken").click()
+    browser.wait_text(".lines", "<img src=x onerror=")
+    browser.wait_text(".remedies", "spark-supervisor")
+    browser.wait_text(".timeline", "user error", "<img src=x onerror=")
+    assert nothing_ran(browser)
+    browser.picture("real-hostile")
+    browser.chrome.back()
+    browser.wait(lambda: len(browser.jobs()) == 3, "all jobs again")
+
+
+def nothing_ran(browser: Browser) -> bool:
+    """No hostile text became an element, and the title is ours."""
+    made = browser.all("img[src=x], #main script, main svg script")
+    return made == [] and "run" not in browser.chrome.title.split()
+
+
+# -- documents that are made up ---------------------------------------------------------------------------------------
+
+
+def two_hosts() -> dict[str, Any]:
+    return page_site.status(page_site.host("host-1", leader=True), page_site.host("host-2"))
+
+
+@pytest.fixture
+def service() -> MadeUpService:
+    jobs = [page_site.job("clicks"), page_site.job("broken", "failed", trouble=None, reason="exit code 1")]
+    made = MadeUpService({"/jobs": jobs, "/status": two_hosts(), "/explain": page_site.all_explained()})
+    remedy = {"command": "spark-supervisor resume broken", "note": "starts it again"}
+    history = [
+        entry("submitted", 900, by="anna"),
+        entry("user_error", 60, "exit code 1", count=3, last_at=ago(9), last_attempt=3),
+    ]
+    explanation = page_site.explained("broken", "failed", reason="exit code 1", failures=3, remedies=[remedy])
+    page_site.add_job(made, jobs[1], explanation, history)
+    page_site.add_job(made, jobs[0], page_site.explained("clicks"), history[:1], more_queries=3)
+    return made
+
+
+@pytest.fixture
+def url(service: MadeUpService, tmp_path: Path) -> Iterator[str]:
+    with page_site.made_up_site(service, tmp_path) as url:
+        yield url
+
+
+def test_each_text_of_each_document_is_shown_as_text(
+    browser: Browser, service: MadeUpService, url: str
+) -> None:
+    """Every string but those that choose a state is hostile; names of jobs can't be (``operations.names``)."""
+    kept = {
+        "name",
+        "state",
+        "uid",
+        "at",
+        "since",
+        "renewed_at",
+        "started_at",
+        "next_attempt_at",
+        "last_at",
+        "until",
+        "last_batch_at",
+    }
+
+    def hostile(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {EVIL if key == "labels" else name: hostile(each, name) for name, each in value.items()}
+        if isinstance(value, list):
+            return [hostile(each, key) for each in value]
+        return EVIL if isinstance(value, str) and key not in kept else value
+
+    service.documents = {path: hostile(document) for path, document in service.documents.items()}
+    service.documents["/status"] |= {
+        "distrust": EVIL,
+        "paused": True,
+        "pause": {"by": EVIL, "since": ago(9), "reason": EVIL},
+    }
+    service.documents["/explain"]["alarms"] = [EVIL]
+    browser.enter(url)
+    browser.wait(lambda: len(browser.jobs()) == 2, "the jobs")
+    browser.wait_text("#banners", "<img src=x")
+    assert nothing_ran(browser)
+    for name in ("clicks", "broken"):
+        browser.chrome.get(f"{url}/#/jobs/{name}")
+        browser.wait_text(".head", name)
+        browser.wait_text(".timeline", "<script>")
+        browser.wait_text(".lines", "<script>")
+        assert nothing_ran(browser)
+
+    assert browser.complaints() == []
+
+
+def test_ten_thousand_jobs_stay_usable(browser: Browser, service: MadeUpService, url: str) -> None:
+    service.documents["/jobs"] = [page_site.job(f"job-{n:05}", labels={"n": str(n)}) for n in range(10_000)]
+    browser.enter(url)
+    browser.wait_text(".count", "10000 jobs, 1 to 200 are shown")
+    assert len(browser.jobs()) == 200
+    browser.press("/", *"job-09999")
+    browser.wait(lambda: browser.jobs() == ["job-09999"], "the filter over all")
+    script = "const from = performance.now(); document.getElementById('filter').dispatchEvent(new Event('input')); return performance.now() - from"
+    assert browser.chrome.execute_script(script) < 1000  # about 20 ms on an idle machine
+    browser.press(Keys.ESCAPE)
+    browser.wait(lambda: len(browser.jobs()) == 200, "a page")
+    next(each for each in browser.all(".pages button") if each.text == "Next 200").click()
+    browser.wait_text(".count", "201 to 400")
+    assert browser.jobs()[0] == "job-00200"
+
+
+def test_who_has_another_token_is_told(browser: Browser, url: str) -> None:
+    browser.enter(url, "x" * 40)
+    browser.wait_text(".trouble", "not known")
+    assert browser.chrome.execute_script("return sessionStorage.length") == 0
+    browser.one("#token").clear()
+    browser.one("#token").send_keys(page_site.TOKEN, Keys.ENTER)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    assert browser.chrome.execute_script("return [localStorage.length, document.cookie, location.href]") == [
+        0,
+        "",
+        f"{url}/",
+    ]
+    next(each for each in browser.all("#bar button") if each.text == "Sign out").click()
+    assert browser.chrome.execute_script("return sessionStorage.length") == 0
+    assert browser.all("#token") and browser.jobs() == []
+
+
+def test_what_has_not_changed_is_not_sent_again_and_what_has_is_shown(
+    browser: Browser, service: MadeUpService, url: str
+) -> None:
+    browser.enter(url)
+    browser.wait(lambda: len(browser.jobs()) == 2, "the jobs")
+    browser.press("/", Keys.ENTER)
+    row = browser.chrome.switch_to.active_element
+    service.documents["/jobs"] = [*service.documents["/jobs"], page_site.job("added", "quarantined")]
+    browser.wait(lambda: browser.jobs() == ["added", "broken", "clicks"], "the new job")
+    assert browser.chrome.switch_to.active_element == row  # the focus stays where it was
+    service.documents["/jobs"][0]["reason"] = "as before"
+    del service.documents["/status"]
+    browser.wait_text(".fresh", "not current")
+    service.documents["/status"] = two_hosts() | {"leader": None}
+    browser.wait_text("#banners", "Nobody leads")
+    browser.wait_text(".fresh", "live")
+
+
+def test_a_command_that_helps_is_copied(browser: Browser, url: str) -> None:
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.execute_cdp_cmd(
+        "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    )
+    browser.chrome.get(f"{url}/#/jobs/broken")
+    browser.wait(lambda: browser.all(".command button"), "the button")
+    browser.one(".command button").click()
+    browser.wait_text(".command button", "Copied")
+    read = (
+        "const done = arguments[0]; navigator.clipboard.readText().then(done, (error) => done(String(error)))"
+    )
+    assert browser.chrome.execute_async_script(read) == "spark-supervisor resume broken"
+    browser.wait_text(".timeline", "attempts 1 to 3", "3 times")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".job", "and 3 more")
+
+
+def test_a_job_that_is_not_there_is_said_to_be_so(browser: Browser, url: str) -> None:
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/nobody")
+    browser.wait_text(".job .banner", "nothing is at")
+    browser.wait_text(".fresh", "live")
+
+
+def test_it_fits_a_phone_and_a_dark_room(service: MadeUpService, url: str) -> None:
+    requirements.need("browser")
+    service.documents["/jobs"][1]["reason"] = "x" * 300
+    with Browser(phone=True, dark=True) as phone:
+        phone.enter(url)
+        phone.wait(lambda: phone.jobs(), "the jobs")
+        for place in ("#/", "#/jobs/broken", "#/jobs/clicks"):
+            phone.chrome.get(f"{url}/{place}")
+            phone.wait(lambda: phone.all("tbody tr, .timeline li"), place)
+            wide = "return [document.documentElement.scrollWidth, innerWidth]"
+            scroll, inner = phone.chrome.execute_script(wide)
+            assert scroll <= inner, place
+            phone.picture(f"phone-dark{place.replace('/', '-')}")
+        ground = "return getComputedStyle(document.body).backgroundColor"
+        dark = phone.chrome.execute_script(ground)
+        phone.dark(False)
+        assert phone.chrome.execute_script(ground) != dark
+        assert phone.complaints() == []
