@@ -7,11 +7,12 @@ bounded by ``api.shared_reads``.
 
 from __future__ import annotations
 
-from supervisor.api.service import ApiResponse, ApiService, error_response
+from supervisor.api.responses import ApiResponse, error_response
+from supervisor.api.service import ApiService
 from supervisor.api.shared_reads import AGAIN, BUSY
 from supervisor.api.tokens import TokenFiles
 from supervisor.clock import boottime_s
-from supervisor.daemon.process.bounded_http import JSON, BoundedHandler, BoundedServer
+from supervisor.daemon.process.bounded_http import BoundedHandler, BoundedServer
 from supervisor.daemon.process.http_access import HttpAccess
 from supervisor.errors import AccessDenied, InvalidInput, Unreachable
 from supervisor.settings.api import ApiSettings
@@ -89,4 +90,4 @@ class _Handler(BoundedHandler):
 
     def _respond(self, response: ApiResponse) -> None:
         headers = {"X-Content-Type-Options": "nosniff", **response.headers}
-        self.send(response.code, JSON, response.body, headers)
+        self.send(response.code, response.kind, response.body, headers)
