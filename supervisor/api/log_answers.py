@@ -132,7 +132,7 @@ def _response(query: RequestQuery, output: AttemptOutput, piece: _Piece, sequel:
     headers = {
         UID_HEADER: output.uid,
         ATTEMPT_HEADER: str(output.attempt),
-        PATH_HEADER: quote(str(output.path)),
+        PATH_HEADER: quote(bytes(output.path)),
     }
     if piece.is_lost:
         headers[LOST_HEADER] = "true"

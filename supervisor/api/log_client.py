@@ -71,8 +71,14 @@ class LogClient:
             raise
 
     def _answer(self, target: str) -> WebAnswer:
+        """Asks the server that answered last, then the first one, then the one that it names."""
+        if self._asked is not self._api:
+            try:
+                return self._asked.get_text(target)
+            except AskElsewhere:
+                self._asked = self._api
         try:
-            return self._asked.get_text(target)
+            return self._api.get_text(target)
         except AskElsewhere as elsewhere:
             other = self._api.of(elsewhere.server) if elsewhere.server else None
             if other is None:

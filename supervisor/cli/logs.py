@@ -190,8 +190,9 @@ def _follow(context: CommandContext, output: AttemptOutput, start: LogStart, *, 
     while True:
         with open_parts(output.path) as parts:
             _write(parts.pieces(parts.position(start)))
-            watch = _AttemptWatch(context, output)
-            _write(_tail(output.path, watch.is_over, parts.current))
+            current = parts.take_current()
+        watch = _AttemptWatch(context, output)
+        _write(_tail(output.path, watch.is_over, current))
         job = watch.sequel.job
         if stay or job is None:
             return

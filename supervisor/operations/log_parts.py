@@ -81,10 +81,12 @@ class LogParts:
     def __bool__(self) -> bool:
         return bool(self._parts)
 
-    @property
-    def current(self) -> IO[bytes] | None:
-        """Returns the file that the shim wrote to when the parts were opened, if it was there."""
-        return self._parts[-1].stream if self._parts and self._parts[-1].is_current else None
+    def take_current(self) -> IO[bytes] | None:
+        """Returns the file that the shim wrote to when the parts were opened, if it was there. It stays open when the parts
+        are closed: the caller closes it."""
+        if not self._parts or not self._parts[-1].is_current:
+            return None
+        return os.fdopen(os.dup(self._parts[-1].stream.fileno()), "rb", buffering=0)
 
     def position(self, start: LogStart) -> LogPosition:
         """Returns where the output that is asked for begins. Raises OSError."""
@@ -121,14 +123,14 @@ class LogParts:
         return bytes(text), at
 
     def pieces(self, position: LogPosition) -> Iterator[bytes]:
-        """Yields all that follows ``position``, and leaves ``current`` at its end. Raises OSError."""
+        """Yields all that follows ``position``, and leaves the current file at its end. Raises OSError."""
         while True:
             text, position = self.read(position, _BLOCK_BYTES)
             if not text:
                 break
             yield text
-        if self.current is not None:
-            self.current.seek(position.offset if position.part == len(self._parts) - 1 else 0)
+        if self._parts:
+            self._parts[-1].stream.seek(position.offset if position.part == len(self._parts) - 1 else 0)
 
     def _end(self) -> LogPosition:
         return LogPosition(len(self._parts) - 1, self._parts[-1].size) if self._parts else LogPosition(0, 0)

@@ -205,6 +205,19 @@ def test_following_goes_on_to_another_host_and_ends_with_the_job(hosts: Hosts) -
     assert ran.err.count("==> attempt 2 <==") == 1
 
 
+def test_following_comes_back_to_the_first_host_though_it_publishes_no_address(hosts: Hosts) -> None:
+    hosts.a_wrote(b"first\n")
+    hosts.b_wrote(b"second\n")
+
+    def back() -> None:
+        hosts.a_wrote(b"third\n", attempt=3)
+        hosts.bench.set_own("a", OwnState.CLAIMED, attempt=3)
+
+    chapters(hosts, hosts.move_to_b, back, lambda: hosts.bench.commands().cancel("a"))
+    ran = hosts.run("logs", "a", "-f")
+    assert (ran.code, ran.out) == (0, "first\nsecond\nthird\n")
+
+
 def test_following_one_attempt_ends_with_it(hosts: Hosts) -> None:
     hosts.a_wrote(b"first\n")
     hosts.b_wrote(b"second\n")

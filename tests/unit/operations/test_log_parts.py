@@ -369,11 +369,13 @@ def test_the_current_file_is_left_where_the_pieces_end(path: Path) -> None:
         assert following(parts, path) == b"more\n"
     path.unlink()
     with open_parts(path) as parts:
-        assert parts.current is None
+        assert parts.take_current() is None
 
 
 def following(parts: LogParts, path: Path) -> bytes:
     with path.open("ab") as file:
         file.write(b"more\n")
-    assert parts.current is not None
-    return parts.current.read()
+    current = parts.take_current()
+    assert current is not None
+    with current:
+        return current.read()
