@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import unquote, urlencode
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from supervisor.api.client import ApiClient, AskElsewhere
 from supervisor.api.routes import ATTEMPT_HEADER, LOST_HEADER, PATH_HEADER, PREFIX, UID_HEADER
@@ -47,6 +47,12 @@ class LogPiece:
     text: bytes
     following: str | None
     is_lost: bool
+
+    @property
+    def is_waiting(self) -> bool:
+        """Says whether nothing came, and more of the same attempt may come later."""
+        asked = parse_qs(urlsplit(self.following or "").query).get("attempt")
+        return not self.text and asked == [str(self.attempt)]
 
 
 def path_of(name: str) -> str:

@@ -149,7 +149,7 @@ def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
             notice("some output is missing here: its file was rotated away meanwhile")
         yield piece.text
         sys.stdout.flush()
-        if not piece.text and piece.attempt == before and piece.following is not None:
+        if piece.is_waiting:
             time.sleep(FETCH_EVERY_S)
         target, before = piece.following, piece.attempt
 
