@@ -30,13 +30,13 @@ class OutputElsewhere(OutputMissing):
     """The attempt ran on another host: on ``host``, or at least under ``supervisor``. ``server`` is the address of the API
     there, or empty if none is known."""
 
-    def __init__(self, what: str, remedy: str, place: AttemptPlace) -> None:
+    def __init__(self, what: str, remedy: str, place: OutputPlace) -> None:
         super().__init__(what, remedy)
         self.host, self.supervisor, self.server = place.host, place.supervisor, place.server
 
 
 @dataclass(frozen=True)
-class AttemptPlace:
+class OutputPlace:
     """Says where an attempt ran, as far as the records show, and which file its output is there. ``is_here`` says that it
     was this host. ``server`` is the address of the API of its supervisor, or empty."""
 
@@ -94,7 +94,7 @@ class OwnOutput:
     at."""
 
     output: AttemptOutput
-    place: AttemptPlace
+    place: OutputPlace
     job: OneJob
 
 
@@ -188,7 +188,7 @@ def _member_of(context: CommandContext, supervisor: str) -> Member | None:
     return member.record if isinstance(member, Found) else None
 
 
-def missing(job: OneJob, output: AttemptOutput, place: AttemptPlace) -> OutputMissing:
+def missing(job: OneJob, output: AttemptOutput, place: OutputPlace) -> OutputMissing:
     """Returns an error that says where the output must be, as far as the records show."""
     path, number = place.path, output.attempt
     which = f"attempt {number} of {job.row.name}"
@@ -213,13 +213,13 @@ def _kept(output: AttemptOutput) -> str:
     return f"kept here is that of attempt {kept}" if kept else "nothing of this job is kept here"
 
 
-def _place_of(context: CommandContext, job: OneJob, number: int) -> AttemptPlace:
+def _place_of(context: CommandContext, job: OneJob, number: int) -> OutputPlace:
     """Returns where an attempt ran. Each supervisor has its log directory, also if several share a host; while one is down,
     the directory configured here is taken for its."""
     settings, (host, supervisor) = context.settings.supervisor, _host_and_supervisor(job, number)
     member = None if supervisor in ("", settings.id) else _member_of(context, supervisor)
     log_dir = Path(member.log_dir) if member is not None and member.log_dir else settings.log_dir
-    return AttemptPlace(
+    return OutputPlace(
         host,
         supervisor,
         is_here=supervisor == settings.id or host == socket.gethostname(),
