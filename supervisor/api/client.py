@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 
 from supervisor.api.routes import PREFIX
 from supervisor.api.token_file import read_token
-from supervisor.clients.web import WebRequest, ask, parsed_json
+from supervisor.clients.web import WebAnswer, WebRequest, ask, parsed_json
 from supervisor.errors import (
     AccessDenied,
     Conflict,
@@ -50,6 +50,14 @@ _ERRORS: Final[dict[int, type[SupervisorError]]] = {
 Parameters = Sequence[tuple[str, str]]
 
 
+class AskElsewhere(SupervisorError):
+    """Another host has what was asked for. ``server`` is the address of the API there, or empty."""
+
+    def __init__(self, what: str, remedy: str, server: str) -> None:
+        super().__init__(what, remedy)
+        self.server = server
+
+
 @dataclass(frozen=True)
 class WantedJobs:
     """Says which jobs a list is to have: all, or those of ``names`` or with the labels of ``selector``. ``chooses`` says the
@@ -73,8 +81,26 @@ class ApiClient:
 
     def __init__(self, url: str, token_file: Path, ca: Path | None = None, source: str = "--server") -> None:
         self._url = _checked_url(url, source)
+        self._token_file, self._ca = token_file, ca
         self._token = read_token(token_file, "--token-file")
         self._tls = _tls(ca) if self._url.startswith("https:") else None
+
+    def of(self, url: str) -> ApiClient | None:
+        """Returns what asks another server of the cluster, which this one has named, or None if the token must not go there.
+
+        It goes to the host of this server, and beyond it only where ``ca`` is given: then only who has a certificate of that
+        authority gets it. Else a certificate of any authority of the system would do, for a name that was in ZooKeeper.
+        """
+        try:
+            other = ApiClient(url, self._token_file, self._ca)
+        except InvalidInput:
+            return None
+        is_same_host = urlsplit(url).hostname == urlsplit(self._url).hostname
+        return other if is_same_host or (self._ca is not None and other.has_tls) else None
+
+    @property
+    def has_tls(self) -> bool:
+        return self._tls is not None
 
     def jobs(self, wanted: WantedJobs, *, with_pause: bool = True) -> JobList:
         """Returns the list as ``operations.listing`` has it. ``with_pause`` also asks whether the cluster is paused and
@@ -125,13 +151,23 @@ class ApiClient:
         """Returns the document at ``path``. Raises what the command line would raise, and Unreachable for what is no
         answer of the API."""
         query = f"?{urlencode(parameters)}" if parameters else ""
-        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
-        request = WebRequest(headers=headers, tls=self._tls)
-        answer = ask(f"{self._url}{PREFIX}{path}{query}", ANSWER_S, ANSWER_MAX_BYTES, request)
+        answer = self._ask(f"{PREFIX}{path}{query}", "application/json")
         document = parsed_json(answer.body)
         if answer.status == 200 and document is not None:
             return document
         raise self._error(answer.status, document)
+
+    def get_text(self, target: str) -> WebAnswer:
+        """Returns the text at ``target``, path and query, with its headers. Raises as ``get`` does, and AskElsewhere."""
+        answer = self._ask(target, "text/plain")
+        if answer.status == 200 and answer.headers.get("content-type", "").startswith("text/plain"):
+            return answer
+        raise self._error(answer.status, parsed_json(answer.body))
+
+    def _ask(self, target: str, kind: str) -> WebAnswer:
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": kind}
+        request = WebRequest(headers=headers, tls=self._tls)
+        return ask(f"{self._url}{target}", ANSWER_S, ANSWER_MAX_BYTES, request)
 
     def _object(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
         document = self.get(path, parameters)
@@ -148,8 +184,12 @@ class ApiClient:
         if not isinstance(document, dict) or not isinstance(document.get("error"), str):
             return self._odd(f" ({status})")
         code, remedy = document.get("exit_code"), document.get("remedy")
+        said = document["error"], remedy if isinstance(remedy, str) else ""
+        if status == 421:
+            server = document.get("server")
+            return AskElsewhere(*said, server if isinstance(server, str) else "")
         kind = _ERRORS.get(code, SupervisorError) if isinstance(code, int) else SupervisorError
-        return kind(document["error"], remedy if isinstance(remedy, str) else "")
+        return kind(*said)
 
     def _odd(self, how: str = "") -> Unreachable:
         return Unreachable(

@@ -366,8 +366,11 @@ class ClusterDocument(TypedDict):
 
 
 class ErrorDocument(TypedDict):
-    """What is wrong, what helps, and the exit code that the command line has for it."""
+    """What is wrong, what helps, and the exit code that the command line has for it. Where another host has what was asked
+    for, also which, and the address of the API of its supervisor."""
 
     error: str
     remedy: str | None
     exit_code: int
+    host: NotRequired[str | None]
+    server: NotRequired[str | None]

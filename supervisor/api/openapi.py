@@ -9,7 +9,7 @@ from msgspec.json import schema_components
 
 import supervisor
 from supervisor.api.documents import ErrorDocument
-from supervisor.api.routes import PREFIX, ROUTES, QueryParameter, Route
+from supervisor.api.routes import LOG_HEADERS, PREFIX, ROUTES, QueryParameter, Route
 from supervisor.operations.names import NAME_PATTERN
 
 _ERRORS: Final = {
@@ -17,8 +17,12 @@ _ERRORS: Final = {
     "401": "No token that counts was shown.",
     "404": "There is no such job.",
     "405": "The method is not allowed.",
+    "421": "Another host has it: server is where to ask.",
     "503": "ZooKeeper or the store does not answer, or too many requests are being answered: try again.",
 }
+
+
+_TEXT: Final = {"type": "string"}
 
 
 @cache
@@ -52,21 +56,29 @@ def openapi_document() -> dict[str, Any]:
 
 
 def _operation(route: Route, schema: dict[str, Any] | None, error: dict[str, Any]) -> dict[str, Any]:
-    found = {
+    found: dict[str, Any] = {
         "description": "The document.",
         "headers": {"ETag": {"schema": {"type": "string"}}},
         "content": _json(schema or {"type": "object"}),
     }
-    errors = {code: {"description": why, "content": _json(error)} for code, why in _ERRORS.items()}
+    if route.is_text:
+        headers = {name: {"schema": {"type": "string"}} for name in LOG_HEADERS}
+        found = {"description": "A piece.", "headers": headers, "content": {"text/plain": {"schema": _TEXT}}}
+    errors = {
+        code: {"description": why, "content": _json(error)}
+        for code, why in _ERRORS.items()
+        if code != "421" or route.is_text
+    }
     parameters = [_parameter(each) for each in route.parameters]
     if route.takes_name:
         schema_of_name = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
         parameters.insert(0, {"name": "name", "in": "path", "required": True, "schema": schema_of_name})
+    same = {} if route.is_text else {"304": {"description": "It is as in If-None-Match."}}
     return {
         "operationId": route.operation,
         "summary": route.summary,
         "parameters": parameters,
-        "responses": {"200": found, "304": {"description": "It is as in If-None-Match."}, **errors},
+        "responses": {"200": found, **same, **errors},
     }
 
 

@@ -9,10 +9,16 @@ from typing import Any, Final
 
 from supervisor.api import documents
 from supervisor.errors import NotFound
+from supervisor.operations.log_parts import CURSOR_PATTERN
 from supervisor.operations.names import known_name
 
 PREFIX: Final = "/api/v1"
 NAME: Final = "{name}"
+FOLLOW_ATTEMPT, FOLLOW_JOB = "attempt", "job"
+UID_HEADER, ATTEMPT_HEADER, PATH_HEADER = "Log-Uid", "Log-Attempt", "Log-Path"
+LOST_HEADER: Final = "Log-Lost"
+"""The files in which the client had read are gone: some output is missing before this piece."""
+LOG_HEADERS: Final = ("Link", UID_HEADER, ATTEMPT_HEADER, PATH_HEADER, LOST_HEADER)
 _BOOLEAN: Final = "true|false"
 
 
@@ -29,13 +35,15 @@ class QueryParameter:
 
 @dataclass(frozen=True)
 class Route:
-    """Describes a path below the prefix. ``document`` is the type of its answer, or None for any object."""
+    """Describes a path below the prefix. ``document`` is the type of its answer, or None for any object; ``is_text`` says
+    that it answers with text."""
 
     operation: str
     path: str
     summary: str
     document: Any
     parameters: tuple[QueryParameter, ...] = ()
+    is_text: bool = False
 
     @property
     def takes_name(self) -> bool:
@@ -72,6 +80,32 @@ ROUTES: Final = (
         "What happened to a job, newest last, as history prints it.",
         documents.HistoryDocument,
         (_ALL, QueryParameter("uid", "Of this submission; else of the live one, or of the newest.")),
+    ),
+    Route(
+        "logs",
+        f"/jobs/{NAME}/logs",
+        "What the driver of a job wrote, as its bytes are, at most 1 MiB; the header Link has the rest. The supervisor that "
+        "ran the attempt answers it.",
+        None,
+        (
+            QueryParameter("attempt", "Of this attempt; else of the latest.", "[1-9][0-9]{0,8}"),
+            QueryParameter(
+                "uid", "Of this submission; else of the live one, or of the newest.", "[0-9a-z-]{1,64}"
+            ),
+            QueryParameter("tail", "Only the last so many lines, up to 99999.", "[0-9]{1,5}"),
+            QueryParameter(
+                "since",
+                "Only what was written within this time, like 10m, by the times of files and of lines.",
+                "[0-9]{1,9}(ms|s|m|h|d)",
+            ),
+            QueryParameter("offset", "Where to go on, as Link has it.", CURSOR_PATTERN),
+            QueryParameter(
+                "follow",
+                "Link names what comes later, too: until this attempt has ended (attempt), or with the next attempts (job).",
+                f"{FOLLOW_ATTEMPT}|{FOLLOW_JOB}",
+            ),
+        ),
+        is_text=True,
     ),
     Route(
         "explainJob",

@@ -8,19 +8,20 @@ the rule of the command line before it leads to any znode, and nothing of a path
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode
 
 from supervisor.api.job_document import job_document
+from supervisor.api.log_answers import LogAnswers
 from supervisor.api.openapi import openapi_document
+from supervisor.api.responses import ApiResponse, RequestQuery, encoded, error_response, response_to
 from supervisor.api.routes import PREFIX, QueryParameter, Route, route_of
 from supervisor.api.shared_reads import SharedReads
 from supervisor.clock import wall_s
-from supervisor.errors import InvalidInput, SupervisorError, complaint_of
+from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.logs import get_logger
 from supervisor.model.job_row import JobRow
 from supervisor.operations.cluster_status import status_of
@@ -37,56 +38,20 @@ log = get_logger(__name__)
 METHODS: Final = ("GET", "HEAD")
 QUERY_MAX_FIELDS: Final = 64
 VALUE_MAX_CHARACTERS: Final = 512
-RETRY_AFTER_S: Final = 1
-HTTP_STATUS: Final = {2: 400, 3: 404, 4: 409, 5: 503, 7: 504}
-"""The HTTP status of an error by the exit code that the command line has for it; it is 500 for any other."""
 _ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')
 
 
-@dataclass(frozen=True)
-class ApiResponse:
-    """Is an answer; ``headers`` go beside those that every answer has."""
-
-    code: int
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class RequestQuery(NamedTuple):
-    """Holds the checked parameters of a request."""
-
-    values: Mapping[str, list[str]]
-
-    def text(self, name: str) -> str | None:
-        return self.values[name][0] if name in self.values else None
-
-    def flag(self, name: str) -> bool:
-        return self.text(name) == "true"
-
-
-def error_response(
-    code: int, complaint: SupervisorError, headers: Mapping[str, str] | None = None
-) -> ApiResponse:
-    """Returns an answer that says what is wrong, as the command line would, and with which exit code."""
-    what, remedy = complaint_of(complaint)
-    body = encoded({"error": what, "remedy": remedy or None, "exit_code": complaint.exit_code})
-    retry = {"Retry-After": str(RETRY_AFTER_S)} if code == 503 else {}
-    return ApiResponse(code, body, {**retry, **(headers or {})})
-
-
-def encoded(document: Any) -> bytes:
-    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
-
-
 class ApiService:
-    """Answers for one cluster, with what ``reads`` reads. It may be used by many threads at once."""
+    """Answers for one cluster, with what ``reads`` reads, and what drivers of this supervisor wrote below ``log_dir``. It
+    may be used by many threads at once."""
 
-    def __init__(self, reads: SharedReads) -> None:
+    def __init__(self, reads: SharedReads, log_dir: Path) -> None:
         self._reads = reads
         self._answers: Mapping[str, Callable[[RequestQuery, str], Any]] = {
             "jobs": self._jobs,
             "job": self._job,
             "history": self._history,
+            "logs": LogAnswers(reads, log_dir).answer,
             "explainJob": self._explain_job,
             "explain": self._explain,
             "hosts": self._hosts,
@@ -109,10 +74,12 @@ class ApiService:
             checked = _checked_query(route, query)
             document = self._answers[route.operation](checked, name)
         except SupervisorError as error:
-            return error_response(HTTP_STATUS.get(error.exit_code, 500), error)
+            return response_to(error)
         except Exception:  # the edge of a request
             log.exception("http_answer_failed", path=path[:100])
             return error_response(500, SupervisorError("internal error", "see the log of the supervisor"))
+        if isinstance(document, ApiResponse):
+            return document
         headers = {}
         if isinstance(document, _Page):
             headers, document = document.headers, document.rows

@@ -1,8 +1,8 @@
 """Implements the ``logs NAME`` command: prints the output of an attempt's driver, from the files of this
-host.
+host, or from the API of the host that has them (``--server``).
 
 ``-f`` goes on from attempt to attempt. In a pipe the output comes byte by byte as it is, on a terminal
-without escape sequences. Where the files are, ``operations.logs`` says.
+without escape sequences. Where the files are, ``operations.logs`` says; ``operations.log_parts`` reads them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,25 @@ from typing import IO, Annotated
 
 import typer
 
-from supervisor.cli.options import Chosen, Name, command
+from supervisor.api.log_client import LogClient, LogPiece, WantedLog
+from supervisor.api.routes import FOLLOW_ATTEMPT, FOLLOW_JOB
+from supervisor.cli.options import Chosen, Name, command, over_api, seconds
 from supervisor.cli.output import notice
+from supervisor.cli.remote import api_of
+from supervisor.clock import wall_s
 from supervisor.errors import InvalidInput, Unreachable
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.history import find_job
+from supervisor.operations.log_parts import LogStart, open_parts
 from supervisor.operations.logs import AttemptOutput, Sequel, find_output, sequel_of
 from supervisor.operations.names import known_name
 
 CHUNK_BYTES = 64 * 1024
 PERIOD_S = 0.3
 ASK_EVERY_S = 2.0
+FETCH_EVERY_S = 1.0
+"""A server reads the records no more often."""
+TAIL_MAX_LINES = 99_999
 
 Follow = Annotated[
     bool, typer.Option("--follow", "-f", help="Go on as output comes, also with the next attempts.")
@@ -38,40 +46,115 @@ Attempt = Annotated[
 ]
 
 
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Only what was written within this time, like 10m or 2h."),
+]
+Tail = Annotated[
+    int | None,
+    typer.Option("--tail", min=0, max=TAIL_MAX_LINES, metavar="LINES", help="Only the last so many lines."),
+]
+
+
 @command
-def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = None) -> int:
+@over_api
+def logs(
+    chosen: Chosen,
+    name: Name,
+    follow: Follow = False,
+    attempt: Attempt = None,
+    since: Since = None,
+    tail: Tail = None,
+) -> int:
     """Print what the driver of a job wrote, if it ran on this host; else say where it is.
 
     Shows the latest attempt; files of older attempts are kept for a while. With -f it goes on with the next
-    attempts, until the job ends or moves to another host.
+    attempts, until the job ends or moves to another host. With --server the output is fetched from the host that has it.
+
+    --since begins at the first line whose time stamp is new enough, in the first file that was written to since. A stamp is
+    one at the begin of a line, like 26/11/21 10:00:00 or 2026-11-21T10:00:00Z; without a zone it is the host's local time.
+    If no line of that file has a stamp, all of it is printed.
 
     \b
     Examples:
-      spark-supervisor logs clicks | tail -50
-      spark-supervisor logs -f clicks
+      spark-supervisor logs clicks --tail 50
+      spark-supervisor logs -f clicks --since 10m
       spark-supervisor logs clicks --attempt 3
     """
     known_name(name)
     if follow and chosen.document:
         raise InvalidInput("-f has no end, so it can't be one JSON document: leave out -o json")
-    settings = chosen.settings()
-    with open_commands(settings) as context:
+    since_s = None if since is None else seconds("--since", since)
+    api = api_of(chosen)
+    if api is not None:
+        of = None if not follow else FOLLOW_JOB if attempt is None else FOLLOW_ATTEMPT
+        _print_fetched(chosen, LogClient(api, name), WantedLog(name, attempt, tail, since, of))
+        return 0
+    start = LogStart(tail, None if since_s is None else wall_s() - since_s)
+    with open_commands(chosen.settings()) as context:
         output = find_output(context, find_job(context, name), attempt, may_come=follow)
         if chosen.document:
-            text = b"".join(file.read_bytes() for file in output.files()).decode("utf-8", "replace")
-            found = {"name": name, "uid": output.uid, "attempt": output.attempt, "path": str(output.path)}
-            chosen.print_document({**found, "output": text})
+            _print_document(chosen, name, output, b"".join(_kept(output, start)))
         elif follow:
-            _follow(context, output, stay=attempt is not None)
+            _follow(context, output, start, stay=attempt is not None)
         else:
-            _write(piece for file in output.files() for piece in _pieces(file))
+            _write(_kept(output, start))
     return 0
 
 
-def _pieces(file: Path) -> Iterator[bytes]:
-    with suppress(FileNotFoundError), file.open("rb") as stream:  # rotated away meanwhile
-        while piece := stream.read(CHUNK_BYTES):
-            yield piece
+def _kept(output: AttemptOutput, start: LogStart) -> Iterator[bytes]:
+    """Yields what there is from ``start`` on."""
+    with open_parts(output.path) as parts:
+        yield from parts.pieces(parts.position(start))
+
+
+def _print_document(chosen: Chosen, name: str, output: AttemptOutput | LogPiece, text: bytes) -> None:
+    found = {"name": name, "uid": output.uid, "attempt": output.attempt, "path": str(output.path)}
+    chosen.print_document({**found, "output": text.decode("utf-8", "replace")})
+
+
+# -- over the API -------------------------------------------------------------------------------------------------
+
+
+def _print_fetched(chosen: Chosen, client: LogClient, wanted: WantedLog) -> None:
+    if not chosen.document:
+        _write(_fetched(client, wanted))
+        return
+    piece = client.get(wanted.target())
+    text = [piece.text]
+    while piece.following is not None:
+        piece = client.get(piece.following)
+        text.append(piece.text)
+    _print_document(chosen, wanted.name, piece, b"".join(text))
+
+
+def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
+    """Yields the output as its host gives it; with ``wanted.follow`` also what comes. A server that does not answer
+    meanwhile is asked again."""
+    target: str | None = wanted.target()
+    before: int | None = None
+    while target is not None:
+        try:
+            piece = client.get(target)
+        except Unreachable as error:
+            if before is None or wanted.follow is None:
+                raise
+            notice(f"{error}; following on")
+            time.sleep(ASK_EVERY_S)
+            continue
+        if piece.attempt != before and before is not None:
+            sys.stdout.flush()
+            notice(f"==> attempt {piece.attempt} <==")
+        if piece.is_lost:
+            notice("some output is missing here: its file was rotated away meanwhile")
+        yield piece.text
+        sys.stdout.flush()
+        if piece.is_waiting:
+            time.sleep(FETCH_EVERY_S)
+        target, before = piece.following, piece.attempt
+
+
+# -- the files of this host ---------------------------------------------------------------------------------------
 
 
 def _write(pieces: Iterator[bytes]) -> None:
@@ -102,16 +185,18 @@ def _escaped(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
-def _follow(context: CommandContext, output: AttemptOutput, *, stay: bool) -> None:
+def _follow(context: CommandContext, output: AttemptOutput, start: LogStart, *, stay: bool) -> None:
     """Follows the attempt until it ends and no other follows here; its successors too unless ``stay``."""
     while True:
-        _write(piece for file in output.files() if file != output.path for piece in _pieces(file))
+        with open_parts(output.path) as parts:
+            _write(parts.pieces(parts.position(start)))
+            current = parts.take_current()
         watch = _AttemptWatch(context, output)
-        _write(_tail(output.path, watch.is_over))
+        _write(_tail(output.path, watch.is_over, current))
         job = watch.sequel.job
         if stay or job is None:
             return
-        output = find_output(context, job, may_come=True)
+        output, start = find_output(context, job, may_come=True), LogStart()
         notice(f"==> attempt {output.attempt} <==")
 
 
@@ -136,9 +221,9 @@ class _AttemptWatch:
         return self.sequel.is_over
 
 
-def _tail(path: Path, is_over: Callable[[], bool]) -> Iterator[bytes]:
-    """Yields what is in ``path`` and what comes, over rotations, until ``is_over`` and all is read."""
-    stream: IO[bytes] | None = None
+def _tail(path: Path, is_over: Callable[[], bool], stream: IO[bytes] | None = None) -> Iterator[bytes]:
+    """Yields what comes into ``path``, over rotations, until ``is_over`` and all is read. ``stream`` is the file as it was
+    opened before, read to where this goes on."""
     try:
         while True:
             if stream is None:

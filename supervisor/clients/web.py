@@ -32,10 +32,11 @@ _READ_MIN_S = 0.001
 
 
 class WebAnswer(NamedTuple):
-    """Is what came back: the status, and the body as it is."""
+    """Is what came back: the status, the body as it is, and the headers by their names in small letters."""
 
     status: int
     body: bytes
+    headers: Mapping[str, str] = NO_HEADERS
 
 
 class JsonAnswer(NamedTuple):
@@ -120,7 +121,8 @@ def _exchange(parts: SplitResult, request: WebRequest, until_at_s: float, max_by
             connection.sock = _BoundedSocket(inner, until_at_s)
             connection.request(request.method, target, request.body, dict(request.headers))
             response = connection.getresponse()
-            return WebAnswer(response.status, _read(response, max_bytes))
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            return WebAnswer(response.status, _read(response, max_bytes), headers)
 
 
 def _read(response: http.client.HTTPResponse, max_bytes: int) -> bytes:

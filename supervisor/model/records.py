@@ -1019,6 +1019,7 @@ class Member:
     (the first few, if there are many), for the leader's choice of a host. ``labels`` are as ``model.labels`` has them.
     ``policy_sha256`` tells its policy from another (``spec.policy_judge``); a version that judges none leaves it empty.
     ``sparks`` are the names of its ``spark.versions``; a version that knows of none gets no job that asks for one.
+    ``api`` is the address by which others reach its API, or empty.
     """
 
     id: SupervisorId
@@ -1038,6 +1039,7 @@ class Member:
     labels: tuple[str, ...] = field(default=(), metadata=OMITTED)
     policy_sha256: str = field(default="", metadata=OMITTED)
     sparks: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    api: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 

@@ -1,14 +1,14 @@
 """Finds the output of an attempt's driver among the files of this host, and says where it is if it is not here.
 
 The files are written by the shim (``shim.output``): ``<log_dir>/<name>/<uid>.<attempt>.log``, rotated to
-``.1``, ``.2`` …, of which the highest number is the oldest. ``logs`` and ``show`` call it; nothing is asked of
-another host.
+``.1``, ``.2`` …, of which the highest number is the oldest. ``logs``, ``show`` and the API call it; nothing is asked of
+another host. The files are read by ``operations.log_parts``.
 """
 
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from supervisor.errors import SupervisorError
@@ -20,6 +20,36 @@ from supervisor.operations.context import CommandContext
 from supervisor.operations.history import entries_of
 from supervisor.operations.log_tail import read_tail, tail_lines
 from supervisor.records.reading import seen
+
+
+class OutputMissing(SupervisorError):
+    """The job has had no such attempt, or there is no output of it here."""
+
+
+class OutputElsewhere(OutputMissing):
+    """The attempt ran on another host: on ``host``, or at least under ``supervisor``. ``server`` is the address of the API
+    there, or empty if none is known."""
+
+    def __init__(self, what: str, remedy: str, place: OutputPlace) -> None:
+        super().__init__(what, remedy)
+        self.host, self.supervisor, self.server = place.host, place.supervisor, place.server
+
+
+@dataclass(frozen=True)
+class OutputPlace:
+    """Says where an attempt ran, as far as the records show, and which file its output is there. ``is_here`` says that it
+    was this host. ``server`` is the address of the API of its supervisor, or empty."""
+
+    host: str
+    supervisor: str
+    is_here: bool
+    path: Path
+    server: str
+
+    @property
+    def name(self) -> str:
+        """Returns the name of the host, or at least of its supervisor."""
+        return self.host or self.supervisor
 
 
 @dataclass(frozen=True)
@@ -47,14 +77,40 @@ def find_output(
 ) -> AttemptOutput:
     """Returns the output of ``attempt``, else of the latest one.
 
-    Raises SupervisorError, which says where it must be, if there are no files of it here; with ``may_come``
+    Raises OutputMissing, which says where it must be, if there are no files of it here; with ``may_come``
     only if the attempt did not run on this host either.
     """
-    number = attempt or _latest_attempt(job)
-    output = _output_of(context, job, number)
-    if not output.files() and not (may_come and _place_of(context, job, number)[0]):
-        raise _elsewhere(context, job, output)
+    number = attempt or latest_attempt(job)
+    place = _place_of(context, job, number)
+    output = AttemptOutput(job.row.name, job.uid, number, place.path)
+    if not output.files() and not (may_come and place.is_here):
+        raise missing(job, output, place)
     return output
+
+
+@dataclass(frozen=True)
+class OwnOutput:
+    """Says where the output of an attempt is if it ran under this supervisor, and where it did run. No file was looked
+    at."""
+
+    output: AttemptOutput
+    place: OutputPlace
+    job: OneJob
+
+
+def own_output(context: CommandContext, job: OneJob, attempt: int | None) -> OwnOutput:
+    """Returns the output of ``attempt``, else of the latest one. Another supervisor of this host counts as elsewhere. Raises
+    OutputMissing if there was no attempt."""
+    number, settings = attempt or latest_attempt(job), context.settings.supervisor
+    place = _place_of(context, job, number)
+    path = path_of_output(settings.log_dir, job.row.name, job.uid, number)
+    output = AttemptOutput(job.row.name, job.uid, number, path)
+    return OwnOutput(output, replace(place, is_here=place.supervisor == settings.id), job)
+
+
+def path_of_output(log_dir: Path, name: str, uid: str, attempt: int) -> Path:
+    """Returns the file that the shim of an attempt writes."""
+    return log_dir / name / f"{uid}.{attempt}.log"
 
 
 # -- what comes after an attempt ----------------------------------------------------------------------------------
@@ -103,71 +159,50 @@ def output_of_failure(context: CommandContext, job: OneJob) -> FailureOutput | N
     if ended is None or ended.event in PLANNED_CAUSES:
         return None
     try:
-        lines = tail_lines(read_tail(_output_of(context, job, ended.attempt).files()))
+        place = _place_of(context, job, ended.attempt)
+        output = AttemptOutput(job.row.name, job.uid, ended.attempt, place.path)
+        lines = tail_lines(read_tail(output.files()))
     except OSError as error:
         return FailureOutput(ended.attempt, error=error.strerror or str(error))
     if lines:
         return FailureOutput(ended.attempt, tuple(lines))
-    here, where = _place_of(context, job, ended.attempt)
-    return None if here or not where else FailureOutput(ended.attempt, where=where)
+    return None if place.is_here or not place.name else FailureOutput(ended.attempt, where=place.name)
 
 
 # -- where it is --------------------------------------------------------------------------------------------------
 
 
-def _latest_attempt(job: OneJob) -> int:
+def latest_attempt(job: OneJob) -> int:
+    """Returns the number of the latest attempt. Raises OutputMissing if there was none yet."""
     if isinstance(job.result, Found) and job.result.record.attempt:
         return job.result.record.attempt
     if job.own is not None and job.own.uid == job.uid and job.own.attempt:
         return job.own.attempt
-    raise SupervisorError(f"{job.row.name} has had no attempt yet: see spark-supervisor show {job.row.name}")
+    raise OutputMissing(f"{job.row.name} has had no attempt yet: see spark-supervisor show {job.row.name}")
 
 
-def _output_of(context: CommandContext, job: OneJob, number: int) -> AttemptOutput:
-    """Returns where the output of an attempt is, if it ran on this host."""
-    path = _log_dir(context, job, number) / job.row.name / f"{job.uid}.{number}.log"
-    return AttemptOutput(job.row.name, job.uid, number, path)
-
-
-def _log_dir(context: CommandContext, job: OneJob, number: int) -> Path:
-    """Returns the log directory of the supervisor that ran the attempt: several may share this host.
-
-    While that supervisor is down, it is the directory configured here.
-    """
-    settings, supervisor = context.settings.supervisor, _host_and_supervisor(job, number)[1]
-    if not supervisor or supervisor == settings.id:
-        return settings.log_dir
+def _member_of(context: CommandContext, supervisor: str) -> Member | None:
+    """Returns what a supervisor says of itself, or None while it is down."""
     path = context.layout.supervisor(supervisor)
     member = seen(Member, context.zoo().read(path), path)
-    return (
-        Path(member.record.log_dir)
-        if isinstance(member, Found) and member.record.log_dir
-        else settings.log_dir
-    )
+    return member.record if isinstance(member, Found) else None
 
 
-def _elsewhere(context: CommandContext, job: OneJob, output: AttemptOutput) -> SupervisorError:
+def missing(job: OneJob, output: AttemptOutput, place: OutputPlace) -> OutputMissing:
     """Returns an error that says where the output must be, as far as the records show."""
-    path, number = output.path, output.attempt
-    here, where = _place_of(context, job, number)
+    path, number = place.path, output.attempt
     which = f"attempt {number} of {job.row.name}"
-    if here:
-        lack = (
-            "has written nothing yet" if number == _latest_attempt(job) else "has left nothing that is kept"
-        )
-        return SupervisorError(f"{which} {lack}: {path} does not exist; {_kept(output)}")
-    if not where:
-        return SupervisorError(
-            f"{which} is not known, and {path} does not exist on this host; {_kept(output)}"
-        )
-    # empty: only its supervisor's id is known, which need not be a host's name
-    host = _host_and_supervisor(job, number)[0]
-    there = (
-        f"ssh {host} spark-supervisor logs {job.row.name} --attempt {number}, or read {path} there"
-        if host
-        else (f"read {path} there")
-    )
-    return SupervisorError(f"{which} ran on {where}: {there}; {_kept(output)}")
+    if not place.name:
+        return OutputMissing(f"{which} is not known, and {path} does not exist on this host; {_kept(output)}")
+    if place.is_here:
+        lack = "has written nothing yet" if number == latest_attempt(job) else "has left nothing that is kept"
+        return OutputMissing(f"{which} {lack}: {path} does not exist; {_kept(output)}")
+    command = f"spark-supervisor logs {job.row.name} --attempt {number}"
+    # without a host: only its supervisor's id is known, which need not be a host's name
+    ways = [f"ssh {place.host} {command}"] if place.host else []
+    ways += [f"{command} --server {place.server}"] if place.server else []
+    there = f"{', or '.join([*ways, f'read {path} there'])}; {_kept(output)}"
+    return OutputElsewhere(f"{which} ran on {place.name}: {there}", "", place)
 
 
 def _kept(output: AttemptOutput) -> str:
@@ -178,10 +213,19 @@ def _kept(output: AttemptOutput) -> str:
     return f"kept here is that of attempt {kept}" if kept else "nothing of this job is kept here"
 
 
-def _place_of(context: CommandContext, job: OneJob, number: int) -> tuple[bool, str]:
-    """Returns whether the attempt ran on this host, and the name of its host, or at least its supervisor."""
-    host, supervisor = _host_and_supervisor(job, number)
-    return supervisor == context.settings.supervisor.id or host == socket.gethostname(), host or supervisor
+def _place_of(context: CommandContext, job: OneJob, number: int) -> OutputPlace:
+    """Returns where an attempt ran. Each supervisor has its log directory, also if several share a host; while one is down,
+    the directory configured here is taken for its."""
+    settings, (host, supervisor) = context.settings.supervisor, _host_and_supervisor(job, number)
+    member = None if supervisor in ("", settings.id) else _member_of(context, supervisor)
+    log_dir = Path(member.log_dir) if member is not None and member.log_dir else settings.log_dir
+    return OutputPlace(
+        host,
+        supervisor,
+        is_here=supervisor == settings.id or host == socket.gethostname(),
+        path=path_of_output(log_dir, job.row.name, job.uid, number),
+        server="" if member is None else member.api,
+    )
 
 
 def _host_and_supervisor(job: OneJob, number: int) -> tuple[str, str]:

@@ -139,7 +139,7 @@ class Bench:
             claim="c1",
             revision=changes.pop("revision", 1),
             supervisor=changes.pop("supervisor", "host-a"),
-            host="host-a.example",
+            host=changes.pop("host", "host-a.example"),
             memory=1 << 30,
             claims=attempt,
             **changes,

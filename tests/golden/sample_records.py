@@ -366,6 +366,7 @@ SAMPLES: tuple[Any, ...] = (
         labels=("zone=a",),
         policy_sha256="ab" * 32,
         sparks=("4.1", "4.3"),
+        api="https://host-a.example:8781",
     ),
     Acceptance(id="a1", epoch=9, by="root@host-a", at=AT, wait_s=32.06, waited=True),
     Pause(by="ops@host-a", at=AT, reason="moving the brokers", op="op5"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +14,14 @@ import pytest
 import yaml
 
 from supervisor.cli.main import run_command
+from supervisor.clients import processes
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed.certificates import Authority
-from tests.testbed.fleet import Fleet, FleetMember
+from tests.testbed.fleet import DRIVER, Fleet, FleetMember
 from tests.testbed.fleet_commands import CommandResult
 from tests.testbed.radosgw import free_port
 from tests.unit.api.test_service import without_renewals
+from tests.waiting import wait_until
 
 TOKEN = "t" * 40
 
@@ -42,7 +45,8 @@ class FleetWithApi(Fleet):
         port = free_port()
         self.urls[member.id] = f"https://localhost:{port}"
         tls = {"cert": str(signed.cert), "key": str(signed.key)}
-        api = {"listen": f"127.0.0.1:{port}", "token_files": [str(self.token)], "tls": tls}
+        api: dict[str, Any] = {"listen": f"127.0.0.1:{port}", "token_files": [str(self.token)], "tls": tls}
+        api["url"] = self.urls[member.id]
         member.config.write_text(yaml.safe_dump({**yaml.safe_load(member.config.read_text()), "api": api}))
 
 
@@ -54,7 +58,7 @@ class Laptop:
     patch: pytest.MonkeyPatch
 
     def run(self, member: str, *words: str) -> CommandResult:
-        out, err = io.StringIO(), io.StringIO()
+        out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True), io.StringIO()
         with self.patch.context() as laptop:
             laptop.setenv("SPARK_SUPERVISOR_CONFIG", "/nowhere/supervisor.yaml")
             laptop.setenv("SPARK_SUPERVISOR_SERVER", self.fleet.urls[member])
@@ -62,7 +66,7 @@ class Laptop:
             laptop.setenv("SPARK_SUPERVISOR_TOKEN_FILE", str(self.fleet.token))
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 code = run_command([*words])
-        return CommandResult(code, out.getvalue(), err.getvalue())
+        return CommandResult(code, bytes(out.buffer.getvalue()).decode(), err.getvalue())  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -105,3 +109,53 @@ def test_a_server_of_another_authority_is_not_believed(laptop: Laptop, tmp_path:
     laptop.fleet.authority = Authority(tmp_path, "another authority")
     ran = laptop.run("s0", "list")
     assert ran.code == 5 and "does not answer" in ran.err and TOKEN not in ran.err
+
+
+def output_in(member: FleetMember, attempt: int) -> bytes:
+    return b"".join(
+        path.read_bytes() for path in (member.directory / "log" / "clicks").glob(f"*.{attempt}.log")
+    )
+
+
+def test_a_log_is_fetched_from_the_host_that_has_it(laptop: Laptop) -> None:
+    """Each supervisor has a log directory of its own; it is all the same which of them the laptop asks."""
+    fleet = laptop.fleet
+    fleet.submit("clicks", knobs={"noise_bytes": 20})
+    fleet.wait_state("clicks", "running")
+    host = fleet.host_of("clicks")
+    wait_until(lambda: output_in(host, 1), what="output of the driver")
+    for member in fleet.urls:
+        ran = laptop.run(member, "logs", "clicks")
+        assert ran.code == 0 and ran.out, ran.err
+        assert output_in(host, 1).decode().startswith(ran.out)
+        assert len(laptop.run(member, "logs", "clicks", "--tail", "1").out.splitlines()) == 1
+
+
+def test_following_goes_on_with_the_next_attempt_wherever_it_runs(laptop: Laptop) -> None:
+    fleet = laptop.fleet
+    uid = fleet.submit("clicks", knobs={"noise_bytes": 20})
+    fleet.wait_state("clicks", "running")
+    commands = fleet.commands()
+    first = fleet.host_of("clicks")
+    ended = threading.Event()
+
+    def story() -> None:
+        try:
+            processes.kill(fleet.process("clicks", DRIVER))
+            wait_until(
+                lambda: any(output_in(member, 2) for member in fleet.members), what="the second attempt"
+            )
+            ended.wait(3)
+        finally:
+            commands.cancel("clicks")
+            fleet.note_cancelled("clicks", uid)
+
+    other = next(member for member in fleet.members if member is not first)
+    telling = threading.Timer(3, story)
+    telling.start()
+    ran = laptop.run(other.id, "logs", "clicks", "-f")
+    telling.join()
+    assert ran.code == 0, ran.err
+    assert "==> attempt 2 <==" in ran.err and "attempt 3" not in ran.err
+    second = next(member for member in fleet.members if output_in(member, 2))
+    assert ran.out.encode() == output_in(first, 1) + output_in(second, 2)

@@ -13,11 +13,12 @@ from types import MappingProxyType
 from typing import Final
 
 from supervisor.api.page.files import PageFiles
-from supervisor.api.service import ApiResponse, ApiService, error_response
+from supervisor.api.responses import ApiResponse, error_response
+from supervisor.api.service import ApiService
 from supervisor.api.shared_reads import AGAIN, BUSY
 from supervisor.api.tokens import TokenFiles
 from supervisor.clock import boottime_s
-from supervisor.daemon.process.bounded_http import JSON, BoundedHandler, BoundedServer
+from supervisor.daemon.process.bounded_http import BoundedHandler, BoundedServer
 from supervisor.daemon.process.http_access import HttpAccess
 from supervisor.errors import AccessDenied, InvalidInput, Unreachable
 from supervisor.settings.api import ApiSettings
@@ -106,4 +107,5 @@ class _Handler(BoundedHandler):
         return error_response(401, denied, {"WWW-Authenticate": 'Bearer realm="spark-supervisor"'})
 
     def _respond(self, response: ApiResponse) -> None:
-        self.send(response.code, JSON, response.body, {**NO_SNIFFING, **response.headers})
+        headers = {**NO_SNIFFING, **response.headers}
+        self.send(response.code, response.kind, response.body, headers)

@@ -448,6 +448,7 @@ class Assembly:
             labels=packed(self._settings.supervisor.labels),
             policy_sha256=policy_of_host(self._settings, starter.signers.digest),
             sparks=tuple(sorted(self._settings.spark.versions)),
+            api=self._settings.api.address(self._host),
         )
         doubt = StartDoubt(self._layout, self._trust, self._epochs)
         _warn_of_users(starter.users)
@@ -498,7 +499,8 @@ class Assembly:
         settings = self._settings
         if settings.api.listen is None:
             return None
-        return ApiHttpServer(settings.api, ApiService(SharedReads(partial(open_commands, settings))))
+        service = ApiService(SharedReads(partial(open_commands, settings)), settings.supervisor.log_dir)
+        return ApiHttpServer(settings.api, service)
 
     def _live(self) -> bool:
         return self._watchdog.stuck(boottime_s()) is None

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from supervisor.api.service import ApiResponse, ApiService
+from supervisor.api.responses import ApiResponse
+from supervisor.api.service import ApiService
 from supervisor.api.shared_reads import SharedReads
 from supervisor.operations.context import open_commands
 from supervisor.settings.file import load_settings
@@ -48,7 +49,7 @@ def empty(terminal: Terminal) -> Iterator[Fleet]:
     """Nothing was ever submitted."""
     settings = load_settings(None, os.environ)
     reads = SharedReads(partial(open_commands, settings))
-    service = ApiService(reads)
+    service = ApiService(reads, settings.supervisor.log_dir)
     yield Fleet(terminal, service, reads)
     service.close()
 

@@ -141,9 +141,7 @@ def test_no_token_and_no_server(laptop: Laptop) -> None:
     assert ran.code == 5 and "http://127.0.0.1:1 does not answer" in ran.err
 
 
-@pytest.mark.parametrize(
-    "words", ["cancel clicks", "restart clicks", "logs clicks", "apply x.yaml", "savepoint list"]
-)
+@pytest.mark.parametrize("words", ["cancel clicks", "restart clicks", "apply x.yaml", "savepoint list"])
 def test_what_writes_or_needs_more_says_so(laptop: Laptop, words: str) -> None:
     before = laptop.fleet.terminal.bench.zoo.tree()
     ran = laptop.run(*words.split())

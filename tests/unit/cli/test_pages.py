@@ -100,6 +100,7 @@ FAILS = {
     ("supervisor/docs/tutorial.md", "diff jobs/clicks.yaml"): 1,
     ("supervisor/docs/jobs-upgrade.md", "diff rate-counts.yaml"): 1,
     ("supervisor/docs/operate-daily.md", "logs rate-counts -f"): 130,  # until Ctrl-C
+    ("supervisor/docs/operate-api.md", "logs rate-counts -f --since 10m"): 130,  # as well
     ("supervisor/docs/runbooks/checkpoint.md", "checkpoint verify rate-counts"): 1,
 }
 """What ends with another code than 0, as its page says."""

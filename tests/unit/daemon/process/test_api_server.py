@@ -70,7 +70,7 @@ def never_opened() -> Any:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[ApiSite]:
     reads = SharedReads(never_opened)
-    server = ApiHttpServer(settings(tmp_path), ApiService(reads))
+    server = ApiHttpServer(settings(tmp_path), ApiService(reads, tmp_path))
     server.start()
     yield ApiSite(server, reads)
     server.stop()
@@ -197,11 +197,11 @@ def test_a_token_is_needed(tmp_path: Path) -> None:
     (tmp_path / "empty").chmod(0o600)
     broken = settings(tmp_path, token_files=[str(tmp_path / "empty")])
     with pytest.raises(InvalidInput, match="api.token_files: .*holds no token"):
-        ApiHttpServer(broken, ApiService(SharedReads(never_opened)))
+        ApiHttpServer(broken, ApiService(SharedReads(never_opened), tmp_path))
 
 
 def test_a_port_in_use_and_a_certificate_that_is_none_are_named(site: ApiSite, tmp_path: Path) -> None:
-    service = ApiService(SharedReads(never_opened))
+    service = ApiService(SharedReads(never_opened), tmp_path)
     with pytest.raises(SupervisorError, match=f"api.listen {site.server.address} can't be used"):
         ApiHttpServer(settings(tmp_path, listen=site.server.address), service)
     odd = settings(tmp_path, tls={"cert": str(tmp_path / "token"), "key": str(tmp_path / "token")})

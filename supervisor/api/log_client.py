@@ -1,0 +1,115 @@
+"""Fetches what a driver wrote from the API, piece by piece, for ``cli.logs``: from the host that has it.
+
+Each answer names the address of the next. A server that does not have it names the one that does, which is asked once in its
+place: if that one does not have it either, it is an error. So nobody is sent in circles.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
+
+from supervisor.api.client import ApiClient, AskElsewhere
+from supervisor.api.routes import ATTEMPT_HEADER, LOST_HEADER, PATH_HEADER, PREFIX, UID_HEADER
+from supervisor.clients.web import WebAnswer
+from supervisor.errors import Unreachable
+
+_NEXT: Final = re.compile(r'<([^<>\s]{1,2000})>; rel="next"')
+
+
+@dataclass(frozen=True)
+class WantedLog:
+    """Says what is asked for: of which job, and the parameters of the request; those that are None are left out."""
+
+    name: str
+    attempt: int | None = None
+    tail: int | None = None
+    since: str | None = None
+    follow: str | None = None
+
+    def target(self) -> str:
+        """Returns the first address, path and query."""
+        every = {"attempt": self.attempt, "tail": self.tail, "since": self.since, "follow": self.follow}
+        query = urlencode({key: value for key, value in every.items() if value is not None})
+        return f"{path_of(self.name)}{'?' if query else ''}{query}"
+
+
+@dataclass(frozen=True)
+class LogPiece:
+    """Is a part of the output of an attempt. ``following`` is the address of the next, or None; ``is_lost`` says that some
+    output before this piece is gone. ``path`` is the file on its host."""
+
+    uid: str
+    attempt: int
+    path: str
+    text: bytes
+    following: str | None
+    is_lost: bool
+
+    @property
+    def is_waiting(self) -> bool:
+        """Says whether nothing came, and more of the same attempt may come later."""
+        asked = parse_qs(urlsplit(self.following or "").query).get("attempt")
+        return not self.text and asked == [str(self.attempt)]
+
+
+def path_of(name: str) -> str:
+    """Returns the path of the logs of a job."""
+    return f"{PREFIX}/jobs/{name}/logs"
+
+
+class LogClient:
+    """Asks ``api``, and the servers that it names."""
+
+    def __init__(self, api: ApiClient, name: str) -> None:
+        self._api, self._name = api, name
+        self._asked = api
+
+    def get(self, target: str) -> LogPiece:
+        """Returns the piece at ``target``. Raises SupervisorError. After Unreachable the first server is asked again: it
+        knows whether the host that had the output is still there."""
+        try:
+            return self._piece(self._answer(target))
+        except Unreachable:
+            self._asked = self._api
+            raise
+
+    def _answer(self, target: str) -> WebAnswer:
+        """Asks the server that answered last, then the first one, then the one that it names."""
+        if self._asked is not self._api:
+            try:
+                return self._asked.get_text(target)
+            except AskElsewhere:
+                self._asked = self._api
+        try:
+            return self._api.get_text(target)
+        except AskElsewhere as elsewhere:
+            other = self._api.of(elsewhere.server) if elsewhere.server else None
+            if other is None:
+                raise
+            self._asked = other
+            return other.get_text(target)
+
+    def _piece(self, answer: WebAnswer) -> LogPiece:
+        said = answer.headers
+        following = _NEXT.fullmatch(said.get("link", ""))
+        target = None if following is None else following[1]
+        try:
+            attempt = int(said[ATTEMPT_HEADER.lower()])
+            is_ours = target is None or target.startswith(f"{path_of(self._name)}?")
+        except (KeyError, ValueError):
+            is_ours = False
+        if not is_ours:
+            raise Unreachable(
+                "this is not the answer of the API of a supervisor", "it may be of another version"
+            )
+        return LogPiece(
+            uid=said.get(UID_HEADER.lower(), ""),
+            attempt=attempt,
+            path=unquote(said.get(PATH_HEADER.lower(), "")),
+            text=answer.body,
+            following=target,
+            is_lost=LOST_HEADER.lower() in said,
+        )
