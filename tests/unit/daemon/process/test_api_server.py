@@ -110,7 +110,7 @@ def test_the_page_needs_no_token_and_what_it_shows_does(site: ApiSite) -> None:
 
 
 def test_the_page_can_be_turned_off(tmp_path: Path) -> None:
-    server = ApiHttpServer(settings(tmp_path, page=False), ApiService(SharedReads(never_opened)))
+    server = ApiHttpServer(settings(tmp_path, page=False), ApiService(SharedReads(never_opened), tmp_path))
     server.start()
     try:
         site = ApiSite(server, SharedReads(never_opened))
