@@ -33,7 +33,7 @@ INTERVAL_OF_CHECKS_S: Final = 5.0
 ENDING_S: Final = 80.0
 """An executor that gives up calls ``System.exit``, and its tasks go on until the JVM has run its shutdown hooks: 10 s
 in which its heartbeats wait for themselves, at most the 30 s of Hadoop's hook time-out for all of Spark's, and as much
-again until Hadoop gives up the hooks that go on. The rest is for a busy host (seen: 10 s, twice about 44 s)."""
+again until Hadoop gives up the hooks that go on. The rest is for a busy host (seen: 10 s)."""
 
 _TIME: Final = re.compile(r"\s*(\d{1,12})\s*(us|ms|s|m|min|h|d)?\s*")
 _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
