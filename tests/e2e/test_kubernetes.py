@@ -25,10 +25,13 @@ from tests.testbed.cluster_jobs import (
     LIGHT_EXECUTOR,
     assert_bound_in_lease,
     assert_doctor_finds_all_well,
+    assert_went_on,
     end_as_of_nobody,
+    outlast,
     restart_prepared,
     save_and_kill,
     unsupervised,
+    wait_waiting,
 )
 from tests.testbed.fleet import SHIM
 from tests.testbed.kubernetes import NAMESPACE, RIGHTS, KubernetesCluster, kubernetes_cluster
@@ -54,6 +57,8 @@ CONF = {
 }
 PATIENCE_S = 300.0
 OUTAGE_S = 30.0
+WAITING_S = 20.0
+ABSENT_IMAGE = "localhost/not-there:test"
 ZOMBIE_SPEC = {
     "name": "zombie",
     "application": "/a.py",
@@ -171,6 +176,25 @@ def test_a_driver_that_dies_with_its_shim_leaves_nothing_and_the_lease_says_the_
     fleet.wait_batch_of(job, 2)
     wait_only(cluster, uid_of(fleet, job), 2)
     assert_bound_in_lease(fleet, job)
+    cancel(fleet, cluster, job)
+
+
+def test_pods_that_find_no_node_are_waited_for(fleet: SparkFleet, cluster: KubernetesCluster) -> None:
+    job = "nodeless"
+    with cluster.cordoned():
+        fleet.submit(job, cluster="k8s")
+        wait_waiting(fleet, job, "k8s", "Unschedulable: 0/1 nodes are available", PATIENCE_S)
+        outlast(fleet, job, WAITING_S)
+    assert_went_on(fleet, job)
+    cancel(fleet, cluster, job)
+
+
+def test_an_image_that_is_not_there_is_told(fleet: SparkFleet, cluster: KubernetesCluster) -> None:
+    """No time mends that, but the words say what does; and a job that waits for good leaves nothing when it is cancelled."""
+    job = "imageless"
+    fleet.submit(job, cluster="k8s", conf={"spark.kubernetes.container.image": ABSENT_IMAGE})
+    wait_waiting(fleet, job, "k8s", f'ErrImageNeverPull: Container image "{ABSENT_IMAGE}"', PATIENCE_S)
+    outlast(fleet, job, WAITING_S)
     cancel(fleet, cluster, job)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.clusters.application import ApplicationStage
+from supervisor.clusters.waits import WAITS_THERE
 from supervisor.clusters.yarn import YarnClient
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.application_tag import tags_of
@@ -23,10 +24,13 @@ from tests.testbed.cluster_jobs import (
     LIGHT_EXECUTOR,
     assert_bound_in_lease,
     assert_doctor_finds_all_well,
+    assert_went_on,
     end_as_of_nobody,
+    outlast,
     restart_prepared,
     save_and_kill,
     unsupervised,
+    wait_waiting,
 )
 from tests.testbed.fleet import SHIM
 from tests.testbed.moto import MotoServer
@@ -45,7 +49,10 @@ pytestmark = [
 CONF = {**LIGHT_EXECUTOR, "spark.yarn.tags": "ours"}
 PATIENCE_S = 600.0
 WATCHED_S = 300.0
+SOON_S = 240.0
 PATIENT = {"start_timeout": "1200s"}
+START_TIMEOUT_S = 90.0
+"""Of a job that waits for longer."""
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +175,45 @@ def test_doctor_runs_a_tiny_application_there_and_leaves_nothing(
 ) -> None:
     assert_doctor_finds_all_well(fleet)
     wait_nothing_left(cluster)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        pytest.param({"memory_mb": 2048}, "waiting for resources to be assigned for AM", id="memory"),
+        pytest.param({"running_max": 1}, WAITS_THERE, id="parallel-apps"),
+    ],
+)
+def test_a_full_queue_is_waited_for(
+    bounds: dict[str, int],
+    words: str,
+    embedded_ensemble: EmbeddedEnsemble,
+    moto_server: MotoServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The driver has no SparkContext before its application is taken on; it waits for longer than its ``start_timeout``. What
+    YARN says is told; of applications above the number that may run at once it says nothing (Hadoop 3.5)."""
+    first, second = "first", "second"
+    directory = tmp_path_factory.mktemp("full-queue")
+    with (
+        yarn_cluster(directory / "cluster", **bounds) as cluster,
+        SparkFleet.on_moto(
+            embedded_ensemble,
+            moto_server,
+            directory / "fleet",
+            clusters={"prod": cluster.settings(**CONF)},
+            size=1,
+        ) as fleet,
+    ):
+        fleet.submit(first, cluster="prod", health=PATIENT)
+        fleet.wait_batches(first)
+        fleet.submit(second, cluster="prod", health={"start_timeout": f"{START_TIMEOUT_S:g}s"})
+        wait_waiting(fleet, second, "prod", words, SOON_S)
+        assert [app["state"] for app in cluster.applications()] == ["RUNNING", "ACCEPTED"]
+        outlast(fleet, second, START_TIMEOUT_S)
+        cluster_jobs.cancel(fleet, first, PATIENCE_S)
+        assert_went_on(fleet, second)
+        cancel(fleet, cluster, second)
 
 
 @pytest.mark.netns

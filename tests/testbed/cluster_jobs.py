@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -39,6 +40,59 @@ def save_and_kill(fleet: SparkFleet, job: str) -> None:
 def assert_bound_in_lease(fleet: SparkFleet, job: str) -> None:
     explained = fleet.ok("explain", job, "-o", "json").document
     assert explained["lease"]["executors_outlive_s"] == outlive_s({})
+
+
+def wait_waiting(fleet: SparkFleet, job: str, cluster: str, words: str, timeout_s: float) -> None:
+    """Returns when the job waits for ``cluster``, and its first attempt is told as waiting, not as failed, with what the cluster
+    says: ``words`` are among that."""
+    told = ""
+
+    def reported() -> bool:
+        nonlocal told
+        wait = fleet.show(job)["cluster_wait"]
+        told = (wait["says"] or "") if wait is not None and wait["cluster"] == cluster else ""
+        return words.lower() in told.lower()
+
+    try:
+        wait_until(reported, timeout_s, f"the wait of {job} to be told with {words!r}", period_s=0.5)
+    except AssertionError as error:
+        raise AssertionError(
+            f"{error}, last told {told!r}\n{fleet.cli('explain', job).out}{fleet.log_tail(job)}"
+        ) from None
+    print(f"{job} waits for cluster {cluster}: {told}")
+    assert_waits(fleet, job)
+    explained = fleet.ok("explain", job).out
+    assert f"it waits for executors of cluster {cluster} (" in explained, explained
+    assert "and goes on by itself as soon as it has one" in explained, explained
+    for said in (explained, fleet.ok("show", job).out):
+        assert words.lower() in said.lower(), said
+    (row,) = (row for row in fleet.rows() if row["name"] == job)
+    assert f"waiting for executors of cluster {cluster}" in row["reason"], row
+
+
+def assert_waits(fleet: SparkFleet, job: str) -> None:
+    """It starts in its first attempt, nothing has failed, and its cluster is what it waits for."""
+    document = fleet.show(job)
+    found = {key: document[key] for key in ("state", "attempt", "failures", "restarts")}
+    assert found == {"state": "starting", "attempt": 1, "failures": 0, "restarts": 0}
+    assert document["cluster_wait"] is not None
+    assert not fleet.batches(job)
+
+
+def outlast(fleet: SparkFleet, job: str, timeout_s: float) -> None:
+    """Returns when the wait for the first executor has lasted longer than a time-out of the job, in the same attempt."""
+    until_at_s = time.monotonic() + timeout_s
+    while time.monotonic() < until_at_s:
+        assert_waits(fleet, job)
+        time.sleep(2.0)
+
+
+def assert_went_on(fleet: SparkFleet, job: str) -> None:
+    """The first attempt, which has waited, makes batches, and the wait is told no more."""
+    fleet.wait_batches(job)
+    document = fleet.show(job)
+    assert (document["state"], document["attempt"], document["cluster_wait"]) == ("running", 1, None)
+    assert document["failures"] == 0
 
 
 DOCTOR_S = 400.0

@@ -33,6 +33,7 @@ UP_MAX_S: Final = 1500.0
 """It includes the first build."""
 READY_S: Final = 180.0
 NAMESPACE: Final = "spark"
+NODE: Final = "node1"
 EXECUTOR: Final = b"KubernetesExecutorBackend"
 IMAGE: Final = "localhost/spark-executor:test"
 
@@ -150,6 +151,15 @@ class KubernetesCluster:
     def kill_executors(self) -> None:
         """Deletes all pods at once, as an eviction without grace does; their drivers are left to find that out."""
         self.kubectl("-n", NAMESPACE, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
+
+    @contextmanager
+    def cordoned(self) -> Iterator[None]:
+        """Pods that are made meanwhile find no node; those that run are left alone."""
+        try:
+            self.kubectl("cordon", NODE)
+            yield
+        finally:
+            self.kubectl("uncordon", NODE)
 
     def _items(self, kind: str, selector: str) -> list[dict[str, Any]]:
         words = ["-n", NAMESPACE, "get", kind, "-o", "json", *(["-l", selector] if selector else [])]

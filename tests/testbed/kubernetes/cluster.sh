@@ -104,7 +104,7 @@ packages() { # Debian's packages that are missing, and the binary
   if [ ${#want[@]} -gt 0 ]; then
     say "installing ${want[*]}"
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${want[@]}" >"$DIR/logs/apt.log" 2>&1
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o DPkg::Lock::Timeout=300 --no-install-recommends "${want[@]}" >"$DIR/logs/apt.log" 2>&1
   fi
   key=$(cat "$here"/kube/{main.go,go.mod,go.sum} "$here/pause.c" <(go version) | sha256sum | cut -c1-16)
   if [ ! -x "$CACHE/$key/kube" ]; then
