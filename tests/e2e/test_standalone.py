@@ -172,7 +172,6 @@ def test_tasks_of_a_driver_whose_host_is_cut_off_end_within_the_bound(tmp_path: 
         standalone_cluster(tmp_path / "cluster", address=lost.host_address, cores=1) as cluster,
     ):
         with unsupervised(tmp_path, cluster.master, CONF, lost=lost, timeout_s=PATIENCE_S) as beats:
-            first = set(cluster.executors())
             lost.cut()
             cut_at_s = time.clock_gettime(time.CLOCK_BOOTTIME)
             first = set(cluster.executors())
