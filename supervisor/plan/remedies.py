@@ -212,7 +212,7 @@ def remedies_of_waiting_for_cluster(name: str, cluster: str) -> tuple[Remedy, ..
     return (
         Remedy(
             None,
-            f"give {of} room: start workers, or end what holds their cores and memory; it goes on by itself",
+            f"mend what {of} says, or give it room: workers, cores, memory, a place in its queue; it goes on by itself",
         ),
         Remedy(f"{PROGRAM} doctor", "on the host of its driver: looks at each cluster of supervisor.yaml"),
         Remedy(f"{PROGRAM} suspend {name}", "gives up waiting; resume runs it again"),
