@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +67,19 @@ def wait_distrusted(fleet: Fleet) -> str:
     return str(wait_until(distrust, RESTORED_S, "the distrust of a leader", period_s=0.3))
 
 
+def wait_remembered(fleet: Fleet) -> None:
+    """Returns when a supervisor keeps that the registry has come this far: a restore to what none of them had read further than
+    is not noticed (SAFETY.md)."""
+    doorbell = fleet.read_znode(fleet.layout.doorbell)
+    assert doorbell is not None
+    files = [member.directory / "run" / "zxid" for member in fleet.members]
+
+    def remembered() -> bool:
+        return any(json.loads(file.read_text())["rings"] >= doorbell.stat.version for file in files)
+
+    wait_until(remembered, RESTORED_S, "that somebody remembers it", period_s=0.3)
+
+
 def accept(fleet: Fleet) -> None:
     fleet.ok("accept-registry", "--yes", "-o", "json")
     wait_until(lambda: fleet.status()["distrust"] is None, RESTORED_S, "that all trust again", period_s=0.3)
@@ -94,6 +108,7 @@ def test_a_restored_registry_is_accepted_by_an_operator_each_time(fleet: Fleet, 
     fleet.wait_state("lost", "running")
     lost_driver = fleet.process("lost", DRIVER)
 
+    wait_remembered(fleet)
     backups.restore("first")
     assert "restored" in wait_distrusted(fleet)
     epoch = fleet.epoch()
@@ -115,6 +130,7 @@ def test_a_restored_registry_is_accepted_by_an_operator_each_time(fleet: Fleet, 
     before = fleet.show(kept)["attempt"]  # its lease may have run out meanwhile, on a busy machine
     fleet.ok("restart", kept)
     wait_until(lambda: (fleet.show(kept)["attempt"] or 0) > before, RESTORED_S, "its next attempt")
+    wait_remembered(fleet)
     backups.restore("second")  # a state that knows the first acceptance
     assert "restored" in wait_distrusted(fleet)
     fleet.add_member()  # a host that remembers nothing
