@@ -68,8 +68,8 @@ def wait_distrusted(fleet: Fleet) -> str:
 
 
 def wait_remembered(fleet: Fleet) -> None:
-    """Returns when a supervisor keeps that the registry has come this far: a restore to what none of them had read further than
-    is not noticed (SAFETY.md)."""
+    """Returns when a supervisor keeps that the registry has come this far: what is lost before any of them has read it is not
+    missed (SAFETY.md)."""
     doorbell = fleet.read_znode(fleet.layout.doorbell)
     assert doorbell is not None
     files = [member.directory / "run" / "zxid" for member in fleet.members]
