@@ -26,6 +26,7 @@ from supervisor.operations.log_parts import LogParts, LogPosition, LogStart, ope
 from supervisor.operations.logs import (
     AttemptOutput,
     OutputMissing,
+    OwnOutput,
     Sequel,
     latest_attempt,
     missing,
@@ -89,9 +90,9 @@ class LogAnswers:
         if piece is None:
             if not is_known:
                 raise OutputMissing(f"no output of the submission {uid} is kept here", "leave uid out")
-            if query.text("follow") is None or not found.place.is_here:
+            piece = _without_files(query, found, sequel)
+            if piece is None:
                 raise missing(found.job, output, found.place)
-            piece = _Piece(b"", None)
         return _response(query, output, piece, sequel)
 
     def _piece(self, output: AttemptOutput, query: RequestQuery, start: LogStart) -> _Piece | None:
@@ -120,6 +121,20 @@ class LogAnswers:
             yield
         finally:
             self._readers.release()
+
+
+def _without_files(query: RequestQuery, found: OwnOutput, sequel: Sequel) -> _Piece | None:
+    """Returns an empty piece if a follow is to go on though there are no files here, else None. What lies on a host whose
+    supervisor is down is waited for, until the attempt is over; then the follow goes on without it."""
+    follow, place = query.text("follow"), found.place
+    if follow is not None and place.is_here:
+        return _Piece(b"", None)
+    has_begun = "uid" in query.values
+    if follow is None or not has_begun or place.is_up or not place.name:
+        return None
+    if not sequel.is_over:
+        return _Piece(b"", None)
+    return _Piece(b"", None, is_lost=True) if follow == FOLLOW_JOB and sequel.job is not None else None
 
 
 def _read(parts: LogParts, cursor: str | None, start: LogStart) -> _Piece:
@@ -157,7 +172,9 @@ def _following(
         return {**asked, "attempt": str(latest_attempt(sequel.job))}
     if piece.cursor is not None:
         return {**asked, "offset": piece.cursor}
-    return asked | {key: value for key in ("tail", "since") if (value := query.text(key)) is not None}
+    return asked | {
+        key: value for key in ("tail", "since", "offset") if (value := query.text(key)) is not None
+    }
 
 
 def _check_together(query: RequestQuery) -> None:

@@ -146,7 +146,7 @@ def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
             sys.stdout.flush()
             notice(f"==> attempt {piece.attempt} <==")
         if piece.is_lost:
-            notice("some output is missing here: its file was rotated away meanwhile")
+            notice("some output is missing here: its file was rotated away, or its host is down")
         yield piece.text
         sys.stdout.flush()
         if piece.is_waiting:

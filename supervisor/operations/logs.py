@@ -38,11 +38,13 @@ class OutputElsewhere(OutputMissing):
 @dataclass(frozen=True)
 class OutputPlace:
     """Says where an attempt ran, as far as the records show, and which file its output is there. ``is_here`` says that it
-    was this host. ``server`` is the address of the API of its supervisor, or empty."""
+    was this host, ``is_up`` that its supervisor is registered. ``server`` is the address of the API of its supervisor, or
+    empty."""
 
     host: str
     supervisor: str
     is_here: bool
+    is_up: bool
     path: Path
     server: str
 
@@ -223,6 +225,7 @@ def _place_of(context: CommandContext, job: OneJob, number: int) -> OutputPlace:
         host,
         supervisor,
         is_here=supervisor == settings.id or host == socket.gethostname(),
+        is_up=supervisor == settings.id or member is not None,
         path=path_of_output(log_dir, job.row.name, job.uid, number),
         server="" if member is None else member.api,
     )

@@ -222,6 +222,26 @@ def test_another_host_without_an_api_and_one_that_is_down(empty: Fleet, uid: str
     assert (code, error["host"], error["server"]) == (421, None, None) and "ran on host-z" in error["error"]
 
 
+def test_a_follow_waits_for_a_host_that_is_down_and_then_goes_on_without_it(empty: Fleet, uid: str) -> None:
+    elsewhere(empty, api="https://host-b.example:8781")
+    bench, cursor = empty.terminal.bench, f"1.{'0' * 12}.7"
+    there = f"/jobs/a/logs?uid={uid}&attempt=2&follow=job&offset={cursor}"
+    assert empty.ask(there).code == 421
+    bench.zoo.remove(bench.layout.supervisor("host-b"))
+    for follow in ("attempt", "job"):
+        response = empty.ask(there.replace("=job", f"={follow}"))
+        assert got(response) == b"" and "Log-Lost" not in response.headers
+        assert cursor in str(following(response)), "nothing is read twice"
+    history = with_entry((), AT, "claimed", 2, "host-b")
+    output_of(empty, uid, 3).write_bytes(b"third\n")
+    bench.set_own("a", OwnState.CLAIMED, attempt=3, history=history)
+    assert empty.ask(there.replace("=job", "=attempt")).code == 421
+    response = empty.ask(there)
+    assert got(response) == b"" and response.headers["Log-Lost"] == "true"
+    response = empty.ask(str(following(response)))
+    assert got(response) == b"third\n" and response.headers["Log-Attempt"] == "3"
+
+
 def test_another_supervisor_of_this_host_is_asked_itself(empty: Fleet, uid: str, tmp_path: Path) -> None:
     """What a record names as its directory is not read: it could be any."""
     other = tmp_path / "other" / "a"

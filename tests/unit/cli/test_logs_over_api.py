@@ -17,7 +17,7 @@ from supervisor.api.shared_reads import SharedReads
 from supervisor.cli import logs
 from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import Unreachable
-from supervisor.model.records import Member, OwnState
+from supervisor.model.records import Member, OwnState, with_entry
 from supervisor.operations.context import open_commands
 from supervisor.settings.api import ApiSettings
 from supervisor.settings.file import load_settings
@@ -216,6 +216,26 @@ def test_following_comes_back_to_the_first_host_though_it_publishes_no_address(h
     chapters(hosts, hosts.move_to_b, back, lambda: hosts.bench.commands().cancel("a"))
     ran = hosts.run("logs", "a", "-f")
     assert (ran.code, ran.out) == (0, "first\nsecond\nthird\n")
+
+
+def test_following_goes_on_without_a_host_that_has_gone_down(hosts: Hosts) -> None:
+    hosts.a_wrote(b"first\n")
+    hosts.b_wrote(b"second\n")
+
+    def down() -> None:
+        hosts.servers[1].stop()
+        hosts.bench.zoo.remove(hosts.bench.layout.supervisor("host-b"))
+
+    def back() -> None:
+        hosts.a_wrote(b"third\n", attempt=3)
+        history = with_entry((), AT, "claimed", 2, "host-b")
+        hosts.bench.set_own("a", OwnState.CLAIMED, attempt=3, history=history)
+
+    story = (hosts.move_to_b, down, lambda: None, lambda: None, back)
+    chapters(hosts, *story, lambda: hosts.bench.commands().cancel("a"))
+    ran = hosts.run("logs", "a", "-f")
+    assert (ran.code, ran.out) == (0, "first\nsecond\nthird\n"), ran.err
+    assert "some output is missing here" in ran.err and "==> attempt 3 <==" in ran.err
 
 
 def test_following_one_attempt_ends_with_it(hosts: Hosts) -> None:
