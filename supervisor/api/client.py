@@ -90,10 +90,13 @@ class ApiClient:
 
         It goes to the host of this server, and beyond it only where ``ca`` is given: then only who has a certificate of that
         authority gets it. Else a certificate of any authority of the system would do, for a name that was in ZooKeeper.
+        From TLS it never goes to plain HTTP: behind a tunnel to ``https://localhost`` any program of this machine could listen there.
         """
         try:
             other = ApiClient(url, self._token_file, self._ca)
         except InvalidInput:
+            return None
+        if self.has_tls and not other.has_tls:
             return None
         is_same_host = urlsplit(url).hostname == urlsplit(self._url).hostname
         return other if is_same_host or (self._ca is not None and other.has_tls) else None

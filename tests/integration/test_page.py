@@ -264,6 +264,35 @@ def test_what_has_not_changed_is_not_sent_again_and_what_has_is_shown(
     browser.wait_text(".fresh", "live")
 
 
+def test_what_is_not_read_is_not_live_though_all_else_is(
+    browser: Browser, service: MadeUpService, url: str
+) -> None:
+    """While ZooKeeper is away the status is answered, and the jobs are not."""
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    jobs = service.documents.pop("/jobs")
+    browser.wait_text(".fresh", "not current")
+
+    def asked_for_status() -> int:
+        return sum(target.endswith("/status") for target in service.asked)
+
+    before = asked_for_status()
+    browser.wait(lambda: asked_for_status() >= before + 2, "two more readings of the status")
+    assert "not current" in browser.text(".fresh")
+    service.documents["/jobs"] = jobs
+    browser.wait_text(".fresh", "live")
+
+
+def test_an_address_that_names_no_job_shows_the_table(browser: Browser, url: str) -> None:
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/broken")
+    browser.wait_text(".head", "broken")
+    browser.chrome.get(f"{url}/#/jobs/%E0%A4%A")
+    browser.wait(lambda: len(browser.jobs()) == 2, "the table")
+    assert browser.complaints() == []
+
+
 def test_a_command_that_helps_is_copied(browser: Browser, url: str) -> None:
     browser.enter(url)
     browser.wait(lambda: browser.jobs(), "the jobs")

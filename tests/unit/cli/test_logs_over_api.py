@@ -314,6 +314,13 @@ def test_without_an_authority_of_its_own_a_token_goes_to_the_named_host_only(tok
         assert client.of(url) is None, url
 
 
+def test_a_token_that_went_over_tls_goes_to_no_plain_port_of_the_same_host(token: Path) -> None:
+    """A tunnel makes the server a port of this machine, where anybody may listen at another."""
+    client = ApiClient("https://localhost:8781", token)
+    assert client.of("http://localhost:8782") is None
+    assert client.of("https://localhost:8782") is not None
+
+
 def test_with_an_authority_it_goes_to_who_has_a_certificate_of_it(token: Path, tmp_path: Path) -> None:
     from tests.testbed.certificates import Authority
 

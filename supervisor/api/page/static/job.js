@@ -31,7 +31,7 @@ export class JobView {
     this.parts.facts = el("dl", { class: "facts" });
     this.trouble = el("p", { class: "banner", hidden: true });
     this.element = this.make();
-    const noted = (error) => (this.noteMissing(error), onRead(error?.status === 404 ? null : error));
+    const noted = (error, poll) => (this.noteMissing(error), onRead(error?.status === 404 ? null : error, poll));
     const path = `/jobs/${encodeURIComponent(name)}`;
     this.polls = [
       new Poll(path, (job) => this.onJob(job), noted),

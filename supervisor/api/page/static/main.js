@@ -9,7 +9,7 @@ import { Poll, ReadError, read, token } from "./reading.js";
 const bar = document.getElementById("bar");
 const banners = document.getElementById("banners");
 const main = document.getElementById("main");
-const page = { view: null, status: null, poll: null, readAt: "", error: null };
+const page = { view: null, status: null, poll: null, errors: new Map() };
 
 // -- who may see it ---------------------------------------------------------------------------------------------------
 
@@ -51,7 +51,7 @@ async function enter(input, trouble) {
 function leave() {
   page.poll?.stop();
   page.view?.stop();
-  Object.assign(page, { poll: null, view: null, status: null, error: null });
+  Object.assign(page, { poll: null, view: null, status: null, errors: new Map() });
   bar.replaceChildren();
   banners.replaceChildren();
   document.body.classList.remove("inside");
@@ -65,15 +65,15 @@ function start() {
   route();
 }
 
-/** Is called after every reading of any document. */
-function noteRead(error) {
+/** Is called after every reading of any document. What is shown is current while each of them was read. */
+function noteRead(error, poll) {
   if (error?.status === 401) {
     token.forget();
     askForToken("The token does not count any more.");
     return;
   }
-  page.error = error;
-  if (error === null) page.readAt = new Date().toISOString();
+  page.errors.delete(poll);
+  if (error !== null) page.errors.set(poll, error);
   showFreshness();
 }
 
@@ -96,8 +96,10 @@ function makeBar() {
 
 function showFreshness() {
   if (!parts.fresh) return;
-  parts.fresh.classList.toggle("stale", page.error !== null);
-  setText(parts.fresh, page.error === null ? "live" : `not current: ${page.error.message}`);
+  for (const poll of page.errors.keys()) if (poll.abort.signal.aborted) page.errors.delete(poll);
+  const [error = null] = page.errors.values();
+  parts.fresh.classList.toggle("stale", error !== null);
+  setText(parts.fresh, error === null ? "live" : `not current: ${error.message}`);
 }
 
 function showStatus(status) {
@@ -142,15 +144,16 @@ function showBanners(status) {
 // -- which view -------------------------------------------------------------------------------------------------------
 
 function route() {
-  const name = /^#\/jobs\/([^/?]+)/.exec(location.hash)?.[1];
+  const name = /^#\/jobs\/([a-z0-9-]+)$/.exec(location.hash)?.[1];
   const wanted = name === undefined ? "fleet" : `job ${name}`;
   if (page.view?.wanted === wanted) return;
   page.view?.stop();
-  page.view = name === undefined ? new FleetView(noteRead) : new JobView(decodeURIComponent(name), noteRead);
+  page.view = name === undefined ? new FleetView(noteRead) : new JobView(name, noteRead);
   page.view.wanted = wanted;
   main.replaceChildren(page.view.element);
   if (page.status) page.view.onStatus(page.status);
-  document.title = name === undefined ? "spark-supervisor" : `${decodeURIComponent(name)} · spark-supervisor`;
+  document.title = name === undefined ? "spark-supervisor" : `${name} · spark-supervisor`;
+  showFreshness();
   page.view.onShown();
 }
 

@@ -52,7 +52,7 @@ export async function read(path, tag = null, signal = undefined) {
 }
 
 /** Reads one path again and again until `stop`; not while nobody sees the tab. `onDocument` is called if it has changed,
- * `onRead` after every reading, with the error or null. */
+ * `onRead` after every reading, with the error or null, and with itself: only it knows whether its path can be read. */
 export class Poll {
   constructor(path, onDocument, onRead, periodMs = PERIOD_MS) {
     Object.assign(this, { path, onDocument, onRead, periodMs, tag: null, timer: null, isReading: false, failures: 0 });
@@ -84,7 +84,7 @@ export class Poll {
     this.isReading = false;
     if (this.abort.signal.aborted) return;
     this.failures = error === null ? 0 : this.failures + 1;
-    this.onRead(error);
+    this.onRead(error, this);
     this.again(performance.now() - began);
   }
 
