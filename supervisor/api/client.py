@@ -90,7 +90,8 @@ class ApiClient:
 
         It goes to the host of this server, and beyond it only where ``ca`` is given: then only who has a certificate of that
         authority gets it. Else a certificate of any authority of the system would do, for a name that was in ZooKeeper.
-        From TLS it never goes to plain HTTP: behind a tunnel to ``https://localhost`` any program of this machine could listen there.
+        From TLS it never goes to plain HTTP: behind a tunnel to ``https://localhost`` any program of this machine could
+        listen there.
         """
         try:
             other = ApiClient(url, self._token_file, self._ca)
