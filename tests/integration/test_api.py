@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from supervisor.api.log_client import LogClient, LogPiece
 from supervisor.cli.main import run_command
 from supervisor.clients import processes
 from supervisor.demo.ensemble import EmbeddedEnsemble
@@ -136,22 +137,32 @@ def test_following_goes_on_with_the_next_attempt_wherever_it_runs(laptop: Laptop
     uid = fleet.submit("clicks", knobs={"noise_bytes": 20})
     fleet.wait_state("clicks", "running")
     commands = fleet.commands()
-    first = fleet.host_of("clicks")
-    ended = threading.Event()
+    # Both run commands, whose output would get mixed up with that of the follow below.
+    first, driver = fleet.host_of("clicks"), fleet.process("clicks", DRIVER)
+    begun = {1: threading.Event(), 2: threading.Event()}
+    get = LogClient.get
+
+    def noted(client: LogClient, target: str) -> LogPiece:
+        piece = get(client, target)
+        begun[piece.attempt].set()
+        return piece
+
+    laptop.patch.setattr(LogClient, "get", noted)
 
     def story() -> None:
         try:
-            processes.kill(fleet.process("clicks", DRIVER))
+            assert begun[1].wait(60)
+            processes.kill(driver)
+            assert begun[2].wait(60)
             wait_until(
                 lambda: any(output_in(member, 2) for member in fleet.members), what="the second attempt"
             )
-            ended.wait(3)
         finally:
             commands.cancel("clicks")
             fleet.note_cancelled("clicks", uid)
 
     other = next(member for member in fleet.members if member is not first)
-    telling = threading.Timer(3, story)
+    telling = threading.Thread(target=story)
     telling.start()
     ran = laptop.run(other.id, "logs", "clicks", "-f")
     telling.join()
