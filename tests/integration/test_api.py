@@ -142,12 +142,12 @@ def test_following_goes_on_with_the_next_attempt_wherever_it_runs(laptop: Laptop
     begun = {1: threading.Event(), 2: threading.Event()}
     get = LogClient.get
 
-    def noted(client: LogClient, target: str) -> LogPiece:
+    def get_and_tell(client: LogClient, target: str) -> LogPiece:
         piece = get(client, target)
         begun[piece.attempt].set()
         return piece
 
-    laptop.patch.setattr(LogClient, "get", noted)
+    laptop.patch.setattr(LogClient, "get", get_and_tell)
 
     def story() -> None:
         try:
