@@ -17,7 +17,14 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from supervisor.api.responses import ApiResponse, RequestQuery
-from supervisor.api.routes import ATTEMPT_HEADER, FOLLOW_JOB, LOST_HEADER, PATH_HEADER, PREFIX, UID_HEADER
+from supervisor.api.routes import (
+    ATTEMPT_HEADER,
+    FOLLOW_JOB,
+    LOST_HEADER,
+    PATH_HEADER,
+    UID_HEADER,
+    path_of_logs,
+)
 from supervisor.api.shared_reads import AGAIN, BUSY, SharedReads
 from supervisor.clock import wall_s
 from supervisor.errors import InvalidInput, SupervisorError, Unreachable
@@ -153,7 +160,7 @@ def _response(query: RequestQuery, output: AttemptOutput, piece: _Piece, sequel:
         headers[LOST_HEADER] = "true"
     following = _following(query, output, piece, sequel)
     if following is not None:
-        target = f"{PREFIX}/jobs/{output.name}/logs?{urlencode(following)}"
+        target = f"{path_of_logs(output.name)}?{urlencode(following)}"
         headers["Link"] = f'<{target}>; rel="next"'
     return ApiResponse(200, piece.text, headers, TEXT)
 

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from supervisor.api.client import ApiClient, AskElsewhere
-from supervisor.api.routes import ATTEMPT_HEADER, LOST_HEADER, PATH_HEADER, PREFIX, UID_HEADER
+from supervisor.api.routes import ATTEMPT_HEADER, LOST_HEADER, PATH_HEADER, UID_HEADER, path_of_logs
 from supervisor.clients.web import WebAnswer
 from supervisor.errors import Unreachable
 
@@ -33,7 +33,7 @@ class WantedLog:
         """Returns the first address, path and query."""
         every = {"attempt": self.attempt, "tail": self.tail, "since": self.since, "follow": self.follow}
         query = urlencode({key: value for key, value in every.items() if value is not None})
-        return f"{path_of(self.name)}{'?' if query else ''}{query}"
+        return f"{path_of_logs(self.name)}{'?' if query else ''}{query}"
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,6 @@ class LogPiece:
         """Says whether nothing came, and more of the same attempt may come later."""
         asked = parse_qs(urlsplit(self.following or "").query).get("attempt")
         return not self.text and asked == [str(self.attempt)]
-
-
-def path_of(name: str) -> str:
-    """Returns the path of the logs of a job."""
-    return f"{PREFIX}/jobs/{name}/logs"
 
 
 class LogClient:
@@ -98,7 +93,7 @@ class LogClient:
         target = None if following is None else following[1]
         try:
             attempt = int(said[ATTEMPT_HEADER.lower()])
-            is_ours = target is None or target.startswith(f"{path_of(self._name)}?")
+            is_ours = target is None or target.startswith(f"{path_of_logs(self._name)}?")
         except (KeyError, ValueError):
             is_ours = False
         if not is_ours:

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from supervisor.errors import SupervisorError, complaint_of
 from supervisor.operations.logs import OutputElsewhere, OutputMissing
 
 RETRY_AFTER_S: Final = 1
+_ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')
 HTTP_STATUS: Final = {2: 400, 3: 404, 4: 409, 5: 503, 7: 504}
 """The HTTP status of an error by the exit code that the command line has for it; it is 500 for any other."""
 
@@ -24,6 +27,20 @@ class ApiResponse:
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     kind: str = "application/json"
+
+
+def with_tag(response: ApiResponse) -> ApiResponse:
+    """Returns the answer with an ETag of its body."""
+    tag = f'"{hashlib.sha256(response.body).hexdigest()[:32]}"'
+    return replace(response, headers={**response.headers, "ETag": tag})
+
+
+def unless_known(tagged: ApiResponse, if_none_match: str | None) -> ApiResponse:
+    """Returns an answer that ``with_tag`` made, or 304 without its body if the client has that already."""
+    known = (if_none_match or "").strip()
+    if known == "*" or tagged.headers["ETag"] in _ETAG.findall(known):
+        return replace(tagged, code=304, body=b"")
+    return tagged
 
 
 class RequestQuery(NamedTuple):

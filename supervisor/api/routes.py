@@ -130,6 +130,11 @@ ROUTES: Final = (
 )
 
 
+def path_of_logs(name: str) -> str:
+    """Returns the path of the logs of a job."""
+    return f"{PREFIX}/jobs/{name}/logs"
+
+
 def route_of(path: str) -> tuple[Route, str]:
     """Returns the route of a path, and the name in it, which is checked, or an empty one. Raises NotFound."""
     parts = path.split("/")

@@ -7,7 +7,6 @@ the rule of the command line before it leads to any znode, and nothing of a path
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +16,15 @@ from urllib.parse import parse_qs, quote, urlencode
 from supervisor.api.job_document import job_document
 from supervisor.api.log_answers import LogAnswers
 from supervisor.api.openapi import openapi_document
-from supervisor.api.responses import ApiResponse, RequestQuery, encoded, error_response, response_to
+from supervisor.api.responses import (
+    ApiResponse,
+    RequestQuery,
+    encoded,
+    error_response,
+    response_to,
+    unless_known,
+    with_tag,
+)
 from supervisor.api.routes import PREFIX, QueryParameter, Route, route_of
 from supervisor.api.shared_reads import SharedReads
 from supervisor.clock import wall_s
@@ -38,7 +45,6 @@ log = get_logger(__name__)
 METHODS: Final = ("GET", "HEAD")
 QUERY_MAX_FIELDS: Final = 64
 VALUE_MAX_CHARACTERS: Final = 512
-_ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')
 
 
 class ApiService:
@@ -83,7 +89,7 @@ class ApiService:
         headers = {}
         if isinstance(document, _Page):
             headers, document = document.headers, document.rows
-        return _with_tag(encoded(document), headers, if_none_match)
+        return document_response(document, if_none_match, headers)
 
     def _jobs(self, query: RequestQuery, _name: str) -> _Page:
         every_uid = query.flag("all")
@@ -175,14 +181,12 @@ def _page(rows: list[JobRow], limit: int | None, query: RequestQuery) -> _Page:
     return _Page([row.document() for row in rows[:cut]], headers)
 
 
-def _with_tag(body: bytes, headers: Mapping[str, str], if_none_match: str | None) -> ApiResponse:
-    """Returns the body with its ETag, or 304 without it if the client has it already."""
-    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    tagged = {"Cache-Control": "private, no-cache", "ETag": tag, **headers}
-    known = (if_none_match or "").strip()
-    if known == "*" or tag in _ETAG.findall(known):
-        return ApiResponse(304, b"", tagged)
-    return ApiResponse(200, body, tagged)
+def document_response(
+    document: Any, if_none_match: str | None, headers: Mapping[str, str] | None = None
+) -> ApiResponse:
+    """Returns a document with its tag, or 304 without it if the client has it already."""
+    kept = {"Cache-Control": "private, no-cache", **(headers or {})}
+    return unless_known(with_tag(ApiResponse(200, encoded(document), kept)), if_none_match)
 
 
 # -- what a URL may hold ------------------------------------------------------------------------------------------

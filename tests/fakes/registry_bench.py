@@ -220,11 +220,19 @@ class Bench:
         return job.uid
 
     def join(
-        self, supervisor: str, drivers: int = 20, memory: int = 16 << 30, sparks: tuple[str, ...] = ()
+        self,
+        supervisor: str,
+        drivers: int = 20,
+        memory: int = 16 << 30,
+        sparks: tuple[str, ...] = (),
+        host: str = "",
+        log_dir: str = "",
+        api: str = "",
     ) -> None:
+        """Registers a supervisor, by default on a host named after it."""
         member = Member(
             id=supervisor,
-            host=f"{supervisor}.example",
+            host=host or f"{supervisor}.example",
             boot_id="b",
             address=f"{supervisor}:8780",
             memory=memory,
@@ -233,5 +241,7 @@ class Bench:
             software="0.1.0",
             since=AT,
             sparks=sparks,
+            log_dir=log_dir,
+            api=api,
         )
         self.put(self.layout.supervisor(supervisor), member)

@@ -6,12 +6,19 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 from supervisor.demo.death_guard import DeathGuard
+
+
+def kill_all(pids: Iterable[int]) -> None:
+    """kill -9 to each that is still there."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 class ClusterProcesses:
@@ -46,9 +53,7 @@ class ClusterProcesses:
         raise NotImplementedError
 
     def kill_executors(self) -> None:
-        for pid in self.executors():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_all(self.executors())
 
     def _start_process(self, name: str, argv: Sequence[str], env: Mapping[str, str]) -> None:
         with (self._directory / f"{name}.log").open("ab") as log:

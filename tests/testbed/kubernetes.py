@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import ssl
 import subprocess
@@ -23,6 +22,7 @@ from typing import Any, Final
 
 from supervisor.demo.death_guard import DeathGuard
 from supervisor.spark.toolchain import installed_spark_home
+from tests.testbed.cluster_processes import kill_all
 from tests.testbed.maven import CACHE
 from tests.testbed.subnets import free_subnet
 from tests.waiting import wait_until
@@ -81,9 +81,7 @@ class KubernetesCluster:
     def lose_node(self) -> None:
         """Stops the node's daemon and kills its executors, as a loss of power does; nobody is told."""
         self.stop("kubelet")
-        for pid in self.executor_pids(self.address):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_all(self.executor_pids(self.address))
 
     def stop(self, part: str) -> None:
         """Stops one part; the others are left to find that out."""

@@ -16,8 +16,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
+from supervisor.api.responses import ApiResponse, error_response
 from supervisor.api.routes import PREFIX
-from supervisor.api.service import ApiResponse, _with_tag, encoded, error_response
+from supervisor.api.service import document_response
 from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import NotFound
 from supervisor.settings.api import ApiSettings
@@ -49,7 +50,7 @@ class MadeUpService:
         self.asked.append(target)
         if path not in self.documents:
             return error_response(404, NotFound(f"nothing is at {path}"))
-        return _with_tag(encoded(self.documents[path]), {}, if_none_match)
+        return document_response(self.documents[path], if_none_match)
 
     def close(self) -> None:
         pass

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
 from supervisor.spark.toolchain import installed_spark_home
-from tests.testbed.cluster_processes import ClusterProcesses
+from tests.testbed.cluster_processes import ClusterProcesses, kill_all
 from tests.testbed.maven import fetched_jars
 from tests.waiting import wait_until
 
@@ -107,9 +106,7 @@ class YarnCluster(ClusterProcesses):
         """Kills the node's daemon and all its containers, as a loss of power does. The ResourceManager is left to find that out,
         within ``NODE_LOST_MS`` and some seconds."""
         self.kill(NODE_MANAGER)
-        for pid in self.containers():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_all(self.containers())
 
     def nodes(self) -> int:
         """How many nodes the ResourceManager takes for running."""

@@ -6,13 +6,12 @@ their names: none leads to any other file.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
 from types import MappingProxyType
 from typing import Final
+
+from supervisor.api.responses import ApiResponse, unless_known, with_tag
 
 INDEX: Final = "index.html"
 BELOW: Final = "/page/"
@@ -52,53 +51,27 @@ HEADERS: Final[Mapping[str, str]] = MappingProxyType(
         "Cache-Control": "no-cache",
     }
 )
-_TAG: Final = re.compile(r'"[^"]*"')
-
-
-@dataclass(frozen=True)
-class PageFile:
-    """Is one file as it is sent. ``tag`` is its ETag."""
-
-    kind: str
-    body: bytes
-    tag: str
-
-
-@dataclass(frozen=True)
-class PageAnswer:
-    """Is the answer to a request for a file; it is 304 and has no body if the client has the file already."""
-
-    code: int
-    kind: str
-    body: bytes
-    headers: Mapping[str, str]
 
 
 class PageFiles:
     """Holds the files of the page. It may be used by many threads at once."""
 
     def __init__(self) -> None:
-        self._files: dict[str, PageFile] = {}
+        self._files: dict[str, ApiResponse] = {}
         for each in (resources.files(__package__) / "static").iterdir():
             kind = KINDS.get(each.name[each.name.rfind(".") :])
             if kind is None:
                 continue
-            body = each.read_bytes()
-            tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            self._files["/" if each.name == INDEX else f"{BELOW}{each.name}"] = PageFile(kind, body, tag)
+            file = ApiResponse(200, each.read_bytes(), HEADERS, kind)
+            self._files["/" if each.name == INDEX else f"{BELOW}{each.name}"] = with_tag(file)
 
     @property
     def paths(self) -> frozenset[str]:
         """Returns the paths that are answered."""
         return frozenset(self._files)
 
-    def answer(self, target: str, if_none_match: str | None = None) -> PageAnswer | None:
+    def answer(self, target: str, if_none_match: str | None = None) -> ApiResponse | None:
         """Returns the answer to a request for ``target``, path and query as they were sent, or None if that is no file of
         the page."""
         found = self._files.get(target.partition("?")[0])
-        if found is None:
-            return None
-        headers = {**HEADERS, "ETag": found.tag}
-        if found.tag in _TAG.findall(if_none_match or ""):
-            return PageAnswer(304, found.kind, b"", headers)
-        return PageAnswer(200, found.kind, found.body, headers)
+        return None if found is None else unless_known(found, if_none_match)

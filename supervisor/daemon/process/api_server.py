@@ -8,10 +8,6 @@ bounded by ``api.shared_reads``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final
-
 from supervisor.api.page.files import PageFiles
 from supervisor.api.responses import ApiResponse, error_response
 from supervisor.api.service import ApiService
@@ -26,7 +22,6 @@ from supervisor.settings.http import HttpSettings
 
 ANSWER_TIMEOUT_S = 60.0
 """A list of many jobs is large, and a client may be far away."""
-NO_SNIFFING: Final[Mapping[str, str]] = MappingProxyType({"X-Content-Type-Options": "nosniff"})
 
 
 class ApiHttpServer(BoundedServer):
@@ -86,11 +81,9 @@ class _Handler(BoundedHandler):
         """Sends a file of the page, or a document to who has a token."""
         refusal, known = self._access_refusal(), self.headers.get("If-None-Match")
         file = self.page.answer(self.path, known) if self.page is not None and refusal is None else None
-        if file is not None:
-            self.send(file.code, file.kind, file.body, {**NO_SNIFFING, **file.headers})
-            return
-        refusal = refusal or self._token_refusal()
-        self._respond(refusal or self.service.answer(self.command, self.path, known))
+        if file is None:
+            refusal = refusal or self._token_refusal()
+        self._respond(file or refusal or self.service.answer(self.command, self.path, known))
 
     def _access_refusal(self) -> ApiResponse | None:
         """Returns the answer to who shows no certificate where one is needed, or None."""
@@ -107,5 +100,5 @@ class _Handler(BoundedHandler):
         return error_response(401, denied, {"WWW-Authenticate": 'Bearer realm="spark-supervisor"'})
 
     def _respond(self, response: ApiResponse) -> None:
-        headers = {**NO_SNIFFING, **response.headers}
+        headers = {"X-Content-Type-Options": "nosniff", **response.headers}
         self.send(response.code, response.kind, response.body, headers)

@@ -13,7 +13,7 @@ import pytest
 
 from supervisor.api import log_answers
 from supervisor.api.responses import ApiResponse
-from supervisor.model.records import Member, OwnState, with_entry
+from supervisor.model.records import OwnState, with_entry
 from tests.fakes.registry_bench import AT
 from tests.unit.api.conftest import Fleet
 from tests.unit.api.test_service import down
@@ -179,21 +179,8 @@ def elsewhere(
     fleet: Fleet, host: str = "host-b.example", log_dir: str = "/var/log/there", api: str = ""
 ) -> None:
     """``host-b`` runs the job now."""
-    member = Member(
-        id="host-b",
-        host=host,
-        boot_id="b",
-        address="",
-        memory=1,
-        drivers=1,
-        starting=1,
-        software="",
-        since=AT,
-        log_dir=log_dir,
-        api=api,
-    )
     bench = fleet.terminal.bench
-    bench.put(bench.layout.supervisor("host-b"), member)
+    bench.join("host-b", host=host, log_dir=log_dir, api=api)
     bench.set_own("a", OwnState.CLAIMED, attempt=2, supervisor="host-b", host=host)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from supervisor.cli import logs
 from supervisor.cli.logs import harmless
-from supervisor.model.records import Member, OwnState, with_entry
+from supervisor.model.records import OwnState, with_entry
 from supervisor.shim.output import RotatedFile
 from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
@@ -127,19 +127,7 @@ def test_another_host_is_named_with_the_path(terminal: Terminal, uid: str) -> No
 
 def test_another_supervisor_of_this_host_says_where_its_logs_are(terminal: Terminal, uid: str) -> None:
     there = terminal.home / "elsewhere" / "a" / f"{uid}.1.log"
-    member = Member(
-        id="host-a",
-        host="host-a.example",
-        boot_id="b",
-        address="",
-        memory=1,
-        drivers=1,
-        starting=1,
-        software="",
-        since=AT,
-        log_dir=str(terminal.home / "elsewhere"),
-    )
-    terminal.bench.put(terminal.bench.layout.supervisor("host-a"), member)
+    terminal.bench.join("host-a", log_dir=str(terminal.home / "elsewhere"))
     terminal.config.write_text(terminal.config.read_text().replace("id: host-a", "id: host-b"))
     assert str(there) in terminal.run("logs", "a").err
     there.parent.mkdir(parents=True)

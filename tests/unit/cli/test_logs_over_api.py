@@ -17,7 +17,7 @@ from supervisor.api.shared_reads import SharedReads
 from supervisor.cli import logs
 from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import Unreachable
-from supervisor.model.records import Member, OwnState, with_entry
+from supervisor.model.records import OwnState, with_entry
 from supervisor.operations.context import open_commands
 from supervisor.settings.api import ApiSettings
 from supervisor.settings.file import load_settings
@@ -78,20 +78,7 @@ class Hosts:
         return path
 
     def move_to_b(self, server: str | None = None) -> None:
-        member = Member(
-            id="host-b",
-            host="host-b.example",
-            boot_id="b",
-            address="",
-            memory=1,
-            drivers=1,
-            starting=1,
-            software="",
-            since=AT,
-            log_dir=str(self.b_logs),
-            api=self.b if server is None else server,
-        )
-        self.bench.put(self.bench.layout.supervisor("host-b"), member)
+        self.bench.join("host-b", log_dir=str(self.b_logs), api=self.b if server is None else server)
         self.bench.set_own("a", OwnState.CLAIMED, attempt=2, supervisor="host-b", host="host-b.example")
 
 

@@ -151,11 +151,9 @@ export class FleetView {
   }
 
   sortBy(key) {
-    chosen.down = chosen.sort === key ? !chosen.down : false;
+    // Of figures the largest are what is asked for first; since and batch are turned already.
+    chosen.down = chosen.sort === key ? !chosen.down : ["restarts", "rate", "batch_ms", "lag"].includes(key);
     Object.assign(chosen, { sort: key, page: 0 });
-    // Of figures the largest are what is asked for; since and batch are turned already.
-    if (["restarts", "rate", "batch_ms", "lag"].includes(key) && this.lastSort !== key) chosen.down = true;
-    this.lastSort = key;
     this.show();
   }
 
