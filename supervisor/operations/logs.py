@@ -7,6 +7,7 @@ another host. The files are read by ``operations.log_parts``.
 
 from __future__ import annotations
 
+import shlex
 import socket
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -202,7 +203,7 @@ def missing(job: OneJob, output: AttemptOutput, place: OutputPlace) -> OutputMis
     command = f"spark-supervisor logs {job.row.name} --attempt {number}"
     # without a host: only its supervisor's id is known, which need not be a host's name
     ways = [f"ssh {place.host} {command}"] if place.host else []
-    ways += [f"{command} --server {place.server}"] if place.server else []
+    ways += [f"{command} --server {shlex.quote(place.server)}"] if place.server else []
     there = f"{', or '.join([*ways, f'read {path} there'])}; {_kept(output)}"
     return OutputElsewhere(f"{which} ran on {place.name}: {there}", "", place)
 

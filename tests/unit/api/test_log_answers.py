@@ -199,6 +199,12 @@ def test_another_host_is_named_with_the_address_of_its_api(empty: Fleet, uid: st
         assert words in error["error"], words
 
 
+def test_an_address_in_a_record_is_one_word_of_the_command_that_is_shown(empty: Fleet, uid: str) -> None:
+    elsewhere(empty, api="https://host-b:1; touch /tmp/x")
+    _, error = empty.error("/jobs/a/logs")
+    assert "--server 'https://host-b:1; touch /tmp/x'" in error["error"]
+
+
 def test_another_host_without_an_api_and_one_that_is_down(empty: Fleet, uid: str) -> None:
     elsewhere(empty)
     code, error = empty.error("/jobs/a/logs?follow=job")
