@@ -28,6 +28,7 @@ from supervisor.model.bounds import (
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.usage import AttemptUsage
 
 OMITTED: Final = {"omitted": True}
 """This metadata marks a field that is not written while it has its default."""
@@ -603,6 +604,8 @@ class Ownership:
     # ``Member.policy_sha256``, oldest first. It is named here, for a leader that does not know these fields carries them on
     refused_by: tuple[str, ...] = field(default=(), metadata=OMITTED)
     refused_of: str = field(default="", metadata=OMITTED)
+    # of an exit: what the attempt took, if there was room for it; for display
+    usage: AttemptUsage | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -750,6 +753,7 @@ class Lease:
     executors_outlive_s: Seconds = field(default=0.0, metadata=OMITTED)
     # None: it has executors, or needs none, or nobody can say
     cluster_wait: ClusterWait | None = field(default=None, metadata=OMITTED)
+    usage: AttemptUsage | None = field(default=None, metadata=OMITTED)  # for display
     extra: dict[str, Any] = field(default_factory=dict)
 
 

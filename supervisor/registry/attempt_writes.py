@@ -13,6 +13,7 @@ shim for one entry and the loser must not bury the winner.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
 from supervisor.model.headline import headline
@@ -33,8 +34,12 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
-from supervisor.records.codec import encode
+from supervisor.model.usage import AttemptUsage
+from supervisor.records.codec import MAX_RECORD_BYTES, encode
 from supervisor.records.layout import Layout
+
+USAGE_UP_TO_BYTES = MAX_RECORD_BYTES - 512
+"""A tombstone up to this size has what its attempt took: the history has no less room for the next entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class AttemptIdentity:
 class Exit:
     """Says how an attempt ended. ``ran_s`` is the time in seconds (BOOTTIME) from exec to the empty tree, or
     0 if nothing was executed. ``committed`` has the newest batch of each query that was heard of, as pairs of
-    ``CheckpointExpectation``."""
+    ``CheckpointExpectation``. ``usage`` is what the attempt took."""
 
     cause: Cause
     reason: str
@@ -60,6 +65,7 @@ class Exit:
     permanent: bool = False
     stop_mode: StopMode | None = None
     committed: tuple[str, ...] = ()
+    usage: AttemptUsage | None = None
 
 
 def ring_doorbell(layout: Layout, name: str, version: int = ANY_VERSION) -> SetData:
@@ -229,7 +235,7 @@ def _exited(record: Ownership, ended: Exit, op_id: str, at: str) -> Ownership:
     because what wraps it is alike in all failures."""
     short = ended.reason if len(ended.reason.encode()) <= DETAIL_MAX_BYTES else headline(ended.reason)
     detail = f"{ended.stop_mode.value}: {short}" if ended.stop_mode is not None else short
-    return replace(
+    dead = replace(
         record,
         state=OwnState.EXITED,
         op=op_id,
@@ -241,4 +247,14 @@ def _exited(record: Ownership, ended: Exit, op_id: str, at: str) -> Ownership:
         permanent=ended.permanent,
         committed=ended.committed,
         history=with_entry(record.history, at, ended.cause.value, record.attempt, detail),
+        usage=None,
     )
+    return _with_usage(dead, ended.usage)
+
+
+def _with_usage(dead: Ownership, usage: AttemptUsage | None) -> Ownership:
+    """Returns the record with what the attempt took, if nothing has to be given up for it."""
+    if usage is None:
+        return dead
+    full = replace(dead, usage=usage)
+    return full if len(encode(full, sys.maxsize)) <= USAGE_UP_TO_BYTES else dead

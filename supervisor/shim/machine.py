@@ -76,6 +76,7 @@ from supervisor.shim.driver import (
     exited,
     note_exit,
     reported,
+    sampled,
     started,
     stop_heard,
     tree_seen,
@@ -107,6 +108,7 @@ from supervisor.shim.state import (
     Read,
     ReadFailed,
     Reported,
+    Sampled,
     SessionClosed,
     SessionLost,
     ShimState,
@@ -251,6 +253,7 @@ TABLE: Mapping[type, tuple[Callable[..., None], ...]] = {
     Exited:              (ended,      exit_early, note_exit,  note_exit,  exited,     exited,     exited,     note_exit,  _,          _),
     TreeSeen:            (_,          _,          _,          _,          _,          _,          _,          tree_seen,  _,          _),
     Reported:            (_,          _,          _,          _,          reported,   reported,   reported,   stop_heard, stop_heard, _),
+    Sampled:             (_,          _,          _,          _,          sampled,    sampled,    sampled,    _,          _,          _),
     Unheard:             (_,          _,          _,          _,          _,          _,          unheard,    unheard,    unheard,    _),
     StopAsked:           (stop,       give_up,    note_stop,  note_stop,  begin_stop, begin_stop, _,          begin_stop, _,          _),
 }

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from supervisor.clients import processes, run_dir
 from supervisor.clients.containment import Containment
 from supervisor.clients.run_dir import DeadlineFile
+from supervisor.clients.tree_usage import TreeMeter
 from supervisor.clock import boottime_s, wall_s
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
@@ -33,6 +34,7 @@ from supervisor.shim.preparation import PreparedTree
 from supervisor.shim.reports import ReportSocket
 from supervisor.shim.starter import Starter, outcome, release, release_to_barrier
 from supervisor.shim.state import Effect, Event, Now, ShimState, Stage
+from supervisor.shim.usage_sampler import UsageSampler
 
 KILL_SLICE_S = 0.2
 _SHORTEST_WAIT_S = 0.01
@@ -84,6 +86,7 @@ class Runner:
         self._heard = False
         self._released = False
         self._oom_watch: OomWatch | None = None
+        self._sampler = UsageSampler(TreeMeter(launch.cgroup, parts.tree.pids).read)
         self._exit_reported = False
         self._finished = False
 
@@ -177,6 +180,7 @@ class Runner:
         if self._preparation is not None and self._state.stage is Stage.PREPARED:
             events.extend(self._preparation.handed())
         events.extend(self._reported())
+        events.extend(self._sampled())
         events.extend(self._exit())
         events.append(shim.Tick())
         return events
@@ -185,12 +189,18 @@ class Runner:
         reports = self._reports.take()
         return [*reports] if self._preparation is None else self._preparation.understood(reports)
 
+    def _sampled(self) -> list[Event]:
+        """Returns the usage of the tree, if it was sampled since it was fed last."""
+        use = self._sampler.newest
+        return [] if use is None or use is self._state.use else [shim.Sampled(use)]
+
     def _exit(self) -> list[Event]:
         children, pid = self._parts.children, self._parts.starter.pid
         children.reap()
         if self._exit_reported or pid not in children.ended:
             return []
         self._exit_reported = True
+        self._sampler.stop()
         self._poll.unregister(self._parts.starter.pidfd)
         events: list[Event] = []
         while not self._heard:  # nobody has the other end any more: this ends
@@ -288,6 +298,7 @@ class Runner:
     def _exec(self, before_at_s: float) -> list[Event]:
         self._released = True
         self._oom_watch = OomWatch(self._parts.launch.cgroup)
+        self._begin_sampling()
         if self._preparation is not None:
             return self._preparation.open(self._state.launch, self._parts.claim_id, before_at_s)
         try:
@@ -295,6 +306,13 @@ class Runner:
         except OSError as error:
             return [shim.ExecFailed(f"the starter is gone: {error}", False)]
         return []
+
+    def _begin_sampling(self) -> None:
+        """Begins to sample the tree. A host that has no thread left costs the samples, and not the driver."""
+        try:
+            self._sampler.start()
+        except RuntimeError as error:
+            self._log.log_event("shim_not_sampled", "warning", why=str(error))
 
     def _kill(self) -> list[Event]:
         self._parts.tree.kill(KILL_SLICE_S)

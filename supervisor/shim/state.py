@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+from supervisor.model.batch_time import Batch
 from supervisor.model.launch import Launch
 from supervisor.model.out_of_memory import Oom
 from supervisor.model.records import Cause, ClusterWait, Ownership, Phase, Progress
 from supervisor.model.seen import Seen
 from supervisor.model.transaction import Transaction
+from supervisor.model.usage import ResourceUse
 from supervisor.records.layout import Layout
 from supervisor.shim.stopping import Ladder
 
@@ -213,7 +215,8 @@ class Reported:
     supervisor, with ``error`` as the words of the cluster on why it gives none. Otherwise
     ``query`` and ``id`` name the query that it is about. ``queries`` is how many queries are waited for.
     ``at`` is wall time, for display. ``committed`` holds the batches that are committed, with the checkpoint
-    that they are in.
+    that they are in. ``batch`` is what a batch with rows took, ``state_bytes`` the memory of the state, ``trigger_s`` the
+    interval of the trigger in seconds.
     """
 
     event: str
@@ -225,6 +228,16 @@ class Reported:
     at: str = ""
     committed: tuple[InPlace, ...] = ()
     executors: int | None = None
+    batch: Batch | None = None
+    state_bytes: int | None = None
+    trigger_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """The usage of the driver's tree was sampled. It is published with the next renewal, and asks for none."""
+
+    use: ResourceUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +281,7 @@ Event: TypeAlias = (
     | Exited
     | TreeSeen
     | Reported
+    | Sampled
     | StopAsked
     | DeadlineUnwritable
     | Unheard
@@ -394,6 +408,10 @@ class QueryLife:
     error: str = ""
     progress: Progress | None = None
     at: str = ""
+    batches: tuple[Batch, ...] = ()  # the latest that had rows
+    warm_up: int = 0  # how many were left out before them
+    state_bytes: int | None = None
+    trigger_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,6 +504,7 @@ class ShimState:
     # The driver.
     phase: Phase = Phase.CLAIMED
     life: Life = Life()
+    use: ResourceUse | None = None  # as it was sampled last
     exec_at_s: float | None = None  # when it was let go
     executed: bool = False
     started_at: str = ""

@@ -98,8 +98,8 @@ class UsageSampler(threading.Thread):
             self._first = self._before = self._interval = (at_s, cpu_s)
             return
         self._before = (at_s, max(cpu_s, self._before[1]))
-        passed_s = at_s - self._interval[0]
-        if passed_s >= CPU_OVER_S:
-            self._cores = round((self._before[1] - self._interval[1]) / passed_s, 3)
+        length_s = at_s - self._interval[0]
+        if length_s >= CPU_OVER_S:
+            self._cores = round((self._before[1] - self._interval[1]) / length_s, 3)
             self._milli_cores.add(self._cores * MILLI)
             self._interval = self._before
