@@ -24,7 +24,7 @@ from typing import Final
 
 from supervisor.model.batch_time import load_of
 from supervisor.model.driver_memory import LEAST_BYTES, MIB
-from supervisor.model.heap import needed_bytes
+from supervisor.model.heap import JVM_BYTES, needed_bytes
 from supervisor.model.usage import AttemptUsage, QueryUse, ResourceUse
 
 HEADROOM: Final = 1.25
@@ -41,7 +41,9 @@ TRIGGER_LEAST_S: Final = 0.001
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryJudgement:
     """Holds what is said of the memory of a driver, in bytes. ``share`` is the peak beside ``reserved``; it is None if
-    nothing is reserved. ``is_early`` says that it was not observed for long enough to go by ``could_run_with``."""
+    nothing is reserved. ``is_early`` says that it was not observed for long enough to go by ``could_run_with``.
+    ``heap`` is spark.driver.memory, None if it is not known; ``heap_fitting`` is to what it has to be lowered so that the
+    JVM does not grow beyond ``could_run_with`` later, None if it allows no more."""
 
     reserved: int
     now: int
@@ -51,6 +53,8 @@ class MemoryJudgement:
     peak: int
     share: float | None
     could_run_with: int
+    heap: int | None
+    heap_fitting: int | None
     is_early: bool
     source: str
     observed_s: float
@@ -89,20 +93,20 @@ class CapacityJudgement:
     queries: tuple[QueryJudgement, ...]
 
 
-def judge_capacity(usage: AttemptUsage, reserved: int) -> CapacityJudgement:
-    """Returns the judgement of an attempt for which ``reserved`` bytes are taken on its host. The query that is loaded
-    most comes first."""
+def judge_capacity(usage: AttemptUsage, reserved: int, heap: int | None = None) -> CapacityJudgement:
+    """Returns the judgement of an attempt for which ``reserved`` bytes are taken on its host; ``heap`` is its
+    spark.driver.memory, if that is known. The query that is loaded most comes first."""
     used = usage.resources
     ordered = sorted(usage.queries, key=load_of, reverse=True)
     return CapacityJudgement(
-        memory=None if used is None else judge_memory(used, reserved),
+        memory=None if used is None else judge_memory(used, reserved, heap),
         cores=None if used is None else used.cores,
         cores_p95=None if used is None else used.cores_p95,
         queries=tuple(judge_query(query) for query in ordered),
     )
 
 
-def judge_memory(used: ResourceUse, reserved: int) -> MemoryJudgement:
+def judge_memory(used: ResourceUse, reserved: int, heap: int | None = None) -> MemoryJudgement:
     """Returns what is said of the memory of a driver."""
     peak = max(used.memory_max, used.memory_p99)
     wanted = math.ceil(peak * HEADROOM / ROUNDED_TO) * ROUNDED_TO
@@ -117,12 +121,23 @@ def judge_memory(used: ResourceUse, reserved: int) -> MemoryJudgement:
         peak=peak,
         share=peak / reserved if reserved else None,
         could_run_with=could,
+        heap=heap,
+        heap_fitting=_heap_fitting(heap, could),
         is_early=used.observed_s < OBSERVED_LEAST_S,
         source=used.source,
         observed_s=used.observed_s,
         arithmetic=f"peak {_mib(peak)} × {HEADROOM:g} = {_mib(math.ceil(peak * HEADROOM))}, "
         f"rounded up to {_mib(wanted)}{floor}",
     )
+
+
+def _heap_fitting(heap: int | None, memory: int) -> int | None:
+    """Returns the largest heap that fits into ``memory`` beside JVM and Python, if the present one is larger."""
+    if heap is None or needed_bytes(heap, python=True) <= memory:
+        return None
+    beside = needed_bytes(0, python=True)
+    fitting = min(memory - beside, int((memory - beside + JVM_BYTES) / 1.1))
+    return max(LEAST_BYTES, fitting // MIB * MIB)
 
 
 # -- a query ------------------------------------------------------------------------------------------------------

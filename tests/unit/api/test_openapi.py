@@ -32,6 +32,7 @@ from supervisor.model.records import (
     Update,
 )
 from tests.fakes.registry_bench import AT
+from tests.golden.sample_records import USAGE
 from tests.unit.api.conftest import Fleet
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "documents" / "openapi.json"
@@ -99,6 +100,7 @@ def eventful(fleet: Fleet) -> None:
         ),
         cluster_wait=ClusterWait(cluster="yarn", since=AT),
         start=StartTimes(spawn_s=0.5),
+        usage=USAGE,
     )
     job = bench.ref("queries").record
     before = SpecRevision(revision=1, spec=job.spec, terms=job.terms)
