@@ -108,7 +108,9 @@ def test_the_tombstone_gives_up_nothing_for_it(entries: int) -> None:
         assert len(data) <= MAX_RECORD_BYTES
         records.append(decode(Ownership, data, OWN))
     without, with_usage = records
-    assert replace(with_usage, usage=None) == without
+    last = replace(with_usage.history[-1], memory_max=0)
+    assert replace(with_usage, usage=None, history=(*with_usage.history[:-1], last)) == without
+    assert (with_usage.history[-1].memory_max == 1450 << 20) is (entries == 1)
     assert (with_usage.usage == USAGE) is (entries == 1)
 
 
