@@ -365,6 +365,33 @@ class ClusterDocument(TypedDict):
     accepted: AcceptedDocument | None
 
 
+class JobEventDocument(TypedDict):
+    """A job of the list has another state than ``before``, or is another submission. ``state`` is null for a job that is not
+    in the list any more, ``before`` for one that was not. ``at`` is when the supervisor noticed."""
+
+    name: str
+    uid: str | None
+    state: str | None
+    before: str | None
+    reason: str
+    at: str
+
+
+class ChangedEventDocument(TypedDict):
+    """The documents at these paths have changed, or can't be read any more, or can be again. With ``every_job`` that of any
+    job may have changed, too."""
+
+    documents: list[str]
+    every_job: bool
+
+
+class ResetEventDocument(TypedDict):
+    """The client is to read everything that it shows. ``why`` says at what: the ``begin`` of a stream, ``missed`` events
+    that are not kept any more, or too ``many`` changes at once."""
+
+    why: str
+
+
 class ErrorDocument(TypedDict):
     """What is wrong, what helps, and the exit code that the command line has for it. Where another host has what was asked
     for, also which, and the address of the API of its supervisor."""

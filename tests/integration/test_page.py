@@ -61,6 +61,7 @@ def test_the_page_shows_a_cluster_as_it_changes(
         browser.enter(fleet.urls[standby.id])
 
         browser.wait(lambda: len(browser.jobs()) == 3, "the jobs")
+        browser.wait(lambda: hears_events(browser), "the stream of events")
         assert browser.jobs()[0] == "broken"  # what needs somebody comes first
         browser.wait_text(".leader", leader.id)
         browser.wait_text(".hosts", "s0", "s1", "leader", "drivers")
@@ -80,6 +81,11 @@ def test_the_page_shows_a_cluster_as_it_changes(
         browser.wait(lambda: len(browser.all(".host-card")) == 1, "the host that is left")
         browser.picture("real-fleet")
         assert browser.complaints() == []
+
+
+def hears_events(browser: Browser) -> bool:
+    """Whether the page hears what changes, and does not ask all the time."""
+    return browser.one(".fresh").get_attribute("title") == "the supervisor tells what changes"
 
 
 def filters(browser: Browser) -> None:
@@ -285,6 +291,41 @@ def test_what_is_not_read_is_not_live_though_all_else_is(
     assert "live" not in browser.chrome.execute_script("return said")
     service.documents["/jobs"] = jobs
     browser.wait_text(".fresh", "live")
+
+
+def test_what_changes_is_told_and_without_a_stream_it_is_asked_for(
+    browser: Browser, service: MadeUpService, url: str
+) -> None:
+    service.hears_events = True
+    browser.enter(url)
+    browser.wait(lambda: hears_events(browser), "the stream")
+    service.documents["/jobs"] = [page_site.job("clicks", "backoff"), *service.documents["/jobs"][1:]]
+    browser.wait_text("#bar", "clicks: running → backoff", "live")
+    browser.wait_text("tr.backoff", "clicks")
+
+    service.cut_off()
+    browser.wait(lambda: not hears_events(browser), "the end of the stream")
+    service.documents["/jobs"] = [page_site.job("clicks", "pending"), *service.documents["/jobs"][1:]]
+    browser.wait_text("tr.pending", "clicks")
+    browser.wait_text(".fresh", "live")
+    service.hears_events = True
+    browser.wait(lambda: hears_events(browser), "another stream")
+    del service.documents["/status"]
+    browser.wait_text(".fresh", "not current")
+    assert browser.complaints() == []
+
+
+def test_a_job_that_is_shown_hears_of_itself(browser: Browser, service: MadeUpService, url: str) -> None:
+    service.hears_events = True
+    browser.enter(url)
+    browser.wait(lambda: hears_events(browser), "the stream")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".head", "running")
+    service.documents["/jobs"] = [page_site.job("clicks", "stopping"), *service.documents["/jobs"][1:]]
+    service.documents["/jobs/clicks"] |= {"state": "stopping"}
+    browser.wait_text("#bar", "clicks: running → stopping")
+    browser.wait_text(".head", "stopping")
+    assert browser.complaints() == []
 
 
 def test_an_address_that_names_no_job_shows_the_table(browser: Browser, url: str) -> None:

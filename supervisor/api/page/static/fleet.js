@@ -44,7 +44,8 @@ export class FleetView {
     this.leases = new Map();
     this.element = el("div", { class: "fleet" }, this.makeHosts(), this.makeFilter(), this.makeTable());
     this.readJobs();
-    this.explain = new Poll("/explain", (document) => this.onExplain(document), onRead, EXPLAIN_PERIOD_MS);
+    this.explain = new Poll("/explain", (document) => this.onExplain(document), onRead,
+      { periodMs: EXPLAIN_PERIOD_MS, isSpokenOf: false });
   }
 
   stop() {

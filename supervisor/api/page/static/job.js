@@ -35,8 +35,8 @@ export class JobView {
     const path = `/jobs/${encodeURIComponent(name)}`;
     this.polls = [
       new Poll(path, (job) => this.onJob(job), noted),
-      new Poll(`${path}/explain`, (explained) => this.onExplained(explained), noted),
-      new Poll(`${path}/history?all=true`, (history) => this.onHistory(history), noted, HISTORY_PERIOD_MS),
+      new Poll(`${path}/explain`, (explained) => this.onExplained(explained), noted, { isSpokenOf: false }),
+      new Poll(`${path}/history?all=true`, (history) => this.onHistory(history), noted, { periodMs: HISTORY_PERIOD_MS }),
     ];
   }
 
