@@ -84,13 +84,14 @@ class SavepointAge(NamedTuple):
 
 class QueryNumbers(NamedTuple):
     """Holds the numbers of one query, in the order of the families: batch, rows a second, seconds of the
-    newest batch, records of lag."""
+    newest batch, records of lag, seconds of the trigger's interval."""
 
     batch_id: int | None = None
     input_rows_per_s: float | None = None
     processed_rows_per_s: float | None = None
     batch_s: float | None = None
     lag: float | None = None
+    trigger_interval_s: float | None = None
 
 
 class Metrics:
@@ -617,12 +618,19 @@ class Metrics:
             "job",
             "query",
         )
+        self._trigger_interval = self._gauge(
+            "job_trigger_interval_seconds",
+            "Interval of the trigger of a query that has one by processing time: a batch that takes longer delays the next",
+            "job",
+            "query",
+        )
         self._per_query = (
             self._batch_id,
             self._input_rows,
             self._processed_rows,
             self._batch_seconds,
             self._lag,
+            self._trigger_interval,
         )
 
     def _make_life_families(self) -> None:

@@ -11,7 +11,8 @@ from typing import Any, NotRequired, TypedDict
 
 
 class ProgressDocument(TypedDict):
-    """The newest batch of the query that reported last. ``lag`` is in records."""
+    """The newest batch of the query that reported last. ``lag`` is in records. ``trigger_interval_s`` is the interval of its
+    trigger, if that is by processing time."""
 
     query: str | None
     batch_id: int | None
@@ -21,6 +22,7 @@ class ProgressDocument(TypedDict):
     at: str | None
     lag: float | None
     state_rows: float | None
+    trigger_interval_s: float | None
 
 
 class PreparedDriverDocument(TypedDict):
@@ -76,6 +78,7 @@ class QueryDocument(TypedDict):
     error: str | None
     elsewhere: str | None
     state_rows: float | None
+    trigger_interval_s: float | None
     age_s: float | None
 
 
@@ -173,6 +176,7 @@ class JobDetailDocument(JobDocument):
     env_ignored: str | None
     checkpoint_fence: str | None
     class_archive: str | None
+    spark_ui: str | None
     user: str | None
     limits: str | None
     savepoints: SavepointsDocument | None

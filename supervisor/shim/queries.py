@@ -187,6 +187,7 @@ def _record(query: QueryLife, state: QueryState) -> QueryProgress:
         batch_ms=progress.batch_ms,
         lag=progress.lag,
         state_rows=progress.state_rows,
+        trigger_interval_s=progress.trigger_interval_s,
         at=query.at or None,
         error=clip(covered(query.error), _ERROR_MAX_BYTES) or None,
     )

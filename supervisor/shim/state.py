@@ -213,7 +213,7 @@ class Reported:
     supervisor, with ``error`` as the words of the cluster on why it gives none. Otherwise
     ``query`` and ``id`` name the query that it is about. ``queries`` is how many queries are waited for.
     ``at`` is wall time, for display. ``committed`` holds the batches that are committed, with the checkpoint
-    that they are in.
+    that they are in. ``spark_ui`` is the address of Spark's UI, with a session.
     """
 
     event: str
@@ -225,6 +225,7 @@ class Reported:
     at: str = ""
     committed: tuple[InPlace, ...] = ()
     executors: int | None = None
+    spark_ui: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +434,7 @@ class Life:
     delayed_at_s: float | None = None
     application: str = ""
     says: str = ""
+    spark_ui: str = ""
 
 
 @dataclass(frozen=True, slots=True)

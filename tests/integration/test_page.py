@@ -328,6 +328,53 @@ def test_a_job_that_is_shown_hears_of_itself(browser: Browser, service: MadeUpSe
     assert browser.complaints() == []
 
 
+def test_a_batch_is_held_against_its_trigger(browser: Browser, service: MadeUpService, url: str) -> None:
+    def reported(batch_ms: float, at: str) -> None:
+        progress = service.documents["/jobs"][0]["progress"]
+        progress = progress | {"batch_ms": batch_ms, "at": at, "trigger_interval_s": 10.0}
+        service.documents["/jobs"] = [
+            page_site.job("clicks", progress=progress),
+            *service.documents["/jobs"][1:],
+        ]
+        service.documents["/jobs/clicks"] |= {"progress": progress}
+
+    reported(320.0, ago(9))
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".plots", "320 ms of a trigger each 10.0 s")
+    assert browser.all(".plots .late") == []
+    reported(12_000.0, ago(1))
+    browser.wait_text(".plots .late", "12.0 s of a trigger each 10.0 s")
+    browser.wait(lambda: len(browser.all(".plots .mark")) == 1, "the line of the trigger")
+    browser.chrome.get(f"{url}/#/")
+    browser.wait_text("td.batch_ms .late", "12.0 s")
+
+
+def test_only_an_address_of_the_web_is_a_link(browser: Browser, service: MadeUpService, url: str) -> None:
+    shown = {
+        "http://host-1.example.net:4040": True,
+        "https://proxy/application_1": True,
+        "javascript:document.title='run'": False,
+        "http://user:secret@host:4040": False,
+        "http://host/?x=1": False,
+        EVIL: False,
+    }
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    for address, is_link in shown.items():
+        service.documents["/jobs/clicks"] |= {"spark_ui": address}
+        browser.wait_text(".facts", address)
+        links = browser.all(".facts a")
+        assert len(links) == is_link, address
+        if is_link:
+            assert links[0].get_attribute("rel") == "noopener noreferrer"
+            assert str(links[0].get_attribute("href")).rstrip("/") == address
+    assert nothing_ran(browser)
+    assert browser.complaints() == []
+
+
 def test_an_address_that_names_no_job_shows_the_table(browser: Browser, url: str) -> None:
     browser.enter(url)
     browser.wait(lambda: browser.jobs(), "the jobs")

@@ -200,6 +200,7 @@ def job(name: str, state: str = "running", **more: Any) -> dict[str, Any]:
         "at": ago(1),
         "lag": 12.0,
         "state_rows": None,
+        "trigger_interval_s": None,
     }
     is_up = state in ("running", "stopping")
     return {
@@ -322,6 +323,7 @@ def query(name: str, **more: Any) -> dict[str, Any]:
         "error": None,
         "elsewhere": None,
         "state_rows": 120000.0,
+        "trigger_interval_s": None,
         "age_s": 1.0,
         **more,
     }
@@ -348,6 +350,7 @@ UNKNOWN = (
         "env_ignored",
         "checkpoint_fence",
         "class_archive",
+        "spark_ui",
         "user",
         "limits",
         "savepoints",

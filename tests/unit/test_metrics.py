@@ -29,6 +29,7 @@ ANNOUNCED = {
     "job_input_rows_per_second": "gauge",
     "job_processed_rows_per_second": "gauge",
     "job_batch_seconds": "gauge",
+    "job_trigger_interval_seconds": "gauge",
     "job_progress_age_seconds": "gauge",
     "lease_remaining_seconds": "gauge",
 }
@@ -169,11 +170,16 @@ def test_all_series_of_a_job_vanish_and_those_of_others_stay(metrics: Metrics) -
 
 def test_queries_have_series_of_their_own_that_vanish_with_them(metrics: Metrics) -> None:
     metrics.job_queries(
-        "a", {"clicks": QueryNumbers(4, batch_s=0.25, lag=70), "views": QueryNumbers(9, lag=0)}
+        "a",
+        {
+            "clicks": QueryNumbers(4, batch_s=0.25, lag=70, trigger_interval_s=10.0),
+            "views": QueryNumbers(9, lag=0),
+        },
     )
     metrics.job_queries("a", {"clicks": QueryNumbers(input_rows_per_s=0.0), "views": QueryNumbers(10)})
     assert value(metrics, "job_batch_id", job="a", query="clicks") == 4, "what it does not say stays"
     assert value(metrics, "job_batch_seconds", job="a", query="clicks") == 0.25
+    assert value(metrics, "job_trigger_interval_seconds", job="a", query="clicks") == 10
     assert value(metrics, "job_input_rows_per_second", job="a", query="clicks") == 0
     assert value(metrics, "job_lag_records", job="a", query="clicks") == 70
     assert value(metrics, "job_batch_id", job="a", query="views") == 10

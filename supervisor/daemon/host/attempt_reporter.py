@@ -342,6 +342,7 @@ def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
             one.processed_rows_per_s,
             None if one.batch_ms is None else one.batch_ms / 1000,
             one.lag,
+            one.trigger_interval_s,
         )
         for query, one in observed.items()
     }

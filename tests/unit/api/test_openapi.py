@@ -91,7 +91,8 @@ def eventful(fleet: Fleet) -> None:
     terminal.run("submit", terminal.spec("queries", "savepoints: {every: 1h}\nlabels: {team: web}"))
     bench.run(
         "queries",
-        progress=Progress(query="q", batch_id=3, at=AT),
+        progress=Progress(query="q", batch_id=3, at=AT, trigger_interval_s=10.0),
+        spark_ui="http://host-a.example:4040",
         queries=(
             QueryProgress(
                 query="q", id="1", state=QueryState.FAILED, batch_id=3, at=AT, error="ValueError: x"

@@ -133,7 +133,9 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     def shown(name: str, query: str) -> float | None:
         return metrics.registry.get_sample_value(f"spark_supervisor_{name}", {"job": "job", "query": query})
 
-    clicks = QueryProgress(query="clicks", id="1", batch_id=4, batch_ms=250.0, lag=70)
+    clicks = QueryProgress(
+        query="clicks", id="1", batch_id=4, batch_ms=250.0, lag=70, trigger_interval_s=10.0
+    )
     bench.run(
         "job",
         queries=(clicks, QueryProgress(query=None, id="2", batch_id=9)),
@@ -142,6 +144,10 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     reporter.round(lambda: None)
     assert (shown("job_batch_id", "clicks"), shown("job_batch_id", "2")) == (4, 9)
     assert (shown("job_batch_seconds", "clicks"), shown("job_lag_records", "clicks")) == (0.25, 70)
+    assert (shown("job_trigger_interval_seconds", "clicks"), shown("job_trigger_interval_seconds", "2")) == (
+        10,
+        None,
+    )
     bench.run(
         "job",
         queries=(replace(clicks, state=QueryState.FAILED), QueryProgress(query=None, id="2", batch_id=10)),
