@@ -61,6 +61,7 @@ def test_the_page_shows_a_cluster_as_it_changes(
         browser.enter(fleet.urls[standby.id])
 
         browser.wait(lambda: len(browser.jobs()) == 3, "the jobs")
+        browser.wait(lambda: hears_events(browser), "the stream of events")
         assert browser.jobs()[0] == "broken"  # what needs somebody comes first
         browser.wait_text(".leader", leader.id)
         browser.wait_text(".hosts", "s0", "s1", "leader", "drivers")
@@ -80,6 +81,11 @@ def test_the_page_shows_a_cluster_as_it_changes(
         browser.wait(lambda: len(browser.all(".host-card")) == 1, "the host that is left")
         browser.picture("real-fleet")
         assert browser.complaints() == []
+
+
+def hears_events(browser: Browser) -> bool:
+    """Whether the page hears what changes, and does not ask all the time."""
+    return browser.one(".fresh").get_attribute("title") == "the supervisor tells what changes"
 
 
 def filters(browser: Browser) -> None:
@@ -285,6 +291,88 @@ def test_what_is_not_read_is_not_live_though_all_else_is(
     assert "live" not in browser.chrome.execute_script("return said")
     service.documents["/jobs"] = jobs
     browser.wait_text(".fresh", "live")
+
+
+def test_what_changes_is_told_and_without_a_stream_it_is_asked_for(
+    browser: Browser, service: MadeUpService, url: str
+) -> None:
+    service.hears_events = True
+    browser.enter(url)
+    browser.wait(lambda: hears_events(browser), "the stream")
+    service.documents["/jobs"] = [page_site.job("clicks", "backoff"), *service.documents["/jobs"][1:]]
+    browser.wait_text("#bar", "clicks: running → backoff", "live")
+    browser.wait_text("tr.backoff", "clicks")
+
+    service.cut_off()
+    browser.wait(lambda: not hears_events(browser), "the end of the stream")
+    service.documents["/jobs"] = [page_site.job("clicks", "pending"), *service.documents["/jobs"][1:]]
+    browser.wait_text("tr.pending", "clicks")
+    browser.wait_text(".fresh", "live")
+    service.hears_events = True
+    browser.wait(lambda: hears_events(browser), "another stream")
+    del service.documents["/status"]
+    browser.wait_text(".fresh", "not current")
+    assert browser.complaints() == []
+
+
+def test_a_job_that_is_shown_hears_of_itself(browser: Browser, service: MadeUpService, url: str) -> None:
+    service.hears_events = True
+    browser.enter(url)
+    browser.wait(lambda: hears_events(browser), "the stream")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".head", "running")
+    service.documents["/jobs"] = [page_site.job("clicks", "stopping"), *service.documents["/jobs"][1:]]
+    service.documents["/jobs/clicks"] |= {"state": "stopping"}
+    browser.wait_text("#bar", "clicks: running → stopping")
+    browser.wait_text(".head", "stopping")
+    assert browser.complaints() == []
+
+
+def test_a_batch_is_held_against_its_trigger(browser: Browser, service: MadeUpService, url: str) -> None:
+    def reported(batch_ms: float, at: str) -> None:
+        progress = service.documents["/jobs"][0]["progress"]
+        progress = progress | {"batch_ms": batch_ms, "at": at, "trigger_interval_s": 10.0}
+        service.documents["/jobs"] = [
+            page_site.job("clicks", progress=progress),
+            *service.documents["/jobs"][1:],
+        ]
+        service.documents["/jobs/clicks"] |= {"progress": progress}
+
+    reported(320.0, ago(9))
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".plots", "320 ms of a trigger each 10.0 s")
+    assert browser.all(".plots .late") == []
+    reported(12_000.0, ago(1))
+    browser.wait_text(".plots .late", "12.0 s of a trigger each 10.0 s")
+    browser.wait(lambda: len(browser.all(".plots .mark")) == 1, "the line of the trigger")
+    browser.chrome.get(f"{url}/#/")
+    browser.wait_text("td.batch_ms .late", "12.0 s")
+
+
+def test_only_an_address_of_the_web_is_a_link(browser: Browser, service: MadeUpService, url: str) -> None:
+    shown = {
+        "http://host-1.example.net:4040": True,
+        "https://proxy/application_1": True,
+        "javascript:document.title='run'": False,
+        "http://user:secret@host:4040": False,
+        "http://host/?x=1": False,
+        EVIL: False,
+    }
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    for address, is_link in shown.items():
+        service.documents["/jobs/clicks"] |= {"spark_ui": address}
+        browser.wait_text(".facts", address)
+        links = browser.all(".facts a")
+        assert len(links) == is_link, address
+        if is_link:
+            assert links[0].get_attribute("rel") == "noopener noreferrer"
+            assert str(links[0].get_attribute("href")).rstrip("/") == address
+    assert nothing_ran(browser)
+    assert browser.complaints() == []
 
 
 def test_an_address_that_names_no_job_shows_the_table(browser: Browser, url: str) -> None:

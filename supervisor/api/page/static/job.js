@@ -9,7 +9,7 @@ import { linesOf } from "./words.js";
 
 const PLOT = { width: 300, height: 60 };
 const FIGURES = [
-  { key: "batch_ms", label: "Batch time", write: milliseconds },
+  { key: "batch_ms", label: "Batch time", write: milliseconds, mark: (job) => triggerMs(job.progress) },
   { key: "lag", label: "Lag", write: number },
   { key: "input_rows_per_s", label: "Rows in per second", write: number },
 ];
@@ -35,8 +35,8 @@ export class JobView {
     const path = `/jobs/${encodeURIComponent(name)}`;
     this.polls = [
       new Poll(path, (job) => this.onJob(job), noted),
-      new Poll(`${path}/explain`, (explained) => this.onExplained(explained), noted),
-      new Poll(`${path}/history?all=true`, (history) => this.onHistory(history), noted, HISTORY_PERIOD_MS),
+      new Poll(`${path}/explain`, (explained) => this.onExplained(explained), noted, { isSpokenOf: false }),
+      new Poll(`${path}/history?all=true`, (history) => this.onHistory(history), noted, { periodMs: HISTORY_PERIOD_MS }),
     ];
   }
 
@@ -104,9 +104,11 @@ export class JobView {
     for (const each of known) {
       const box = this.parts.plots.querySelector(`[data-figure='${each.key}']`), values = valuesOf(key, each.key);
       const range = `${each.write(Math.min(...values))} to ${each.write(Math.max(...values))}`;
-      setText(box.querySelector("b"), each.write(values.at(-1)));
+      const mark = each.mark?.(job) ?? null, against = mark === null ? "" : ` of a trigger each ${each.write(mark)}`;
+      setText(box.querySelector("b"), each.write(values.at(-1)) + against);
+      box.querySelector("b").classList.toggle("late", mark !== null && values.at(-1) > mark);
       setText(box.lastChild, `${range} in ${counted(values.length, "report")} since this page is open`);
-      draw(box.querySelector("svg"), values, { ...PLOT, words: () => `${each.label}: ${range}` });
+      draw(box.querySelector("svg"), values, { ...PLOT, mark, words: () => `${each.label}: ${range}${against}` });
     }
   }
 
@@ -141,6 +143,12 @@ export class JobView {
         el("p", {}, ...sentence(story.headline)), timeLine(story.history))),
     ]);
   }
+}
+
+/** Returns the interval of a trigger by time in milliseconds, or null. */
+function triggerMs(progress) {
+  const interval = progress?.trigger_interval_s;
+  return interval === null || interval === undefined ? null : interval * 1000;
 }
 
 // -- pieces -----------------------------------------------------------------------------------------------------------
@@ -183,7 +191,7 @@ function queryOf(query) {
   const figures = [
     ["batch", query.batch_id], ["in", query.input_rows_per_s === null ? null : `${number(query.input_rows_per_s)}/s`],
     ["done", query.processed_rows_per_s === null ? null : `${number(query.processed_rows_per_s)}/s`],
-    ["took", milliseconds(query.batch_ms) || null], ["lag", query.lag === null ? null : number(query.lag)],
+    ["took", milliseconds(query.batch_ms) || null], ["trigger each", milliseconds(triggerMs(query)) || null], ["lag", query.lag === null ? null : number(query.lag)],
     ["state rows", query.state_rows === null ? null : number(query.state_rows)],
   ].filter(([, value]) => value !== null && value !== undefined);
   return [
@@ -195,9 +203,16 @@ function queryOf(query) {
   ];
 }
 
-// A fact is a list of pieces: a text, {age} for an instant that is told by its age, {at} for one that is told by its time.
+/** Returns a link to an address of another page, or its text if it is none that a link may have. */
+function webLink(address) {
+  if (!/^https?:\/\/[\w.:[\]~/-]+$/i.test(address)) return el("span", {}, address);
+  return el("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, address);
+}
+
+// A fact is a list of pieces: a text, {age} for an instant that is told by its age, {at} for one that is told by its time, {link}.
 function shownPiece(piece) {
   if (typeof piece === "string") return el("span", {}, ...sentence(piece));
+  if (piece.link) return webLink(piece.link);
   return piece.age ? age(piece.age) : moment(piece.at);
 }
 
@@ -210,6 +225,7 @@ function factsOf(job) {
     ["host", job.host || job.supervisor
       ? [placeOf(job) + (job.driver_pid ? `, driver pid ${job.driver_pid}` : ""), ...(job.started_at ? [", started ", { age: job.started_at }, " ago"] : [])]
       : []],
+    ["Spark UI", job.spark_ui ? [{ link: job.spark_ui }] : []],
     ["next attempt", job.next_attempt_at ? [{ at: job.next_attempt_at }] : []],
     ["last batch", progress?.batch_id !== null && progress?.batch_id !== undefined
       ? [`${progress.batch_id}${progress.query ? ` of ${progress.query}` : ""}, `, { age: progress.at }, " ago"] : []],
