@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from supervisor.api.responses import ApiResponse, error_response
+from supervisor.api.routes import PREFIX
 from supervisor.demo.ensemble import EmbeddedEnsemble
+from supervisor.errors import SupervisorError
 from tests.integration.test_api import FleetWithApi
 from tests.testbed import page_site, requirements
 from tests.testbed.page_site import Browser, MadeUpService, ago, entry
@@ -372,6 +375,76 @@ def test_only_an_address_of_the_web_is_a_link(browser: Browser, service: MadeUpS
             assert links[0].get_attribute("rel") == "noopener noreferrer"
             assert str(links[0].get_attribute("href")).rstrip("/") == address
     assert nothing_ran(browser)
+    assert browser.complaints() == []
+
+
+def opened_log(browser: Browser, url: str) -> None:
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".logs", "the last 100 lines")
+    browser.one(".logs summary").click()
+
+
+def test_the_log_is_followed_as_text(browser: Browser, service: MadeUpService, url: str) -> None:
+    path = f"{PREFIX}/jobs/clicks/logs"
+    euro = "price 1 \u20ac\n".encode()
+    pieces = [
+        f"first\r\n\x1b[1;31mred\x1b[0m \x1b]0;title\x07 {EVIL}\n{'x' * 5000}\nabc\u202ecba\n".encode()
+        + euro[:9],
+        euro[9:] + b"no end",
+    ]
+
+    def answer(target: str) -> ApiResponse:
+        number = int(target.partition("offset=")[2].partition(".")[0] or 0)
+        headers = {
+            "Log-Attempt": "3",
+            "Link": f'<{path}?offset={min(number + 1, len(pieces))}.0>; rel="next"',
+        }
+        return ApiResponse(200, pieces[number] if number < len(pieces) else b"", headers, "text/plain")
+
+    service.documents["/jobs/clicks/logs"] = answer
+    opened_log(browser, url)
+    browser.wait_text(".log", "first", "red \\u001b]0;title\\u0007 <img src=x", "price 1 \u20ac", "no end")
+    browser.wait_text(".log", "(3000 more characters)", "abc\\u202ecba")
+    browser.wait_text(".logs .note", "Attempt 3")
+    assert "x" * 2001 not in browser.text(".log") and "\x1b" not in browser.text(".log")
+    pieces.append(b" yet\nlast\n")
+    browser.wait_text(".log", "no end yet", "last")
+    pieces.append(b"line\n" * 3000 + b"the end\n")
+    browser.wait_text(".log", "the end")
+    assert len(browser.all(".log > span")) == 1000
+    assert nothing_ran(browser)
+    browser.one(".logs summary").click()
+    count = len(service.asked)
+    browser.wait(lambda: len(service.asked) > count + 5, "other readings")
+    assert [each for each in service.asked[count + 1 :] if "/logs" in each] == [], (
+        "a log that is closed is not read"
+    )
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("server", "command"),
+    [
+        (
+            "https://host-2.example.net:8781",
+            "spark-supervisor logs clicks --server https://host-2.example.net:8781",
+        ),
+        ("javascript:alert(1)", "ssh host-2 spark-supervisor logs clicks"),
+        (None, "ssh host-2 spark-supervisor logs clicks"),
+    ],
+)
+def test_a_log_that_another_host_has(
+    browser: Browser, service: MadeUpService, url: str, server: str | None, command: str
+) -> None:
+    error = SupervisorError("attempt 3 of clicks ran on host-2")
+    elsewhere = error_response(421, error, more={"host": "host-2", "server": server})
+    service.documents["/jobs/clicks/logs"] = lambda _target: elsewhere
+    opened_log(browser, url)
+    browser.wait_text(".logs .note", "host-2", command)
+    links = [each.get_attribute("href") for each in browser.all(".logs .note a")]
+    assert links == ([f"{server}/#/jobs/clicks"] if str(server).startswith("https") else [])
     assert browser.complaints() == []
 
 
