@@ -130,7 +130,10 @@ class Browser:
 
     def fit(self) -> None:
         """Gives the tab the size of a screen, or of a phone."""
-        width, height, factor = (390, 844, 2) if self._is_phone else (1440, 900, 1)
+        self.size(*((390, 844, 2) if self._is_phone else (1440, 900, 1)))
+
+    def size(self, width: int, height: int, factor: float) -> None:
+        """Gives the tab a size in pixels of CSS, of which each is ``factor`` of a picture's."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": factor, "mobile": self._is_phone}
         self.chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 

@@ -109,10 +109,10 @@ export class JobView {
     for (const each of known) {
       const box = this.parts.plots.querySelector(`[data-figure='${each.key}']`), values = valuesOf(key, each.key);
       const range = `${each.write(Math.min(...values))} to ${each.write(Math.max(...values))}`;
-      const mark = each.mark?.(job) ?? null, against = mark === null ? "" : ` of a trigger each ${each.write(mark)}`;
-      setText(box.querySelector("b"), each.write(values.at(-1)) + against);
+      const mark = each.mark?.(job) ?? null, against = mark === null ? "" : `, trigger each ${each.write(mark)}`;
+      setText(box.querySelector("b"), each.write(values.at(-1)));
       box.querySelector("b").classList.toggle("late", mark !== null && values.at(-1) > mark);
-      setText(box.lastChild, `${range} in ${counted(values.length, "report")} since this page is open`);
+      setText(box.lastChild, `${range} in ${counted(values.length, "report")} since this page is open${against}`);
       draw(box.querySelector("svg"), values, { ...PLOT, mark, words: () => `${each.label}: ${range}${against}` });
     }
   }
