@@ -56,7 +56,8 @@ class MadeUpFeed(EventFeed):
 
 @dataclass
 class MadeUpService:
-    """Gives ``documents`` by their paths below the prefix, without the query. In place of an ``ApiService``."""
+    """Gives ``documents`` by their paths below the prefix, without the query, or what one makes of the address that is asked
+    for. In place of an ``ApiService``."""
 
     documents: dict[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -81,7 +82,8 @@ class MadeUpService:
         self.asked.append(target)
         if path not in self.documents:
             return error_response(404, NotFound(f"nothing is at {path}"))
-        return document_response(self.documents[path], if_none_match)
+        document = self.documents[path]
+        return document(target) if callable(document) else document_response(document, if_none_match)
 
     def close(self) -> None:
         self.events.close()
@@ -128,7 +130,10 @@ class Browser:
 
     def fit(self) -> None:
         """Gives the tab the size of a screen, or of a phone."""
-        width, height, factor = (390, 844, 2) if self._is_phone else (1440, 900, 1)
+        self.size(*((390, 844, 2) if self._is_phone else (1440, 900, 1)))
+
+    def size(self, width: int, height: int, factor: float) -> None:
+        """Gives the tab a size in pixels of CSS, of which each is ``factor`` of a picture's."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": factor, "mobile": self._is_phone}
         self.chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 

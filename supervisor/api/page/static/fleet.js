@@ -296,7 +296,7 @@ function makeRow() {
 function figure(cell, text, values, write, mark = null) {
   if (!cell.firstChild) cell.append(plot(SPARK.width, SPARK.height), el("span"));
   setText(cell.lastChild, text);
-  const against = mark === null ? "" : ` of a trigger each ${write(mark)}`;
+  const against = mark === null ? "" : `, trigger each ${write(mark)}`;
   draw(cell.firstChild, values, { ...SPARK, mark, words: (all) => `${write(Math.min(...all))} to ${write(Math.max(...all))}${against}` });
 }
 

@@ -1,8 +1,10 @@
 // Shows one job: why it is as it is, what helps, its figures, its queries, and what happened to it.
 
+import { copyable } from "./command.js";
 import { el, rebuild, reconcile, setText } from "./dom.js";
 import { labelsOf, placeOf } from "./fleet.js";
 import { age, counted, localTime, milliseconds, moment, number, sentence } from "./format.js";
+import { LogTail } from "./log.js";
 import { draw, plot, remember, valuesOf } from "./plot.js";
 import { Poll } from "./reading.js";
 import { linesOf } from "./words.js";
@@ -30,6 +32,7 @@ export class JobView {
     this.parts.lines = el("dl", { class: "lines" });
     this.parts.facts = el("dl", { class: "facts" });
     this.trouble = el("p", { class: "banner", hidden: true });
+    this.log = new LogTail(name);
     this.element = this.make();
     const noted = (error, poll) => (this.noteMissing(error), onRead(error?.status === 404 ? null : error, poll));
     const path = `/jobs/${encodeURIComponent(name)}`;
@@ -49,11 +52,13 @@ export class JobView {
       el("p", {}, el("a", { class: "back", href: "#/" }, "‹ all jobs")), head, this.trouble,
       el("div", { class: "columns" },
         el("div", {}, card("Why, and what helps", lines, remedies), card("What happened", history)),
-        el("div", {}, card("Figures", plots), this.queriesCard, card("Facts", facts), spec)));
+        el("div", {}, card("Figures", plots), this.queriesCard, card("Facts", facts), spec)),
+      this.log.element);
   }
 
   stop() {
     for (const poll of this.polls) poll.stop();
+    this.log.stop();
   }
 
   onStatus() {}
@@ -104,10 +109,10 @@ export class JobView {
     for (const each of known) {
       const box = this.parts.plots.querySelector(`[data-figure='${each.key}']`), values = valuesOf(key, each.key);
       const range = `${each.write(Math.min(...values))} to ${each.write(Math.max(...values))}`;
-      const mark = each.mark?.(job) ?? null, against = mark === null ? "" : ` of a trigger each ${each.write(mark)}`;
-      setText(box.querySelector("b"), each.write(values.at(-1)) + against);
+      const mark = each.mark?.(job) ?? null, against = mark === null ? "" : `, trigger each ${each.write(mark)}`;
+      setText(box.querySelector("b"), each.write(values.at(-1)));
       box.querySelector("b").classList.toggle("late", mark !== null && values.at(-1) > mark);
-      setText(box.lastChild, `${range} in ${counted(values.length, "report")} since this page is open`);
+      setText(box.lastChild, `${range} in ${counted(values.length, "report")} since this page is open${against}`);
       draw(box.querySelector("svg"), values, { ...PLOT, mark, words: () => `${each.label}: ${range}${against}` });
     }
   }
@@ -155,21 +160,7 @@ function triggerMs(progress) {
 
 function remedyOf(remedy) {
   if (remedy.command === null) return el("p", { class: "remedy" }, ...sentence(remedy.note));
-  const code = el("code", {}, remedy.command);
-  const button = el("button", { type: "button", "aria-label": `Copy ${remedy.command}` }, "Copy");
-  button.addEventListener("click", () => copy(remedy.command, code, button));
-  return el("div", { class: "remedy" }, el("div", { class: "command" }, code, button), el("p", { class: "quiet" }, ...sentence(remedy.note)));
-}
-
-async function copy(text, code, button) {
-  try {
-    await navigator.clipboard.writeText(text);
-    setText(button, "Copied");
-  } catch {
-    getSelection().selectAllChildren(code);
-    setText(button, "Selected");
-  }
-  setTimeout(() => setText(button, "Copy"), 2000);
+  return el("div", { class: "remedy" }, copyable(remedy.command), el("p", { class: "quiet" }, ...sentence(remedy.note)));
 }
 
 function kindOf(event) {

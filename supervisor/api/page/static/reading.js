@@ -27,10 +27,9 @@ function authorization() {
 
 /** Says why there is no document. `status` is 0 if nobody answered. */
 export class ReadError extends Error {
-  constructor(status, text, remedy) {
+  constructor(status, text, remedy, document) {
     super(text);
-    this.status = status;
-    this.remedy = remedy;
+    Object.assign(this, { status, remedy, document });
   }
 }
 
@@ -57,7 +56,10 @@ export async function read(path, tag = null, signal = undefined) {
 export async function open(path, more, signal) {
   const answer = await fetch(PREFIX + path, { headers: { ...authorization(), ...more }, ...PRIVATE, signal });
   noteServerTime(answer.headers.get("Date"));
-  if (!answer.ok) throw new ReadError(answer.status, `status ${answer.status}`);
+  if (!answer.ok) {
+    const document = await answer.json().catch(() => ({}));
+    throw new ReadError(answer.status, document.error ?? `status ${answer.status}`, document.remedy, document);
+  }
   return answer;
 }
 
