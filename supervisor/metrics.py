@@ -637,7 +637,7 @@ class Metrics:
         )
         self._trigger_interval = self._gauge(
             "job_trigger_interval_seconds",
-            "Seconds between the begins of batches, for a trigger by processing time; a longer batch delays the next",
+            "Seconds between batches that a trigger by processing time asks for: a batch that takes longer delays the next",
             "job",
             "query",
         )
