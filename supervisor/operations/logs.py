@@ -19,6 +19,7 @@ from supervisor.model.state import history_of, last_exit_of
 from supervisor.observe.listing import OneJob, read_job
 from supervisor.operations.context import CommandContext
 from supervisor.operations.history import entries_of
+from supervisor.operations.log_parts import OutputUnusable, has_parts
 from supervisor.operations.log_tail import read_tail, tail_lines
 from supervisor.records.reading import seen
 
@@ -57,22 +58,12 @@ class OutputPlace:
 
 @dataclass(frozen=True)
 class AttemptOutput:
-    """Says where the output of one attempt is: ``path`` and what was rotated away from it."""
+    """Says where the output of one attempt is: ``path`` and what was rotated away from it (``log_parts``)."""
 
     name: str
     uid: str
     attempt: int
     path: Path
-
-    def files(self) -> list[Path]:
-        """Returns the files that exist, oldest first."""
-        numbered = []
-        for file in self.path.parent.glob(f"{self.path.name}.*"):
-            number = file.name.removeprefix(f"{self.path.name}.")
-            if number.isdigit():
-                numbered.append((int(number), file))
-        older = [file for _, file in sorted(numbered, reverse=True)]
-        return [*older, self.path] if self.path.exists() else older
 
 
 def find_output(
@@ -86,7 +77,7 @@ def find_output(
     number = attempt or latest_attempt(job)
     place = _place_of(context, job, number)
     output = AttemptOutput(job.row.name, job.uid, number, place.path)
-    if not output.files() and not (may_come and place.is_here):
+    if not has_parts(output.path) and not (may_come and place.is_here):
         raise missing(job, output, place)
     return output
 
@@ -163,10 +154,11 @@ def output_of_failure(context: CommandContext, job: OneJob) -> FailureOutput | N
         return None
     try:
         place = _place_of(context, job, ended.attempt)
-        output = AttemptOutput(job.row.name, job.uid, ended.attempt, place.path)
-        lines = tail_lines(read_tail(output.files()))
+        lines = tail_lines(read_tail(place.path))
     except OSError as error:
         return FailureOutput(ended.attempt, error=error.strerror or str(error))
+    except OutputUnusable as error:
+        return FailureOutput(ended.attempt, error=error.complaint.what)
     if lines:
         return FailureOutput(ended.attempt, tuple(lines))
     return None if place.is_here or not place.name else FailureOutput(ended.attempt, where=place.name)
