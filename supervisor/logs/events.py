@@ -121,8 +121,8 @@ EVENTS: Final[dict[str, Event]] = {
     "paused": Event("An operator paused the cluster.", "epoch why next"),
     "unpaused": Event("The leader acts again.", "epoch"),
     "swept": Event(
-        "Records and blobs of uids that are gone, and savepoints that were left incomplete, were removed.",
-        "epoch records blobs savepoints",
+        "Records, blobs and uploaded logs of uids that are gone, and savepoints that were left incomplete, were removed.",
+        "epoch records blobs savepoints logs",
     ),
     "cluster_application_ended": Event(
         "A cluster was asked to end the application of a driver that is over.",
@@ -288,6 +288,11 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "guardian_failed": Event("No descriptor, no memory; tried again.", f"{_ATTEMPT} stage why"),
     "shim_log_lost": Event("The shim's log could not be put aside.", f"{_ATTEMPT} why"),
+    "log_uploaded": Event(
+        "The output of an attempt is in the store (bytes: before it was compressed).", f"{_ATTEMPT} key bytes"
+    ),
+    "log_not_uploaded": Event("The output of an attempt is not uploaded.", f"{_ATTEMPT} why next"),
+    "log_uploads_wait": Event("The store takes no output of attempts that have ended.", "why next"),
     "shim_logs_not_kept": Event("Logs of shims wait to be moved to log_dir (no room?).", "why next"),
     # The shim and its twin (in the shim's log)
     "shim_not_begun": Event("It could not even begin, and has claimed nothing.", "uid attempt why"),

@@ -29,6 +29,8 @@ PARTS_MAX: Final = 32
 SEARCH_MAX_BYTES: Final = 16 * 2**20
 """So much is read at most to find where the output that is asked for begins."""
 CURSOR_PATTERN: Final = r"[0-9a-f]{1,16}\.[0-9a-f]{12}\.[0-9]{1,15}"
+STORED_INODE: Final = 0
+"""No file has it: a cursor with it is one in an output that is in the store."""
 _BLOCK_BYTES: Final = 64 * 1024
 _BEGIN_BYTES: Final = 512
 
@@ -68,8 +70,20 @@ class LogParts:
     def __init__(self, parts: list[_Part]) -> None:
         self._parts = parts
 
+    @classmethod
+    def of_stored(cls, stream: IO[bytes], modified_at_s: float) -> LogParts:
+        """Returns the parts of an output that was fetched into one file. A cursor in it is good for the next time it is
+        fetched, too."""
+        size = os.fstat(stream.fileno()).st_size
+        return cls([_Part(stream, size, STORED_INODE, modified_at_s, is_current=False)])
+
     def __bool__(self) -> bool:
         return bool(self._parts)
+
+    @property
+    def modified_at_s(self) -> float:
+        """Returns when the newest part was written to last, by its host's wall clock. There must be a part."""
+        return self._parts[-1].modified_at_s
 
     def take_current(self) -> IO[bytes] | None:
         """Returns the file that the shim wrote to when the parts were opened, if it was there. It stays open when the parts

@@ -47,6 +47,7 @@ from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.host.housekeeping import ENDED, Housekeeper
 from supervisor.daemon.host.launcher import Launcher
 from supervisor.daemon.host.leftovers import LEFTOVERS
+from supervisor.daemon.host.log_uploads import LogUploads
 from supervisor.daemon.host.prepared import HostCapacity
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers
 from supervisor.daemon.leader.application_sweeper import ApplicationSweeper
@@ -80,6 +81,7 @@ from supervisor.registry.access_control import refuse_open_root
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
+from supervisor.registry.uploaded_logs import LogSweeper, UploadedLogs
 from supervisor.savepoints.operations import shelf_of
 from supervisor.savepoints.sweep import SavepointSweeper
 from supervisor.settings.addresses import are_loopback
@@ -173,6 +175,13 @@ class Assembly:
         agent = self._agent(server.address)
         self._agent_ = agent
         leader = Leader(self._controller, self._sweeper, self._remover, self._owner.failed, self._savepoints)
+        uploads = LogUploads(
+            runtime_dir,
+            settings.supervisor.log_dir,
+            self._hosted.launches,
+            agent.ownership,
+            UploadedLogs(self._store),
+        )
         guardian = Guardian(
             self._hosted.attempts_dir,
             settings.supervisor.id,
@@ -180,7 +189,7 @@ class Assembly:
             lambda: agent.client,
             self._metrics.observe_kill,
             self._prepared.note_end,
-            self._cluster_leftovers.ended,
+            partial(self._gone, uploads),
         )
         contender = self._contender(server.address, leader)
         reporter = self._reporter(agent)
@@ -202,9 +211,15 @@ class Assembly:
                 settings, lambda: agent.is_preparing or reporter.is_starting(), self._metrics
             ),
             cluster_leftovers=self._cluster_leftovers,
+            log_uploads=uploads,
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
         )
+
+    def _gone(self, uploads: LogUploads, launch: Launch) -> None:
+        """Is called when the run directory of ``launch`` goes."""
+        self._cluster_leftovers.ended(launch)
+        uploads.ended(launch)
 
     def _reporter(self, agent: Agent) -> AttemptReporter:
         settings = self._settings
@@ -381,6 +396,7 @@ class Assembly:
             paused=paused,
             savepoints=SavepointSweeper(shelf_of(self._settings)),
             applications=ApplicationSweeper(self._cluster_clients, self._metrics),
+            logs=LogSweeper(self._store),
         )
 
     def _remover(self, term: Term[ZooClient], controller: Controller) -> Remover:
