@@ -16,9 +16,12 @@ PREFIX: Final = "/api/v1"
 NAME: Final = "{name}"
 FOLLOW_ATTEMPT, FOLLOW_JOB = "attempt", "job"
 UID_HEADER, ATTEMPT_HEADER, PATH_HEADER = "Log-Uid", "Log-Attempt", "Log-Path"
+SOURCE_HEADER: Final = "Log-Source"
+"""``host``: its file is that of Log-Path; ``store``: it was uploaded, and Log-Path is its key there."""
+SOURCE_HOST, SOURCE_STORE = "host", "store"
 LOST_HEADER: Final = "Log-Lost"
 """The files in which the client had read are gone: some output is missing before this piece."""
-LOG_HEADERS: Final = ("Link", UID_HEADER, ATTEMPT_HEADER, PATH_HEADER, LOST_HEADER)
+LOG_HEADERS: Final = ("Link", UID_HEADER, ATTEMPT_HEADER, PATH_HEADER, SOURCE_HEADER, LOST_HEADER)
 _BOOLEAN: Final = "true|false"
 
 
@@ -85,7 +88,7 @@ ROUTES: Final = (
         "logs",
         f"/jobs/{NAME}/logs",
         "What the driver of a job wrote, as its bytes are, at most 1 MiB; the header Link has the rest. The supervisor that "
-        "ran the attempt answers it.",
+        "ran the attempt answers it; if it is down, or has it no more, what was uploaded to the store is given.",
         None,
         (
             QueryParameter("attempt", "Of this attempt; else of the latest.", "[1-9][0-9]{0,8}"),
@@ -97,6 +100,9 @@ ROUTES: Final = (
                 "since",
                 "Only what was written within this time, like 10m, by the times of files and of lines.",
                 "[0-9]{1,9}(ms|s|m|h|d)",
+            ),
+            QueryParameter(
+                "source", "store: what was uploaded, also where the host that has more is up.", SOURCE_STORE
             ),
             QueryParameter("offset", "Where to go on, as Link has it.", CURSOR_PATTERN),
             QueryParameter(
