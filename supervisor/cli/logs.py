@@ -19,7 +19,7 @@ from typing import IO, Annotated
 import typer
 
 from supervisor.api.log_client import LogClient, LogPiece, WantedLog
-from supervisor.api.routes import FOLLOW_ATTEMPT, FOLLOW_JOB
+from supervisor.api.routes import FOLLOW_ATTEMPT, FOLLOW_JOB, SOURCE_HOST, SOURCE_STORE
 from supervisor.cli.options import Chosen, Name, command, over_api, seconds
 from supervisor.cli.output import notice
 from supervisor.cli.remote import api_of
@@ -28,8 +28,9 @@ from supervisor.errors import InvalidInput, Unreachable
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.history import find_job
 from supervisor.operations.log_parts import LogStart, open_parts
-from supervisor.operations.logs import AttemptOutput, Sequel, find_output, sequel_of
+from supervisor.operations.logs import AttemptOutput, OutputMissing, Sequel, find_output, sequel_of
 from supervisor.operations.names import known_name
+from supervisor.operations.uploaded_output import UploadedLog, find_uploaded, open_stored
 
 CHUNK_BYTES = 64 * 1024
 PERIOD_S = 0.3
@@ -66,7 +67,7 @@ def logs(
     since: Since = None,
     tail: Tail = None,
 ) -> int:
-    """Print what the driver of a job wrote, if it ran on this host; else say where it is.
+    """Print what the driver of a job wrote, if it ran on this host or was uploaded; else say where it is.
 
     Shows the latest attempt; files of older attempts are kept for a while. With -f it goes on with the next
     attempts, until the job ends or moves to another host. With --server the output is fetched from the host that has it.
@@ -92,7 +93,14 @@ def logs(
         return 0
     start = LogStart(tail, None if since_s is None else wall_s() - since_s)
     with open_commands(chosen.settings()) as context:
-        output = find_output(context, find_job(context, name), attempt, may_come=follow)
+        job = find_job(context, name)
+        try:
+            output = find_output(context, job, attempt, may_come=follow)
+        except OutputMissing as missing:
+            if follow:
+                raise
+            _print_uploaded(chosen, context, find_uploaded(context, job, attempt, missing), start)
+            return 0
         if chosen.document:
             _print_document(chosen, name, output, b"".join(_kept(output, start)))
         elif follow:
@@ -108,9 +116,30 @@ def _kept(output: AttemptOutput, start: LogStart) -> Iterator[bytes]:
         yield from parts.pieces(parts.position(start))
 
 
-def _print_document(chosen: Chosen, name: str, output: AttemptOutput | LogPiece, text: bytes) -> None:
+def _print_document(
+    chosen: Chosen, name: str, output: AttemptOutput | LogPiece, text: bytes, source: str = SOURCE_HOST
+) -> None:
     found = {"name": name, "uid": output.uid, "attempt": output.attempt, "path": str(output.path)}
-    chosen.print_document({**found, "output": text.decode("utf-8", "replace")})
+    chosen.print_document({**found, "source": source, "output": text.decode("utf-8", "replace")})
+
+
+# -- the store ----------------------------------------------------------------------------------------------------
+
+
+def _print_uploaded(chosen: Chosen, context: CommandContext, found: UploadedLog, start: LogStart) -> None:
+    key = found.key
+    with open_stored(context.store(), found) as parts:
+        pieces = parts.pieces(parts.position(start))
+        if chosen.document:
+            output = AttemptOutput(key.name, key.uid, key.attempt, Path(str(key)))
+            _print_document(chosen, key.name, output, b"".join(pieces), SOURCE_STORE)
+        else:
+            _say_stored(key.attempt)
+            _write(pieces)
+
+
+def _say_stored(attempt: int) -> None:
+    notice(f"from the store: the end of what attempt {attempt} wrote, uploaded when it had ended")
 
 
 # -- over the API -------------------------------------------------------------------------------------------------
@@ -125,7 +154,7 @@ def _print_fetched(chosen: Chosen, client: LogClient, wanted: WantedLog) -> None
     while piece.following is not None:
         piece = client.get(piece.following)
         text.append(piece.text)
-    _print_document(chosen, wanted.name, piece, b"".join(text))
+    _print_document(chosen, wanted.name, piece, b"".join(text), piece.source)
 
 
 def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
@@ -145,6 +174,8 @@ def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
         if piece.attempt != before and before is not None:
             sys.stdout.flush()
             notice(f"==> attempt {piece.attempt} <==")
+        if piece.source == SOURCE_STORE and piece.attempt != before:
+            _say_stored(piece.attempt)
         if piece.is_lost:
             notice("some output is missing here: its file was rotated away, or its host is down")
         yield piece.text

@@ -12,10 +12,10 @@ import socket
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from supervisor.errors import SupervisorError
+from supervisor.errors import Complaint, SupervisorError
 from supervisor.model.records import PLANNED_CAUSES, Member, OwnState
 from supervisor.model.seen import Found
-from supervisor.model.state import history_of, last_exit_of
+from supervisor.model.state import history_of, is_attempt_over, last_exit_of
 from supervisor.observe.listing import OneJob, read_job
 from supervisor.operations.context import CommandContext
 from supervisor.operations.history import entries_of
@@ -26,6 +26,13 @@ from supervisor.records.reading import seen
 
 class OutputMissing(SupervisorError):
     """The job has had no such attempt, or there is no output of it here."""
+
+    def add(self, why: str) -> None:
+        """Adds a clause to what is wrong, if there is one."""
+        if not why:
+            return
+        self.complaint = Complaint(f"{self.complaint.what}; {why}", self.complaint.remedy)
+        self.args = (str(self.complaint),)
 
 
 class OutputElsewhere(OutputMissing):
@@ -130,6 +137,11 @@ def sequel_of(context: CommandContext, output: AttemptOutput) -> Sequel:
     if own.state in (OwnState.ASSIGNED, OwnState.VACANT):
         return Sequel(is_over=False)
     return Sequel(is_over=True, job=job)
+
+
+def has_ended(job: OneJob, attempt: int) -> bool:
+    """Returns whether an attempt of the job writes nothing more, by its records as they were read."""
+    return job.result is not None or (job.own is not None and is_attempt_over(job.own, job.uid, attempt))
 
 
 # -- how the output of a failure ends -----------------------------------------------------------------------------

@@ -16,16 +16,15 @@ from tempfile import TemporaryDirectory
 from typing import IO, Final
 
 from supervisor.clients.store.base import Store
-from supervisor.errors import Corrupt
+from supervisor.errors import Corrupt, SupervisorError
+from supervisor.observe.listing import OneJob
+from supervisor.operations.context import CommandContext
 from supervisor.operations.log_parts import LogParts, open_parts
-from supervisor.registry.uploaded_logs import (
-    OBJECT_MAX_BYTES,
-    OUTPUT_MAX_BYTES,
-    UploadedKey,
-    UploadedLog,
-    UploadedLogs,
-)
+from supervisor.operations.logs import OutputMissing, has_ended, latest_attempt
+from supervisor.registry.uploaded_logs import OBJECT_MAX_BYTES, OUTPUT_MAX_BYTES, UploadedKey, UploadedLogs
+from supervisor.registry.uploaded_logs import UploadedLog as UploadedLog
 
+NOT_STORED: Final = "the store has no output of it"
 _BLOCK_BYTES: Final = 64 * 1024
 _MTIME_MAX_S: Final = 2**32 - 1
 _COMPRESSION: Final = 6
@@ -54,6 +53,29 @@ def _end_of(parts: LogParts) -> Iterator[bytes]:
         left -= len(block)
         yield block[block.find(b"\n") + 1 :] if is_cut else block
         is_cut = False
+
+
+def find_uploaded(
+    context: CommandContext, job: OneJob, attempt: int | None, missing: OutputMissing
+) -> UploadedLog:
+    """Returns what was uploaded of an attempt, else of the latest one. Raises ``missing`` if there is nothing, with why."""
+    number = attempt or latest_attempt(job)
+    if not has_ended(job, number):
+        raise missing
+    try:
+        found = find_stored(context.store(), job.row.name, job.uid, number)
+    except SupervisorError as error:
+        missing.add(not_asked(error))
+        raise missing from None
+    if found is None:
+        missing.add(NOT_STORED)
+        raise missing
+    return found
+
+
+def not_asked(error: SupervisorError) -> str:
+    """Returns a clause that says that the store did not answer whether it has an output."""
+    return f"the store can't be asked for it ({error.complaint.what})"
 
 
 def find_stored(store: Store, name: str, uid: str, attempt: int) -> UploadedLog | None:

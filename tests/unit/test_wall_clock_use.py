@@ -16,7 +16,7 @@ NUMBER = RAW | {"wall_s", "clock.wall_s"}
 
 READERS = {
     "clock.py": "is the clock",
-    "api/log_answers.py": "which output is new enough to be shown (--since)",
+    "api/log_pieces.py": "which output is new enough to be shown (--since)",
     "api/service.py": "ages, in a document",
     "bluegreen/compare.py": "ages, on a screen",
     "cli": "ages, on a screen",

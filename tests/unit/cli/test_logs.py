@@ -92,6 +92,7 @@ def test_one_document(terminal: Terminal, uid: str) -> None:
         "uid": uid,
         "attempt": 1,
         "path": str(output_of(terminal, uid)),
+        "source": "host",
         "output": "hello\n",
     }
     assert terminal.run("logs", "a", "-f", "-o", "json").code == 2
