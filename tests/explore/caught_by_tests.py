@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 
 from tests.explore.caught_adapters import CAUGHT_ADAPTERS
+from tests.explore.caught_logs import CAUGHT_LOGS
 from tests.fakes.registry_bench import Bench
+from tests.unit.daemon.host.test_log_uploads import UploadRig
 from tests.unit.daemon.leader.test_sweeper import swept
 from tests.unit.registry import test_fixed_znodes
 
@@ -547,6 +549,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         "test_a_shim_that_never_claimed_goes_and_the_same_attempt_starts_again",
     ),
     **CAUGHT_ADAPTERS,
+    **CAUGHT_LOGS,
 }
 """By the name of the defect: module below ``tests`` and the test. That each fails while it is planted is a test itself."""
 
@@ -562,6 +565,7 @@ FIXTURES: dict[str, Callable[[], Any]] = {
     "rig": lambda: test_fixed_znodes.running_rig(),
     "on_disk": _on_disk,
     "bench": Bench,
+    "uploading": lambda: UploadRig(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "swept_rig": lambda: swept(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "monkeypatch": pytest.MonkeyPatch,
     "tmp_path": lambda: Path(tempfile.mkdtemp(prefix="caught-by-tests-")),

@@ -8,6 +8,7 @@ from tests.explore import (
     defects_of_guards,
     defects_of_hosts,
     defects_of_lease,
+    defects_of_logs,
     defects_of_operation,
     defects_of_preparation,
     defects_of_promotion,
@@ -35,4 +36,5 @@ DEFECTS: tuple[Defect, ...] = (
     *defects_of_refusal.DEFECTS,
     *defects_of_adapters.DEFECTS,
     *defects_of_users.DEFECTS,
+    *defects_of_logs.DEFECTS,
 )

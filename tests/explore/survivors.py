@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tests.explore.caught_adapters import CAUGHT_ADAPTERS
 from tests.explore.caught_by_tests import CAUGHT_BY
+from tests.explore.caught_logs import CAUGHT_LOGS
 
 _STARTER = "the starter, which alone can become the driver, is in the tree from its birth and dies with it"
 _OWN_FAILS = "a renewal checks /own at the version of the fence, and fails on whatever was written since"
@@ -229,6 +230,7 @@ UNSEEN: dict[str, str] = {
     "suspend-exhausted-unguarded-by-job": "a restart that is overruled breaks no invariant",
     "cancel-unguarded-by-result": "no result is corrupted",
     **dict.fromkeys(CAUGHT_ADAPTERS, "the explorer takes the place of this adapter"),
+    **dict.fromkeys(CAUGHT_LOGS, "no output is explored: property/test_log_sweep plays its own histories"),
 }
 
 UNEXPLORED = {

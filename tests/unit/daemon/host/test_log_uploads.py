@@ -105,37 +105,41 @@ class UploadRig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> UploadRig:
+def uploading(tmp_path: Path) -> UploadRig:
     return UploadRig(tmp_path)
 
 
-def test_what_an_attempt_has_left_is_uploaded_when_it_has_its_tombstone(rig: UploadRig) -> None:
-    rig.start()
-    rig.own = rig.owned(OwnState.CLAIMED, 1)
-    rig.wrote(b"hello\n")
-    rig.turn()
-    rig.end()
-    rig.turn()
-    assert not rig.stored(), "it has no tombstone yet"
-    rig.own = rig.owned(OwnState.EXITED, 1)
-    assert rig.turn() == PERIOD_S and rig.logged == ["log_uploaded"]
-    assert rig.text(key()) == b"hello\n" and list(rig.stored()) == [f"logs/clicks/{UID}/1-5.log.gz"]
-    assert rig.waiting() == [] and (rig.log_dir / "clicks" / f"{UID}.1.log").exists(), "its host keeps it"
-    rig.turn()
-    assert rig.logged == []
+def test_what_an_attempt_has_left_is_uploaded_when_it_has_its_tombstone(uploading: UploadRig) -> None:
+    uploading.start()
+    uploading.own = uploading.owned(OwnState.CLAIMED, 1)
+    uploading.wrote(b"hello\n")
+    uploading.turn()
+    uploading.end()
+    uploading.turn()
+    assert not uploading.stored(), "it has no tombstone yet"
+    uploading.own = uploading.owned(OwnState.EXITED, 1)
+    assert uploading.turn() == PERIOD_S and uploading.logged == ["log_uploaded"]
+    assert uploading.text(key()) == b"hello\n" and list(uploading.stored()) == [
+        f"logs/clicks/{UID}/1-5.log.gz"
+    ]
+    assert uploading.waiting() == [] and (uploading.log_dir / "clicks" / f"{UID}.1.log").exists(), (
+        "its host keeps it"
+    )
+    uploading.turn()
+    assert uploading.logged == []
 
 
 @pytest.mark.parametrize("attempt", [1, NO_ATTEMPT])
 def test_a_job_that_does_not_ask_for_it_and_a_driver_without_an_attempt_are_left_alone(
-    rig: UploadRig, attempt: int
+    uploading: UploadRig, attempt: int
 ) -> None:
     unused = replace(launch(attempt, 0 if attempt else 5), prepared="" if attempt else f"{UID}.pabc")
-    rig.hosted[f"{UID}.pabc"] = unused
-    rig.wrote(b"hello\n")
-    rig.uploads.ended(unused)
-    rig.turn()
-    assert rig.logged == [] and not rig.stored()
-    assert not (rig.log_dir / WAITING).exists() and not (rig.runtime_dir / NOTED).exists()
+    uploading.hosted[f"{UID}.pabc"] = unused
+    uploading.wrote(b"hello\n")
+    uploading.uploads.ended(unused)
+    uploading.turn()
+    assert uploading.logged == [] and not uploading.stored()
+    assert not (uploading.log_dir / WAITING).exists() and not (uploading.runtime_dir / NOTED).exists()
 
 
 OVER = [
@@ -153,106 +157,106 @@ OVER = [
 
 @pytest.mark.parametrize(("state", "attempt", "uid", "is_over"), OVER)
 def test_the_registry_says_whether_it_has_ended(
-    rig: UploadRig, state: OwnState, attempt: int, uid: str, is_over: bool
+    uploading: UploadRig, state: OwnState, attempt: int, uid: str, is_over: bool
 ) -> None:
-    rig.own = rig.owned(state, attempt, uid)
-    rig.wrote(b"x\n")
-    rig.end()
-    rig.turn()
-    assert bool(rig.stored()) == is_over and bool(rig.waiting()) != is_over
+    uploading.own = uploading.owned(state, attempt, uid)
+    uploading.wrote(b"x\n")
+    uploading.end()
+    uploading.turn()
+    assert bool(uploading.stored()) == is_over and bool(uploading.waiting()) != is_over
 
 
-def test_a_registry_that_is_silent_or_in_doubt_uploads_nothing(rig: UploadRig) -> None:
-    rig.wrote(b"x\n")
-    rig.end()
-    rig.own = Unreachable("no session")
-    rig.turn()
-    rig.own = None
-    rig.turn()
-    assert not rig.stored() and rig.logged == []
-    rig.own = rig.owned(OwnState.EXITED, 1)
-    rig.turn()
-    assert rig.text(key()) == b"x\n"
+def test_a_registry_that_is_silent_or_in_doubt_uploads_nothing(uploading: UploadRig) -> None:
+    uploading.wrote(b"x\n")
+    uploading.end()
+    uploading.own = Unreachable("no session")
+    uploading.turn()
+    uploading.own = None
+    uploading.turn()
+    assert not uploading.stored() and uploading.logged == []
+    uploading.own = uploading.owned(OwnState.EXITED, 1)
+    uploading.turn()
+    assert uploading.text(key()) == b"x\n"
 
 
 @pytest.mark.parametrize("trouble", [Unreachable("it is down"), AccessDenied("no right to write logs/*")])
 def test_a_store_that_takes_nothing_is_asked_again_also_after_a_restart(
-    rig: UploadRig, trouble: SupervisorError
+    uploading: UploadRig, trouble: SupervisorError
 ) -> None:
     for attempt in (1, 2, 3):
-        rig.wrote(b"x\n", attempt)
-        rig.end(attempt)
-    rig.own = rig.owned(OwnState.EXITED, 3)
-    rig.trouble = trouble
+        uploading.wrote(b"x\n", attempt)
+        uploading.end(attempt)
+    uploading.own = uploading.owned(OwnState.EXITED, 3)
+    uploading.trouble = trouble
     pauses = []
     for _ in range(10):
-        pauses.append(rig.turn())
-        assert rig.logged == ([] if len(pauses) > 1 else ["log_uploads_wait"])
+        pauses.append(uploading.turn())
+        assert uploading.logged == ([] if len(pauses) > 1 else ["log_uploads_wait"])
     assert pauses[:3] == [PERIOD_S, 2 * PERIOD_S, 4 * PERIOD_S] and max(pauses) == pauses[-1] == PAUSE_MAX_S
-    rig.restart()
-    rig.trouble = None
-    assert rig.turn() == PERIOD_S
-    assert len(rig.stored()) == 3 and rig.waiting() == []
+    uploading.restart()
+    uploading.trouble = None
+    assert uploading.turn() == PERIOD_S
+    assert len(uploading.stored()) == 3 and uploading.waiting() == []
 
 
-def test_a_host_that_was_lost_uploads_when_it_is_back(rig: UploadRig) -> None:
+def test_a_host_that_was_lost_uploads_when_it_is_back(uploading: UploadRig) -> None:
     """Nothing is left of its memory: what was noted while the attempt ran is on its disk."""
-    rig.start()
-    rig.own = rig.owned(OwnState.CLAIMED, 1)
-    rig.wrote(b"the last words\n")
-    rig.turn()
-    rig.hosted.clear()
-    rig.own = rig.owned(OwnState.CLAIMED, 2)  # the leader has waited, and started it elsewhere
-    rig.restart()
-    rig.turn()
-    assert rig.text(key()) == b"the last words\n"
+    uploading.start()
+    uploading.own = uploading.owned(OwnState.CLAIMED, 1)
+    uploading.wrote(b"the last words\n")
+    uploading.turn()
+    uploading.hosted.clear()
+    uploading.own = uploading.owned(OwnState.CLAIMED, 2)  # the leader has waited, and started it elsewhere
+    uploading.restart()
+    uploading.turn()
+    assert uploading.text(key()) == b"the last words\n"
 
 
-def test_what_was_noted_when_the_supervisor_was_killed_is_taken_up_by_the_next(rig: UploadRig) -> None:
-    rig.wrote(b"x\n")
-    rig.end()
-    assert os.listdir(rig.runtime_dir / NOTED) and not (rig.log_dir / WAITING).exists()
-    rig.restart()
-    rig.turn()
-    assert rig.text(key()) == b"x\n" and os.listdir(rig.runtime_dir / NOTED) == []
+def test_what_was_noted_when_the_supervisor_was_killed_is_taken_up_by_the_next(uploading: UploadRig) -> None:
+    uploading.wrote(b"x\n")
+    uploading.end()
+    assert os.listdir(uploading.runtime_dir / NOTED) and not (uploading.log_dir / WAITING).exists()
+    uploading.restart()
+    uploading.turn()
+    assert uploading.text(key()) == b"x\n" and os.listdir(uploading.runtime_dir / NOTED) == []
 
 
-def test_an_attempt_that_has_left_nothing_is_said_to_be_missing(rig: UploadRig) -> None:
-    rig.own = rig.owned(OwnState.CLAIMED, 1)
-    rig.wrote(b"x\n").unlink()
-    rig.end()
-    rig.turn()
-    assert rig.logged == ["log_not_uploaded"] and rig.waiting() == []
+def test_an_attempt_that_has_left_nothing_is_said_to_be_missing(uploading: UploadRig) -> None:
+    uploading.own = uploading.owned(OwnState.CLAIMED, 1)
+    uploading.wrote(b"x\n").unlink()
+    uploading.end()
+    uploading.turn()
+    assert uploading.logged == ["log_not_uploaded"] and uploading.waiting() == []
 
 
-def test_the_same_attempt_is_uploaded_once_whoever_does_it(rig: UploadRig) -> None:
+def test_the_same_attempt_is_uploaded_once_whoever_does_it(uploading: UploadRig) -> None:
     """Hosts may share their log directory; and a process may be killed before it removes the name."""
-    rig.wrote(b"first\n")
-    rig.end()
-    rig.turn()
-    before = rig.stored()
-    rig.wrote(b"first\nand more\n")
-    rig.end()
-    rig.turn()
-    assert rig.stored() == before and rig.waiting() == []
+    uploading.wrote(b"first\n")
+    uploading.end()
+    uploading.turn()
+    before = uploading.stored()
+    uploading.wrote(b"first\nand more\n")
+    uploading.end()
+    uploading.turn()
+    assert uploading.stored() == before and uploading.waiting() == []
 
 
-def test_only_the_end_of_a_long_output_is_uploaded_from_a_line_on(rig: UploadRig) -> None:
-    path = rig.wrote(b"".join(b"%015d\n" % number for number in range(2**20)))
+def test_only_the_end_of_a_long_output_is_uploaded_from_a_line_on(uploading: UploadRig) -> None:
+    path = uploading.wrote(b"".join(b"%015d\n" % number for number in range(2**20)))
     path.with_name(f"{path.name}.1").write_bytes(b"old\n" * 2**20)
     path.write_bytes(path.read_bytes()[5:])  # so that the cut is within a line
-    rig.end()
-    rig.turn()
-    text = rig.text(key())
+    uploading.end()
+    uploading.turn()
+    text = uploading.text(key())
     assert OUTPUT_MAX_BYTES - 100 < len(text) < OUTPUT_MAX_BYTES
     assert text.startswith(b"old\n") and text.endswith(b"%015d\n" % (2**20 - 1))
 
 
 def test_an_output_that_grows_while_it_is_read_has_an_end(
-    rig: UploadRig, monkeypatch: pytest.MonkeyPatch
+    uploading: UploadRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process of the job's user may write for ever."""
-    path = rig.wrote(b"x" * 2**16)
+    path = uploading.wrote(b"x" * 2**16)
     monkeypatch.setattr(uploaded_output, "OUTPUT_MAX_BYTES", 2**20)
     real = uploaded_output.LogParts.read
 
@@ -262,18 +266,18 @@ def test_an_output_that_grows_while_it_is_read_has_an_end(
         return real(parts, position, max_bytes)
 
     monkeypatch.setattr(uploaded_output.LogParts, "read", growing)
-    rig.end()
-    rig.turn()
-    assert len(rig.text(key())) <= 2**20
+    uploading.end()
+    uploading.turn()
+    assert len(uploading.text(key())) <= 2**20
 
 
 @pytest.mark.parametrize("at_s", [-5_000_000_000, 0, 2**33])
-def test_a_time_of_the_file_that_a_job_has_set(rig: UploadRig, at_s: int) -> None:
-    path = rig.wrote(b"x\n")
+def test_a_time_of_the_file_that_a_job_has_set(uploading: UploadRig, at_s: int) -> None:
+    path = uploading.wrote(b"x\n")
     os.utime(path, (at_s, at_s))
-    rig.end()
-    rig.turn()
-    assert rig.text(key()) == b"x\n"
+    uploading.end()
+    uploading.turn()
+    assert uploading.text(key()) == b"x\n"
 
 
 def link(path: Path) -> None:
@@ -282,24 +286,24 @@ def link(path: Path) -> None:
 
 @pytest.mark.parametrize("attack", [os.mkfifo, link, Path.mkdir])
 def test_what_a_job_puts_in_place_of_its_output_is_not_uploaded_and_keeps_no_other(
-    rig: UploadRig, attack: Callable[[Path], None]
+    uploading: UploadRig, attack: Callable[[Path], None]
 ) -> None:
-    rig.wrote(b"x\n").unlink()
-    attack(rig.log_dir / "clicks" / f"{UID}.1.log")
-    rig.wrote(b"fine\n", 2)
-    rig.end(1)
-    rig.end(2)
-    rig.own = rig.owned(OwnState.EXITED, 2)
-    thread = threading.Thread(target=rig.turn, daemon=True)
+    uploading.wrote(b"x\n").unlink()
+    attack(uploading.log_dir / "clicks" / f"{UID}.1.log")
+    uploading.wrote(b"fine\n", 2)
+    uploading.end(1)
+    uploading.end(2)
+    uploading.own = uploading.owned(OwnState.EXITED, 2)
+    thread = threading.Thread(target=uploading.turn, daemon=True)
     thread.start()
     thread.join(20)
     assert not thread.is_alive(), "it waits"
-    assert sorted(rig.logged) == ["log_not_uploaded", "log_uploaded"]
-    assert list(rig.stored()) == [str(key(2))] and rig.waiting() == []
+    assert sorted(uploading.logged) == ["log_not_uploaded", "log_uploaded"]
+    assert list(uploading.stored()) == [str(key(2))] and uploading.waiting() == []
 
 
-def test_names_that_somebody_else_has_made_are_left_alone(rig: UploadRig) -> None:
-    waiting = rig.log_dir / WAITING
+def test_names_that_somebody_else_has_made_are_left_alone(uploading: UploadRig) -> None:
+    waiting = uploading.log_dir / WAITING
     waiting.mkdir(parents=True)
     names = [
         "..",
@@ -313,13 +317,13 @@ def test_names_that_somebody_else_has_made_are_left_alone(rig: UploadRig) -> Non
     for name in names[1:]:
         (waiting / name).touch()
     os.mkfifo(waiting / f"clicks.{UID}.1.5")
-    rig.wrote(b"x\n")
-    rig.turn()
-    assert list(rig.stored()) == [str(key())], "a name is all that counts"
-    assert rig.waiting() == sorted(names[1:])
+    uploading.wrote(b"x\n")
+    uploading.turn()
+    assert list(uploading.stored()) == [str(key())], "a name is all that counts"
+    assert uploading.waiting() == sorted(names[1:])
 
 
-def test_a_defect_of_one_output_keeps_no_other(rig: UploadRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_of_one_output_keeps_no_other(uploading: UploadRig, monkeypatch: pytest.MonkeyPatch) -> None:
     real = log_uploads.pack
 
     def broken(path: Path, target: Any) -> int | None:
@@ -329,38 +333,40 @@ def test_a_defect_of_one_output_keeps_no_other(rig: UploadRig, monkeypatch: pyte
 
     monkeypatch.setattr(log_uploads, "pack", broken)
     for attempt in (1, 2):
-        rig.wrote(b"x\n", attempt)
-        rig.end(attempt)
-    rig.own = rig.owned(OwnState.EXITED, 2)
-    rig.turn()
-    assert rig.logged == ["item_failed", "log_uploaded"] and rig.waiting() == [f"clicks.{UID}.1.5"]
+        uploading.wrote(b"x\n", attempt)
+        uploading.end(attempt)
+    uploading.own = uploading.owned(OwnState.EXITED, 2)
+    uploading.turn()
+    assert uploading.logged == ["item_failed", "log_uploaded"] and uploading.waiting() == [
+        f"clicks.{UID}.1.5"
+    ]
 
 
-def test_a_disk_that_takes_nothing_keeps_what_was_noted(rig: UploadRig) -> None:
-    rig.log_dir.write_text("a file where a directory should be")
-    rig.end()
-    rig.turn()
-    assert os.listdir(rig.runtime_dir / NOTED) == [f"clicks.{UID}.1.5"]
-    rig.log_dir.unlink()
-    rig.wrote(b"x\n")
-    rig.turn()
-    assert rig.text(key()) == b"x\n"
+def test_a_disk_that_takes_nothing_keeps_what_was_noted(uploading: UploadRig) -> None:
+    uploading.log_dir.write_text("a file where a directory should be")
+    uploading.end()
+    uploading.turn()
+    assert os.listdir(uploading.runtime_dir / NOTED) == [f"clicks.{UID}.1.5"]
+    uploading.log_dir.unlink()
+    uploading.wrote(b"x\n")
+    uploading.turn()
+    assert uploading.text(key()) == b"x\n"
 
 
-def test_an_end_that_can_not_be_noted_raises_nothing(rig: UploadRig) -> None:
-    (rig.runtime_dir / NOTED).write_text("a file where a directory should be")
+def test_an_end_that_can_not_be_noted_raises_nothing(uploading: UploadRig) -> None:
+    (uploading.runtime_dir / NOTED).write_text("a file where a directory should be")
     with capture_logs() as logged:
-        rig.end()
+        uploading.end()
     assert [line["event"] for line in logged] == ["log_not_uploaded"]
 
 
-def test_the_thread_uploads_and_stops(rig: UploadRig) -> None:
-    rig.wrote(b"x\n")
-    rig.uploads.start()
-    rig.end()
+def test_the_thread_uploads_and_stops(uploading: UploadRig) -> None:
+    uploading.wrote(b"x\n")
+    uploading.uploads.start()
+    uploading.end()
     for _ in range(500):
-        if rig.stored():
+        if uploading.stored():
             break
         threading.Event().wait(0.02)
-    rig.uploads.stop()
-    assert rig.text(key()) == b"x\n" and not rig.uploads._thread.is_alive()
+    uploading.uploads.stop()
+    assert uploading.text(key()) == b"x\n" and not uploading.uploads._thread.is_alive()
