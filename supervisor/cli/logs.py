@@ -134,11 +134,11 @@ def _print_uploaded(chosen: Chosen, context: CommandContext, found: UploadedLog,
             output = AttemptOutput(key.name, key.uid, key.attempt, Path(str(key)))
             _print_document(chosen, key.name, output, b"".join(pieces), SOURCE_STORE)
         else:
-            _say_stored(key.attempt)
+            _print_source(key.attempt)
             _write(pieces)
 
 
-def _say_stored(attempt: int) -> None:
+def _print_source(attempt: int) -> None:
     notice(f"from the store: the end of what attempt {attempt} wrote, uploaded when it had ended")
 
 
@@ -175,7 +175,7 @@ def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
             sys.stdout.flush()
             notice(f"==> attempt {piece.attempt} <==")
         if piece.source == SOURCE_STORE and piece.attempt != before:
-            _say_stored(piece.attempt)
+            _print_source(piece.attempt)
         if piece.is_lost:
             notice("some output is missing here: its file was rotated away, or its host is down")
         yield piece.text

@@ -8,11 +8,11 @@ store by anybody who can write there. So both are bounded, in what is read and i
 from __future__ import annotations
 
 import gzip
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, Final
 
 from supervisor.clients.store.base import Store
@@ -89,7 +89,7 @@ def open_stored(store: Store, found: UploadedLog) -> Iterator[LogParts]:
     meanwhile, OSError, and as ``Store`` does."""
     if found.bytes > OBJECT_MAX_BYTES:
         raise _odd(found.key)
-    with TemporaryDirectory(prefix="spark-supervisor-log-") as directory:
+    with tempfile.TemporaryDirectory(prefix="spark-supervisor-log-") as directory:
         compressed, plain = Path(directory) / "compressed", Path(directory) / "plain"
         UploadedLogs(store).fetch(found, compressed)
         with plain.open("w+b", buffering=0) as stream:

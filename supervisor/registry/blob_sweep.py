@@ -148,7 +148,8 @@ class BlobSweeper:
         """
         began_at_s = self._clock()
         listed = []
-        for entry in itertools.chain(*map(self._store.entries, self.prefixes)):
+        listings = [self._store.entries(prefix) for prefix in self.prefixes]
+        for entry in itertools.chain(*listings):
             if not go_on():
                 return ()
             listed.append(entry)

@@ -49,7 +49,7 @@ DEFECTS = (
         (
             LogUploads._keep_names,
             "    missing = set(wanted)",
-            "    [(self._noted / _name_of(key)).unlink() for key in noted]\n    missing = set(wanted)",
+            "    [(self._ended / _name_of(key)).unlink() for key in recorded]\n    missing = set(wanted)",
         ),
     ),
     text(

@@ -2,7 +2,7 @@
 (``logs: {upload: on_exit}``).
 
 What is to be uploaded is a name in a directory, ``<job>.<uid>.<attempt>.<keep>``. The guardian makes it below
-``runtime_dir`` (``NOTED``) when it removes the run directory, and waits for no disk. The thread puts it below ``log_dir``
+``runtime_dir`` (``ENDED``) when it removes the run directory, and waits for no disk. The thread puts it below ``log_dir``
 (``WAITING``), where it outlives the supervisor and the host; and that of an attempt that runs, too: a host that was lost
 uploads when it is back. A name goes when the output is in the store, or is not here any more.
 
@@ -40,7 +40,7 @@ from supervisor.registry.uploaded_logs import UploadedKey, UploadedLogs
 
 log = structlog.get_logger(__name__)
 
-NOTED: Final = "ended-logs"
+ENDED: Final = "ended-logs"
 WAITING: Final = ".uploads"
 PERIOD_S: Final = 5.0
 PAUSE_MAX_S: Final = 300.0
@@ -93,7 +93,7 @@ class LogUploads:
         ownership: Callable[[str], Ownership | None],
         logs: UploadedLogs,
     ) -> None:
-        self._noted, self._waiting = runtime_dir / NOTED, log_dir / WAITING
+        self._ended, self._waiting = runtime_dir / ENDED, log_dir / WAITING
         self._log_dir = log_dir
         self._launches = launches
         self._ownership = ownership
@@ -118,8 +118,8 @@ class LogUploads:
         if key is None:
             return
         try:
-            self._noted.mkdir(mode=0o700, exist_ok=True)
-            _make_name(self._noted, key)
+            self._ended.mkdir(mode=0o700, exist_ok=True)
+            _make_name(self._ended, key)
         except OSError as error:
             self._log_missing(key, f"that it ended can't be noted ({error.strerror})")
         self._wake.set()
@@ -150,15 +150,15 @@ class LogUploads:
 
     def _keep_names(self, hosted: Mapping[str, Launch]) -> None:
         """Puts the names of what runs, and of what has ended, where they outlive this host. Raises OSError."""
-        noted = list(_keys_in(self._noted))
-        wanted = [*noted, *filter(None, map(wanted_by, hosted.values()))]
+        recorded = list(_keys_in(self._ended))
+        wanted = [*recorded, *filter(None, map(wanted_by, hosted.values()))]
         missing = set(wanted).difference(_keys_in(self._waiting))
         if missing:
             umask.make_shared_directories(str(self._waiting), umask.GROUP)
         for key in missing:
             _make_name(self._waiting, key)
-        for key in noted:
-            (self._noted / _name_of(key)).unlink(missing_ok=True)
+        for key in recorded:
+            (self._ended / _name_of(key)).unlink(missing_ok=True)
 
     def _of_ended(self, hosted: Collection[str]) -> list[UploadedKey]:
         """Returns what may be uploaded: its attempt has no run directory here. Raises OSError."""

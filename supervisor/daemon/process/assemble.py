@@ -175,13 +175,7 @@ class Assembly:
         agent = self._agent(server.address)
         self._agent_ = agent
         leader = Leader(self._controller, self._sweeper, self._remover, self._owner.failed, self._savepoints)
-        uploads = LogUploads(
-            runtime_dir,
-            settings.supervisor.log_dir,
-            self._hosted.launches,
-            agent.ownership,
-            UploadedLogs(self._store),
-        )
+        uploads = self._log_uploads(agent)
         guardian = Guardian(
             self._hosted.attempts_dir,
             settings.supervisor.id,
@@ -215,6 +209,11 @@ class Assembly:
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
         )
+
+    def _log_uploads(self, agent: Agent) -> LogUploads:
+        settings, launches = self._settings.supervisor, self._hosted.launches
+        logs = UploadedLogs(self._store)
+        return LogUploads(settings.runtime_dir, settings.log_dir, launches, agent.ownership, logs)
 
     def _gone(self, uploads: LogUploads, launch: Launch) -> None:
         """Is called when the run directory of ``launch`` goes."""

@@ -57,6 +57,7 @@ STARTED = {
     "daemon/host/cluster_leftovers.py": ({"BackgroundThread"}, "asks clusters: nobody waits for it"),
     "daemon/host/archive_ahead.py": ({"BackgroundThread"}, "trains while no driver is starting"),
     "daemon/host/fence_ahead.py": ({"BackgroundThread"}, "compiles while nobody waits for it"),
+    "daemon/host/log_uploads.py": ({"BackgroundThread"}, "waits for a store and a disk: nobody waits for it"),
     "daemon/host/housekeeping.py": ({"BackgroundThread"}, "a loop that may hang on a disk"),
     "daemon/process/bounded_http.py": ({"BackgroundThread"}, "the loop that takes connections"),
     "daemon/leader/left_behind.py": ({"run_in_thread"}, "looks at checkpoints: no pass waits for one"),

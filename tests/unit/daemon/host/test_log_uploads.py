@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from structlog.testing import capture_logs
 
 from supervisor.clients.store.files import FileStore
 from supervisor.daemon.host import log_uploads
-from supervisor.daemon.host.log_uploads import NOTED, PAUSE_MAX_S, PERIOD_S, WAITING, LogUploads
+from supervisor.daemon.host.log_uploads import ENDED, PAUSE_MAX_S, PERIOD_S, WAITING, LogUploads
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.launch import NO_ATTEMPT, Launch
 from supervisor.model.records import Ownership, OwnState
@@ -139,7 +140,7 @@ def test_a_job_that_does_not_ask_for_it_and_a_driver_without_an_attempt_are_left
     uploading.uploads.ended(unused)
     uploading.turn()
     assert uploading.logged == [] and not uploading.stored()
-    assert not (uploading.log_dir / WAITING).exists() and not (uploading.runtime_dir / NOTED).exists()
+    assert not (uploading.log_dir / WAITING).exists() and not (uploading.runtime_dir / ENDED).exists()
 
 
 OVER = [
@@ -215,10 +216,10 @@ def test_a_host_that_was_lost_uploads_when_it_is_back(uploading: UploadRig) -> N
 def test_what_was_noted_when_the_supervisor_was_killed_is_taken_up_by_the_next(uploading: UploadRig) -> None:
     uploading.wrote(b"x\n")
     uploading.end()
-    assert os.listdir(uploading.runtime_dir / NOTED) and not (uploading.log_dir / WAITING).exists()
+    assert os.listdir(uploading.runtime_dir / ENDED) and not (uploading.log_dir / WAITING).exists()
     uploading.restart()
     uploading.turn()
-    assert uploading.text(key()) == b"x\n" and os.listdir(uploading.runtime_dir / NOTED) == []
+    assert uploading.text(key()) == b"x\n" and os.listdir(uploading.runtime_dir / ENDED) == []
 
 
 def test_an_attempt_that_has_left_nothing_is_said_to_be_missing(uploading: UploadRig) -> None:
@@ -346,7 +347,7 @@ def test_a_disk_that_takes_nothing_keeps_what_was_noted(uploading: UploadRig) ->
     uploading.log_dir.write_text("a file where a directory should be")
     uploading.end()
     uploading.turn()
-    assert os.listdir(uploading.runtime_dir / NOTED) == [f"clicks.{UID}.1.5"]
+    assert os.listdir(uploading.runtime_dir / ENDED) == [f"clicks.{UID}.1.5"]
     uploading.log_dir.unlink()
     uploading.wrote(b"x\n")
     uploading.turn()
@@ -354,7 +355,7 @@ def test_a_disk_that_takes_nothing_keeps_what_was_noted(uploading: UploadRig) ->
 
 
 def test_an_end_that_can_not_be_noted_raises_nothing(uploading: UploadRig) -> None:
-    (uploading.runtime_dir / NOTED).write_text("a file where a directory should be")
+    (uploading.runtime_dir / ENDED).write_text("a file where a directory should be")
     with capture_logs() as logged:
         uploading.end()
     assert [line["event"] for line in logged] == ["log_not_uploaded"]
@@ -370,3 +371,73 @@ def test_the_thread_uploads_and_stops(uploading: UploadRig) -> None:
         threading.Event().wait(0.02)
     uploading.uploads.stop()
     assert uploading.text(key()) == b"x\n" and not uploading.uploads._thread.is_alive()
+
+
+class KilledHere(BaseException):
+    """The process is killed at this call."""
+
+
+CALLS = (
+    (os, "open"),
+    (os, "close"),
+    (os, "mkdir"),
+    (os, "scandir"),
+    (os, "unlink"),
+    (log_uploads.tempfile, "TemporaryFile"),
+    (log_uploads, "pack"),
+    (UploadedLogs, "put"),
+)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_whoever_is_killed_at_any_call_the_next_uploads_it_once_and_leaves_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    number, is_over = 0, False
+    while not is_over:
+        number += 1
+        (tmp_path / str(number)).mkdir()
+        uploading = UploadRig(tmp_path / str(number))
+        uploading.own = uploading.owned(OwnState.CLAIMED, 1)
+        uploading.start()
+        uploading.wrote(b"x\n")
+        with monkeypatch.context() as patch:
+            left = killed_at(patch, number, after)
+            for step in (uploading.turn, uploading.end, partial(bury, uploading), uploading.turn):
+                try:
+                    step()
+                except KilledHere:
+                    uploading.restart()
+                    step()  # the guardian finds the directory again; the thread has another turn
+            is_over = left[0] > 0
+        uploading.turn()
+        assert uploading.text(key()) == b"x\n" and uploading.waiting() == [], f"killed at call {number}"
+        assert os.listdir(uploading.runtime_dir / ENDED) == [], f"killed at call {number}"
+    assert number > 15, "there are more calls than that"
+
+
+def bury(uploading: UploadRig) -> None:
+    uploading.own = uploading.owned(OwnState.EXITED, 1)
+
+
+def killed_at(patch: pytest.MonkeyPatch, number: int, after: bool) -> list[int]:
+    """Returns how many calls are left until the one that kills, which does so once."""
+    left = [number]
+
+    def wrapped(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            if threading.current_thread() is not threading.main_thread():
+                return real(*arguments, **named)  # of the store
+            left[0] -= 1
+            if left[0] == 0 and not after:
+                raise KilledHere
+            found = real(*arguments, **named)
+            if left[0] == 0:
+                raise KilledHere
+            return found
+
+        return call
+
+    for of, name in CALLS:
+        patch.setattr(of, name, wrapped(getattr(of, name)))
+    return left
