@@ -15,7 +15,7 @@ from tests.explore.planting import text
 WHOLE = "§4: an output is uploaded when nobody writes to it any more"
 KEPT = "§4: what is to be uploaded is known until it is in the store"
 TERM = "§6: cancel and await every task of the epoch"
-BOUNDED = "a job's files and what is in the store are hostile"
+BOUNDED = "§4: what a job has left, and what is in the store, may be anybody's: it is read within bounds"
 
 DEFECTS = (
     text(

@@ -269,9 +269,7 @@ def test_uploads_of_logs() -> None:
     job = spec(logs={"upload": "on_exit", "keep": 30})
     assert against(job, policy()) == [] and against(spec(), policy(logs={"upload": "forbid"})) == []
     assert against(job, policy(logs={"upload": "forbid"})) == ["logs.upload: policy.logs.upload is forbid"]
-    assert against(job, policy(logs={"keep_max": 29})) == [
-        "logs.keep: 30 is above policy.logs.keep_max (29)"
-    ]
+    assert against(job, policy(logs={"keep_max": 29})) == ["logs.keep: 30 is above policy.logs.keep_max (29)"]
     assert against(job, policy(logs={"keep_max": 30})) == []
     assert policy_sha256(policy(logs={"keep_max": 30}), STORE) != policy_sha256(policy(), STORE)
     assert policy_sha256(policy(logs={"upload": "allow"}), STORE) == policy_sha256(policy(), STORE)
