@@ -32,6 +32,11 @@ def stored(fleet: Fleet, name: str) -> list[str]:
     return sorted(path.name for path in (fleet.directory / "store" / "logs" / name).glob("*/*"))
 
 
+def assert_from_the_store(fleet: Fleet, name: str) -> None:
+    found = fleet.ok("logs", name, "--attempt", "1", "-o", "json").document
+    assert found["source"] == "store" and found["output"].endswith(LAST_WORDS)
+
+
 @on_embedded
 def test_what_an_attempt_wrote_is_in_the_store_when_it_has_ended(fleet: Fleet, job: str) -> None:
     uid = fleet.submit(job, **UPLOADS)
@@ -40,8 +45,7 @@ def test_what_an_attempt_wrote_is_in_the_store_when_it_has_ended(fleet: Fleet, j
     fleet.wait_attempt(job, 2)
     wait_until(lambda: stored(fleet, job) == ["1-3.log.gz"], PATIENCE_S, "the upload")
     output_of(member, job, uid).unlink()
-    ran = fleet.ok("logs", job, "--attempt", "1")
-    assert ran.out.endswith(LAST_WORDS) and "from the store" in ran.err
+    assert_from_the_store(fleet, job)
     fleet.wait_state(job, "running")
     assert stored(fleet, job) == ["1-3.log.gz"], "what runs is not uploaded"
     fleet.cancel(job)
@@ -65,6 +69,6 @@ def test_a_host_that_was_lost_uploads_when_it_is_back(fleet: Fleet, job: str) ->
     fleet.start_member(number)
     wait_until(lambda: "1-3.log.gz" in stored(fleet, job), PATIENCE_S, "the upload")
     output_of(member, job, uid).unlink()
-    assert fleet.ok("logs", job, "--attempt", "1").out.endswith(LAST_WORDS)
+    assert_from_the_store(fleet, job)
     assert not any(waiting.glob(f"{job}.{uid}.1.*"))
     fleet.judge()
