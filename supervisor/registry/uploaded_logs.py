@@ -71,7 +71,7 @@ class UploadedLogs:
 
     def put(self, key: UploadedKey, compressed: Path) -> None:
         """Stores a file, which is durable on return. An output of the attempt that is there already stays as it is: it
-        was cut from the same file."""
+        was cut from the same file. After a registry was restored numbers of attempts recur; then the first one stays."""
         with suppress(Conflict):
             self._store.create_from(str(key), compressed)
 
