@@ -24,6 +24,7 @@ from supervisor.model.records import Cause
 from supervisor.records.layout import Layout
 from supervisor.shim import state as shim
 from supervisor.shim.children import Children
+from supervisor.shim.diagnosis import Diagnosis, task_for
 from supervisor.shim.link import RegistryLink, Request
 from supervisor.shim.log import ShimLog
 from supervisor.shim.machine import next_wake_at_s, step
@@ -84,6 +85,7 @@ class Runner:
         self._heard = False
         self._released = False
         self._oom_watch: OomWatch | None = None
+        self._diagnosis: Diagnosis | None = None
         self._exit_reported = False
         self._finished = False
 
@@ -251,6 +253,8 @@ class Runner:
                 case shim.Order(order, within_s):
                     if not self._reports.order(order, within_s):
                         events.append(shim.Unheard(effect))
+                case shim.Diagnose():
+                    events.extend(self._diagnose(effect))
                 case shim.Terminate():
                     self._terminate()
                 case shim.Kill():
@@ -260,6 +264,18 @@ class Runner:
                 case shim.WriteLog(name, why):
                     self._log.log_event(name, why=why)
         return events
+
+    def _diagnose(self, asked: shim.Diagnose) -> list[Event]:
+        """Starts a collection, and waits for nothing of it."""
+        launch = self._state.launch
+        try:
+            task = task_for(launch, self._parts.directory, self._parts.tree.pids(), asked)
+            self._diagnosis = Diagnosis(task, launch, self._post_event, self._log_event)
+            self._diagnosis.start()
+        except (OSError, RuntimeError) as error:  # no process, memory, descriptor or thread left
+            self._log.log_event("shim_not_diagnosed", "warning", why=str(error))
+            return [shim.Diagnosed()]
+        return []
 
     def _terminate(self) -> None:
         """Asks the driver to end. Where that is not allowed (a driver of another user, and a supervisor without
@@ -297,6 +313,8 @@ class Runner:
         return []
 
     def _kill(self) -> list[Event]:
+        if self._diagnosis is not None:  # first: it is a child of this process, and keeps nobody
+            self._diagnosis.kill()
         self._parts.tree.kill(KILL_SLICE_S)
         self._parts.children.reap()
         empty = self._parts.tree.emptiness() is Emptiness.EMPTY

@@ -235,6 +235,14 @@ class Unheard:
 
 
 @dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """The collection that ``Diagnose`` has asked for is over. ``path`` is the file with the diagnostics, or empty if there is
+    none."""
+
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StopAsked:
     """The shim got SIGTERM: the host is going down."""
 
@@ -271,6 +279,7 @@ Event: TypeAlias = (
     | StopAsked
     | DeadlineUnwritable
     | Unheard
+    | Diagnosed
 )
 
 
@@ -338,6 +347,16 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class Diagnose:
+    """Asks for the diagnostics of the driver tree, within ``within_s``, in a process of their own; ``Kill`` ends it. The
+    answer is ``Diagnosed``. ``why`` and ``progress`` are for their first lines."""
+
+    within_s: float
+    why: str
+    progress: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Terminate:
     """Asks for SIGTERM to the driver's root process."""
 
@@ -371,6 +390,7 @@ Effect: TypeAlias = (
     | WriteDeadline
     | Exec
     | Order
+    | Diagnose
     | Terminate
     | Kill
     | Finish
@@ -497,6 +517,9 @@ class ShimState:
     next_news_at_s: float = 0.0  # the next news of a wait for executors, not before
     reported_wait: ClusterWait | None = None  # the wait for executors, as it was published last
     reported_since_at_s: float = 0.0  # since when that one lasted
+    diagnosing_until_at_s: float | None = None  # its diagnostics are asked for, and waited for until then
+    diagnosed: bool = False  # they are there, or not to be had
+    diagnostics: str = ""  # the file with them
     status: int | None = None
     tail: str = ""
     oom: Oom | None = None

@@ -47,6 +47,7 @@ SAMPLES: dict[type, Event] = {
     shim.Reported: shim.Reported("progress", query="q"),
     shim.Unheard: shim.Unheard(shim.Order("stop")),
     shim.StopAsked: shim.StopAsked(),
+    shim.Diagnosed: shim.Diagnosed("/log.diagnostics.txt"),
     shim.DeadlineUnwritable: shim.DeadlineUnwritable(),
 }
 
