@@ -6,6 +6,7 @@ driver before it opens anything of it, so that what the user has put there is of
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import signal
@@ -26,7 +27,8 @@ def main() -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.alarm(int(task.within_s) + _MORE_S)
-    "".encode("utf-8", "replace").decode("ascii", "replace")  # this user's codecs, not the other's
+    for name in ("ascii", "utf-8"):  # they are loaded when they are used, and the other user may not be able to
+        codecs.lookup(name)
     if user is not None:
         become(
             DriverUser(name=user["name"], uid=user["uid"], gid=user["gid"], groups=tuple(user["groups"]))
