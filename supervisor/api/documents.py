@@ -154,6 +154,16 @@ class HistoryEntryDocument(TypedDict):
     omitted: NotRequired[int]
 
 
+class DiagnosticsDocument(TypedDict):
+    """What is known of the end of an attempt: ``path`` is the file with the diagnostics of its driver, on ``host``, and
+    ``memory`` describes its memory before an out-of-memory. Either may be null."""
+
+    attempt: int
+    host: str
+    path: str | None
+    memory: str | None
+
+
 class JobDetailDocument(JobDocument):
     """A job with its history and its spec, in which what looks like a secret is covered. ``start`` has the seconds of each
     phase of the start; ``spec_error`` says why the spec can't be shown."""
@@ -163,6 +173,7 @@ class JobDetailDocument(JobDocument):
     more_queries: int
     stop_mode: str | None
     last_exit: ExitDocument | None
+    diagnostics: DiagnosticsDocument | None
     start: dict[str, float] | None
     cluster_wait: ClusterWaitDocument | None
     update: UpdateDocument | None
@@ -255,6 +266,7 @@ class ExplanationDocument(TypedDict):
     hosts: list[RoomDocument]
     alarm: str | None
     last_exit: ExitDocument | None
+    diagnostics: DiagnosticsDocument | None
     remedies: list[RemedyDocument]
 
 

@@ -329,6 +329,7 @@ EVENTS: Final[dict[str, Event]] = {
     "shim_deadline_unwritable": Event(
         "The deadline could not be written for the second killers.", f"{_ATTEMPT} why"
     ),
+    "shim_not_sampled": Event("Nothing measures what the driver takes; it runs on.", f"{_ATTEMPT} why"),
     "shim_not_terminated": Event("The driver could not be sent SIGTERM.", f"{_ATTEMPT} why next"),
     "shim_request_failed": Event("A defect in a request to ZooKeeper.", f"{_ATTEMPT} why"),
     "shim_lost_twin": Event("The twin ended before the shim.", f"{_ATTEMPT} next"),

@@ -1,5 +1,5 @@
-"""Says what belongs to the diagnostics of a driver: the bounds, the window before a kill, the name of the file, and what of a
-command line is shown.
+"""Says what belongs to the diagnostics of a driver: the bounds, the window before a kill, the name of the file, and what of
+a command line is shown.
 
 Diagnostics are collected from a driver that is silent, before it is killed for that (``shim.diagnosing``), and at any time
 by ``stacks`` (``operations.stacks``). The module is pure and of the standard library only, because the shim imports it.
@@ -7,7 +7,6 @@ by ``stacks`` (``operations.stacks``). The module is pure and of the standard li
 
 from __future__ import annotations
 
-import os.path
 from typing import Final
 
 from supervisor.model.records import Cause
@@ -20,8 +19,8 @@ COLLECT_S: Final = 12.0
 """So long a collection takes at most; then its process ends."""
 
 STOP_SHARE: Final = 0.6
-"""This share of the time between SIGTERM and SIGKILL is for the diagnostics of a driver that does not stop: most drivers have
-ended before it begins."""
+"""This share of the time between SIGTERM and SIGKILL is for the diagnostics of a driver that does not stop: most drivers
+have ended before it begins."""
 
 STOP_LEAST_S: Final = 1.0
 """A shorter window would show nothing."""
@@ -38,8 +37,18 @@ TIMES_MAX: Final = 10
 EVERY_MAX_S: Final = 30.0
 
 _JAVA_VALUES: Final = frozenset(
-    ("-cp -classpath --class-path -p --module-path --upgrade-module-path --add-modules --add-opens --add-exports --add-reads")
-    .split()
+    {
+        "-cp",
+        "-classpath",
+        "--class-path",
+        "-p",
+        "--module-path",
+        "--upgrade-module-path",
+        "--add-modules",
+        "--add-opens",
+        "--add-exports",
+        "--add-reads",
+    }
 )
 _PYTHON_VALUES: Final = frozenset({"-W", "-X"})
 _NOT_NAMED: Final = frozenset({"-c", "-"})
@@ -52,7 +61,7 @@ def path_of(log_path: str) -> str:
 
 
 def stop_window_s(terminate_at_s: float, kill_at_s: float) -> float:
-    """Returns how long before SIGKILL the diagnostics of a driver that does not stop begin; 0.0 if there is no time for them."""
+    """Returns how long before SIGKILL the diagnostics of a driver that does not stop begin; 0.0 if there is no time."""
     window_s = min(COLLECT_S, (kill_at_s - terminate_at_s) * STOP_SHARE)
     return window_s if window_s >= STOP_LEAST_S else 0.0
 
@@ -62,7 +71,7 @@ def shown_command(arguments: list[str]) -> str:
     class. No other argument is shown, because any of them may be a secret."""
     if not arguments or not arguments[0]:
         return "?"
-    program = os.path.basename(arguments[0])[:200]
+    program = arguments[0].rpartition("/")[2][:200]
     if not program.startswith(("java", "python", "pypy")):
         return program
     values = _JAVA_VALUES if program.startswith("java") else _PYTHON_VALUES
@@ -80,6 +89,8 @@ def shown_command(arguments: list[str]) -> str:
 
 
 def heap_limit(arguments: list[str]) -> str:
-    """Returns what limits the heap of a JVM by its command line, such as ``-Xmx2g``, or an empty text. The last one counts."""
-    limits = [each for each in arguments if each.startswith(("-Xmx", "-XX:MaxHeapSize=", "-XX:MaxRAMPercentage="))]
+    """Returns what limits the heap of a JVM by its command line, such as ``-Xmx2g``, or an empty text. The last counts."""
+    limits = [
+        each for each in arguments if each.startswith(("-Xmx", "-XX:MaxHeapSize=", "-XX:MaxRAMPercentage="))
+    ]
     return limits[-1][:60] if limits else ""

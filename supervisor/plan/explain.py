@@ -42,6 +42,7 @@ from supervisor.model.records import (
     LEASED,
     PLANNED_CAUSES,
     Cause,
+    DriverDiagnostics,
     HistoryEntry,
     Lease,
     Ownership,
@@ -171,6 +172,7 @@ class Explanation:
     submission of the name may be alive still. ``standby`` says what there is of the prepared driver that its spec
     asks for, or is empty; ``failed_update`` says what became of its newest update if that has failed (given up, rolled back
     or neither yet), ``move`` why it is to leave its host and what keeps it there for now; both may be empty.
+    ``diagnostics`` is what is known of the end of the latest attempt that left any.
     """
 
     name: str
@@ -194,6 +196,7 @@ class Explanation:
     remedies: tuple[Remedy, ...] = ()
     alarm: Alarm | None = None
     last_exit: HistoryEntry | None = None
+    diagnostics: DriverDiagnostics | None = None
     step: Action | WaitingAssignment | None = None
     later: Action | WaitingAssignment | None = None
     error: str = ""
@@ -280,6 +283,7 @@ class Explainer:
             remedies=self._remedies(name, shown, row, own, note),
             alarm=self._alarm(name),
             last_exit=ended,
+            diagnostics=own.diagnostics if own is not None and mine else None,
             step=action,
             later=later,
             error=_error(own, ended) if own is not None and mine else "",

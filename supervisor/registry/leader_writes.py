@@ -131,6 +131,7 @@ def assign(
         remembered=old.remembered,
         moved_by=moved_by,
         judged=_judged_after(job, old, queries),
+        diagnostics=old.diagnostics if same else None,
         extra=old.extra,
     )
     entry = replace(_entry_of(ref, own.version + 1, attempt, memory), prepared=prepared)

@@ -2,9 +2,9 @@
 another kill.
 
 A running driver whose verdict is that it is silent (``model.diagnostics.DIAGNOSED_CAUSES``) is killed when its diagnostics
-are there, or ``COLLECT_S`` later. Its lease is renewed meanwhile as ever, so nobody waits for it; the deadline, a revocation,
-its exit and everything else that kills act at once, as they do without diagnostics. A driver that is to stop has its grace,
-and SIGKILL comes at the end of that: its diagnostics begin before that, and nothing waits for them.
+are there, or ``COLLECT_S`` later. Its lease is renewed meanwhile as ever, so nobody waits for it; the deadline, a
+revocation, its exit and everything else that kills act at once, as they do without diagnostics. A driver that is to stop
+has its grace, and SIGKILL comes at the end of that: its diagnostics begin before that, and nothing waits for them.
 
 The functions here are handlers of ``machine.TABLE``, or called by ``driver`` for what follows from the time.
 """
@@ -51,7 +51,9 @@ def diagnosed(turn: Turn, event: Diagnosed) -> None:
 
 def _begin(turn: Turn, within_s: float, why: str) -> None:
     turn.set(diagnosing_until_at_s=turn.now_s + within_s, diagnosed=False)
-    turn.do(WriteLog("shim_diagnoses", why), Diagnose(within_s, why, last_progress(turn.state.life, turn.now_s)))
+    turn.do(
+        WriteLog("shim_diagnoses", why), Diagnose(within_s, why, last_progress(turn.state.life, turn.now_s))
+    )
 
 
 def last_progress(life: Life, now_s: float) -> tuple[str, ...]:
@@ -61,7 +63,9 @@ def last_progress(life: Life, now_s: float) -> tuple[str, ...]:
         batch = query.progress.batch_id if query.progress is not None else None
         last = "no batch yet" if batch is None else f"batch {batch} at {query.at}"
         state = "ended" if query.ended else "idle" if query.idle else "active"
-        lines.append(f"query {query.name or query.id}: {state}, {last}, heard {now_s - query.last_at_s:.0f} s ago")
+        lines.append(
+            f"query {query.name or query.id}: {state}, {last}, heard {now_s - query.last_at_s:.0f} s ago"
+        )
     if life.last_at_s is not None:
         lines.append(f"the last sign of any query was {now_s - life.last_at_s:.0f} s ago")
     return tuple(lines) or ("no query was heard of",)

@@ -59,7 +59,11 @@ class Diagnosis(threading.Thread):
     over, ``log`` takes a line."""
 
     def __init__(
-        self, task: DiagnosticsTask, launch: Launch, post: Callable[[Diagnosed], None], log: Callable[..., Any]
+        self,
+        task: DiagnosticsTask,
+        launch: Launch,
+        post: Callable[[Diagnosed], None],
+        log: Callable[..., Any],
     ) -> None:
         """Starts the process. Raises OSError."""
         super().__init__(name="diagnosis", daemon=True)

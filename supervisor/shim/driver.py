@@ -19,6 +19,7 @@ from supervisor.shim.state import (
     Kill,
     Order,
     Reported,
+    Sampled,
     Stage,
     Terminate,
     TreeSeen,
@@ -68,7 +69,13 @@ def note_exit(turn: Turn, event: Exited) -> None:
     """Notes the exit, also of a starter whose claim is under way. Nothing else is done about it then, because
     exec will fail."""
     if turn.state.status is None:
-        turn.set(status=event.status, tail=event.tail, oom=event.oom, refused=event.refused)
+        turn.set(
+            status=event.status,
+            tail=event.tail,
+            oom=event.oom,
+            refused=event.refused,
+            memory=event.memory,
+        )
 
 
 def exited(turn: Turn, event: Exited) -> None:
@@ -91,6 +98,11 @@ def reported(turn: Turn, event: Reported) -> None:
     if event.event not in waiting.EVENTS or turn.state.launch.executors_outlive_s > 0:
         turn.set(life=health.after_report(turn.state.life, event, turn.now_s))
     stop_heard(turn, event)
+
+
+def sampled(turn: Turn, event: Sampled) -> None:
+    """Keeps what the tree takes for the next renewal, and for the tombstone."""
+    turn.set(use=event.use)
 
 
 def stop_heard(turn: Turn, event: Reported) -> None:

@@ -366,7 +366,9 @@ def progress_of(progress: Any) -> dict[str, Any]:
         "processed_rows_per_s": finite(progress.processedRowsPerSecond),
         "batch_ms": progress.durationMs.get("triggerExecution"),
         "lag": lag_of(progress.sources),
+        "rows": getattr(progress, "numInputRows", None),
         "state_rows": state_rows_of(getattr(progress, "stateOperators", ())),
+        "state_bytes": state_bytes_of(getattr(progress, "stateOperators", ())),
     }
 
 
@@ -374,6 +376,12 @@ def state_rows_of(operators: Iterable[Any]) -> int | None:
     """Returns how many rows the state of a query has, or None if it keeps none."""
     rows = [operator.numRowsTotal for operator in operators or ()]
     return sum(rows) if rows else None
+
+
+def state_bytes_of(operators: Iterable[Any]) -> int | None:
+    """Returns the memory that the state of a query takes, in bytes, or None if it keeps none."""
+    sizes = [getattr(operator, "memoryUsedBytes", 0) for operator in operators or ()]
+    return sum(sizes) if sizes else None
 
 
 def finite(number: float | None) -> float | None:

@@ -334,8 +334,8 @@ class Closing:
 
 
 def stacks() -> bytes:
-    """Returns where each thread of the interpreter is, the innermost call first, with the pid before it. No file is read: the
-    names and lines are those that the interpreter has."""
+    """Returns where each thread of the interpreter is, the innermost call first, with the pid before it. No file is read:
+    the names and lines are those that the interpreter has."""
     names = {ident: thread.name for ident, thread in list(getattr(threading, "_active", {}).items())}
     lines = [f"pid {os.getpid()}"]
     for ident, frame in list(sys._current_frames().items())[:THREADS_MAX]:

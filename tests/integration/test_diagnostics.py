@@ -50,7 +50,9 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     directory = Path("/tmp") / f"diagnostics-{os.getpid()}"
     directory.mkdir(mode=0o755)
     (directory / "Silent.java").write_text(SILENT)
-    subprocess.run(["javac", "--release", "11", "Silent.java"], cwd=directory, check=True, capture_output=True)
+    subprocess.run(
+        ["javac", "--release", "11", "Silent.java"], cwd=directory, check=True, capture_output=True
+    )
     for file in directory.iterdir():
         file.chmod(0o644)
     yield directory
@@ -58,7 +60,9 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @contextmanager
-def silent_jvm(java: str, classes: Path, *options: str, user: DriverUser | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def silent_jvm(
+    java: str, classes: Path, *options: str, user: DriverUser | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """A JVM whose main thread waits for a lock for ever."""
     become_other = None if user is None else (lambda: become(user))
     child = subprocess.Popen(
@@ -121,7 +125,9 @@ def test_a_jvm_that_is_stopped_holds_nothing_up(classes: Path) -> None:
 def test_a_jvm_that_is_stopped_while_it_is_asked_is_given_up(classes: Path) -> None:
     """And one that is killed meanwhile ends the collection of its own part."""
     with silent_jvm(JAVAS[0], classes) as child:
-        started = DiagnosticsProcess(DiagnosticsTask((child.pid,), every_s=0.3, times=10, within_s=60.0), None)
+        started = DiagnosticsProcess(
+            DiagnosticsTask((child.pid,), every_s=0.3, times=10, within_s=60.0), None
+        )
         try:
             output = b""
             while b"thread dump 2 of 10" not in output:
@@ -172,8 +178,12 @@ def test_the_process_that_collects_becomes_the_user_of_the_driver(classes: Path)
         started = DiagnosticsProcess(DiagnosticsTask((child.pid,), times=5, every_s=1.0, within_s=60.0), USER)
         status = Path(f"/proc/{started.pid}/status")
         try:
-            wait_until(lambda: f"Uid:\t{USER.uid}\t{USER.uid}" in status.read_text(), 20, "it to become the user")
-            assert "NoNewPrivs:\t1" in status.read_text() and "CapEff:\t0000000000000000" in status.read_text()
+            wait_until(
+                lambda: f"Uid:\t{USER.uid}\t{USER.uid}" in status.read_text(), 20, "it to become the user"
+            )
+            assert (
+                "NoNewPrivs:\t1" in status.read_text() and "CapEff:\t0000000000000000" in status.read_text()
+            )
         finally:
             started.kill()
             started.reap()

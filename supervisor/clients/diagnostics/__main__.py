@@ -27,12 +27,13 @@ def main() -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.alarm(int(task.within_s) + _MORE_S)
-    for name in ("ascii", "utf-8"):  # they are loaded when they are used, and the other user may not be able to
+    for name in (
+        "ascii",
+        "utf-8",
+    ):  # they are loaded when they are used, and the other user may not be able to
         codecs.lookup(name)
     if user is not None:
-        become(
-            DriverUser(name=user["name"], uid=user["uid"], gid=user["gid"], groups=tuple(user["groups"]))
-        )
+        become(DriverUser(name=user["name"], uid=user["uid"], gid=user["gid"], groups=tuple(user["groups"])))
     collect(task, _write)
 
 

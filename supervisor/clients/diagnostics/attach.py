@@ -1,11 +1,11 @@
 """Asks a JVM for its threads and its heap, by HotSpot's attach protocol. A JRE has no ``jcmd``, so it is spoken here.
 
-A JVM that has no attach listener yet starts one when it gets SIGQUIT while there is a file ``.attach_pid<pid>``; without that
-file the same signal prints the threads into the output of the driver, and in a JVM that does not handle it (``-Xrs``, or one
-that is only just starting) it ends the process. So the file is there first, and the signal goes only to a JVM that catches
-it. The listener is the socket ``/tmp/.java_pid<pid>``; it serves the JVM's own user and root. One connection is one command:
-``1 NUL command NUL argument NUL argument NUL argument NUL``; the answer is a number, a newline and the text. Java 8 to 25 and
-later know version 1.
+A JVM that has no attach listener yet starts one when it gets SIGQUIT while there is a file ``.attach_pid<pid>``. Without
+that file the same signal prints the threads into the output of the driver, and in a JVM that does not handle it (``-Xrs``,
+or one that is only just starting) it ends the process. So the file is there first, and the signal goes only to a JVM that
+catches it. The listener is the socket ``/tmp/.java_pid<pid>``; it serves the JVM's own user and root. One connection is one
+command: ``1 NUL command NUL argument NUL argument NUL argument NUL``; the answer is a number, a newline and the text. This
+is version 1, which Java 8 to 25 know.
 
 What answers is the job's own code as far as this process knows: nothing is waited for longer than ``until_at_s``, nothing is
 read beyond ``max_bytes``, and no link is followed. It must run as the user of the JVM.

@@ -18,7 +18,14 @@ from supervisor.clients import processes
 from supervisor.clients.diagnostics.collection import DiagnosticsTask
 from supervisor.model.driver_user import DriverUser
 
-_PASSED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "CRASH_POINTS", "CRASH_POINTS_PACKAGE")
+_PASSED_ON: Final = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "CRASH_POINTS",
+    "CRASH_POINTS_PACKAGE",
+)
 _PACKAGE_PARENT: Final = os.path.dirname(os.path.dirname(os.path.abspath(supervisor.__file__)))
 _TASK_MAX_BYTES: Final = 32 * 1024
 

@@ -45,7 +45,9 @@ class DiagnosticsTask:
 
 def task_of(given: dict[str, Any]) -> DiagnosticsTask:
     """Returns the task of which ``given`` is the JSON."""
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+    }
     return DiagnosticsTask(**values)
 
 

@@ -60,9 +60,7 @@ def described(words: list[str]) -> str:
 def address(text: str) -> str:
     """Returns an address as people write it, of one as the kernel prints it: words of four bytes in the host's order."""
     host, _, port = text.partition(":")
-    raw = b"".join(
-        struct.pack("=I", int(host[begin : begin + 8], 16)) for begin in range(0, len(host), 8)
-    )
+    raw = b"".join(struct.pack("=I", int(host[begin : begin + 8], 16)) for begin in range(0, len(host), 8))
     if len(raw) == 4:
         return f"{socket.inet_ntop(socket.AF_INET, raw)}:{int(port, 16)}"
     shown = socket.inet_ntop(socket.AF_INET6, raw)

@@ -1,15 +1,26 @@
-"""Reads the memory of a cgroup, of version 2 or 1: what it uses, what limits it, and what the kernel did when it met a limit."""
+"""Reads the memory of a cgroup, of version 2 or 1: what it uses, what limits it, what the kernel did at a limit."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Final
 
 from supervisor.clients.diagnostics import proc
 
-_OF_V2: Final = ("memory.current", "memory.peak", "memory.high", "memory.max", "memory.swap.current", "pids.current")
-_OF_V1: Final = ("memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt")
+_OF_V2: Final = (
+    "memory.current",
+    "memory.peak",
+    "memory.high",
+    "memory.max",
+    "memory.swap.current",
+    "pids.current",
+)
+_OF_V1: Final = (
+    "memory.usage_in_bytes",
+    "memory.max_usage_in_bytes",
+    "memory.limit_in_bytes",
+    "memory.failcnt",
+)
 _TABLES: Final = ("memory.events", "memory.oom_control", "memory.pressure")
 _STAT: Final = ("anon ", "file ", "kernel ", "shmem ", "slab ", "total_rss ", "total_cache ")
 _OF_HOST: Final = ("MemTotal", "MemAvailable", "SwapFree")
@@ -30,14 +41,3 @@ def memory_of(group: str | None) -> Iterator[str]:
         yield from (f"  memory.stat: {line}" for line in lines if line.startswith(_STAT))
     host = proc.fields_of("/proc/meminfo")
     yield "host " + ", ".join(f"{name} {host[name]}" for name in _OF_HOST if name in host)
-
-
-def used_bytes(group: str | None) -> int | None:
-    """Returns what a group uses, of either version, or None if that is not to be known."""
-    if group is None:
-        return None
-    for name in ("memory.current", "memory.usage_in_bytes"):
-        text = proc.read(os.path.join(group, name)).strip()
-        if text.isdigit():
-            return int(text)
-    return None

@@ -19,7 +19,7 @@ _THREADS_MAX: Final = 60
 
 
 class ProcessView(NamedTuple):
-    """Describes a process. Sizes are in bytes, or None where they are not known; ``kind`` is ``jvm``, ``python`` or ``""``."""
+    """Describes a process. Sizes are in bytes, or None if not known. ``kind`` is ``jvm``, ``python`` or ``""``."""
 
     process: processes.ProcessId
     ppid: int
@@ -39,8 +39,9 @@ class ProcessView(NamedTuple):
         return self.state in STOPPED
 
 
-def view_of(pid: int) -> ProcessView | None:
-    """Returns the process, or None if there is none (any more)."""
+def view_of(pid: int, pss_max_bytes: int | None = None) -> ProcessView | None:
+    """Returns the process, or None if there is none (any more). PSS is asked for only of a process that is not larger than
+    ``pss_max_bytes``: the kernel takes 10 ms for each GiB, in which the process can't map memory."""
     try:
         found = processes.stat(pid)
         boot = processes.boot_id()
@@ -50,6 +51,8 @@ def view_of(pid: int) -> ProcessView | None:
         return None
     status = fields_of(f"/proc/{pid}/status")
     arguments = command_line(pid)
+    rss = _kib(status.get("VmRSS"))
+    is_asked = pss_max_bytes is None or (rss is not None and rss <= pss_max_bytes)
     return ProcessView(
         process=processes.ProcessId(pid, found.start_ticks, boot),
         ppid=found.ppid,
@@ -60,8 +63,8 @@ def view_of(pid: int) -> ProcessView | None:
         kind=kind_of(pid, status.get("Name", "")),
         command=shown_command(arguments),
         heap_limit=heap_limit(arguments),
-        rss_bytes=_kib(status.get("VmRSS")),
-        pss_bytes=_kib(fields_of(f"/proc/{pid}/smaps_rollup").get("Pss")),
+        rss_bytes=rss,
+        pss_bytes=_kib(fields_of(f"/proc/{pid}/smaps_rollup").get("Pss")) if is_asked else None,
         peak_bytes=_kib(status.get("VmHWM")),
     )
 

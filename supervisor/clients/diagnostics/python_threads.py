@@ -1,7 +1,7 @@
 """Asks the Python interpreter of a driver where its threads are, by an order to the bootstrap in it (``spark.orders``).
 
-A thread of the bootstrap answers, which does nothing else and never asks the JVM. It needs Python's global lock for a moment:
-an interpreter that does not answer is kept from running any Python by code that never releases it.
+A thread of the bootstrap answers, which does nothing else and never asks the JVM. It needs Python's global lock for a
+moment: an interpreter that does not answer is kept from running any Python by code that never releases it.
 
 A signal handler of ``faulthandler`` would answer even then, but an application can tell that it is there (its own use of the
 signal, ``/proc``, each child that it forks), and this software changes nothing that an application sees.

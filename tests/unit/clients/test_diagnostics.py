@@ -190,7 +190,10 @@ def test_nobody_there_is_no_answer(tmp_path: Path) -> None:
 
 
 def test_sockets_are_listed_with_both_ends() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as one:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as one,
+    ):
         kept, _ = server.accept()
         lines = list(connections.sockets_of(os.getpid()))
         port, other = server.getsockname()[1], one.getsockname()[1]
@@ -214,18 +217,25 @@ def test_the_collection_ends_at_its_time_whatever_hangs() -> None:
     pieces: list[str] = []
     with jvm("hangs") as (java, child):
         os.kill(child.pid, signal.SIGSTOP)
-        task = DiagnosticsTask((child.pid, os.getpid()), ("why: silence",), within_s=0.5, times=100, every_s=0.1)
+        task = DiagnosticsTask(
+            (child.pid, os.getpid()), ("why: silence",), within_s=0.5, times=100, every_s=0.1
+        )
         collect(task, pieces.append)
         os.kill(child.pid, signal.SIGCONT)
     text = "".join(pieces)
     assert text.startswith("why: silence\n") and "== memory ==" in text and "== processes ==" in text
-    assert f"== thread dump 1 of 100 of {proc.command_line(os.getpid())[0].rpartition('/')[2]} {os.getpid()} at " in text
+    assert (
+        f"== thread dump 1 of 100 of {proc.command_line(os.getpid())[0].rpartition('/')[2]} {os.getpid()} at "
+        in text
+    )
     assert "== thread dump 50 of 100" not in text
 
 
 def test_the_process_collects_and_gets_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
-    started = DiagnosticsProcess(DiagnosticsTask((os.getpid(),), ("why: a test",), times=1, within_s=10.0), None)
+    started = DiagnosticsProcess(
+        DiagnosticsTask((os.getpid(),), ("why: a test",), times=1, within_s=10.0), None
+    )
     try:
         assert b"hush" not in Path(f"/proc/{started.pid}/environ").read_bytes()
         output = b""
@@ -239,7 +249,9 @@ def test_the_process_collects_and_gets_nothing_of_our_environment(monkeypatch: p
 
 
 def test_the_process_is_ended_at_once() -> None:
-    started = DiagnosticsProcess(DiagnosticsTask((os.getpid(),), times=10, every_s=30.0, within_s=300.0), None)
+    started = DiagnosticsProcess(
+        DiagnosticsTask((os.getpid(),), times=10, every_s=30.0, within_s=300.0), None
+    )
     started.kill()
     started.reap()
     while os.read(started.output, 65536):  # to its end

@@ -162,7 +162,11 @@ def test_no_kill_comes_later_than_without_diagnostics_but_for_their_time(
         due = answers_after_s is not None and asked_at_s is not None
         if due and not world.state.diagnosed and world.now_s >= asked_at_s + (answers_after_s or 0.0):
             world.deliver(shim.Diagnosed())
-        if stopped_at_s is None and world.now_s - began_at_s >= stops_after_s and world.stage() is Stage.RUNNING:
+        if (
+            stopped_at_s is None
+            and world.now_s - began_at_s >= stops_after_s
+            and world.stage() is Stage.RUNNING
+        ):
             world.deliver(shim.StopAsked())
             stopped_at_s = world.now_s
     latest_s = STALL_S + COLLECT_S if stopped_at_s is None else stopped_at_s - began_at_s + grace_s

@@ -78,7 +78,9 @@ def test_a_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(diagnosis_module, "FILE_MAX_BYTES", 100)
     collected(tmp_path / "u1.3.log")
     text = (tmp_path / "u1.3.diagnostics.txt").read_text()
-    assert text.endswith("[the rest was left out]\n") and len(text) < 100 + diagnosis_module._CHUNK_BYTES + 100
+    assert (
+        text.endswith("[the rest was left out]\n") and len(text) < 100 + diagnosis_module._CHUNK_BYTES + 100
+    )
 
 
 def test_only_the_newest_files_of_a_job_are_kept_and_nothing_else_is_removed(tmp_path: Path) -> None:
@@ -98,7 +100,10 @@ def test_only_the_newest_files_of_a_job_are_kept_and_nothing_else_is_removed(tmp
 def test_the_driver_of_another_user_takes_orders_in_its_own_directory() -> None:
     user = DriverUser(name="spark", uid=1000, gid=1000)
     assert orders_of(LAUNCH, "/run/a") == "/run/a/orders"
-    assert orders_of(replace(LAUNCH, user=user, channel="/work/channel"), "/run/a") == "/work/channel/driver/orders"
+    assert (
+        orders_of(replace(LAUNCH, user=user, channel="/work/channel"), "/run/a")
+        == "/work/channel/driver/orders"
+    )
 
 
 def test_a_task_names_no_more_processes_than_are_looked_at() -> None:

@@ -14,6 +14,7 @@ from supervisor.model.launch import NO_ATTEMPT, Launch
 from supervisor.model.records import Assignment, BlobRef, Ownership, OwnState, Phase
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
+from supervisor.model.usage import ResourceUse
 from supervisor.records.codec import decode, encode
 from supervisor.records.layout import Layout
 from supervisor.shim import state as shim
@@ -84,6 +85,17 @@ ASSIGNED = Ownership(
     host="here",
 )
 CLAIM = "c1a1"
+USE = ResourceUse(
+    source="cgroup",
+    samples=3,
+    observed_s=4.0,
+    memory=100,
+    memory_p50=90,
+    memory_p95=110,
+    memory_p99=110,
+    memory_max=110,
+    cpu_s=2.5,
+)
 
 
 class Broken(AssertionError):
