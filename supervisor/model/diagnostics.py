@@ -31,6 +31,7 @@ FILES_KEPT: Final = 5
 
 SUFFIX: Final = ".diagnostics.txt"
 PROCESSES_MAX: Final = 64
+KINDS: Final = ("jvm", "python")
 TIMES: Final = 3
 EVERY_S: Final = 2.0
 TIMES_MAX: Final = 10

@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from supervisor.clients import umask
-from supervisor.clients.channel import DRIVERS_OWN
+from supervisor.clients.channel import orders_path
 from supervisor.clients.diagnostics.child import DiagnosticsProcess
 from supervisor.clients.diagnostics.collection import DiagnosticsTask
-from supervisor.clients.run_dir import ORDERS
 from supervisor.clock import wall_iso
 from supervisor.model.diagnostics import FILE_MAX_BYTES, FILES_KEPT, PROCESSES_MAX, SUFFIX, path_of
 from supervisor.model.launch import Launch
@@ -29,12 +28,6 @@ from supervisor.shim.state import Diagnose, Diagnosed
 _CHUNK_BYTES: Final = 64 * 1024
 _NAME: Final = re.compile(r"[0-9A-Za-z-]+\.(?:\d+|p[0-9a-f]+)" + re.escape(SUFFIX))
 _CUT: Final = b"\n[the rest was left out]\n"
-
-
-def orders_of(launch: Launch, directory: str) -> str:
-    """Returns the socket at which the driver of a run directory takes orders."""
-    channel = launch.channel_in(directory)
-    return f"{channel}/{ORDERS}" if launch.user is None else f"{channel}/{DRIVERS_OWN}/{ORDERS}"
 
 
 def task_for(launch: Launch, directory: str, pids: Iterable[int], asked: Diagnose) -> DiagnosticsTask:
@@ -49,7 +42,7 @@ def task_for(launch: Launch, directory: str, pids: Iterable[int], asked: Diagnos
         tuple(pids)[:PROCESSES_MAX],
         heading,
         launch.cgroup,
-        orders_of(launch, directory),
+        orders_path(launch.channel_in(directory), launch.user is not None),
         asked.within_s,
     )
 

@@ -17,7 +17,7 @@ from supervisor.clients.diagnostics.connections import sockets_of
 from supervisor.clients.diagnostics.memory import memory_of
 from supervisor.clients.diagnostics.proc import ProcessView
 from supervisor.clients.diagnostics.python_threads import ask_interpreter
-from supervisor.model.diagnostics import COLLECT_S, EVERY_S, PROCESSES_MAX, TIMES
+from supervisor.model.diagnostics import COLLECT_S, EVERY_S, KINDS, PROCESSES_MAX, TIMES
 
 _HISTOGRAM_LINES: Final = 60
 _ANSWER_S: Final = 3.0
@@ -39,7 +39,7 @@ class DiagnosticsTask:
     within_s: float = COLLECT_S
     times: int = TIMES
     every_s: float = EVERY_S
-    kinds: tuple[str, ...] = ("jvm", "python")
+    kinds: tuple[str, ...] = KINDS
     only_threads: bool = False
 
 

@@ -14,7 +14,7 @@ from supervisor.model.diagnostics import FILES_KEPT
 from supervisor.model.driver_user import DriverUser
 from supervisor.shim import diagnosis as diagnosis_module
 from supervisor.shim import state as shim
-from supervisor.shim.diagnosis import Diagnosis, orders_of, remove_surplus, task_for
+from supervisor.shim.diagnosis import Diagnosis, remove_surplus, task_for
 from tests.unit.shim.world import LAUNCH
 
 
@@ -98,12 +98,10 @@ def test_only_the_newest_files_of_a_job_are_kept_and_nothing_else_is_removed(tmp
 
 
 def test_the_driver_of_another_user_takes_orders_in_its_own_directory() -> None:
-    user = DriverUser(name="spark", uid=1000, gid=1000)
-    assert orders_of(LAUNCH, "/run/a") == "/run/a/orders"
-    assert (
-        orders_of(replace(LAUNCH, user=user, channel="/work/channel"), "/run/a")
-        == "/work/channel/driver/orders"
-    )
+    user, asked = DriverUser(name="spark", uid=1000, gid=1000), shim.Diagnose(5.0, "why")
+    other = replace(LAUNCH, user=user, channel="/work/channel")
+    assert task_for(LAUNCH, "/run/a", (), asked).orders == "/run/a/orders"
+    assert task_for(other, "/run/a", (), asked).orders == "/work/channel/driver/orders"
 
 
 def test_a_task_names_no_more_processes_than_are_looked_at() -> None:
