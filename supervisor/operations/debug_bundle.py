@@ -13,7 +13,6 @@ import os
 import platform
 import re
 import tarfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -198,7 +197,7 @@ def bounded(text: str) -> bytes:
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     entry = tarfile.TarInfo(f"spark-supervisor-debug/{name}")
-    entry.size, entry.mode, entry.mtime = len(data), 0o600, int(time.time())
+    entry.size, entry.mode, entry.mtime = len(data), 0o600, int(wall_s())
     archive.addfile(entry, io.BytesIO(data))
 
 

@@ -1,4 +1,4 @@
-"""Asks a JVM for its threads and its heap, by HotSpot's attach protocol. A JRE has no ``jcmd``, so it is spoken here.
+"""Asks a JVM for its threads and its heap, by HotSpot's attach protocol. A JRE has no jcmd, so it is spoken here.
 
 A JVM that has no attach listener yet starts one when it gets SIGQUIT while there is a file ``.attach_pid<pid>``. Without
 that file the same signal prints the threads into the output of the driver, and in a JVM that does not handle it (``-Xrs``,
