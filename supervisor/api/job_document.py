@@ -33,6 +33,7 @@ def _document(view: JobView, schedule: ScheduleOfJob | None) -> dict[str, Any]:
         "update": view.update,
         "fork": view.fork,
         "promotion": view.promotion,
+        "usage": view.usage,
         "starts_cold": view.starts_cold,
         "prepare_lowered": view.prepare_lowered,
         "env_ignored": view.env_ignored,

@@ -131,6 +131,7 @@ ROUTES: Final = (
         "What becomes of all jobs that do not simply run, most urgent first.",
         documents.ExplainDocument,
     ),
+    Route("top", "/top", "What drivers take, and what hosts offer, as top prints it.", documents.TopDocument),
     Route("hosts", "/hosts", "The supervisors, as status prints them.", list[documents.HostDocument]),
     Route(
         "status",

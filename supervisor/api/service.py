@@ -40,6 +40,7 @@ from supervisor.operations.job_list import JobList
 from supervisor.operations.listing import JobLister
 from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
 from supervisor.operations.selection import selector_of
+from supervisor.operations.top import take_top
 
 log = get_logger(__name__)
 
@@ -64,6 +65,7 @@ class ApiService:
             "explain": self._explain,
             "hosts": self._hosts,
             "status": self._status,
+            "top": lambda _query, _name: self._reads.get("top", take_top),
             "openapi": lambda _query, _name: openapi_document(),
         }
 

@@ -63,6 +63,7 @@ COMMANDS = tuple(
         ("list", "supervisor.cli.listing:list_jobs", "List the jobs; --watch goes on doing it."),
         ("show", "supervisor.cli.show:show", "Show one job: state, place, history, spec."),
         ("explain", "supervisor.cli.explain:explain", "Say what a job waits for, and what helps."),
+        ("top", "supervisor.cli.top:top", "Show what drivers and hosts take: memory, processors, batches."),
         ("history", "supervisor.cli.history:history", "Show what happened to a job."),
         ("audit", "supervisor.cli.audit:audit", "Show who asked for what, and verify it."),
         ("logs", "supervisor.cli.logs:logs", "Print what the driver of a job wrote."),

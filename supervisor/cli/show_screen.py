@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from supervisor.cli.capacity_screen import usage_line
 from supervisor.cli.columns import Columns
 from supervisor.cli.history import HEAD, brief, line_of
 from supervisor.cli.output import (
@@ -106,6 +107,7 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "update", _update(document["update"])
     yield "fork", _fork(document["fork"])
     yield "promotion", _promotion(document["promotion"])
+    yield "usage", usage_line(document.get("usage"))
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]
     revision = document["revision"]
@@ -294,6 +296,7 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "user", document["user"]
     yield "limits", document["limits"]
     yield "savepoints", _savepoints(document["savepoints"])
+    yield "usage", usage_line(document.get("usage"))
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]
 

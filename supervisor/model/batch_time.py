@@ -16,7 +16,9 @@ from supervisor.model.usage import QueryUse
 
 KEPT: Final = 64
 """So many batches of a query are kept, the latest."""
-WARM_UP: Final = 3
+PRESENT: Final = 16
+"""So many of them say how many rows arrive at present."""
+WARM_UP: Final = 5
 """The first batches of an attempt are left out: the JVM compiles, and they have what piled up before the start."""
 FIT_LEAST: Final = 8
 FIT_SPREAD: Final = 1.5
@@ -63,7 +65,8 @@ def query_use(
     if not batches:
         return None
     times_ms = sorted(batch.ms for batch in batches)
-    arriving = [batch.input_rows_per_s for batch in batches if batch.input_rows_per_s is not None]
+    present = batches[-PRESENT:]
+    arriving = [batch.input_rows_per_s for batch in present if batch.input_rows_per_s is not None]
     line = fitted(batches)
     return QueryUse(
         query=query,
@@ -71,7 +74,7 @@ def query_use(
         batch_ms_p50=_rank(times_ms, 0.5),
         batch_ms_p95=_rank(times_ms, 0.95),
         batch_ms_max=times_ms[-1],
-        rows=_short(_mean([batch.rows for batch in batches])),
+        rows=_short(_rank(sorted(batch.rows for batch in batches), 0.5)),
         input_rows_per_s=_short(_mean(arriving)) if arriving else None,
         trigger_s=trigger_s,
         fixed_ms=None if line is None else _short(line.fixed_ms),

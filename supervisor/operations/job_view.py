@@ -29,6 +29,7 @@ from supervisor.observe.listing import OneJob
 from supervisor.observe.prepared import prepared_by_uid
 from supervisor.observe.queries import queries_of
 from supervisor.observe.start import start_of
+from supervisor.observe.usage import usage_document, usage_of
 from supervisor.operations.context import CommandContext
 from supervisor.operations.history import entries_of
 from supervisor.operations.listing import row_of_job
@@ -50,6 +51,7 @@ class JobView:
     that of the job of which it is a fork, ``promotion`` that of the job whose place it takes or has. ``cluster_wait``
     is that of the wait for executors, while the driver has none. ``diagnostics`` is what is known of the end of the latest
     attempt that left any.
+    is that of the wait for executors, while the driver has none; ``usage`` that of what the attempt takes, or took.
     """
 
     row: JobRow
@@ -69,6 +71,7 @@ class JobView:
     update: dict[str, Any] | None
     fork: dict[str, Any] | None
     promotion: dict[str, Any] | None
+    usage: dict[str, Any] | None
     history: tuple[HistoryEntry, ...]
     starts_cold: str | None
     prepare_lowered: str | None
@@ -108,6 +111,7 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         update=_update(job.ref, job.own),
         fork=_fork(job.ref),
         promotion=_promotion(job.ref),
+        usage=usage_document(usage_of(job.row, job.uid), _heap(job.own, parsed)),
         history=history,
         starts_cold=_why_cold(parsed, terms),
         prepare_lowered=_why_lowered(parsed, terms),
@@ -224,6 +228,14 @@ def _env_ignored(spec: dict[str, Any] | None) -> str | None:
     """
     env = spec.get("env") if spec is not None else None
     return why_ignored(env) if isinstance(env, dict) else None
+
+
+def _heap(own: Ownership | None, spec: JobSpec | None) -> int | None:
+    """Returns the heap of the driver in bytes as far as it is configured, else None."""
+    if own is not None and own.driver_memory:
+        return own.driver_memory
+    configured = spec.conf.get(driver_memory.PROPERTY) if spec is not None else None
+    return None if configured is None else driver_memory.spark_size_bytes(configured)
 
 
 def _class_archive(lease: Lease | None) -> str | None:

@@ -33,6 +33,7 @@ from supervisor.model.records import (
     Update,
 )
 from tests.fakes.registry_bench import AT
+from tests.golden.sample_records import USAGE
 from tests.unit.api.conftest import Fleet
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "documents" / "openapi.json"
@@ -100,6 +101,7 @@ def eventful(fleet: Fleet) -> None:
         ),
         cluster_wait=ClusterWait(cluster="yarn", since=AT),
         start=StartTimes(spawn_s=0.5),
+        usage=USAGE,
     )
     known = DriverDiagnostics(
         attempt=1, host="host-a.example", path="/log/u.1.diagnostics.txt", memory="largest: java"

@@ -113,3 +113,36 @@ def test_a_real_process_that_holds_memory_is_measured() -> None:
     assert reading is not None
     held = reading.memory_bytes - (before.memory_bytes if before is not None else 0)
     assert 128 * MIB <= held <= 1.2 * 128 * MIB
+
+
+BURNER = """
+import os, time
+for _ in range(2):
+    if os.fork() == 0:
+        while time.process_time() < {cpu_s}: pass
+        os._exit(0)
+for _ in range(2): os.wait()
+while time.process_time() < {cpu_s}: pass
+print('burnt', flush=True); input()
+"""
+
+
+def test_the_processor_time_of_a_tree_is_that_of_all_its_processes() -> None:
+    """Two children that have ended and were waited for, and their parent: each has taken a known time."""
+    before = TreeMeter(None, no_members).read()
+    before_s = children_s() if before is None else before.cpu_s
+    with subprocess.Popen(
+        [sys.executable, "-c", BURNER.format(cpu_s=1.5)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as burner:
+        assert burner.stdin is not None and burner.stdout is not None
+        burner.stdout.readline()
+        reading = TreeMeter(None, no_members).read()
+        burner.stdin.close()
+    assert reading is not None
+    assert reading.cpu_s - before_s == pytest.approx(4.5, rel=0.2)
+
+
+def children_s() -> float:
+    """Seconds of processor time of the children of this process that it has waited for before."""
+    times = os.times()
+    return times.children_user + times.children_system
