@@ -20,16 +20,18 @@ def uid(terminal: Terminal) -> str:
     return uid
 
 
-def test_the_threads_of_the_driver_are_printed_as_often_as_asked(terminal: Terminal, uid: str) -> None:
-    with running_driver_of(terminal.home / "run", "a", uid):
-        ran = terminal.run("stacks", "a", "--times", "2", "--every", "100ms")
+def test_the_threads_of_the_driver_are_printed_as_often_as_asked(terminal: Terminal) -> None:
+    uid = terminal.submit("rate-counts")
+    terminal.bench.run("rate-counts")
+    with running_driver_of(terminal.home / "run", "rate-counts", uid):
+        ran = terminal.run("stacks", "rate-counts", "--times", "2", "--every", "100ms")
         assert ran.code == 0, ran.err
         assert ran.out.count("at waits_for_its_sink (<string>:") == 2
         assert ran.out.startswith("== thread dump 1 of 2 of python") and "== memory" not in ran.out
-        assert "== thread dump" not in terminal.run("stacks", "a", "--jvm").out
-        assert "at waits_for_its_sink" in terminal.run("stacks", "a", "--python").out
-        document = json.loads(terminal.run("stacks", "a", "-o", "json").out)
-        assert (document["name"], document["attempt"]) == ("a", 1)
+        assert "== thread dump" not in terminal.run("stacks", "rate-counts", "--jvm").out
+        assert "at waits_for_its_sink" in terminal.run("stacks", "rate-counts", "--python").out
+        document = json.loads(terminal.run("stacks", "rate-counts", "-o", "json").out)
+        assert (document["name"], document["attempt"]) == ("rate-counts", 1)
         assert "at waits_for_its_sink" in document["stacks"]
 
 
