@@ -69,13 +69,8 @@ def note_exit(turn: Turn, event: Exited) -> None:
     """Notes the exit, also of a starter whose claim is under way. Nothing else is done about it then, because
     exec will fail."""
     if turn.state.status is None:
-        turn.set(
-            status=event.status,
-            tail=event.tail,
-            oom=event.oom,
-            refused=event.refused,
-            memory=event.memory,
-        )
+        turn.set(memory=event.memory)
+        turn.set(status=event.status, tail=event.tail, oom=event.oom, refused=event.refused)
 
 
 def exited(turn: Turn, event: Exited) -> None:

@@ -91,6 +91,16 @@ def test_what_else_kills_waits_for_no_diagnostics(how: str) -> None:
     assert world.stage() is Stage.KILLING
 
 
+def test_a_wait_for_the_cluster_that_is_over_waits_for_no_diagnostics() -> None:
+    """The driver is not silent: it has no executor."""
+    world = working(executors_outlive_s=30.0, cluster_timeout_s=20.0)
+    for _ in range(30):
+        world.deliver(shim.Reported("executors", executors=0))
+        world.run(1.0)
+    assert (world.stage(), world.state.cause) == (Stage.KILLING, Cause.CLUSTER_TIMED_OUT)
+    assert world.state.kill_began_at_s and not asked(world)
+
+
 def test_one_that_comes_back_is_not_killed_and_its_next_silence_is_diagnosed_again() -> None:
     world = silent()
     progress(world)
