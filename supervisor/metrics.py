@@ -657,7 +657,11 @@ class Metrics:
             ),
             self._gauge("job_memory_max_bytes", "Largest sample of that in this attempt", "job"),
             self._gauge("job_memory_reserved_bytes", "Memory that the driver occupies on its host", "job"),
-            self._gauge("job_cpu_seconds", "Processor time of the driver's processes in this attempt", "job"),
+            self._gauge(
+                "job_cpu_seconds",
+                "Seconds of processor time that the driver's processes took in this attempt",
+                "job",
+            ),
         )
 
     def _make_life_families(self) -> None:

@@ -141,13 +141,15 @@ class SavepointsDocument(TypedDict):
 
 
 class HistoryEntryDocument(TypedDict):
-    """What happened to a job. A series of failures that are alike also has ``count`` and what follows it."""
+    """What happened to a job. ``memory_max`` is what an attempt took at most, in bytes, if it is known. A series of failures
+    that are alike also has ``count`` and what follows it."""
 
     at: str
     event: str
     attempt: int | None
     detail: str
     by: str | None
+    memory_max: NotRequired[int]
     count: NotRequired[int]
     last_at: NotRequired[str]
     last_attempt: NotRequired[int]

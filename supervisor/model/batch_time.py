@@ -25,7 +25,7 @@ FIT_SPREAD: Final = 1.5
 FIT_EXPLAINS: Final = 0.5
 
 
-class Batch(NamedTuple):
+class TimedBatch(NamedTuple):
     """Holds a batch that had rows. ``ms`` is how long it took, in milliseconds."""
 
     rows: float
@@ -40,7 +40,7 @@ class LinearTime(NamedTuple):
     row_ms: float
 
 
-def fitted(batches: Sequence[Batch]) -> LinearTime | None:
+def fitted(batches: Sequence[TimedBatch]) -> LinearTime | None:
     """Returns how the time depends on the rows, or None if the batches do not tell."""
     rows = [batch.rows for batch in batches]
     if len(batches) < FIT_LEAST or min(rows) <= 0 or max(rows) < FIT_SPREAD * min(rows):
@@ -59,7 +59,7 @@ def fitted(batches: Sequence[Batch]) -> LinearTime | None:
 
 
 def query_use(
-    query: str, batches: Sequence[Batch], trigger_s: float | None = None, state_bytes: int | None = None
+    query: str, batches: Sequence[TimedBatch], trigger_s: float | None = None, state_bytes: int | None = None
 ) -> QueryUse | None:
     """Returns what is recorded of the latest batches of a query, or None while there is none."""
     if not batches:

@@ -252,7 +252,8 @@ class CheckpointState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
     """Holds one line of a job's history: when, what, and a short detail. ``by`` is who asked for it, or the supervisor
-    that did it by itself; it is empty where an attempt just went its way.
+    that did it by itself; it is empty where an attempt just went its way. ``memory_max`` is of the end of an attempt: the
+    most that it was measured to take, in bytes; 0: it was not, or there was no room for it.
     """
 
     at: str
@@ -260,6 +261,7 @@ class HistoryEntry:
     attempt: Count = 0
     detail: str = ""
     by: str = field(default="", metadata=OMITTED)
+    memory_max: Bytes = field(default=0, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 

@@ -43,9 +43,9 @@ class QueryUse:
     else its id.
 
     ``batches`` is how many they are, ``rows`` how many rows one had at the median, ``input_rows_per_s`` how many arrived a
-    second before the newest of them. ``trigger_s`` is the interval of its trigger; None: it is not known, or a batch follows on the one before.
-    A batch of r rows takes about ``fixed_ms`` + r × ``row_ms``; both are None while the batches are too much alike to tell
-    them apart. ``state_bytes`` is the memory of its state.
+    second before the newest of them. ``trigger_s`` is the interval of its trigger; None: it is not known. A batch of r rows
+    takes about ``fixed_ms`` + r × ``row_ms``; both are None while the batches are too much alike to tell them apart.
+    ``state_bytes`` is the memory of its state.
     """
 
     query: str

@@ -105,7 +105,8 @@ def exit_document(ended: HistoryEntry | None) -> dict[str, Any] | None:
 
 
 def entry_documents(entries: Iterable[HistoryEntry]) -> list[dict[str, Any]]:
-    """Returns the entries as documents. ``attempt`` is null for what is about none.
+    """Returns the entries as documents. ``attempt`` is null for what is about none; ``memory_max``, in bytes, is there if it
+    is known.
 
     A series also has how many there were, the last one, and how many entries are left out.
     """
@@ -113,6 +114,8 @@ def entry_documents(entries: Iterable[HistoryEntry]) -> list[dict[str, Any]]:
     for entry in entries:
         each: dict[str, Any] = {"at": entry.at, "event": entry.event, "attempt": entry.attempt or None}
         each |= {"detail": entry.detail, "by": entry.by or None}
+        if entry.memory_max:
+            each["memory_max"] = entry.memory_max
         if isinstance(entry, Series):
             each |= {"count": entry.count, "last_at": entry.last_at or entry.at}
             each |= {"last_attempt": entry.last_attempt or entry.attempt, "omitted": entry.omitted}

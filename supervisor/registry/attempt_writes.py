@@ -275,5 +275,7 @@ def _with_usage(dead: Ownership, usage: AttemptUsage | None) -> Ownership:
     """Returns the record with what the attempt took, if nothing has to be given up for it."""
     if usage is None:
         return dead
-    full = replace(dead, usage=usage)
+    peak = 0 if usage.resources is None else usage.resources.memory_max
+    history = (*dead.history[:-1], replace(dead.history[-1], memory_max=peak))
+    full = replace(dead, usage=usage, history=history)
     return full if len(encode(full, sys.maxsize)) <= USAGE_UP_TO_BYTES else dead

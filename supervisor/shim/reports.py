@@ -22,7 +22,7 @@ from typing import Any, Final
 from supervisor.clients.channel import DRIVERS_OWN
 from supervisor.clients.run_dir import ORDERS, REPORT
 from supervisor.clock import wall_iso
-from supervisor.model.batch_time import Batch
+from supervisor.model.batch_time import TimedBatch
 from supervisor.model.checkpoint_expectation import QUERIES_MAX
 from supervisor.model.driver_user import DriverUser
 from supervisor.model.location import LOCATION_MAX_BYTES
@@ -236,7 +236,7 @@ def _progress(body: dict[str, Any]) -> Progress:
     )
 
 
-def _batch(body: dict[str, Any]) -> Batch | None:
+def _batch(body: dict[str, Any]) -> TimedBatch | None:
     """Returns what a batch with rows took. A driver that does not report how many they were has said how many it did a
     second."""
     ms = _within(body.get("batch_ms"), 0.0, BATCH_MS_MAX)
@@ -246,7 +246,7 @@ def _batch(body: dict[str, Any]) -> Batch | None:
         rows = float(round(done_per_s * ms / 1000))
     if ms is None or rows is None or rows < 1:
         return None
-    return Batch(rows, ms, _within(body.get("input_rows_per_s"), 0.0, NUMBER_MAX))
+    return TimedBatch(rows, ms, _within(body.get("input_rows_per_s"), 0.0, NUMBER_MAX))
 
 
 def _within(value: Any, least: float, most: float) -> float | None:

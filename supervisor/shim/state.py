@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from supervisor.model.batch_time import Batch
+from supervisor.model.batch_time import TimedBatch
 from supervisor.model.launch import Launch
 from supervisor.model.out_of_memory import Oom
 from supervisor.model.records import Cause, ClusterWait, Ownership, Phase, Progress
@@ -229,7 +229,7 @@ class Reported:
     at: str = ""
     committed: tuple[InPlace, ...] = ()
     executors: int | None = None
-    batch: Batch | None = None
+    batch: TimedBatch | None = None
     state_bytes: int | None = None
     trigger_s: float | None = None
 
@@ -429,7 +429,7 @@ class QueryLife:
     error: str = ""
     progress: Progress | None = None
     at: str = ""
-    batches: tuple[Batch, ...] = ()  # the latest that had rows
+    batches: tuple[TimedBatch, ...] = ()  # the latest that had rows
     warm_up: int = 0  # how many were left out before them
     state_bytes: int | None = None
     trigger_s: float | None = None

@@ -38,6 +38,13 @@ class MemorySample(NamedTuple):
     memory_bytes: int
 
 
+class CpuReading(NamedTuple):
+    """Holds the processor time that the tree had taken at an instant of BOOTTIME."""
+
+    at_s: float
+    cpu_s: float
+
+
 class UsageSampler(threading.Thread):
     """Samples from its start until ``stop``. ``read`` returns one reading, or None; it may take as long as it likes."""
 
@@ -48,9 +55,8 @@ class UsageSampler(threading.Thread):
         self._read = read
         self._now_s = now_s
         self._memory, self._milli_cores = Distribution(), Distribution()
-        self._first: tuple[float, float] | None = None  # instant and seconds of processor time
-        self._before: tuple[float, float] = (0.0, 0.0)
-        self._interval: tuple[float, float] = (0.0, 0.0)
+        self._first: CpuReading | None = None
+        self._before = self._interval = CpuReading(0.0, 0.0)
         self._cores: float | None = None
         self._stopped = False
         self.newest: ResourceUse | None = None
@@ -80,13 +86,13 @@ class UsageSampler(threading.Thread):
         self.newest = ResourceUse(
             source=reading.source.value,
             samples=self._memory.total,
-            observed_s=round(at_s - self._first[0], 1),
+            observed_s=round(at_s - self._first.at_s, 1),
             memory=reading.memory_bytes,
             memory_p50=round(self._memory.quantile(0.5)),
             memory_p95=round(self._memory.quantile(0.95)),
             memory_p99=round(self._memory.quantile(0.99)),
             memory_max=round(self._memory.largest),
-            cpu_s=round(max(0.0, self._before[1] - self._first[1]), 2),
+            cpu_s=round(max(0.0, self._before.cpu_s - self._first.cpu_s), 2),
             cores=self._cores,
             cores_p95=round(self._milli_cores.quantile(0.95) / MILLI, 3) if self._milli_cores.total else None,
         )
@@ -95,11 +101,11 @@ class UsageSampler(threading.Thread):
         """Counts the processors that were busy since the interval began. The time never goes back: a process that has
         ended without being waited for takes its time along."""
         if self._first is None:
-            self._first = self._before = self._interval = (at_s, cpu_s)
+            self._first = self._before = self._interval = CpuReading(at_s, cpu_s)
             return
-        self._before = (at_s, max(cpu_s, self._before[1]))
-        length_s = at_s - self._interval[0]
-        if length_s >= CPU_OVER_S:
-            self._cores = round((self._before[1] - self._interval[1]) / length_s, 3)
+        self._before = CpuReading(at_s, max(cpu_s, self._before.cpu_s))
+        interval_s = at_s - self._interval.at_s
+        if interval_s >= CPU_OVER_S:
+            self._cores = round((self._before.cpu_s - self._interval.cpu_s) / interval_s, 3)
             self._milli_cores.add(self._cores * MILLI)
             self._interval = self._before

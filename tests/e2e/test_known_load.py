@@ -77,6 +77,10 @@ class Known:
 def known(embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> Iterator[Known]:
     with eventually_closed(Attempts(embedded_ensemble.hosts, zk_root, tmp_path, None)) as made:
         yield Known(made, tmp_path / "home")
+        for attempt in made.made:  # of a test that failed: the shim takes all of its tree along
+            if attempt.shim_alive() and made.state(attempt) is not OwnState.EXITED:
+                made.move(attempt, OwnState.REVOKED)
+                made.wait_shim_gone(attempt, 60)
 
 
 def measured(known: Known, attempt: Attempt, name: str) -> QueryUse:

@@ -103,7 +103,13 @@ TERMS = SchedulingSpec(
 )
 HISTORY = (
     HistoryEntry(at=AT, event="assigned", attempt=2, detail="to host-a"),
-    HistoryEntry(at="2026-11-21T00:47:10.456Z", event="exited", attempt=2, detail='user error: "größer"'),
+    HistoryEntry(
+        at="2026-11-21T00:47:10.456Z",
+        event="exited",
+        attempt=2,
+        detail='user error: "größer"',
+        memory_max=7 << 20,
+    ),
 )
 
 EARLIER = (

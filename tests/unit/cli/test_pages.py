@@ -166,6 +166,8 @@ PRINTS = {
     "submit": "submitted",
     "suspend": "suspended",
     "switchover": "host-b leads",
+    "top": "rate-counts",
+    "top --hosts": "OFFERED",
     "uncordon": "uncordoned",
     "unpause": "unpaused",
 }

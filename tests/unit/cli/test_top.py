@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from supervisor.model.records import Cause, Progress, QueryProgress, QueryState
+from supervisor.model.records import Cause, HistoryEntry, OwnState, Progress, QueryProgress, QueryState
 from supervisor.model.usage import AttemptUsage, QueryUse, ResourceUse
+from tests.fakes.registry_bench import AT
 from tests.golden.sample_records import USAGE
 from tests.unit.cli.conftest import Terminal
 
@@ -232,6 +233,15 @@ def test_what_an_attempt_took_is_known_when_it_has_ended(fleet: Terminal) -> Non
     assert "which has ended: this is what it took" in fleet.run("explain", "big", "--capacity").out
     assert "1.4 GiB of 1.0 GiB of memory at its peak" in fleet.run("show", "big").out
     assert "big" not in names(fleet)
+
+
+def test_the_history_says_what_each_attempt_took_at_most(fleet: Terminal) -> None:
+    entry = HistoryEntry(at=AT, event="out_of_memory", attempt=1, detail="the heap", memory_max=1450 * MIB)
+    fleet.bench.set_own("big", OwnState.EXITED, cause=Cause.OUT_OF_MEMORY, history=(entry,))
+    (submission,) = fleet.run("history", "big", "-o", "json").json["uids"]
+    took = [each.get("memory_max") for each in submission["history"]]
+    assert [size for size in took if size] == [1450 * MIB]
+    assert "the heap (it took 1.4 GiB of memory at most)" in fleet.run("history", "big").out
 
 
 def test_what_another_submission_took_is_not_shown(fleet: Terminal) -> None:

@@ -52,11 +52,11 @@ ALIKE = replace(LINEAR, fixed_ms=None, row_ms=None)
 
 def last_batch(fixed_s: float, row_s: float, rows_per_s: float, trigger_s: float | None) -> list[float]:
     """The times of batches, one after the other, as Spark takes them: at the interval of the trigger, or late at once."""
-    times, began_at_s, read_until_s = [], 0.0, -(trigger_s or 1.0)
+    times, began_at_s, read_until_at_s = [], 0.0, -(trigger_s or 1.0)
     for _ in range(2000):
-        took_s = fixed_s + row_s * rows_per_s * (began_at_s - read_until_s)
+        took_s = fixed_s + row_s * rows_per_s * (began_at_s - read_until_at_s)
         times.append(took_s)
-        read_until_s = began_at_s
+        read_until_at_s = began_at_s
         ended_at_s = began_at_s + took_s
         began_at_s = max(ended_at_s, began_at_s + trigger_s) if trigger_s else ended_at_s
         if took_s > 1e6:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.model.batch_time import KEPT, WARM_UP, Batch
+from supervisor.model.batch_time import KEPT, WARM_UP, TimedBatch
 from supervisor.model.records import HISTORY_MAX, Cause, HistoryEntry, Lease, Ownership, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.usage import AttemptUsage
@@ -20,7 +20,7 @@ from tests.unit.shim.world import CLAIM, ENTRY, LAYOUT, LEASE, OWN, USE, ShimWor
 
 
 def batch(rows: float = 100.0, ms: float = 500.0, query: str = "q") -> shim.Reported:
-    return shim.Reported("progress", query=query, id=query, batch=Batch(rows, ms, 10.0), trigger_s=5.0)
+    return shim.Reported("progress", query=query, id=query, batch=TimedBatch(rows, ms, 10.0), trigger_s=5.0)
 
 
 def lease_of(world: ShimWorld) -> Lease:
@@ -108,7 +108,9 @@ def test_the_tombstone_gives_up_nothing_for_it(entries: int) -> None:
         assert len(data) <= MAX_RECORD_BYTES
         records.append(decode(Ownership, data, OWN))
     without, with_usage = records
-    assert replace(with_usage, usage=None) == without
+    last = replace(with_usage.history[-1], memory_max=0)
+    assert replace(with_usage, usage=None, history=(*with_usage.history[:-1], last)) == without
+    assert (with_usage.history[-1].memory_max == 1450 << 20) is (entries == 1)
     assert (with_usage.usage == USAGE) is (entries == 1)
 
 
