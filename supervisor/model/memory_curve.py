@@ -25,20 +25,28 @@ class LargeProcess(NamedTuple):
     is_gone: bool = False
 
 
+class GroupMemory(NamedTuple):
+    """Holds the limit of a cgroup in bytes, and the most that it has used; None: the kernel does not say. The peak may be
+    of others, too, where they share the cgroup."""
+
+    limit_bytes: int
+    peak_bytes: int | None = None
+
+
 def memory_line(
     largest: Sequence[LargeProcess],
     samples: Sequence[tuple[float, int]],
     ended_at_s: float,
     *,
-    cgroup_limit: int | None,
+    group: GroupMemory | None,
     requested: int,
 ) -> str:
     """Returns the line, or an empty text if nothing was sampled. ``samples`` are instants and bytes, the oldest first;
-    ``cgroup_limit`` is that of the cgroup, and ``requested`` what the spec asks for, in bytes."""
+    ``group`` is the cgroup that limits it, and ``requested`` what the spec asks for, in bytes."""
     parts = []
     if largest:
         parts.append("largest: " + "; ".join(_described(each) for each in largest))
-    limits = [f"cgroup {_gib(cgroup_limit)}"] if cgroup_limit is not None else []
+    limits = [f"cgroup {_gib(group.limit_bytes)}{_peak(group)}"] if group is not None else []
     limits += [f"resources.memory {_gib(requested)}"] if requested else []
     if limits and (largest or samples):
         parts.append("limits: " + ", ".join(limits))
@@ -65,6 +73,10 @@ def _described(each: LargeProcess) -> str:
     heap = f", {each.heap_limit}" if each.heap_limit else ""
     end = ", the driver" if each.is_root else ", gone" if each.is_gone else ""
     return f"{each.command[:_COMMAND_MAX]} (pid {each.pid}{end}, RSS {_gib(each.rss_bytes)}{pss}{heap})"
+
+
+def _peak(group: GroupMemory) -> str:
+    return "" if group.peak_bytes is None else f" (peak {_gib(group.peak_bytes)})"
 
 
 def _gib(size: int) -> str:

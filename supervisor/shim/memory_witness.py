@@ -11,15 +11,20 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from supervisor.clients.containment import find_own_memory_cgroup
 from supervisor.clients.diagnostics import proc
 from supervisor.clients.tree_usage import PSS_MAX_BYTES, TreeReading
-from supervisor.model.memory_curve import LargeProcess, memory_line
+from supervisor.model.memory_curve import GroupMemory, LargeProcess, memory_line
 
 GROWN: Final = 1.05
 """The processes are read again when their memory is so many times what it was then."""
 KEPT: Final = 2
 _READ_MAX: Final = 256
 _UNLIMITED: Final = 2**62
+_FILES: Final = (
+    ("memory.max", "memory.peak"),
+    ("memory.limit_in_bytes", "memory.max_usage_in_bytes"),
+)
 
 
 class MemoryWitness:
@@ -56,14 +61,21 @@ class MemoryWitness:
             each._replace(is_root=each.pid == root, is_gone=not os.path.exists(f"/proc/{each.pid}"))
             for each in self._largest
         ]
-        return memory_line(
-            largest, samples, ended_at_s, cgroup_limit=limit_of(self._cgroup), requested=requested
-        )
+        group = limit_of(self._cgroup, find_own_memory_cgroup())
+        return memory_line(largest, samples, ended_at_s, group=group, requested=requested)
 
 
-def limit_of(cgroup: str | None) -> int | None:
-    """Returns the limit of a cgroup's memory in bytes, or None if there is none."""
-    if cgroup is None:
-        return None
-    text = proc.read(f"{cgroup}/memory.max").strip()
-    return int(text) if text.isdigit() and int(text) < _UNLIMITED else None
+def limit_of(*groups: str | None) -> GroupMemory | None:
+    """Returns the limit and the peak of the first of ``groups`` (directories of cgroups, of either version) that limits
+    memory, or None if none does."""
+    for group in groups:
+        for limit_file, peak_file in _FILES if group is not None else ():
+            limit = _number(f"{group}/{limit_file}")
+            if limit is not None and limit < _UNLIMITED:
+                return GroupMemory(limit, _number(f"{group}/{peak_file}"))
+    return None
+
+
+def _number(path: str) -> int | None:
+    text = proc.read(path).strip()
+    return int(text) if text.isdigit() else None

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from supervisor.clients.tree_usage import MemorySource, TreeReading
-from supervisor.shim import memory_witness
+from supervisor.model.memory_curve import GroupMemory
 from supervisor.shim.memory_witness import GROWN, MemoryWitness, limit_of
 
 
@@ -46,10 +46,16 @@ def test_a_tree_that_cannot_be_read_is_none() -> None:
     assert witness.read() is None and witness.described([], 0, 1, 1.0) == ""
 
 
-def test_the_limit_of_a_cgroup(tmp_path: Path) -> None:
-    assert limit_of(None) is None and limit_of(str(tmp_path)) is None
-    (tmp_path / "memory.max").write_text("max\n")
-    assert limit_of(str(tmp_path)) is None
-    (tmp_path / "memory.max").write_text("1073741824\n")
-    assert limit_of(str(tmp_path)) == 2**30
-    assert memory_witness.KEPT == 2
+def test_the_limit_of_a_cgroup_of_either_version(tmp_path: Path) -> None:
+    v2, v1 = tmp_path / "v2", tmp_path / "v1"
+    v2.mkdir()
+    v1.mkdir()
+    assert limit_of(None) is None and limit_of(str(v2), str(v1)) is None
+    (v2 / "memory.max").write_text("max\n")
+    (v1 / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert limit_of(str(v2), str(v1)) is None
+    (v1 / "memory.limit_in_bytes").write_text("209715200\n")
+    (v1 / "memory.max_usage_in_bytes").write_text("209715000\n")
+    assert limit_of(str(v2), str(v1)) == GroupMemory(209715200, 209715000)
+    (v2 / "memory.max").write_text("1073741824\n")
+    assert limit_of(str(v2), str(v1)) == GroupMemory(2**30)
