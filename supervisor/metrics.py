@@ -84,13 +84,24 @@ class SavepointAge(NamedTuple):
 
 class QueryNumbers(NamedTuple):
     """Holds the numbers of one query, in the order of the families: batch, rows a second, seconds of the
-    newest batch, records of lag."""
+    newest batch, records of lag, and the newest batch as a share of the interval of its trigger."""
 
     batch_id: int | None = None
     input_rows_per_s: float | None = None
     processed_rows_per_s: float | None = None
     batch_s: float | None = None
     lag: float | None = None
+    share_of_trigger: float | None = None
+
+
+class UsageNumbers(NamedTuple):
+    """Holds what the driver of a job takes, in the order of the families: bytes now, at most, and as its host reserves
+    them; seconds of processor time of the attempt."""
+
+    memory: float
+    memory_max: float
+    memory_reserved: float
+    cpu_s: float
 
 
 class Metrics:
@@ -342,6 +353,11 @@ class Metrics:
                     if value is not None:
                         gauge.labels(job, query).set(value)
 
+    def job_usage(self, job: str, numbers: UsageNumbers) -> None:
+        """Sets what the driver of ``job`` takes, as it was sampled last."""
+        for gauge, value in zip(self._per_usage, numbers, strict=True):
+            gauge.labels(job).set(value)
+
     def job_silence(self, job: str, since_at_s: float) -> None:
         """Sets the instant of the last sign of life of a query of ``job``: a batch, or the report that it
         waits for data."""
@@ -590,6 +606,7 @@ class Metrics:
         self._attempt = self._gauge("job_attempt", "Number of the attempt that runs", "job")
         self._make_query_families()
         self._make_life_families()
+        self._make_usage_families()
         self._per_job = (
             self._attempt,
             self._progress_age,
@@ -598,6 +615,7 @@ class Metrics:
             self._strays,
             self._lease_remaining,
             self._lease,
+            *self._per_usage,
         )
 
     def _make_query_families(self) -> None:
@@ -617,12 +635,33 @@ class Metrics:
             "job",
             "query",
         )
+        self._share_of_trigger = self._gauge(
+            "job_batch_trigger_ratio",
+            "Time of the newest batch beside the interval of its trigger: above 1 the query falls behind",
+            "job",
+            "query",
+        )
         self._per_query = (
             self._batch_id,
             self._input_rows,
             self._processed_rows,
             self._batch_seconds,
             self._lag,
+            self._share_of_trigger,
+        )
+
+    def _make_usage_families(self) -> None:
+        self._per_usage = (
+            self._gauge(
+                "job_memory_bytes", "Memory that the processes of the driver take, as sampled last", "job"
+            ),
+            self._gauge("job_memory_max_bytes", "Largest sample of that in this attempt", "job"),
+            self._gauge("job_memory_reserved_bytes", "Memory that the driver occupies on its host", "job"),
+            self._gauge(
+                "job_cpu_seconds",
+                "Seconds of processor time that the driver's processes took in this attempt",
+                "job",
+            ),
         )
 
     def _make_life_families(self) -> None:

@@ -139,6 +139,13 @@ class ApiClient:
         """Returns the document of ``explain``, of one job or of all. Raises SupervisorError."""
         return self._object("/explain" if name is None else f"/jobs/{name}/explain")
 
+    def top(self) -> dict[str, Any]:
+        """Returns the document of ``top``. Raises SupervisorError."""
+        document = self._object("/top")
+        if all(isinstance(document.get(key), list) for key in ("jobs", "hosts")):
+            return document
+        raise self._odd()
+
     def status(self) -> tuple[dict[str, Any], SupervisorError | None]:
         """Returns the document of ``status``. If ZooKeeper did not answer the server, the error is returned with it. Raises
         SupervisorError."""

@@ -77,13 +77,14 @@ class LogClient:
         """Returns the piece at ``target``. Raises SupervisorError. After Unreachable the first server is asked again: it
         knows whether the host that had the output is still there."""
         try:
-            return self._piece(self._answer(target))
+            return self._piece(self.answer(target))
         except Unreachable:
             self._asked = self._api
             raise
 
-    def _answer(self, target: str) -> WebAnswer:
-        """Asks the server that answered last, then the first one, then the one that it names."""
+    def answer(self, target: str) -> WebAnswer:
+        """Returns the text at ``target``. It asks the server that answered last, then the first one, then the one that
+        that names. Raises SupervisorError."""
         if self._asked is not self._api:
             try:
                 return self._asked.get_text(target)

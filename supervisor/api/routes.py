@@ -115,6 +115,18 @@ ROUTES: Final = (
         is_text=True,
     ),
     Route(
+        "stacks",
+        f"/jobs/{NAME}/stacks",
+        "A thread dump of the driver of a job, as text. The supervisor that runs the attempt answers it.",
+        None,
+        (
+            QueryParameter(
+                "of", "Only of JVMs (jvm), or only of Python (python); else of both.", "jvm|python"
+            ),
+        ),
+        is_text=True,
+    ),
+    Route(
         "explainJob",
         f"/jobs/{NAME}/explain",
         "What becomes of a job, and why, as explain prints it.",
@@ -126,6 +138,7 @@ ROUTES: Final = (
         "What becomes of all jobs that do not simply run, most urgent first.",
         documents.ExplainDocument,
     ),
+    Route("top", "/top", "What drivers take, and what hosts offer, as top prints it.", documents.TopDocument),
     Route("hosts", "/hosts", "The supervisors, as status prints them.", list[documents.HostDocument]),
     Route(
         "status",
@@ -140,6 +153,11 @@ ROUTES: Final = (
 def path_of_logs(name: str) -> str:
     """Returns the path of the logs of a job."""
     return f"{PREFIX}/jobs/{name}/logs"
+
+
+def path_of_stacks(name: str) -> str:
+    """Returns the path of the thread dumps of a job."""
+    return f"{PREFIX}/jobs/{name}/stacks"
 
 
 def route_of(path: str) -> tuple[Route, str]:

@@ -27,6 +27,7 @@ from supervisor.api.responses import (
 )
 from supervisor.api.routes import PREFIX, QueryParameter, Route, route_of
 from supervisor.api.shared_reads import SharedReads
+from supervisor.api.stacks_answers import StacksAnswers
 from supervisor.clock import wall_s
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.logs import get_logger
@@ -39,6 +40,7 @@ from supervisor.operations.job_list import JobList
 from supervisor.operations.listing import JobLister
 from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
 from supervisor.operations.selection import selector_of
+from supervisor.operations.top import take_top
 
 log = get_logger(__name__)
 
@@ -58,10 +60,12 @@ class ApiService:
             "job": self._job,
             "history": self._history,
             "logs": LogAnswers(reads, log_dir).answer,
+            "stacks": StacksAnswers(reads).answer,
             "explainJob": self._explain_job,
             "explain": self._explain,
             "hosts": self._hosts,
             "status": self._status,
+            "top": lambda _query, _name: self._reads.get("top", take_top),
             "openapi": lambda _query, _name: openapi_document(),
         }
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supervisor.api.job_document import job_document
+from supervisor.cli.capacity_screen import capacity_lines
 from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, over_api
@@ -34,6 +36,7 @@ from supervisor.model.actions import Alarm
 from supervisor.model.phrases import counted
 from supervisor.operations.context import open_commands, require_submitted
 from supervisor.operations.explain_document import all_explained, one_explained
+from supervisor.operations.history import find_job
 from supervisor.operations.names import known_name
 from supervisor.operations.scene import Scene, explain_all, explain_name, stall_timeout_of, take_scene
 
@@ -52,6 +55,13 @@ Verbose = Annotated[
     ),
 ]
 
+Capacity = Annotated[
+    bool,
+    typer.Option(
+        "--capacity", help="What its driver takes, what it could run with, how much more input it bears."
+    ),
+]
+
 LABEL = 13
 ACCEPT = "spark-supervisor accept-registry --help"
 HEAD = Columns(("NAME", "STATE", "NEXT", "WHY"), state=1, spare=("NEXT",), whole=True)
@@ -59,7 +69,9 @@ HEAD = Columns(("NAME", "STATE", "NEXT", "WHY"), state=1, spare=("NEXT",), whole
 
 @command
 @over_api
-def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) -> int:
+def explain(
+    chosen: Chosen, name: MaybeName = None, verbose: Verbose = False, capacity: Capacity = False
+) -> int:
     """Say what becomes of a job, and why: of one, else of all that do not simply run.
 
     For a job that waits: for what, and until when. For one that is stuck: the command that helps. The answer comes from
@@ -70,10 +82,13 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
       spark-supervisor explain               what needs a look, most urgent first
       spark-supervisor explain clicks        why clicks does not run
       spark-supervisor explain clicks -v     and by which rule of the plan
+      spark-supervisor explain clicks --capacity    whether it has too much, or too little
       spark-supervisor explain -o json | jq '.jobs[] | select(.state == "quarantined").remedies'
     """
     if name is not None:
         known_name(name)
+    if capacity:
+        return _explain_capacity(chosen, name)
     api = api_of(chosen)
     if api is not None:
         if not chosen.document:
@@ -97,6 +112,25 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
             _print_one(chosen, scene, explained, stall_timeout_s, verbose=verbose)
         else:
             _print_all(chosen, scene, explain_all(context, scene), verbose=verbose)
+    return 0
+
+
+def _explain_capacity(chosen: Chosen, name: str | None) -> int:
+    """Prints what the driver of a job takes, and what follows from it: a part of the document of ``show``."""
+    if name is None:
+        raise InvalidInput("--capacity is about one job: name it", "spark-supervisor top shows all jobs")
+    api = api_of(chosen)
+    if api is not None:
+        job = api.job(name)
+    else:
+        with open_commands(chosen.settings()) as context:
+            job = job_document(context, find_job(context, name))
+    usage = job.get("usage")
+    if chosen.document:
+        chosen.print_document({"name": name, "uid": job["uid"], "state": job["state"], "usage": usage})
+        return 0
+    for label, text in (("job", f"{name}, {job['state']}"), *capacity_lines(usage)):
+        print_labelled(f"  {label:<{LABEL}}", text)
     return 0
 
 

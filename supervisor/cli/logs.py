@@ -106,7 +106,7 @@ def logs(
         elif follow:
             _follow(context, output, start, stay=attempt is not None)
         else:
-            _write(_kept(output, start))
+            write_output(_kept(output, start))
     return 0
 
 
@@ -147,7 +147,7 @@ def _print_source(attempt: int) -> None:
 
 def _print_fetched(chosen: Chosen, client: LogClient, wanted: WantedLog) -> None:
     if not chosen.document:
-        _write(_fetched(client, wanted))
+        write_output(_fetched(client, wanted))
         return
     piece = client.get(wanted.target())
     text = [piece.text]
@@ -188,7 +188,7 @@ def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
 # -- the files of this host ---------------------------------------------------------------------------------------
 
 
-def _write(pieces: Iterator[bytes]) -> None:
+def write_output(pieces: Iterator[bytes]) -> None:
     """Writes bytes as the driver wrote them into a pipe or file, and ``harmless`` text on a terminal."""
     sys.stdout.flush()
     if sys.stdout.isatty():
@@ -220,10 +220,10 @@ def _follow(context: CommandContext, output: AttemptOutput, start: LogStart, *, 
     """Follows the attempt until it ends and no other follows here; its successors too unless ``stay``."""
     while True:
         with open_parts(output.path) as parts:
-            _write(parts.pieces(parts.position(start)))
+            write_output(parts.pieces(parts.position(start)))
             current = parts.take_current()
         watch = _AttemptWatch(context, output)
-        _write(_tail(output.path, watch.is_over, current))
+        write_output(_tail(output.path, watch.is_over, current))
         job = watch.sequel.job
         if stay or job is None:
             return

@@ -315,6 +315,11 @@ EVENTS: Final[dict[str, Event]] = {
         f"{_ATTEMPT} status driver_pid",
     ),
     "shim_terminates": Event("SIGTERM to the driver.", f"{_ATTEMPT} why"),
+    "shim_diagnoses": Event(
+        "Diagnostics of a driver are collected before it is killed for being silent.", f"{_ATTEMPT} why"
+    ),
+    "shim_diagnosed": Event("The file with the diagnostics of the driver.", f"{_ATTEMPT} path bytes"),
+    "shim_not_diagnosed": Event("There are no diagnostics of the driver.", f"{_ATTEMPT} why"),
     "shim_kills": Event("SIGKILL to the driver's tree.", f"{_ATTEMPT} why"),
     "shim_waits_for_cluster": Event(
         "The driver has no executor: it waits for its cluster, and the time-outs of health do not run.",
@@ -329,6 +334,7 @@ EVENTS: Final[dict[str, Event]] = {
     "shim_deadline_unwritable": Event(
         "The deadline could not be written for the second killers.", f"{_ATTEMPT} why"
     ),
+    "shim_not_sampled": Event("Nothing measures what the driver takes; it runs on.", f"{_ATTEMPT} why"),
     "shim_not_terminated": Event("The driver could not be sent SIGTERM.", f"{_ATTEMPT} why next"),
     "shim_request_failed": Event("A defect in a request to ZooKeeper.", f"{_ATTEMPT} why"),
     "shim_lost_twin": Event("The twin ended before the shim.", f"{_ATTEMPT} next"),

@@ -28,6 +28,7 @@ from supervisor.model.bounds import (
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.usage import AttemptUsage
 
 OMITTED: Final = {"omitted": True}
 """This metadata marks a field that is not written while it has its default."""
@@ -251,7 +252,8 @@ class CheckpointState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
     """Holds one line of a job's history: when, what, and a short detail. ``by`` is who asked for it, or the supervisor
-    that did it by itself; it is empty where an attempt just went its way.
+    that did it by itself; it is empty where an attempt just went its way. ``memory_max`` is of the end of an attempt: the
+    most that it was measured to take, in bytes; 0: it was not, or there was no room for it.
     """
 
     at: str
@@ -259,6 +261,7 @@ class HistoryEntry:
     attempt: Count = 0
     detail: str = ""
     by: str = field(default="", metadata=OMITTED)
+    memory_max: Bytes = field(default=0, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -559,6 +562,27 @@ class JudgedUpdate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DriverDiagnostics:
+    """Says what is known of the end of an attempt beside its reason. ``path`` is the file with the diagnostics of a driver
+    that was killed for being silent, on ``host``, or empty. ``memory`` describes the memory before an out-of-memory in one
+    line: the largest process, the limits, the curve.
+    """
+
+    attempt: Count
+    host: str
+    path: str = field(default="", metadata=OMITTED)
+    memory: str = field(default="", metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+DIAGNOSTICS_PATH_MAX_BYTES = 255
+"""A path of diagnostics that is longer is left out of the record; the log of the shim has it."""
+
+DIAGNOSTICS_MEMORY_MAX_BYTES = 360
+"""The line about the memory before an end is cut to this length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
     """Is the record /own/<name>: it says which attempt may run. Its znode version is the fence of the name;
     it is never deleted.
@@ -603,6 +627,10 @@ class Ownership:
     # ``Member.policy_sha256``, oldest first. It is named here, for a leader that does not know these fields carries them on
     refused_by: tuple[str, ...] = field(default=(), metadata=OMITTED)
     refused_of: str = field(default="", metadata=OMITTED)
+    # of the latest attempt of this uid that left any, if there was room for it; for display
+    diagnostics: DriverDiagnostics | None = field(default=None, metadata=OMITTED)
+    # of an exit: what the attempt took, if there was room for it; for display
+    usage: AttemptUsage | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -750,6 +778,7 @@ class Lease:
     executors_outlive_s: Seconds = field(default=0.0, metadata=OMITTED)
     # None: it has executors, or needs none, or nobody can say
     cluster_wait: ClusterWait | None = field(default=None, metadata=OMITTED)
+    usage: AttemptUsage | None = field(default=None, metadata=OMITTED)  # for display
     extra: dict[str, Any] = field(default_factory=dict)
 
 

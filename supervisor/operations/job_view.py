@@ -12,7 +12,16 @@ from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model import driver_memory
 from supervisor.model.host_tools import why_ignored
 from supervisor.model.job_row import JobRow
-from supervisor.model.records import LEASED, BlobRef, HistoryEntry, JobRef, Lease, Ownership, SchedulingSpec
+from supervisor.model.records import (
+    LEASED,
+    BlobRef,
+    DriverDiagnostics,
+    HistoryEntry,
+    JobRef,
+    Lease,
+    Ownership,
+    SchedulingSpec,
+)
 from supervisor.model.secret import redacted
 from supervisor.model.seen import Found
 from supervisor.model.state import last_exit_of, update_state
@@ -20,6 +29,7 @@ from supervisor.observe.listing import OneJob
 from supervisor.observe.prepared import prepared_by_uid
 from supervisor.observe.queries import queries_of
 from supervisor.observe.start import start_of
+from supervisor.observe.usage import usage_document, usage_of
 from supervisor.operations.context import CommandContext
 from supervisor.operations.history import entries_of
 from supervisor.operations.listing import row_of_job
@@ -39,7 +49,9 @@ class JobView:
     covered; ``spec_error`` says why it can't be shown. ``prepare_lowered`` says how far a prepared driver goes, and why it
     does not go as far as the spec says. ``update`` is the document of the newest update, ``fork``
     that of the job of which it is a fork, ``promotion`` that of the job whose place it takes or has. ``cluster_wait``
-    is that of the wait for executors, while the driver has none.
+    is that of the wait for executors, while the driver has none. ``diagnostics`` is what is known of the end of the latest
+    attempt that left any.
+    is that of the wait for executors, while the driver has none; ``usage`` that of what the attempt takes, or took.
     """
 
     row: JobRow
@@ -48,6 +60,7 @@ class JobView:
     more_queries: int
     stop_mode: str | None
     last_exit: HistoryEntry | None
+    diagnostics: DriverDiagnostics | None
     start: dict[str, float] | None
     cluster_wait: dict[str, Any] | None
     env_ignored: str | None
@@ -58,6 +71,7 @@ class JobView:
     update: dict[str, Any] | None
     fork: dict[str, Any] | None
     promotion: dict[str, Any] | None
+    usage: dict[str, Any] | None
     history: tuple[HistoryEntry, ...]
     starts_cold: str | None
     prepare_lowered: str | None
@@ -86,6 +100,7 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         more_queries=more,
         stop_mode=job.own.stop_mode if job.own is not None and job.own.uid == job.uid else None,
         last_exit=last_exit_of(history),
+        diagnostics=job.own.diagnostics if job.own is not None and job.own.uid == job.uid else None,
         start=start_of(job.row),
         cluster_wait=_cluster_wait(job.own, job.row.lease_of_owner),
         env_ignored=_env_ignored(spec),
@@ -96,6 +111,7 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         update=_update(job.ref, job.own),
         fork=_fork(job.ref),
         promotion=_promotion(job.ref),
+        usage=usage_document(usage_of(job.row, job.uid), _heap(job.own, parsed)),
         history=history,
         starts_cold=_why_cold(parsed, terms),
         prepare_lowered=_why_lowered(parsed, terms),
@@ -212,6 +228,14 @@ def _env_ignored(spec: dict[str, Any] | None) -> str | None:
     """
     env = spec.get("env") if spec is not None else None
     return why_ignored(env) if isinstance(env, dict) else None
+
+
+def _heap(own: Ownership | None, spec: JobSpec | None) -> int | None:
+    """Returns the heap of the driver in bytes as far as it is configured, else None."""
+    if own is not None and own.driver_memory:
+        return own.driver_memory
+    configured = spec.conf.get(driver_memory.PROPERTY) if spec is not None else None
+    return None if configured is None else driver_memory.spark_size_bytes(configured)
 
 
 def _class_archive(lease: Lease | None) -> str | None:

@@ -228,6 +228,20 @@ def open_parts(path: Path) -> Iterator[LogParts]:
         yield LogParts(_opened(path, stack))
 
 
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """Returns the end of a file ``<log_dir>/<name>/<file>``, under the rules of this module. Raises OSError."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        descriptor = _open_file(folder, path.name)
+    finally:
+        os.close(folder)
+    try:
+        size = os.fstat(descriptor).st_size
+        return os.pread(descriptor, max_bytes, max(0, size - max_bytes))
+    finally:
+        os.close(descriptor)
+
+
 def _opened(path: Path, stack: ExitStack) -> list[_Part]:
     """Opens the newest part first: what is rotated meanwhile is met twice, and never missed."""
     try:

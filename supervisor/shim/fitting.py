@@ -38,6 +38,8 @@ def _smaller(lease: Lease) -> Iterator[Lease]:
     fields of newer versions; a shim writes none."""
     driver = lease.driver
     giving_up: tuple[Callable[[Lease], dict[str, Any]], ...] = (
+        lambda now: {"usage": None if now.usage is None else replace(now.usage, queries=())},
+        lambda _now: {"usage": None},
         lambda now: {
             "not_fenced": clip(now.not_fenced, _WORDS_MAX_BYTES),
             "class_archive": "",

@@ -173,6 +173,7 @@ class Watch:
         self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         self.orders: Any = None
         self.places: dict[str, str] = {}  # query id → location of its checkpoint, as Spark resolved it
+        self.triggers: dict[str, float] = {}  # query id → interval of its trigger, in seconds
         self._waiting: dict[str, Callable[[Any], None]] = {
             "pyspark.sql.session": lambda module: self._wrap_session(module.SparkSession),
             "pyspark.sql.streaming.readwriter": lambda module: self._wrap_writer(module.DataStreamWriter),
@@ -232,6 +233,7 @@ class Watch:
             else:
                 query = self.orders.start(lambda: start(writer, *args, **kwargs))
             self.note_place(query)
+            self.note_trigger(query)
             return query
 
         return watched
@@ -256,6 +258,15 @@ class Watch:
         except Exception:  # noqa: BLE001 - another Spark than we know (Connect has no engine here): nothing is said of it
             pass
 
+    def note_trigger(self, query: Any) -> None:
+        """Notes the interval of a query that has one: its batches are measured by that."""
+        try:
+            trigger = query._jsq.streamingQuery().trigger()
+            if "ProcessingTime" in str(trigger.getClass().getSimpleName()):
+                self.triggers[str(query.id)] = trigger.intervalMs() / 1000
+        except Exception:  # noqa: BLE001 - another Spark than we know: nothing is said of it
+            pass
+
     def seen(self, session: Any) -> None:
         """Takes note of a session of the application; the same one may come many times."""
         try:
@@ -263,7 +274,7 @@ class Watch:
                 return
             self.sessions.add(session)
             self._take_orders()
-            session.streams.addListener(listener(self.reports, self.orders, self.places))
+            session.streams.addListener(listener(self.reports, self.orders, self.places, self.triggers))
         except Exception:  # noqa: BLE001 - the application's session works; it is only not watched
             complain("a session is not watched")
         if self.announce:
@@ -302,10 +313,16 @@ def beside(name: str) -> types.ModuleType:
     return module
 
 
-def listener(reports: Reports, orders: Any = None, places: dict[str, str] | None = None) -> Any:
+def listener(
+    reports: Reports,
+    orders: Any = None,
+    places: dict[str, str] | None = None,
+    triggers: dict[str, float] | None = None,
+) -> Any:
     """Returns a StreamingQueryListener that reports. Its methods run on a thread of py4j and return at once.
 
-    ``places`` maps a query id to the location of its checkpoint; it is filled while the application runs.
+    ``places`` maps a query id to the location of its checkpoint, ``triggers`` to the interval of its trigger in seconds;
+    they are filled while the application runs.
     """
     # here: ``Watch`` waits for the application to import pyspark, so the bootstrap must not be the first
     from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -326,10 +343,13 @@ def listener(reports: Reports, orders: Any = None, places: dict[str, str] | None
                 run = str(event.progress.runId)
                 orders.committed[run] = orders.committed.get(run, 0) + 1
             try:
-                place = (places or {}).get(str(event.progress.id))
-                reports.send(
-                    "progress", **progress_of(event.progress), **({"checkpoint": place} if place else {})
-                )
+                key = str(event.progress.id)
+                noted = {
+                    "checkpoint": (places or {}).get(key),
+                    "trigger_interval_s": (triggers or {}).get(key),
+                }
+                known = {field: value for field, value in noted.items() if value}
+                reports.send("progress", **progress_of(event.progress), **known)
             except Exception:  # noqa: BLE001 - a progress of unknown form still shows that the query lives
                 complain("a progress event was not understood")
                 reports.send("idle", id=str(event.progress.id))
@@ -366,7 +386,9 @@ def progress_of(progress: Any) -> dict[str, Any]:
         "processed_rows_per_s": finite(progress.processedRowsPerSecond),
         "batch_ms": progress.durationMs.get("triggerExecution"),
         "lag": lag_of(progress.sources),
+        "rows": getattr(progress, "numInputRows", None),
         "state_rows": state_rows_of(getattr(progress, "stateOperators", ())),
+        "state_bytes": state_bytes_of(getattr(progress, "stateOperators", ())),
     }
 
 
@@ -374,6 +396,12 @@ def state_rows_of(operators: Iterable[Any]) -> int | None:
     """Returns how many rows the state of a query has, or None if it keeps none."""
     rows = [operator.numRowsTotal for operator in operators or ()]
     return sum(rows) if rows else None
+
+
+def state_bytes_of(operators: Iterable[Any]) -> int | None:
+    """Returns the memory that the state of a query takes, in bytes, or None if it keeps none."""
+    sizes = [getattr(operator, "memoryUsedBytes", 0) for operator in operators or ()]
+    return sum(sizes) if sizes else None
 
 
 def finite(number: float | None) -> float | None:

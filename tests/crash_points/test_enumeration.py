@@ -66,6 +66,7 @@ NOT_IO = {
         "socketpair",
         "getaddrinfo",
         "CMSG_SPACE",
+        "inet_ntop",
     },
     # FileIO: the file that is uploaded, read only; BufferedReader: of a socket
     "io": {"StringIO", "BytesIO", "FileIO", "BufferedReader"},

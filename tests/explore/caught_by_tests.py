@@ -50,7 +50,22 @@ FIRST_SEEN, TRUST, USERS = (
 
 WAITS = "unit.shim.test_waiting"
 
+DIAGNOSING = "unit.shim.test_diagnosing"
+
 CAUGHT_BY: dict[str, tuple[str, str]] = {
+    "a-silent-driver-waits-for-its-diagnostics-for-ever": (
+        DIAGNOSING,
+        "test_diagnostics_that_never_come_delay_the_kill_for_their_time_only",
+    ),
+    "a-deadline-waits-for-diagnostics": (DIAGNOSING, "test_the_deadline_waits_for_no_diagnostics"),
+    "the-end-of-a-grace-waits-for-diagnostics": (
+        DIAGNOSING,
+        "test_one_that_does_not_stop_is_diagnosed_within_its_grace",
+    ),
+    "what-else-is-wrong-waits-for-diagnostics": (
+        DIAGNOSING,
+        "test_a_wait_for_the_cluster_that_is_over_waits_for_no_diagnostics",
+    ),
     "a-driver-without-an-executor-is-a-slow-start": (
         WAITS,
         "test_a_start_without_an_executor_is_no_slow_start_and_is_judged_anew_from_the_first_one",

@@ -7,7 +7,7 @@ import math
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from supervisor.metrics import JOB_STATES, OUTCOMES, Capacity, Metrics, QueryNumbers
+from supervisor.metrics import JOB_STATES, OUTCOMES, Capacity, Metrics, QueryNumbers, UsageNumbers
 from supervisor.model.records import Outcome
 from supervisor.model.state import JobState
 
@@ -60,6 +60,11 @@ BESIDE = {
     "lease_seconds": "gauge",
     "job_lag_records": "gauge",
     "job_failed": "gauge",
+    "job_batch_trigger_ratio": "gauge",
+    "job_memory_bytes": "gauge",
+    "job_memory_max_bytes": "gauge",
+    "job_memory_reserved_bytes": "gauge",
+    "job_cpu_seconds": "gauge",
 }
 
 
@@ -165,6 +170,19 @@ def test_all_series_of_a_job_vanish_and_those_of_others_stay(metrics: Metrics) -
     assert series_of(metrics, "b") == everything
     metrics.hosts_only([])
     assert series_of(metrics, "b") == set()
+
+
+def test_what_a_driver_takes_is_shown_until_it_is_gone(metrics: Metrics) -> None:
+    metrics.job_attempt("a", 1, "running")
+    metrics.job_usage("a", UsageNumbers(100, 150, 400, 2.5))
+    metrics.job_queries("a", {"q": QueryNumbers(4, batch_s=3.0, share_of_trigger=0.3)})
+    assert value(metrics, "job_memory_bytes", job="a") == 100
+    assert value(metrics, "job_memory_max_bytes", job="a") == 150
+    assert value(metrics, "job_memory_reserved_bytes", job="a") == 400
+    assert value(metrics, "job_cpu_seconds", job="a") == 2.5
+    assert value(metrics, "job_batch_trigger_ratio", job="a", query="q") == 0.3
+    metrics.forget_job("a")
+    assert series_of(metrics, "a") == set()
 
 
 def test_queries_have_series_of_their_own_that_vanish_with_them(metrics: Metrics) -> None:

@@ -22,6 +22,7 @@ READERS = {
     "cli": "ages, on a screen",
     "daemon/host/attempt_reporter.py": "for how long a driver waits for executors, as a metric",
     "demo": "what happened when, on a screen",
+    "operations/debug_bundle.py": "ages, in a document; when it was made",
     "operations/history.py": "ages, on a screen",
     "operations/job_view.py": "ages, on a screen",
     "operations/listing.py": "ages, on a screen",

@@ -28,7 +28,7 @@ from supervisor.daemon.host.cluster_news import NO_CLIENTS, ClusterNews, HostedW
 from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
-from supervisor.metrics import Metrics, QueryNumbers
+from supervisor.metrics import Metrics, QueryNumbers, UsageNumbers
 from supervisor.model.launch import Launch
 from supervisor.model.records import (
     LEASED,
@@ -198,6 +198,10 @@ class AttemptReporter:
             self._progress[key] = progress
             self._metrics.job_progress(name, boottime_s())
         self._metrics.job_queries(name, _numbers(lease.record))
+        used = lease.record.usage.resources if lease.record.usage is not None else None
+        if used is not None:
+            reserved = launch.assignment.memory
+            self._metrics.job_usage(name, UsageNumbers(used.memory, used.memory_max, reserved, used.cpu_s))
 
     def _log_start(self, key: str, launch: Launch, lease: Lease) -> None:
         """Counts each phase of a start once, as the shim measured it, but not again in a supervisor that came
@@ -335,6 +339,8 @@ def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
     observed: dict[str, QueryProgress | Progress] = {one.query or one.id or "": one for one in live}
     if not lease.queries and lease.progress is not None:
         observed = {lease.progress.query or "": lease.progress}
+    used = lease.usage.queries if lease.usage is not None else ()
+    triggers = {use.query: use.trigger_s for use in used if use.trigger_s}
     return {
         query: QueryNumbers(
             one.batch_id,
@@ -342,6 +348,7 @@ def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
             one.processed_rows_per_s,
             None if one.batch_ms is None else one.batch_ms / 1000,
             one.lag,
+            None if one.batch_ms is None or query not in triggers else one.batch_ms / 1000 / triggers[query],
         )
         for query, one in observed.items()
     }

@@ -21,6 +21,7 @@ from supervisor.model.records import (
     Acceptance,
     ClusterWait,
     Cordon,
+    DriverDiagnostics,
     Fork,
     Pause,
     Progress,
@@ -32,6 +33,7 @@ from supervisor.model.records import (
     Update,
 )
 from tests.fakes.registry_bench import AT
+from tests.golden.sample_records import USAGE
 from tests.unit.api.conftest import Fleet
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "documents" / "openapi.json"
@@ -99,7 +101,12 @@ def eventful(fleet: Fleet) -> None:
         ),
         cluster_wait=ClusterWait(cluster="yarn", since=AT),
         start=StartTimes(spawn_s=0.5),
+        usage=USAGE,
     )
+    known = DriverDiagnostics(
+        attempt=1, host="host-a.example", path="/log/u.1.diagnostics.txt", memory="largest: java"
+    )
+    bench.put(layout.own("queries"), replace(bench.own("queries"), diagnostics=known))
     job = bench.ref("queries").record
     before = SpecRevision(revision=1, spec=job.spec, terms=job.terms)
     changed = replace(

@@ -311,3 +311,47 @@ def test_a_session_is_made_where_no_thread_can_be_started(
     with bootstrap.WithoutExecutor(cast(Any, None)):
         pass
     assert "can't start new thread" in capsys.readouterr().err
+
+
+class Trigger:
+    """As py4j shows a trigger of Spark's."""
+
+    def __init__(self, name: str, interval_ms: int) -> None:
+        self.name, self.interval_ms = name, interval_ms
+
+    def getClass(self) -> Trigger:
+        return self
+
+    def getSimpleName(self) -> str:
+        return self.name
+
+    def intervalMs(self) -> int:
+        return self.interval_ms
+
+
+@pytest.mark.parametrize(
+    ("trigger", "interval_s"),
+    [
+        (Trigger("ProcessingTimeTrigger", 10_000), 10.0),
+        (Trigger("ProcessingTimeTrigger", 0), 0.0),
+        (Trigger("ContinuousTrigger", 5_000), None),
+        (None, None),
+    ],
+)
+def test_the_interval_of_a_trigger_is_noted(trigger: Trigger | None, interval_s: float | None) -> None:
+    """That of a continuous one is no time for a batch; another Spark than we know says nothing."""
+    execution = SimpleNamespace(trigger=lambda: trigger)
+    query = SimpleNamespace(id="i", _jsq=SimpleNamespace(streamingQuery=lambda: execution))
+    watch = bootstrap.Watch(SimpleNamespace())
+    watch.note_trigger(query)
+    assert watch.triggers.get("i") == interval_s
+
+
+def test_a_progress_has_the_rows_and_the_memory_of_the_state() -> None:
+    operators = [
+        SimpleNamespace(numRowsTotal=3, memoryUsedBytes=1000),
+        SimpleNamespace(numRowsTotal=4, memoryUsedBytes=24),
+    ]
+    assert bootstrap.state_bytes_of(operators) == 1024
+    assert bootstrap.state_bytes_of([]) is None
+    assert bootstrap.state_bytes_of([SimpleNamespace(numRowsTotal=3)]) == 0, "of a Spark that does not say it"

@@ -16,6 +16,7 @@ from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import ClusterWait, OwnState, Progress, QueryProgress, QueryState
 from tests.fakes.registry_bench import Bench
+from tests.golden.sample_records import USAGE
 from tests.unit.shim.world import LAUNCH
 
 
@@ -142,6 +143,14 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     reporter.round(lambda: None)
     assert (shown("job_batch_id", "clicks"), shown("job_batch_id", "2")) == (4, 9)
     assert (shown("job_batch_seconds", "clicks"), shown("job_lag_records", "clicks")) == (0.25, 70)
+    assert shown("job_batch_trigger_ratio", "clicks") is None, "the interval of its trigger is not known"
+    (counts,) = USAGE.queries
+    bench.run("job", queries=(clicks,), usage=replace(USAGE, queries=(replace(counts, query="clicks"),)))
+    reporter.round(lambda: None)
+    assert shown("job_batch_trigger_ratio", "clicks") == 0.025
+    assert (
+        metrics.registry.get_sample_value("spark_supervisor_job_memory_bytes", {"job": "job"}) == 1400 << 20
+    )
     bench.run(
         "job",
         queries=(replace(clicks, state=QueryState.FAILED), QueryProgress(query=None, id="2", batch_id=10)),
