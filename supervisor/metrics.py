@@ -84,14 +84,14 @@ class SavepointAge(NamedTuple):
 
 class QueryNumbers(NamedTuple):
     """Holds the numbers of one query, in the order of the families: batch, rows a second, seconds of the
-    newest batch, records of lag, and the newest batch as a share of the interval of its trigger."""
+    newest batch, records of lag, seconds of the trigger's interval."""
 
     batch_id: int | None = None
     input_rows_per_s: float | None = None
     processed_rows_per_s: float | None = None
     batch_s: float | None = None
     lag: float | None = None
-    share_of_trigger: float | None = None
+    trigger_interval_s: float | None = None
 
 
 class UsageNumbers(NamedTuple):
@@ -635,9 +635,9 @@ class Metrics:
             "job",
             "query",
         )
-        self._share_of_trigger = self._gauge(
-            "job_batch_trigger_ratio",
-            "Time of the newest batch beside the interval of its trigger: above 1 the query falls behind",
+        self._trigger_interval = self._gauge(
+            "job_trigger_interval_seconds",
+            "Interval of the trigger of a query that has one by processing time: a batch that takes longer delays the next",
             "job",
             "query",
         )
@@ -647,7 +647,7 @@ class Metrics:
             self._processed_rows,
             self._batch_seconds,
             self._lag,
-            self._share_of_trigger,
+            self._trigger_interval,
         )
 
     def _make_usage_families(self) -> None:

@@ -11,7 +11,8 @@ from typing import Any, NotRequired, TypedDict
 
 
 class ProgressDocument(TypedDict):
-    """The newest batch of the query that reported last. ``lag`` is in records."""
+    """The newest batch of the query that reported last. ``lag`` is in records. ``trigger_interval_s`` is the interval of its
+    trigger, if that is by processing time."""
 
     query: str | None
     batch_id: int | None
@@ -21,6 +22,7 @@ class ProgressDocument(TypedDict):
     at: str | None
     lag: float | None
     state_rows: float | None
+    trigger_interval_s: float | None
 
 
 class PreparedDriverDocument(TypedDict):
@@ -76,6 +78,7 @@ class QueryDocument(TypedDict):
     error: str | None
     elsewhere: str | None
     state_rows: float | None
+    trigger_interval_s: float | None
     age_s: float | None
 
 
@@ -286,6 +289,7 @@ class JobDetailDocument(JobDocument):
     env_ignored: str | None
     checkpoint_fence: str | None
     class_archive: str | None
+    spark_ui: str | None
     user: str | None
     limits: str | None
     savepoints: SavepointsDocument | None
@@ -477,6 +481,33 @@ class ClusterDocument(TypedDict):
     pause: PauseDocument | None
     distrust: str | None
     accepted: AcceptedDocument | None
+
+
+class JobEventDocument(TypedDict):
+    """A job of the list has another state than ``before``, or is another submission. ``state`` is null for a job that is not
+    in the list any more, ``before`` for one that was not. ``at`` is when the supervisor noticed."""
+
+    name: str
+    uid: str | None
+    state: str | None
+    before: str | None
+    reason: str
+    at: str
+
+
+class ChangedEventDocument(TypedDict):
+    """The documents at these paths have changed, or can't be read any more, or can be again. With ``every_job`` that of any
+    job may have changed, too."""
+
+    documents: list[str]
+    every_job: bool
+
+
+class ResetEventDocument(TypedDict):
+    """The client is to read everything that it shows. ``why`` says at what: the ``begin`` of a stream, ``missed`` events
+    that are not kept any more, or too ``many`` changes at once."""
+
+    why: str
 
 
 class ErrorDocument(TypedDict):

@@ -39,6 +39,7 @@ def _document(view: JobView, schedule: ScheduleOfJob | None) -> dict[str, Any]:
         "env_ignored": view.env_ignored,
         "checkpoint_fence": view.checkpoint_fence,
         "class_archive": view.class_archive,
+        "spark_ui": view.spark_ui,
         "user": view.user,
         "limits": view.limits,
         "savepoints": None if schedule is None else _savepoints(schedule),

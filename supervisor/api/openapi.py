@@ -9,7 +9,7 @@ from msgspec.json import schema_components
 
 import supervisor
 from supervisor.api.documents import ErrorDocument
-from supervisor.api.routes import LOG_HEADERS, PREFIX, ROUTES, QueryParameter, Route
+from supervisor.api.routes import EVENT_STREAM, LOG_HEADERS, PREFIX, ROUTES, QueryParameter, Route
 from supervisor.operations.names import NAME_PATTERN
 
 _ERRORS: Final = {
@@ -29,10 +29,12 @@ _TEXT: Final = {"type": "string"}
 def openapi_document() -> dict[str, Any]:
     """Returns the document."""
     types = [route.document for route in ROUTES if route.document is not None]
+    events = {name: document for route in ROUTES for name, document in route.events}
     schemas, components = schema_components(
-        [*types, ErrorDocument], ref_template="#/components/schemas/{name}"
+        [*types, *events.values(), ErrorDocument], ref_template="#/components/schemas/{name}"
     )
-    *answers, error = schemas
+    answers, error = schemas[: len(types)], schemas[-1]
+    of_events = dict(zip(events, schemas[len(types) : -1], strict=True))
     by_operation = dict(
         zip((route.operation for route in ROUTES if route.document is not None), answers, strict=True)
     )
@@ -45,7 +47,11 @@ def openapi_document() -> dict[str, Any]:
         },
         "security": [{"token": []}],
         "paths": {
-            f"{PREFIX}{route.path}": {"get": _operation(route, by_operation.get(route.operation), error)}
+            f"{PREFIX}{route.path}": {
+                "get": _operation(route, by_operation.get(route.operation), error)
+                if not route.events
+                else _stream(route, of_events, error)
+            }
             for route in ROUTES
         },
         "components": {
@@ -64,11 +70,6 @@ def _operation(route: Route, schema: dict[str, Any] | None, error: dict[str, Any
     if route.is_text:
         headers = {name: {"schema": {"type": "string"}} for name in LOG_HEADERS}
         found = {"description": "A piece.", "headers": headers, "content": {"text/plain": {"schema": _TEXT}}}
-    errors = {
-        code: {"description": why, "content": _json(error)}
-        for code, why in _ERRORS.items()
-        if code != "421" or route.is_text
-    }
     parameters = [_parameter(each) for each in route.parameters]
     if route.takes_name:
         schema_of_name = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
@@ -78,7 +79,34 @@ def _operation(route: Route, schema: dict[str, Any] | None, error: dict[str, Any
         "operationId": route.operation,
         "summary": route.summary,
         "parameters": parameters,
-        "responses": {"200": found, **same, **errors},
+        "responses": {"200": found, **same, **_errors(error, has_elsewhere=route.is_text)},
+    }
+
+
+def _stream(route: Route, of_events: dict[str, Any], error: dict[str, Any]) -> dict[str, Any]:
+    """Returns the operation that answers with events. OpenAPI 3.1 has no words for what is in a stream: ``x-events`` has the
+    schema of the data of each event."""
+    parameter = {"name": "Last-Event-ID", "in": "header", "required": False, "schema": _TEXT}
+    parameter["description"] = "The id of the event after which to go on."
+    return {
+        "operationId": route.operation,
+        "summary": route.summary,
+        "parameters": [parameter],
+        "responses": {
+            "200": {
+                "description": "The stream.",
+                "content": {EVENT_STREAM: {"schema": _TEXT, "x-events": of_events}},
+            },
+            **_errors(error),
+        },
+    }
+
+
+def _errors(error: dict[str, Any], *, has_elsewhere: bool = False) -> dict[str, Any]:
+    return {
+        code: {"description": why, "content": _json(error)}
+        for code, why in _ERRORS.items()
+        if code != "421" or has_elsewhere
     }
 
 

@@ -23,6 +23,8 @@ SOURCE_HOST, SOURCE_STORE = "host", "store"
 LOST_HEADER: Final = "Log-Lost"
 """The files in which the client had read are gone: some output is missing before this piece."""
 LOG_HEADERS: Final = ("Link", UID_HEADER, ATTEMPT_HEADER, PATH_HEADER, SOURCE_HEADER, LOST_HEADER)
+EVENTS_PATH: Final = f"{PREFIX}/events"
+EVENT_STREAM: Final = "text/event-stream"
 _BOOLEAN: Final = "true|false"
 
 
@@ -40,7 +42,7 @@ class QueryParameter:
 @dataclass(frozen=True)
 class Route:
     """Describes a path below the prefix. ``document`` is the type of its answer, or None for any object; ``is_text`` says
-    that it answers with text."""
+    that it answers with text, ``events`` has the types of what the events say by name, if it answers with events."""
 
     operation: str
     path: str
@@ -48,6 +50,7 @@ class Route:
     document: Any
     parameters: tuple[QueryParameter, ...] = ()
     is_text: bool = False
+    events: tuple[tuple[str, Any], ...] = ()
 
     @property
     def takes_name(self) -> bool:
@@ -145,6 +148,18 @@ ROUTES: Final = (
         "/status",
         "The cluster. While ZooKeeper does not answer, what is not known is null.",
         documents.ClusterDocument,
+    ),
+    Route(
+        "events",
+        "/events",
+        "What changes from now on, as server-sent events, until the client leaves. With the header Last-Event-ID it goes on "
+        "after that event.",
+        None,
+        events=(
+            ("job", documents.JobEventDocument),
+            ("changed", documents.ChangedEventDocument),
+            ("reset", documents.ResetEventDocument),
+        ),
     ),
     Route("openapi", "/openapi.json", "This description.", None),
 )

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode
 
+from supervisor.api.events import EventFeed, read_cluster
 from supervisor.api.job_document import job_document
 from supervisor.api.log_answers import LogAnswers
 from supervisor.api.openapi import openapi_document
+from supervisor.api.readings import read_jobs, read_status
 from supervisor.api.responses import (
     ApiResponse,
     RequestQuery,
@@ -25,19 +27,16 @@ from supervisor.api.responses import (
     unless_known,
     with_tag,
 )
-from supervisor.api.routes import PREFIX, QueryParameter, Route, route_of
+from supervisor.api.routes import EVENT_STREAM, PREFIX, QueryParameter, Route, route_of
 from supervisor.api.shared_reads import SharedReads
 from supervisor.api.stacks_answers import StacksAnswers
 from supervisor.clock import wall_s
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.logs import get_logger
 from supervisor.model.job_row import JobRow
-from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import CommandContext, require_submitted
 from supervisor.operations.explain_document import all_explained, one_explained
 from supervisor.operations.history import find_job, history_document, stories_of
-from supervisor.operations.job_list import JobList
-from supervisor.operations.listing import JobLister
 from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
 from supervisor.operations.selection import selector_of
 from supervisor.operations.top import take_top
@@ -55,6 +54,7 @@ class ApiService:
 
     def __init__(self, reads: SharedReads, log_dir: Path) -> None:
         self._reads = reads
+        self.events = EventFeed(lambda: read_cluster(reads))
         self._answers: Mapping[str, Callable[[RequestQuery, str], Any]] = {
             "jobs": self._jobs,
             "job": self._job,
@@ -66,11 +66,13 @@ class ApiService:
             "hosts": self._hosts,
             "status": self._status,
             "top": lambda _query, _name: self._reads.get("top", take_top),
+            "events": lambda _query, _name: ApiResponse(200, b"", kind=EVENT_STREAM),
             "openapi": lambda _query, _name: openapi_document(),
         }
 
     def close(self) -> None:
-        """Ends the sessions. What is under way is answered with an error."""
+        """Ends the sessions and the streams. What is under way is answered with an error."""
+        self.events.close()
         self._reads.close()
 
     def answer(self, method: str, target: str, if_none_match: str | None = None) -> ApiResponse:
@@ -102,18 +104,13 @@ class ApiService:
             raise InvalidInput("give names of jobs, or a selector, not both")
         parsed = selector_of("selector", selector)
         limit = _limit(query.text("limit"))
-        listed = self._list(every_uid)
+        listed = read_jobs(self._reads, every_uid=every_uid)
         rows = [
             row
             for row in listed.rows
             if (not names or row.name in names) and (parsed is None or parsed.selects(row.labels))
         ]
         return _page(rows, limit, query)
-
-    def _list(self, every_uid: bool) -> JobList:
-        return self._reads.get(
-            ("jobs", every_uid), lambda context: JobLister(context, every_uid=every_uid).take()
-        )
 
     def _job(self, _query: RequestQuery, name: str) -> Any:
         return self._reads.get(("job", name), lambda context: job_document(context, find_job(context, name)))
@@ -145,10 +142,10 @@ class ApiService:
         return self._reads.get("explain", read)
 
     def _status(self, _query: RequestQuery, _name: str) -> dict[str, Any]:
-        return self._reads.get("status", status_of)[0]
+        return read_status(self._reads)[0]
 
     def _hosts(self, _query: RequestQuery, _name: str) -> Any:
-        document, error = self._reads.get("status", status_of)
+        document, error = read_status(self._reads)
         if error is not None:
             raise error
         return document["supervisors"]

@@ -31,6 +31,7 @@ from supervisor.clock import wall_s
 from supervisor.model.headline import headline
 from supervisor.model.history import FAILURES
 from supervisor.model.phrases import counted
+from supervisor.settings.units import format_duration
 from supervisor.spec.job import without_defaults
 
 LABEL = 17
@@ -98,6 +99,7 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     fence = document["checkpoint_fence"]
     yield "fence", fence if fence != "auto" else None
     yield "class archive", document["class_archive"]
+    yield "Spark UI", document.get("spark_ui")  # a server of the version before has none
     yield "user", document["user"]
     yield "limits", document["limits"]
     yield "savepoints", _savepoints(document["savepoints"])
@@ -181,6 +183,8 @@ def _batch(progress: dict[str, Any] | None) -> str | None:
         )
         if progress[key] is not None
     ]
+    trigger_interval_s = progress.get("trigger_interval_s")
+    figures += [f"a trigger each {format_duration(trigger_interval_s)}"] if trigger_interval_s else []
     figures += [f"lag {progress['lag']:g}"] if progress["lag"] is not None else []
     return parts + (": " + ", ".join(figures) if figures else "")
 
@@ -293,6 +297,7 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "env", document["env_ignored"]
     yield "fence", document["checkpoint_fence"]
     yield "class archive", document["class_archive"]
+    yield "Spark UI", document.get("spark_ui")  # a server of the version before has none
     yield "user", document["user"]
     yield "limits", document["limits"]
     yield "savepoints", _savepoints(document["savepoints"])

@@ -654,6 +654,8 @@ class Driver:
 class Progress:
     """Holds the latest StreamingQueryProgress, condensed. ``batch_ms`` is in milliseconds; ``lag`` is a
     number of records or null. ``state_rows`` is how many rows the state has, or null if it has none.
+    ``trigger_interval_s`` is the interval of the query's trigger by processing time, in seconds; null if it has none, or if
+    nobody could say.
     """
 
     query: str | None = None
@@ -664,6 +666,7 @@ class Progress:
     at: str | None = None
     lag: float | None = None
     state_rows: float | None = field(default=None, metadata=OMITTED)
+    trigger_interval_s: float | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -704,6 +707,7 @@ class QueryProgress:
     error: str | None = None
     elsewhere: str | None = None
     state_rows: float | None = field(default=None, metadata=OMITTED)
+    trigger_interval_s: float | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -778,6 +782,8 @@ class Lease:
     executors_outlive_s: Seconds = field(default=0.0, metadata=OMITTED)
     # None: it has executors, or needs none, or nobody can say
     cluster_wait: ClusterWait | None = field(default=None, metadata=OMITTED)
+    # the address of Spark's UI as the driver says it; empty: it has none, or did not say
+    spark_ui: str = field(default="", metadata=OMITTED)
     usage: AttemptUsage | None = field(default=None, metadata=OMITTED)  # for display
     extra: dict[str, Any] = field(default_factory=dict)
 

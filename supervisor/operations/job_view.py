@@ -25,6 +25,7 @@ from supervisor.model.records import (
 from supervisor.model.secret import redacted
 from supervisor.model.seen import Found
 from supervisor.model.state import last_exit_of, update_state
+from supervisor.model.web_address import web_address
 from supervisor.observe.listing import OneJob
 from supervisor.observe.prepared import prepared_by_uid
 from supervisor.observe.queries import queries_of
@@ -66,6 +67,7 @@ class JobView:
     env_ignored: str | None
     checkpoint_fence: str | None
     class_archive: str | None
+    spark_ui: str | None
     user: str | None
     limits: str | None
     update: dict[str, Any] | None
@@ -106,6 +108,7 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         env_ignored=_env_ignored(spec),
         checkpoint_fence=_fence(spec, job.row.lease_of_owner),
         class_archive=_class_archive(job.row.lease_of_owner),
+        spark_ui=_spark_ui(job.row.lease_of_owner),
         user=_user(spec, job.row.lease_of_owner),
         limits=_limits(spec, job.row.lease_of_owner),
         update=_update(job.ref, job.own),
@@ -244,6 +247,11 @@ def _class_archive(lease: Lease | None) -> str | None:
     None means that no driver is there, or that a version before started it.
     """
     return lease.class_archive or None if lease is not None else None
+
+
+def _spark_ui(lease: Lease | None) -> str | None:
+    """Returns the address of Spark's UI of the driver that runs; None if it has none, or did not say, or says nonsense."""
+    return web_address(lease.spark_ui) or None if lease is not None else None
 
 
 def _user(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:

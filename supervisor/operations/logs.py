@@ -7,12 +7,17 @@ another host. The files are read by ``operations.log_parts``.
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 import socket
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from supervisor.errors import Complaint, SupervisorError
+from supervisor.model.phrases import counted
 from supervisor.model.records import PLANNED_CAUSES, Member, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.state import history_of, is_attempt_over, last_exit_of
@@ -22,6 +27,10 @@ from supervisor.operations.history import entries_of
 from supervisor.operations.log_parts import OutputUnusable, has_parts
 from supervisor.operations.log_tail import read_tail, tail_lines
 from supervisor.records.reading import seen
+
+KEPT_SHOWN: Final = 8
+"""An error names so many attempts of which there is output."""
+FILES_MAX: Final = 10_000
 
 
 class OutputMissing(SupervisorError):
@@ -214,10 +223,24 @@ def missing(job: OneJob, output: AttemptOutput, place: OutputPlace) -> OutputMis
 
 def _kept(output: AttemptOutput) -> str:
     """Returns a clause that says of which attempts of the submission there is output on this host."""
-    files = output.path.parent.glob(f"{output.uid}.*.log*")
-    numbers = {file.name.removeprefix(f"{output.uid}.").split(".")[0] for file in files}
-    kept = ", ".join(map(str, sorted(int(number) for number in numbers if number.isdigit())))
-    return f"kept here is that of attempt {kept}" if kept else "nothing of this job is kept here"
+    kept = sorted(_attempts_in(output.path.parent, output.uid), reverse=True)
+    if not kept:
+        return "nothing of this job is kept here"
+    shown = ", ".join(map(str, reversed(kept[:KEPT_SHOWN])))
+    more = f", and of {counted(len(kept) - KEPT_SHOWN, 'earlier one')}" if len(kept) > KEPT_SHOWN else ""
+    return f"kept here is that of attempt {shown}{more}"
+
+
+def _attempts_in(directory: Path, uid: str) -> set[int]:
+    """Returns of which attempts of a submission there are files. A job that runs as the user of the supervisor may have put
+    any number of files there, with any names: at most ``FILES_MAX`` are read."""
+    named = re.compile(rf"{re.escape(uid)}\.([0-9]{{1,9}})\.log(?:\..*)?", re.DOTALL)
+    try:
+        with os.scandir(directory) as entries:
+            found = [named.fullmatch(entry.name) for entry in islice(entries, FILES_MAX)]
+    except OSError:
+        return set()
+    return {int(each[1]) for each in found if each is not None}
 
 
 def _place_of(context: CommandContext, job: OneJob, number: int) -> OutputPlace:

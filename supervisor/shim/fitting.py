@@ -43,6 +43,7 @@ def _smaller(lease: Lease) -> Iterator[Lease]:
         lambda now: {
             "not_fenced": clip(now.not_fenced, _WORDS_MAX_BYTES),
             "class_archive": "",
+            "spark_ui": "",
             "not_limited": clip(now.not_limited, _WORDS_MAX_BYTES),
             "cluster_wait": None if now.cluster_wait is None else replace(now.cluster_wait, says=""),
         },

@@ -208,6 +208,7 @@ def record_of(turn: Turn) -> Lease:
             not_limited=state.launch.not_limited,
             executors_outlive_s=state.launch.executors_outlive_s,
             cluster_wait=waiting.record_of_wait(state.life, state.launch, turn.now_s),
+            spark_ui=state.life.spark_ui,
             usage=usage_of(state, queries.USED),
         )
     )

@@ -102,7 +102,6 @@ def _with_batch(query: QueryLife, report: Reported) -> QueryLife:
     query = replace(
         query,
         state_bytes=query.state_bytes if report.state_bytes is None else report.state_bytes,
-        trigger_s=query.trigger_s if report.trigger_s is None else report.trigger_s,
     )
     if report.batch is None:
         return query
@@ -115,7 +114,10 @@ def used(life: Life, most: int = USED) -> tuple[QueryUse, ...]:
     """Returns what the batches of the queries take that live and are loaded most, for lease and tombstone."""
     found = (
         query_use(
-            clip(query.name or query.id, _NAME_MAX_BYTES), query.batches, query.trigger_s, query.state_bytes
+            clip(query.name or query.id, _NAME_MAX_BYTES),
+            query.batches,
+            (query.progress or Progress()).trigger_interval_s,
+            query.state_bytes,
         )
         for query in life.queries
     )
@@ -217,6 +219,7 @@ def _record(query: QueryLife, state: QueryState) -> QueryProgress:
         batch_ms=progress.batch_ms,
         lag=progress.lag,
         state_rows=progress.state_rows,
+        trigger_interval_s=progress.trigger_interval_s,
         at=query.at or None,
         error=clip(covered(query.error), _ERROR_MAX_BYTES) or None,
     )

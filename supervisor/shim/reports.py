@@ -27,6 +27,7 @@ from supervisor.model.checkpoint_expectation import QUERIES_MAX
 from supervisor.model.driver_user import DriverUser
 from supervisor.model.location import LOCATION_MAX_BYTES
 from supervisor.model.records import Progress, clip
+from supervisor.model.web_address import web_address
 from supervisor.shim.state import InPlace, Reported
 
 DATAGRAM_MAX_BYTES = 8192
@@ -150,12 +151,13 @@ def parse(data: bytes) -> Reported | None:
             progress=_progress(body),
             batch=_batch(body),
             state_bytes=_count(body.get("state_bytes")),
-            trigger_s=_within(body.get("trigger_interval_s"), 0.001, TRIGGER_MAX_S),
         )
     if event == "error":
         kind, message = _one_line(body.get("kind")), _one_line(body.get("message"))
         once = message if message.startswith(f"{kind}: ") else f"{kind}: {message}"
         return replace(reported, error=clip(once, _TEXT_MAX_BYTES))
+    if event == "session":
+        return replace(reported, spark_ui=web_address(body.get("spark_ui")))
     if event == "executors":
         return replace(reported, executors=_count(body.get("count")))
     if event in ("ready", "unready", "cluster"):
@@ -233,6 +235,7 @@ def _progress(body: dict[str, Any]) -> Progress:
         at=wall_iso(),
         lag=_number(body.get("lag")),
         state_rows=_number(body.get("state_rows")),
+        trigger_interval_s=_within(body.get("trigger_interval_s"), 0.001, TRIGGER_MAX_S),
     )
 
 

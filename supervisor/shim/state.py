@@ -216,8 +216,8 @@ class Reported:
     supervisor, with ``error`` as the words of the cluster on why it gives none. Otherwise
     ``query`` and ``id`` name the query that it is about. ``queries`` is how many queries are waited for.
     ``at`` is wall time, for display. ``committed`` holds the batches that are committed, with the checkpoint
-    that they are in. ``batch`` is what a batch with rows took, ``state_bytes`` the memory of the state, ``trigger_s`` the
-    interval of the trigger in seconds.
+    that they are in. ``batch`` is what a batch with rows took, ``state_bytes`` the memory of the state. ``spark_ui`` is the
+    address of Spark's UI, with a session.
     """
 
     event: str
@@ -231,7 +231,7 @@ class Reported:
     executors: int | None = None
     batch: TimedBatch | None = None
     state_bytes: int | None = None
-    trigger_s: float | None = None
+    spark_ui: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,7 +432,6 @@ class QueryLife:
     batches: tuple[TimedBatch, ...] = ()  # the latest that had rows
     warm_up: int = 0  # how many were left out before them
     state_bytes: int | None = None
-    trigger_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,6 +471,7 @@ class Life:
     delayed_at_s: float | None = None
     application: str = ""
     says: str = ""
+    spark_ui: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,10 @@ class Watch:
         self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         self.orders: Any = None
         self.places: dict[str, str] = {}  # query id → location of its checkpoint, as Spark resolved it
-        self.triggers: dict[str, float] = {}  # query id → interval of its trigger, in seconds
+        self.intervals: dict[
+            str, float
+        ] = {}  # query id → seconds between the begins of its batches, as it asked for
+        self.spark_ui = ""  # the address of Spark's UI, if it has one
         self._waiting: dict[str, Callable[[Any], None]] = {
             "pyspark.sql.session": lambda module: self._wrap_session(module.SparkSession),
             "pyspark.sql.streaming.readwriter": lambda module: self._wrap_writer(module.DataStreamWriter),
@@ -233,7 +236,7 @@ class Watch:
             else:
                 query = self.orders.start(lambda: start(writer, *args, **kwargs))
             self.note_place(query)
-            self.note_trigger(query)
+            self.note_interval(query)
             return query
 
         return watched
@@ -248,7 +251,23 @@ class Watch:
         await_verdict(self.reports, os._exit)
         self.reports.send("begun")
         if self.announce:
-            self.reports.send("session")
+            self.announce_session()
+
+    def announce_session(self) -> None:
+        """Reports that there is a session."""
+        self.reports.send("session", **({"spark_ui": self.spark_ui} if self.spark_ui else {}))
+
+    def note_interval(self, query: Any) -> None:
+        """Notes how often the query is to begin a batch, if it asks for that. Its progress reports carry it."""
+        try:
+            trigger = query._jsq.streamingQuery().trigger()
+            is_by_time = str(trigger.getClass().getSimpleName()) == "ProcessingTimeTrigger"
+            interval_ms = int(trigger.intervalMs()) if is_by_time else 0
+            self.intervals.pop(str(query.id), None)
+            if interval_ms > 0:
+                self.intervals[str(query.id)] = interval_ms / 1000
+        except Exception:  # noqa: BLE001 - as with its place: nothing is said of it
+            pass
 
     def note_place(self, query: Any) -> None:
         """Notes where the query keeps its checkpoint, which may be elsewhere than where the job says. Its
@@ -258,15 +277,6 @@ class Watch:
         except Exception:  # noqa: BLE001 - another Spark than we know (Connect has no engine here): nothing is said of it
             pass
 
-    def note_trigger(self, query: Any) -> None:
-        """Notes the interval of a query that has one: its batches are measured by that."""
-        try:
-            trigger = query._jsq.streamingQuery().trigger()
-            if "ProcessingTime" in str(trigger.getClass().getSimpleName()):
-                self.triggers[str(query.id)] = trigger.intervalMs() / 1000
-        except Exception:  # noqa: BLE001 - another Spark than we know: nothing is said of it
-            pass
-
     def seen(self, session: Any) -> None:
         """Takes note of a session of the application; the same one may come many times."""
         try:
@@ -274,11 +284,12 @@ class Watch:
                 return
             self.sessions.add(session)
             self._take_orders()
-            session.streams.addListener(listener(self.reports, self.orders, self.places, self.triggers))
+            session.streams.addListener(listener(self.reports, self.orders, self.places, self.intervals))
         except Exception:  # noqa: BLE001 - the application's session works; it is only not watched
             complain("a session is not watched")
+        self.spark_ui = ui_of(session) or self.spark_ui
         if self.announce:
-            self.reports.send("session")
+            self.announce_session()
 
     def _take_orders(self) -> None:
         """Begins to take orders, from the first session on; an application without one is stopped by a
@@ -313,16 +324,24 @@ def beside(name: str) -> types.ModuleType:
     return module
 
 
+def ui_of(session: Any) -> str:
+    """Returns the address of Spark's UI, or an empty text if it has none."""
+    try:
+        return str(session.sparkContext.uiWebUrl or "")
+    except Exception:  # noqa: BLE001 - with Connect there is no context here
+        return ""
+
+
 def listener(
     reports: Reports,
     orders: Any = None,
     places: dict[str, str] | None = None,
-    triggers: dict[str, float] | None = None,
+    intervals: dict[str, float] | None = None,
 ) -> Any:
     """Returns a StreamingQueryListener that reports. Its methods run on a thread of py4j and return at once.
 
-    ``places`` maps a query id to the location of its checkpoint, ``triggers`` to the interval of its trigger in seconds;
-    they are filled while the application runs.
+    ``places`` maps a query id to the location of its checkpoint, ``intervals`` to its trigger's seconds; they are filled
+    while the application runs.
     """
     # here: ``Watch`` waits for the application to import pyspark, so the bootstrap must not be the first
     from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -344,12 +363,12 @@ def listener(
                 orders.committed[run] = orders.committed.get(run, 0) + 1
             try:
                 key = str(event.progress.id)
-                noted = {
+                known = {
                     "checkpoint": (places or {}).get(key),
-                    "trigger_interval_s": (triggers or {}).get(key),
+                    "trigger_interval_s": (intervals or {}).get(key),
                 }
-                known = {field: value for field, value in noted.items() if value}
-                reports.send("progress", **progress_of(event.progress), **known)
+                more = {name: value for name, value in known.items() if value}
+                reports.send("progress", **progress_of(event.progress), **more)
             except Exception:  # noqa: BLE001 - a progress of unknown form still shows that the query lives
                 complain("a progress event was not understood")
                 reports.send("idle", id=str(event.progress.id))
@@ -565,7 +584,7 @@ def run_session(reports: Reports, watch: Watch, entry: str) -> None:
         await_verdict(reports)
         watch.announce = True
         reports.send("begun")
-        reports.send("session")
+        watch.announce_session()
         call = functools.reduce(getattr, function.split("."), importlib.import_module(module))
         try:
             call(spark)  # type: ignore[operator]

@@ -258,6 +258,7 @@ SAMPLES: tuple[Any, ...] = (
             at=AT,
             lag=7.0,
             state_rows=5.0,
+            trigger_interval_s=10.0,
         ),
         renewals=12,
         remembered=REMEMBERED,
@@ -269,6 +270,7 @@ SAMPLES: tuple[Any, ...] = (
         cluster_wait=ClusterWait(
             cluster="prod", since=AT, application="app-20261121004650-0000", says="0 of 8 cores free"
         ),
+        spark_ui="http://host-a.example:4040",
         queries=(
             QueryProgress(
                 query="counts",
@@ -283,6 +285,7 @@ SAMPLES: tuple[Any, ...] = (
                 error="ValueError: größer",
                 elsewhere="file:/tmp/temporary-1",
                 state_rows=5.0,
+                trigger_interval_s=10.0,
             ),
         ),
         more_queries=3,

@@ -79,6 +79,7 @@ ELSEWHERE: dict[str, Elsewhere | str] = {
     ". .venv/bin/activate": "changes only the shell of the reader",
     "export SPARK_SUPERVISOR_SERVER=https://host-1:8781": "changes only the shell of the reader",
     "export SPARK_SUPERVISOR_TOKEN_FILE=~/.spark-supervisor-token": "changes only the shell of the reader",
+    "curl -N -H Authorization: Bearer $(cat ~/.spark-supervisor-token) https://host-1:8781/api/v1/events": "asks a host of the reader's; tests/integration/test_api_events.py asks ours the same",
     "install -d -m 0750 -g spark /etc/spark-supervisor/tokens": "writes into /etc of the host; the tests make their tokens themselves",
     "openssl rand -hex 32 | install -m 0640 -g spark /dev/stdin /etc/spark-supervisor/tokens/grafana": "writes into /etc of the host; the tests make their tokens themselves",
     "install -d -o spark -g spark /home/spark/.ivy2.5.2": "makes a directory in the home of a user that only such a host has",

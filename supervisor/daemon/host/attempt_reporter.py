@@ -339,8 +339,6 @@ def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
     observed: dict[str, QueryProgress | Progress] = {one.query or one.id or "": one for one in live}
     if not lease.queries and lease.progress is not None:
         observed = {lease.progress.query or "": lease.progress}
-    used = lease.usage.queries if lease.usage is not None else ()
-    triggers = {use.query: use.trigger_s for use in used if use.trigger_s}
     return {
         query: QueryNumbers(
             one.batch_id,
@@ -348,7 +346,7 @@ def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
             one.processed_rows_per_s,
             None if one.batch_ms is None else one.batch_ms / 1000,
             one.lag,
-            None if one.batch_ms is None or query not in triggers else one.batch_ms / 1000 / triggers[query],
+            one.trigger_interval_s,
         )
         for query, one in observed.items()
     }

@@ -8,20 +8,25 @@ bounded by ``api.shared_reads``.
 
 from __future__ import annotations
 
+import itertools
+
 from supervisor.api.page.files import PageFiles
-from supervisor.api.responses import ApiResponse, error_response
+from supervisor.api.responses import ApiResponse, error_response, response_to
+from supervisor.api.routes import EVENT_STREAM, EVENTS_PATH
 from supervisor.api.service import ApiService
 from supervisor.api.shared_reads import AGAIN, BUSY
 from supervisor.api.tokens import TokenFiles
 from supervisor.clock import boottime_s
 from supervisor.daemon.process.bounded_http import BoundedHandler, BoundedServer
 from supervisor.daemon.process.http_access import HttpAccess
-from supervisor.errors import AccessDenied, InvalidInput, Unreachable
+from supervisor.errors import AccessDenied, InvalidInput, SupervisorError, Unreachable
 from supervisor.settings.api import ApiSettings
 from supervisor.settings.http import HttpSettings
 
 ANSWER_TIMEOUT_S = 60.0
 """A list of many jobs is large, and a client may be far away."""
+EVENT_TIMEOUT_S = 10.0
+"""A client that does not take some events within this is left."""
 
 
 class ApiHttpServer(BoundedServer):
@@ -83,7 +88,19 @@ class _Handler(BoundedHandler):
         file = self.page.answer(self.path, known) if self.page is not None and refusal is None else None
         if file is None:
             refusal = refusal or self._token_refusal()
-        self._respond(file or refusal or self.service.answer(self.command, self.path, known))
+        if file is None and refusal is None and self.command == "GET" and self.path == EVENTS_PATH:
+            self._send_events()
+        else:
+            self._respond(file or refusal or self.service.answer(self.command, self.path, known))
+
+    def _send_events(self) -> None:
+        """Sends what changes, for as long as the client takes it and its token counts."""
+        try:
+            with self.service.events.listen(self.headers.get("Last-Event-ID")) as pieces:
+                admitted = itertools.takewhile(lambda _piece: self._token_refusal() is None, pieces)
+                self.send_stream(EVENT_STREAM, admitted, EVENT_TIMEOUT_S)
+        except SupervisorError as error:
+            self._respond(response_to(error))
 
     def _access_refusal(self) -> ApiResponse | None:
         """Returns the answer to who shows no certificate where one is needed, or None."""

@@ -38,6 +38,7 @@ STARTED = {
     "cli/doctor/examine.py": ({"run_in_thread"}, "each area has a deadline, whatever hangs"),
     "operations/submit.py": ({"Pool"}, "uploads of many jobs"),
     "operations/apply.py": ({"Pool"}, "uploads of many updates"),
+    "api/events.py": ({"BackgroundThread"}, "watches the cluster while clients listen"),
     "clients/binding.py": ({"run_in_thread"}, "the system's resolver has no time-out"),
     "clients/web.py": ({"run_in_thread"}, "an answer that drips in has a time-out as a whole"),
     "clients/listening.py": ({"run_in_thread"}, "the system's resolver has no time-out"),

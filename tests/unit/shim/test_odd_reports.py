@@ -49,6 +49,8 @@ FIELDS = (
     "input_rows_per_s",
     "processed_rows_per_s",
     "batch_ms",
+    "trigger_interval_s",
+    "spark_ui",
     "lag",
     "error",
     "kind",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.model.batch_time import KEPT, WARM_UP, TimedBatch
-from supervisor.model.records import HISTORY_MAX, Cause, HistoryEntry, Lease, Ownership, OwnState
+from supervisor.model.records import HISTORY_MAX, Cause, HistoryEntry, Lease, Ownership, OwnState, Progress
 from supervisor.model.seen import Found
 from supervisor.model.usage import AttemptUsage
 from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
@@ -20,7 +20,13 @@ from tests.unit.shim.world import CLAIM, ENTRY, LAYOUT, LEASE, OWN, USE, ShimWor
 
 
 def batch(rows: float = 100.0, ms: float = 500.0, query: str = "q") -> shim.Reported:
-    return shim.Reported("progress", query=query, id=query, batch=TimedBatch(rows, ms, 10.0), trigger_s=5.0)
+    return shim.Reported(
+        "progress",
+        Progress(query=query, trigger_interval_s=5.0),
+        query=query,
+        id=query,
+        batch=TimedBatch(rows, ms, 10.0),
+    )
 
 
 def lease_of(world: ShimWorld) -> Lease:

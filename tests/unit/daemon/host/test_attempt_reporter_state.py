@@ -134,7 +134,9 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     def shown(name: str, query: str) -> float | None:
         return metrics.registry.get_sample_value(f"spark_supervisor_{name}", {"job": "job", "query": query})
 
-    clicks = QueryProgress(query="clicks", id="1", batch_id=4, batch_ms=250.0, lag=70)
+    clicks = QueryProgress(
+        query="clicks", id="1", batch_id=4, batch_ms=250.0, lag=70, trigger_interval_s=10.0
+    )
     bench.run(
         "job",
         queries=(clicks, QueryProgress(query=None, id="2", batch_id=9)),
@@ -143,11 +145,12 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     reporter.round(lambda: None)
     assert (shown("job_batch_id", "clicks"), shown("job_batch_id", "2")) == (4, 9)
     assert (shown("job_batch_seconds", "clicks"), shown("job_lag_records", "clicks")) == (0.25, 70)
-    assert shown("job_batch_trigger_ratio", "clicks") is None, "the interval of its trigger is not known"
-    (counts,) = USAGE.queries
-    bench.run("job", queries=(clicks,), usage=replace(USAGE, queries=(replace(counts, query="clicks"),)))
+    assert (shown("job_trigger_interval_seconds", "clicks"), shown("job_trigger_interval_seconds", "2")) == (
+        10,
+        None,
+    )
+    bench.run("job", queries=(clicks,), usage=USAGE)
     reporter.round(lambda: None)
-    assert shown("job_batch_trigger_ratio", "clicks") == 0.025
     assert (
         metrics.registry.get_sample_value("spark_supervisor_job_memory_bytes", {"job": "job"}) == 1400 << 20
     )
