@@ -637,7 +637,7 @@ class Metrics:
         )
         self._trigger_interval = self._gauge(
             "job_trigger_interval_seconds",
-            "Interval of the trigger of a query that has one by processing time: a batch that takes longer delays the next",
+            "Seconds between batches that a trigger by processing time asks for: a batch that takes longer delays the next",
             "job",
             "query",
         )
