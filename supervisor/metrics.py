@@ -3,13 +3,13 @@
 There is one ``Metrics`` per supervisor process; its HTTP server serves it at ``/metrics``. There are three
 kinds of series:
 
-* of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``,
-  ``starts_refused``, ``starts_delayed``, ``class_archive*``, ``job_start_seconds`` but for ``queued``, ``build_info``,
+* of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``, ``starts_refused``,
+  ``starts_delayed``, ``notifications``, ``class_archive*``, ``job_start_seconds`` but for ``queued``, ``build_info``,
   ``process_*``;
-* of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``,
-  ``supervisors``, ``capacity_*``, ``prepared_drivers``, ``takeover_seconds``, ``reconcile_*``,
-  ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state`` of those that no
-  supervisor hosts at the moment;
+* of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``, ``supervisors``,
+  ``capacity_*``, ``prepared_drivers``, ``takeover_seconds``, ``reconcile_*``, ``notifications_pending``,
+  ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state`` of those that no supervisor hosts at
+  the moment;
 * of a job, shown by the supervisor that hosts its driver: all other ``job_*`` and ``lease_*``. They vanish
   when the job ends or moves (``forget_job``), so that nothing alerts on a number that nobody updates.
 
@@ -50,6 +50,7 @@ KILLERS: Final = ("shim", "twin", "guardian")
 OUTCOMES: Final = ("failed", "finished", "cancelled")
 ARCHIVE_OUTCOMES: Final = ("made", "failed", "given_up")
 SAVEPOINT_OUTCOMES: Final = ("done", "failed")
+NOTIFICATION_OUTCOMES: Final = ("sent", "failed")
 
 _UNKNOWN: Final = float("nan")
 _START_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 6, 8, 10, 15, 20, 30, 60, 120, 300)
@@ -150,6 +151,7 @@ class Metrics:
             self._forget_unhosted(keep=())
             self._forget_failures(set(self._failed_at_s))
             self.set_savepoints({})
+            self.set_notifications_pending({})
 
     def follow_leadership(
         self, leads: Callable[[], bool], epoch: Callable[[], int], distrust: Callable[[], bool]
@@ -284,6 +286,19 @@ class Metrics:
         for key in keys:
             del self._failed_at_s[key]
             self._failed.remove(*key)
+
+    def count_notification(self, receiver: str, outcome: str) -> None:
+        """Counts a message that ``receiver`` has accepted, or one that could not be sent (``NOTIFICATION_OUTCOMES``)."""
+        self._notifications.labels(receiver, outcome).inc()
+
+    def set_notifications_pending(self, pending: Mapping[str, int]) -> None:
+        """Sets how many messages each receiver is still to be sent."""
+        with self._lock:
+            self._notifications_pending.clear()
+            for receiver, count in pending.items():
+                self._notifications_pending.labels(receiver).set(count)
+                for outcome in NOTIFICATION_OUTCOMES:
+                    self._notifications.labels(receiver, outcome)
 
     def set_paused(self, paused: bool) -> None:
         """Sets whether the leader acts on nothing, because an operator paused the cluster."""
@@ -539,6 +554,7 @@ class Metrics:
         )
         self._make_pass_families()
         self._make_savepoint_families()
+        self._make_notification_families()
 
     def _make_pass_families(self) -> None:
         self._takeover = self._histogram(
@@ -570,6 +586,19 @@ class Metrics:
             "Savepoints that the leader made by itself, by outcome: done, failed (leader only)",
             "job",
             "outcome",
+        )
+
+    def _make_notification_families(self) -> None:
+        self._notifications = self._counter(
+            "notifications",
+            "Messages to receivers (notify of the settings), by outcome: sent, failed; one that has failed is sent again",
+            "receiver",
+            "outcome",
+        )
+        self._notifications_pending = self._gauge(
+            "notifications_pending",
+            "Messages that a receiver has not yet accepted (leader only)",
+            "receiver",
         )
 
     def _make_job_families(self) -> None:
