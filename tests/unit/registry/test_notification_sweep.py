@@ -32,7 +32,7 @@ class Rig:
             self.bench.put(self.layout.notifications_of(uid), Notifications(name=name, uid=uid))
 
     def swept(self) -> list[Deletion]:
-        client = self.bench.sessions().zoo
+        client = self.bench.sessions().zoo()
         listing = take_listing(client, self.layout)
         view = Observer(client, self.layout, boottime_s, 1).take_view(None)
         return [each for each in to_sweep(listing, view.rows) if each.what == "notifications"]
