@@ -23,10 +23,11 @@ pytestmark = pytest.mark.prometheus
 DASHBOARD = REPOSITORY / "deploy" / "grafana" / "spark-supervisor.json"
 VARIABLES = {"$job": ".*", "$__rate_interval": "1m", "$__range": "1h"}
 MAY_BE_EMPTY = re.compile(
-    r"starts_refused|job_savepoint|job_lag_records|job_failed|class_archive|host_cordoned|job_cluster_wait|cluster_ok"
+    r"starts_refused|job_savepoint|job_lag_records|job_failed|class_archive|host_cordoned|job_cluster_wait|cluster_ok|"
+    r"notifications"
 )
 """No host is cordoned, refuses anything here or makes class archives, no job has a schedule for savepoints, none reads what tells its lag,
-none has executors on a cluster, no host has a cluster to ask, and no job failed for good."""
+none has executors on a cluster, no host has a cluster to ask, nobody is to be told anything, and no job failed for good."""
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,7 @@ class NotifyingLeader:
 
 
 @dataclass
-class KnownJob:
+class JobOfTheWorld:
     """What the world did to a name. ``quarantines``: how often its present uid was quarantined."""
 
     uid: str
@@ -135,7 +135,7 @@ class NotifyingWorld:
         self.bench = Bench()
         self.now_s = 10_000.0
         self.paused = False
-        self.jobs: dict[str, KnownJob] = {}
+        self.jobs: dict[str, JobOfTheWorld] = {}
         self.true: set[str] = set()  # ids of all that happened
         self.old: set[str] = set()  # of these, those from before a leader had receivers
         self.written: dict[str, set[str]] = {}  # ids that were ever written down, by uid
@@ -167,7 +167,7 @@ class NotifyingWorld:
 
     def submit(self, name: str) -> None:
         self.bench.submit(name)
-        self.jobs[name] = KnownJob(self.bench.ref(name).record.uid)
+        self.jobs[name] = JobOfTheWorld(self.bench.ref(name).record.uid)
         self.runs(name)
 
     def runs(self, name: str) -> None:

@@ -28,8 +28,8 @@ from tests.property.notifying import (
     NeverSent,
     NotifyingWorld,
     OutOfOrder,
-    WronglyMarked,
     WrittenByADeposedLeader,
+    WronglyMarked,
 )
 from tests.property.processes import StopPoint
 
@@ -45,7 +45,7 @@ faults = st.sampled_from(("", "", "", "reply lost", "not sent"))
 mostly = st.sampled_from((True, True, True, False))
 
 
-class ToldHistories(RuleBasedStateMachine):
+class NotifiedHistories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.made: NotifyingWorld | None = None
@@ -146,14 +146,14 @@ ORDINARY = settings(
 def run(number: int, **changes: Any) -> None:
     """With the ``number``-th seed; shrinks nothing."""
     run_state_machine_as_test(
-        seed(number)(ToldHistories),
+        seed(number)(NotifiedHistories),
         settings=settings(ORDINARY, **{"phases": [Phase.generate], "database": None, **changes}),
     )
 
 
 def test_all_is_told_and_nothing_else_and_marked_after_it_was_accepted() -> None:
     """Other histories in each run."""
-    run_state_machine_as_test(ToldHistories, settings=ORDINARY)
+    run_state_machine_as_test(NotifiedHistories, settings=ORDINARY)
 
 
 # -- does it bite? -----------------------------------------------------------------------------------------------------

@@ -59,6 +59,8 @@ BESIDE = {
     "job_savepoints": "counter",
     "lease_seconds": "gauge",
     "job_lag_records": "gauge",
+    "notifications": "counter",
+    "notifications_pending": "gauge",
     "job_failed": "gauge",
 }
 

@@ -175,14 +175,7 @@ class Assembly:
         api = self._api_server()
         agent = self._agent(server.address)
         self._agent_ = agent
-        leader = Leader(
-            self._controller,
-            self._sweeper,
-            self._remover,
-            self._owner.failed,
-            self._savepoints,
-            self._notifier,
-        )
+        leader = self._leader()
         guardian = Guardian(
             self._hosted.attempts_dir,
             settings.supervisor.id,
@@ -214,6 +207,16 @@ class Assembly:
             cluster_leftovers=self._cluster_leftovers,
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
+        )
+
+    def _leader(self) -> Leader:
+        return Leader(
+            self._controller,
+            self._sweeper,
+            self._remover,
+            self._owner.failed,
+            self._savepoints,
+            self._notifier,
         )
 
     def _reporter(self, agent: Agent) -> AttemptReporter:
