@@ -335,6 +335,12 @@ class Metrics:
         """Observes how long one of the ``START_PHASES`` of a start took."""
         self._start.labels(phase).observe(seconds)
 
+    def job_first_batch(self, seconds: float, *, prepared: bool, class_archive: bool) -> None:
+        """Observes how long a start took on its host, up to the first committed batch. ``prepared`` says that the attempt
+        was handed to a prepared driver, ``class_archive`` that its JVM began with a class-data archive."""
+        how = ("prepared" if prepared else "cold", str(class_archive).lower())
+        self._first_batch.labels(*how).observe(seconds)
+
     def job_progress(self, job: str, at_s: float) -> None:
         """Notes that a progress event of any query arrived at ``at_s``."""
         self._progress_at_s[job] = at_s
@@ -616,6 +622,17 @@ class Metrics:
         )
         for phase in START_PHASES:
             self._start.labels(phase)
+        self._first_batch = self._histogram(
+            "job_first_batch_seconds",
+            "Seconds from an assignment's arrival at its host to the first committed batch, by how the driver was started: "
+            "cold, or prepared (handed to one that was brought up before); and whether its JVM had a class-data archive",
+            _START_BUCKETS,
+            "start",
+            "class_archive",
+        )
+        for start in ("cold", "prepared"):
+            for archive in ("false", "true"):
+                self._first_batch.labels(start, archive)
         self._attempt = self._gauge("job_attempt", "Number of the attempt that runs", "job")
         self._make_query_families()
         self._make_life_families()

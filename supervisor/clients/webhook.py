@@ -21,6 +21,7 @@ from supervisor.clients.secret_file import read_secret
 from supervisor.clients.web import WebRequest, ask
 from supervisor.clock import wall_s
 from supervisor.errors import InvalidInput, SupervisorError, Unreachable
+from supervisor.settings.notify import ReceiverSettings
 
 SEND_S: Final = 10.0
 KEY_PREFIX: Final = "whsec_"
@@ -64,6 +65,12 @@ class WebhookTarget:
             return ssl.create_default_context(cafile=self.ca)
         except OSError as error:  # SSLError is one
             raise InvalidInput(f"notify.ca: {self.ca} cannot be read ({error.strerror or error})") from None
+
+
+def webhook_target(receiver: ReceiverSettings) -> WebhookTarget:
+    """Returns where messages to ``receiver`` go."""
+    ca = None if receiver.ca is None else str(receiver.ca)
+    return WebhookTarget(receiver.url, str(receiver.secret_file), ca)
 
 
 def signed_headers(key: bytes, message_id: str, timestamp: int, body: bytes) -> Mapping[str, str]:

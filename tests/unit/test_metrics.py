@@ -59,6 +59,7 @@ BESIDE = {
     "job_savepoints": "counter",
     "lease_seconds": "gauge",
     "job_lag_records": "gauge",
+    "job_first_batch_seconds": "histogram",
     "notifications": "counter",
     "notifications_pending": "gauge",
     "job_failed": "gauge",

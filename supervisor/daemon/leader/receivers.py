@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from supervisor.clients.webhook import WebhookTarget, post_message
+from supervisor.clients.webhook import post_message, webhook_target
 from supervisor.daemon.leader.deliveries import Receiver
 from supervisor.model.records import NotifiedEvent
 from supervisor.settings.notify import ReceiverSettings
@@ -19,13 +19,4 @@ def receivers_of(settings: Sequence[ReceiverSettings]) -> tuple[Receiver, ...]:
             each.label, frozenset(map(NotifiedEvent, each.on)), partial(post_message, webhook_target(each))
         )
         for each in settings
-    )
-
-
-def webhook_target(receiver: ReceiverSettings) -> WebhookTarget:
-    """Returns where messages to ``receiver`` go."""
-    return WebhookTarget(
-        receiver.url,
-        str(receiver.secret_file),
-        str(receiver.ca) if receiver.ca is not None else None,
     )
