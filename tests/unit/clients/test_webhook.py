@@ -48,7 +48,7 @@ class ReceiverOfTests:
                 length = int(self.headers.get("Content-Length") or 0)
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 receiver.asked.append((self.command, self.path, headers, self.rfile.read(length)))
-                time.sleep(receiver.waits_s)
+                receiver.receives()
                 self.send_response(receiver.status)
                 for name, value in receiver.headers.items():
                     self.send_header(name, value)
@@ -66,6 +66,10 @@ class ReceiverOfTests:
             context.load_cert_chain(certificate.cert, certificate.key)
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def receives(self) -> None:
+        """Between a request and its answer."""
+        time.sleep(self.waits_s)
 
     @property
     def port(self) -> int:
