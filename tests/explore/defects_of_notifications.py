@@ -15,12 +15,11 @@ DEFECTS = (
         "marked-before-it-is-sent",
         AFTER,
         (
-            notifier.Notifier._send,
+            notifier.Notifier._send_next,
             "self._deliveries.begin(receiver, record, entry, body)",
             "self._put(record.uid, accepted_by(self._records[record.uid].record, entry, receiver.name))\n"
-            "                self._deliveries.begin(receiver, record, entry, body)",
+            "    self._deliveries.begin(receiver, record, entry, body)",
         ),
-        (notifier.Notifier._send, "in self._records.values()", "in list(self._records.values())"),
     ),
     text(
         "marked-whatever-is-answered",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
 import structlog
@@ -25,6 +25,7 @@ from supervisor.daemon.leader import notifier as notifier_module
 from supervisor.daemon.leader.deliveries import AGAIN_MAX_S, Deliveries, Receiver
 from supervisor.daemon.leader.notifier import READ_EVERY_S, Notifier, NotifyConfiguration
 from supervisor.daemon.leader.notifier_inbox import NotifierInbox
+from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import NotLeader, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.notifications import ENTRIES_MAX, notification_id
@@ -51,6 +52,7 @@ from supervisor.records.codec import encode
 from tests.fakes.registry_bench import AT, Bench
 from tests.property.processes import Process, SeamClient, StopPoint
 
+T = TypeVar("T")
 NAMES = ("a", "b")
 RECEIVERS = {"every": frozenset(NotifiedEvent), "failures": frozenset({NotifiedEvent.FAILED})}
 STEPS_MAX = 60
@@ -83,6 +85,15 @@ class InFlight(NamedTuple):
     future: Future[None]
 
 
+class JudgedBoundary(ErrorBoundary):
+    """What the judge says is no trouble of one job."""
+
+    def attempt(
+        self, item: str, work: Callable[[], T], otherwise: T, through: tuple[type[Exception], ...] = ()
+    ) -> T:
+        return super().attempt(item, work, otherwise, (*through, AssertionError))
+
+
 class NotifyingLeader:
     def __init__(self, world: NotifyingWorld) -> None:
         layout = world.bench.layout
@@ -110,6 +121,7 @@ class NotifyingLeader:
             clock=world.clock,
             deliveries=Deliveries(metrics, world.clock, world.start),
         )
+        self.notifier._boundary = JudgedBoundary("notifier", world.clock)
         self.process: Process | None = None
 
     def observes(self, now_s: float) -> None:

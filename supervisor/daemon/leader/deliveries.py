@@ -7,6 +7,7 @@ nor the end of its term. What is still under way then may arrive later; the next
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -69,6 +70,7 @@ class Deliveries:
         self._clock = clock
         self._start = start
         self._tasks: dict[tuple[str, str], SendingToReceiver] = {}
+        self._in_flight: Counter[str] = Counter()  # by receiver
 
     def may_begin(self, receiver: Receiver, uid: str) -> bool:
         """Says whether a message about the job ``uid`` can be sent to ``receiver`` now."""
@@ -77,10 +79,7 @@ class Deliveries:
             task.is_accepted or task.sending is not None or self._clock() < task.next_at_s
         ):
             return False
-        busy = sum(
-            name == receiver.name and each.sending is not None for (name, _), each in self._tasks.items()
-        )
-        return busy < IN_FLIGHT_MAX
+        return self._in_flight[receiver.name] < IN_FLIGHT_MAX
 
     def begin(self, receiver: Receiver, record: Notifications, entry: Notification, body: bytes) -> None:
         """Begins to send ``entry``."""
@@ -90,6 +89,7 @@ class Deliveries:
             task = self._tasks[key] = SendingToReceiver(entry, None)
         try:
             task.sending = self._start("notify", lambda: receiver.post(message_id, body))
+            self._in_flight[receiver.name] += 1
         except RuntimeError as error:
             self._failed(key, task, f"no thread can be started ({error})")
 
@@ -100,6 +100,7 @@ class Deliveries:
                 continue
             error = task.sending.exception()
             task.sending = None
+            self._in_flight[key[0]] -= 1
             if error is None:
                 self._succeeded(key, task)
             else:

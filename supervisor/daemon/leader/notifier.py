@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import structlog
@@ -241,18 +242,21 @@ class Notifier:
 
     def _send(self) -> None:
         pending = dict.fromkeys((each.name for each in self._configuration.receivers), 0)
-        for found in self._records.values():
-            record = found.record
+        for found in list(self._records.values()):
             for receiver in self._configuration.receivers:
-                entry = next_for(record, receiver.name)
-                if entry is None:
-                    continue
-                pending[receiver.name] += sum(receiver.name in each.pending for each in record.entries)
-                if self._term.active and self._deliveries.may_begin(receiver, record.uid):
-                    link = self._configuration.link(record.name)
-                    body = message_of(self._configuration.cluster, link, record, entry)
-                    self._deliveries.begin(receiver, record, entry, body)
+                pending[receiver.name] += sum(receiver.name in each.pending for each in found.record.entries)
+                send = partial(self._send_next, receiver, found.record)
+                self._boundary.attempt(found.record.name, send, None)
         self._metrics.set_notifications_pending(pending)
+
+    def _send_next(self, receiver: Receiver, record: Notifications) -> None:
+        """Begins to send ``receiver`` what it lacks first about one job, if it may be sent now."""
+        entry = next_for(record, receiver.name)
+        if entry is None or not self._term.active or not self._deliveries.may_begin(receiver, record.uid):
+            return
+        link = self._configuration.link(record.name)
+        body = message_of(self._configuration.cluster, link, record, entry)
+        self._deliveries.begin(receiver, record, entry, body)
 
 
 def _key(event: JobEvent) -> EventKey:
