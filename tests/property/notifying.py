@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 from unittest import mock
@@ -49,7 +49,8 @@ from supervisor.model.transaction import Create, Delete, Transaction
 from supervisor.observe.observer import Observer
 from supervisor.plan.make import Policy, make_plan
 from supervisor.records.codec import encode
-from tests.fakes.registry_bench import AT, Bench
+from supervisor.records.ids import name_suffix
+from tests.fakes.registry_bench import AT, Bench, submission
 from tests.property.processes import Process, SeamClient, StopPoint
 
 T = TypeVar("T")
@@ -110,6 +111,7 @@ class NotifyingLeader:
         self.inbox = NotifierInbox(world.clock)
         metrics = Metrics(boottime_s)
         self.shown: set[str] = set()
+        self.taken: frozenset[str] = frozenset()  # of these, what its present step has begun with
         self.notifier = Notifier(
             term,
             layout,
@@ -178,7 +180,8 @@ class NotifyingWorld:
         return self.bench.has(self.bench.layout.job(name))
 
     def submit(self, name: str) -> None:
-        self.bench.submit(name)
+        uid = f"{len(self.jobs) + 1}-{name_suffix(name)}"  # the same in each run
+        self.bench.commands().submit(submission(name, uid=uid))
         self.jobs[name] = JobOfTheWorld(self.bench.ref(name).record.uid)
         self.runs(name)
 
@@ -215,9 +218,8 @@ class NotifyingWorld:
 
     def cleans(self, name: str) -> None:
         """As the leader does, by a view that shows it."""
-        if not self.leaders:
+        if not self.leaders or not self.passes(self.leaders[-1]):
             return
-        self.passes(self.leaders[-1])
         result = self.bench.result(self.jobs[name].uid)
         if result is not None:
             self.bench.put(self.bench.layout.result(result.uid), replace(result, state=Cleanliness.CLEAN))
@@ -320,11 +322,15 @@ class NotifyingWorld:
             leader.process.kill()
         leader.executor.close()
 
-    def passes(self, leader: NotifyingLeader) -> None:
-        with suppress(SupervisorError):
+    def passes(self, leader: NotifyingLeader) -> bool:
+        """Returns whether it has a view."""
+        try:
             leader.observes(self.now_s)
-            if leader is self.leaders[-1]:
-                leader.shown |= self.present()
+        except SupervisorError:
+            return False
+        if leader is self.leaders[-1]:
+            leader.shown |= self.present(in_a_view=True)
+        return True
 
     def steps(self, leader: NotifyingLeader, stop: StopPoint | None = None) -> None:
         """One step of its notifier, up to ``stop``."""
@@ -333,6 +339,7 @@ class NotifyingWorld:
             self.old |= self.true
         if leader.process is None:
             leader.process = Process("notifier", leader.notifier.step)
+            leader.taken = frozenset(leader.shown)
         completed = False
         try:
             leader.process.go_on(stop)
@@ -348,7 +355,7 @@ class NotifyingWorld:
             raise WrittenByADeposedLeader
         self.judge()
         if completed and not self.paused and leader.epoch == self.epoch():
-            lost = leader.shown - set().union(*self.written.values())
+            lost = leader.taken - set().union(*self.written.values())
             if lost:
                 raise NeverSent(f"shown to a leader, and not written down: {sorted(lost)}")
 
@@ -359,12 +366,14 @@ class NotifyingWorld:
 
     # -- the judge ---------------------------------------------------------------------------------------------------
 
-    def present(self) -> set[str]:
-        """The ids of what the registry shows now, but for what lasts."""
+    def present(self, *, in_a_view: bool = False) -> set[str]:
+        """The ids of what the registry shows now, but for what lasts. ``in_a_view``: without results that are clean."""
         found = set()
         for name, job in self.jobs.items():
             result = self.bench.result(job.uid)
             if result is not None:
+                if in_a_view and result.state is Cleanliness.CLEAN:
+                    continue
                 found.add(f"{job.uid}.failed.{result.attempt}")
             elif self.registered(name) and self.bench.ref(name).record.update is not None:
                 found.add(f"{job.uid}.rolled_back.{job.target}")
