@@ -170,6 +170,12 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "way_back_defect": Event("A defect while doing so; no other job is affected.", "job uid"),
     "left_behind_unknown": Event("A defect while it looked: the update is not rolled back.", _ATTEMPT),
+    "notifying": Event("Leaders write down what receivers are to be told (notify), or no more.", "epoch on"),
+    "notification_sent": Event("A receiver has accepted a message.", "receiver id"),
+    "notification_not_sent": Event(
+        "A message could not be sent, or was not accepted. It is sent again.", "receiver id why next"
+    ),
+    "notifier_interrupted": Event("A step of the notifier was not finished; it is repeated.", "epoch why"),
     "savepoint_not_yet": Event(
         "A savepoint is due, but there is nothing to save: no checkpoint, or no committed batch.",
         "job uid why next",

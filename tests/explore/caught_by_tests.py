@@ -52,6 +52,11 @@ WAITS = "unit.shim.test_waiting"
 
 DIAGNOSING = "unit.shim.test_diagnosing"
 
+NOTIFIER, NOTIFICATION_WRITES = (
+    "unit.daemon.leader.test_notifier",
+    "unit.registry.test_notification_writes",
+)
+
 CAUGHT_BY: dict[str, tuple[str, str]] = {
     "a-silent-driver-waits-for-its-diagnostics-for-ever": (
         DIAGNOSING,
@@ -65,6 +70,67 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "what-else-is-wrong-waits-for-diagnostics": (
         DIAGNOSING,
         "test_a_wait_for_the_cluster_that_is_over_waits_for_no_diagnostics",
+    ),
+    "marked-before-it-is-sent": (NOTIFIER, "test_a_receiver_is_marked_after_it_has_accepted_and_by_itself"),
+    "marked-whatever-is-answered": (
+        NOTIFIER,
+        "test_a_receiver_is_marked_after_it_has_accepted_and_by_itself",
+    ),
+    "accepted-by-one-is-accepted-by-all": (
+        NOTIFIER,
+        "test_a_receiver_is_marked_after_it_has_accepted_and_by_itself",
+    ),
+    "what-was-written-down-is-forgotten-by-the-next-leader": (
+        NOTIFIER,
+        "test_what_was_written_down_is_sent_by_the_next_leader_under_the_same_id",
+    ),
+    "what-nobody-wrote-down-is-forgotten-by-the-next-leader": (
+        NOTIFIER,
+        "test_what_nobody_has_written_down_is_found_by_the_next_leader",
+    ),
+    "a-write-that-failed-is-not-made-again": (
+        NOTIFIER,
+        "test_what_could_not_be_written_down_is_written_down_later",
+    ),
+    "what-happened-between-two-steps-is-forgotten": (
+        NOTIFIER,
+        "test_what_happened_between_two_steps_is_written_down",
+    ),
+    "what-is-over-is-not-sent": (NOTIFIER, "test_what_is_over_before_it_was_sent_is_sent_all_the_same"),
+    "the-next-message-overtakes": (
+        NOTIFIER,
+        "test_messages_about_a_job_go_out_in_order_and_those_about_others_do_not_wait",
+    ),
+    "what-is-old-is-told": (
+        NOTIFIER,
+        "test_what_happened_before_anybody_was_to_be_told_is_told_to_nobody_and_what_lasts_is",
+    ),
+    "every-try-has-an-id-of-its-own": (NOTIFIER, "test_every_try_has_the_same_id"),
+    "what-lasts-is-told-again-and-again": (
+        NOTIFIER,
+        "test_what_lasts_is_told_once_until_it_is_over_and_then_as_another_one",
+    ),
+    "write-notifications-unguarded-by-epoch": (NOTIFICATION_WRITES, "test_a_deposed_leader_writes_nothing"),
+    "write-notifications-unguarded-by-pause": (
+        NOTIFICATION_WRITES,
+        "test_nothing_is_written_while_the_cluster_is_paused",
+    ),
+    "write-notifications-unguarded-by-notifications": (
+        NOTIFICATION_WRITES,
+        "test_nothing_is_written_over_what_was_not_read",
+    ),
+    "switch-notifying-unguarded-by-epoch": (NOTIFICATION_WRITES, "test_a_deposed_leader_writes_nothing"),
+    "switch-notifying-unguarded-by-pause": (
+        NOTIFICATION_WRITES,
+        "test_nothing_is_written_while_the_cluster_is_paused",
+    ),
+    "switch-notifying-unguarded-by-notifications": (
+        NOTIFICATION_WRITES,
+        "test_nothing_is_written_over_what_was_not_read",
+    ),
+    "sweep-unguarded-by-notifications": (
+        "unit.registry.test_notification_sweep",
+        "test_one_that_was_written_meanwhile_stays",
     ),
     "a-driver-without-an-executor-is-a-slow-start": (
         WAITS,

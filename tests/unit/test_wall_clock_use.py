@@ -31,6 +31,7 @@ READERS = {
     "observe/status.py": "ages of jobs, in a document",
     "records/ids.py": "makes a uid sortable; its random half makes it unique",
     "shim/runner.py": "a jump means: read the ownership again before anything else (protocol §7.7)",
+    "clients/webhook.py": "the timestamp by which a receiver refuses what is old",
     "clients/store/probe.py": "doctor compares clocks",
     "clients/zookeeper_probe.py": "doctor compares clocks",
 }

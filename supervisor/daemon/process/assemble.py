@@ -53,6 +53,9 @@ from supervisor.daemon.host.prepared_drivers import PreparedDrivers
 from supervisor.daemon.leader.application_sweeper import ApplicationSweeper
 from supervisor.daemon.leader.controller import Controller
 from supervisor.daemon.leader.leader import Leader
+from supervisor.daemon.leader.notifier import Notifier, NotifyConfiguration
+from supervisor.daemon.leader.notifier_inbox import NotifierInbox
+from supervisor.daemon.leader.receivers import receivers_of
 from supervisor.daemon.leader.record import Recorder
 from supervisor.daemon.leader.remover import Remover
 from supervisor.daemon.leader.savepoint_task import SavepointTasks
@@ -174,7 +177,7 @@ class Assembly:
         api = self._api_server()
         agent = self._agent(server.address)
         self._agent_ = agent
-        leader = Leader(self._controller, self._sweeper, self._remover, self._owner.failed, self._savepoints)
+        leader = self._leader()
         uploads = self._log_uploads(agent)
         guardian = Guardian(
             self._hosted.attempts_dir,
@@ -219,6 +222,16 @@ class Assembly:
         """Is called when the run directory of ``launch`` goes."""
         self._cluster_leftovers.ended(launch)
         uploads.ended(launch)
+
+    def _leader(self) -> Leader:
+        return Leader(
+            self._controller,
+            self._sweeper,
+            self._remover,
+            self._owner.failed,
+            self._savepoints,
+            self._notifier,
+        )
 
     def _reporter(self, agent: Agent) -> AttemptReporter:
         settings = self._settings
@@ -373,7 +386,8 @@ class Assembly:
         by = supervisor_as_author(self._settings.supervisor.id)
         tasks = SavepointTasks(self._settings, term.client, self._layout)
         work = UpdateSavepointTasks(tasks, self._blobs, term.client, self._layout, site, term.epoch)
-        return Controller(term, self._layout, policy, recorder, loop, self._left_behind, by, work)
+        inbox = NotifierInbox() if self._settings.notify else None
+        return Controller(term, self._layout, policy, recorder, loop, self._left_behind, by, work, inbox)
 
     def _left_behind(self, job: JobRef, known: Sequence[SeenQuery]) -> str:
         """Returns what the target of an update has left in the checkpoint of ``job``. Raises SupervisorError."""
@@ -431,6 +445,28 @@ class Assembly:
     def _savepoints(self, term: Term[ZooClient], controller: Controller) -> ScheduledSavepoints:
         means = SavepointTasks(self._settings, term.client, self._layout)
         return ScheduledSavepoints(term, lambda: controller.view, means, self._metrics)
+
+    def _notifier(self, term: Term[ZooClient], controller: Controller) -> Notifier:
+        settings = self._settings
+
+        def paused() -> bool:
+            return controller.view is not None and controller.view.paused
+
+        return Notifier(
+            term,
+            self._layout,
+            controller.executor,
+            NotifyConfiguration(receivers_of(settings.notify), settings.cluster, self._page_about),
+            controller.notifier_inbox or NotifierInbox(),
+            self._metrics,
+            paused=paused,
+        )
+
+    def _page_about(self, job: str) -> str:
+        """Returns the address of the page about a job that this supervisor serves, or an empty text."""
+        api = self._settings.api
+        address = api.address(self._host) if api.page else ""
+        return f"{address}/#/jobs/{job}" if address else ""
 
     # -- this host ------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,10 @@ STARTED = {
     "savepoints/create.py": ({"Pool"}, "copies of a savepoint's files"),
     "cli/completion.py": ({"BackgroundThread"}, "a TAB waits for 0.8 s, whatever hangs"),
     "cli/doctor/clusters.py": ({"run_in_thread"}, "asks all clusters at once; each answer has its time"),
+    "cli/doctor/receivers.py": (
+        {"run_in_thread"},
+        "asks all receivers at once; each answer has its time",
+    ),
     "cli/doctor/examine.py": ({"run_in_thread"}, "each area has a deadline, whatever hangs"),
     "operations/submit.py": ({"Pool"}, "uploads of many jobs"),
     "operations/apply.py": ({"Pool"}, "uploads of many updates"),
