@@ -135,7 +135,7 @@ def _print_uploaded(chosen: Chosen, context: CommandContext, found: UploadedLog,
             _print_document(chosen, key.name, output, b"".join(pieces), SOURCE_STORE)
         else:
             _print_source(key.attempt)
-            _write(pieces)
+            write_output(pieces)
 
 
 def _print_source(attempt: int) -> None:
