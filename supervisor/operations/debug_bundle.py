@@ -32,7 +32,7 @@ from supervisor.operations.explain_document import all_explained, one_explained
 from supervisor.operations.history import find_job, history_document, stories_of
 from supervisor.operations.known_secrets import known_secrets
 from supervisor.operations.listing import JobLister
-from supervisor.operations.log_parts import read_regular
+from supervisor.operations.log_parts import open_parts, read_regular
 from supervisor.operations.logs import find_output
 from supervisor.operations.revisions import revisions_of
 from supervisor.operations.scene import explain_all, explain_name, take_scene
@@ -250,7 +250,8 @@ def _znodes(context: CommandContext) -> list[dict[str, Any]]:
 
 def _output(context: CommandContext, name: str) -> str:
     output = find_output(context, find_job(context, name))
-    return _decoded(read_regular(output.files()[-1], LOG_MAX_BYTES))
+    with open_parts(output.path) as parts:
+        return _decoded(parts.end(LOG_MAX_BYTES))
 
 
 def _shim_log(context: CommandContext, name: str) -> str:
