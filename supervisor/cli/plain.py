@@ -177,7 +177,8 @@ def _diagnostics(explained: Explanation) -> Iterator[tuple[str, str]]:
     if known is None or not explained.failures:
         return
     if known.path:
-        yield "diagnostics", f"attempt {known.attempt}, {known.host}:{known.path}"
+        packs = f"spark-supervisor debug bundle {explained.name} packs it there"
+        yield "diagnostics", f"attempt {known.attempt}, {known.host}:{known.path}; {packs}"
     if known.memory:
         yield "memory", f"attempt {known.attempt}, {known.memory}"
 
