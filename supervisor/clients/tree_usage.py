@@ -6,8 +6,8 @@ that the page cache that the kernel gives back first (``inactive_file``) is no m
 counted; this is what the kubelet calls the working set.
 
 Elsewhere the processes are added up. A page that several of them share counts once for all (PSS), where the kernel lets this
-process ask for it and the process is not large: working it out takes the kernel about 10 ms for each GiB, in which the
-driver can't map memory. Otherwise all the pages of a process count (RSS): what a large process shares is little beside
+process ask for it and the process is not large: working it out takes the kernel 20 to 50 ms for each GiB (measured), in
+which the driver can't map memory. Otherwise all the pages of a process count (RSS): what a large process shares is little beside
 the rest of it, and a sum of RSS is too high rather than too low. One reading spends ``PSS_MAX_S`` on it at most.
 """
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from supervisor.clients.tree_usage import MemorySource, TreeReading
 from supervisor.model.batch_time import KEPT, WARM_UP, TimedBatch
 from supervisor.model.records import HISTORY_MAX, Cause, HistoryEntry, Lease, Ownership, OwnState, Progress
 from supervisor.model.seen import Found
@@ -15,7 +18,9 @@ from supervisor.registry.attempt_writes import AttemptIdentity, Exit, tombstone
 from supervisor.shim import queries
 from supervisor.shim import state as shim
 from supervisor.shim.state import Stage
+from supervisor.shim.usage_sampler import UsageSampler
 from tests.golden.sample_records import USAGE
+from tests.unit.shim.test_runner import ROOT, made
 from tests.unit.shim.world import CLAIM, ENTRY, LAYOUT, LEASE, OWN, USE, ShimWorld, running
 
 
@@ -130,3 +135,25 @@ def test_its_bytes_are_bounded() -> None:
     lease = lease_of(world)
     assert lease.usage is not None
     assert len(encode(lease)) - len(encode(replace(lease, usage=None))) <= 1000
+
+
+def test_a_reading_that_hangs_holds_nothing_up(tmp_path: Path) -> None:
+    """As /proc does while the kernel holds the driver's memory map: what is known is published on, and the exit is heard."""
+    hangs, reads = threading.Event(), iter((TreeReading(100, 1.0, MemorySource.PSS),))
+
+    def read() -> TreeReading | None:
+        for reading in reads:
+            return reading
+        hangs.wait()
+        return None
+
+    with made(tmp_path) as (runner, ends, children):
+        sampler = runner._sampler = UsageSampler(read)
+        sampler.sample()
+        threading.Thread(target=sampler.sample, daemon=True).start()
+        (sampled,) = runner._sampled()
+        assert isinstance(sampled, shim.Sampled) and sampled.use.memory == 100
+        ends.write_and_end()
+        children.ended[ROOT] = 0
+        assert shim.Exited in {type(event) for event in runner._happened()}
+        hangs.set()
