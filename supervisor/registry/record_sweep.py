@@ -92,13 +92,14 @@ def take_listing(zoo: ZkSession, layout: Layout) -> RecordListing:
 
 def to_sweep(listing: RecordListing, rows: Mapping[str, Row]) -> tuple[Deletion, ...]:
     """Returns what may go. ``rows`` is from a full view that was taken after the listing."""
+    with_result = frozenset(path.rpartition("/")[2] for path in listing.results)
     return (
         *_assignments(listing.assignments, rows),
         *_leases(listing.leases, rows),
         *_claims(listing, rows),
         *_results(listing.results, rows),
-        *_about_uids("revisions", listing.revisions, listing, rows),
-        *_about_uids("notifications", listing.notifications, listing, rows),
+        *_about_uids("revisions", listing.revisions, with_result, rows),
+        *_about_uids("notifications", listing.notifications, with_result, rows),
     )
 
 
@@ -151,12 +152,11 @@ def _claims(listing: RecordListing, rows: Mapping[str, Row]) -> Iterable[Deletio
 def _about_uids(
     what: str,
     records: Mapping[str, Seen[Revisions]] | Mapping[str, Seen[Notifications]],
-    listing: RecordListing,
+    with_result: frozenset[str],
     rows: Mapping[str, Row],
 ) -> Iterable[Deletion]:
     """Yields the records about uids that neither are registered, nor own their name, nor have a result: nobody can go back
     to their revisions any more, and nothing happens to them."""
-    with_result = {path.rpartition("/")[2] for path in listing.results}
     for path, seen in records.items():
         row = rows.get(seen.record.name) if isinstance(seen, Found) else None
         if row is None or not isinstance(seen, Found) or not isinstance(row.own, Found):
