@@ -3,13 +3,13 @@
 There is one ``Metrics`` per supervisor process; its HTTP server serves it at ``/metrics``. There are three
 kinds of series:
 
-* of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``,
-  ``starts_refused``, ``starts_delayed``, ``class_archive*``, ``job_start_seconds`` but for ``queued``, ``build_info``,
+* of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``, ``starts_refused``,
+  ``starts_delayed``, ``notifications``, ``class_archive*``, ``job_start_seconds`` but for ``queued``, ``build_info``,
   ``process_*``;
-* of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``,
-  ``supervisors``, ``capacity_*``, ``prepared_drivers``, ``takeover_seconds``, ``reconcile_*``,
-  ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state`` of those that no
-  supervisor hosts at the moment;
+* of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``, ``supervisors``,
+  ``capacity_*``, ``prepared_drivers``, ``takeover_seconds``, ``reconcile_*``, ``notifications_pending``,
+  ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state`` of those that no supervisor hosts at
+  the moment;
 * of a job, shown by the supervisor that hosts its driver: all other ``job_*`` and ``lease_*``. They vanish
   when the job ends or moves (``forget_job``), so that nothing alerts on a number that nobody updates.
 
@@ -50,6 +50,7 @@ KILLERS: Final = ("shim", "twin", "guardian")
 OUTCOMES: Final = ("failed", "finished", "cancelled")
 ARCHIVE_OUTCOMES: Final = ("made", "failed", "given_up")
 SAVEPOINT_OUTCOMES: Final = ("done", "failed")
+NOTIFICATION_OUTCOMES: Final = ("sent", "failed")
 
 _UNKNOWN: Final = float("nan")
 _START_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 6, 8, 10, 15, 20, 30, 60, 120, 300)
@@ -161,6 +162,7 @@ class Metrics:
             self._forget_unhosted(keep=())
             self._forget_failures(set(self._failed_at_s))
             self.set_savepoints({})
+            self.set_notifications_pending({})
 
     def follow_leadership(
         self, leads: Callable[[], bool], epoch: Callable[[], int], distrust: Callable[[], bool]
@@ -296,6 +298,19 @@ class Metrics:
             del self._failed_at_s[key]
             self._failed.remove(*key)
 
+    def count_notification(self, receiver: str, outcome: str) -> None:
+        """Counts a message that ``receiver`` has accepted, or one that could not be sent (``NOTIFICATION_OUTCOMES``)."""
+        self._notifications.labels(receiver, outcome).inc()
+
+    def set_notifications_pending(self, pending: Mapping[str, int]) -> None:
+        """Sets how many messages each receiver is still to be sent."""
+        with self._lock:
+            self._notifications_pending.clear()
+            for receiver, count in pending.items():
+                self._notifications_pending.labels(receiver).set(count)
+                for outcome in NOTIFICATION_OUTCOMES:
+                    self._notifications.labels(receiver, outcome)
+
     def set_paused(self, paused: bool) -> None:
         """Sets whether the leader acts on nothing, because an operator paused the cluster."""
         self._paused.set(float(paused))
@@ -330,6 +345,12 @@ class Metrics:
     def job_started(self, phase: str, seconds: float) -> None:
         """Observes how long one of the ``START_PHASES`` of a start took."""
         self._start.labels(phase).observe(seconds)
+
+    def job_first_batch(self, seconds: float, *, prepared: bool, class_archive: bool) -> None:
+        """Observes how long a start took on its host, up to the first committed batch. ``prepared`` says that the attempt
+        was handed to a prepared driver, ``class_archive`` that its JVM began with a class-data archive."""
+        how = ("prepared" if prepared else "cold", str(class_archive).lower())
+        self._first_batch.labels(*how).observe(seconds)
 
     def job_progress(self, job: str, at_s: float) -> None:
         """Notes that a progress event of any query arrived at ``at_s``."""
@@ -555,6 +576,7 @@ class Metrics:
         )
         self._make_pass_families()
         self._make_savepoint_families()
+        self._make_notification_families()
 
     def _make_pass_families(self) -> None:
         self._takeover = self._histogram(
@@ -588,6 +610,19 @@ class Metrics:
             "outcome",
         )
 
+    def _make_notification_families(self) -> None:
+        self._notifications = self._counter(
+            "notifications",
+            "Messages to receivers (notify of the settings), by outcome: sent, failed; one that has failed is sent again",
+            "receiver",
+            "outcome",
+        )
+        self._notifications_pending = self._gauge(
+            "notifications_pending",
+            "Messages that a receiver has not yet accepted (leader only)",
+            "receiver",
+        )
+
     def _make_job_families(self) -> None:
         self._state = self._gauge("job_state", "1 for the state a job is in", "job", "state")
         self._restarts = self._counter(
@@ -603,6 +638,17 @@ class Metrics:
         )
         for phase in START_PHASES:
             self._start.labels(phase)
+        self._first_batch = self._histogram(
+            "job_first_batch_seconds",
+            "Seconds from an assignment's arrival at its host to the first committed batch, by how the driver was started: "
+            "cold, or prepared (handed to one that was brought up before); and whether its JVM had a class-data archive",
+            _START_BUCKETS,
+            "start",
+            "class_archive",
+        )
+        for start in ("cold", "prepared"):
+            for archive in ("false", "true"):
+                self._first_batch.labels(start, archive)
         self._attempt = self._gauge("job_attempt", "Number of the attempt that runs", "job")
         self._make_query_families()
         self._make_life_families()

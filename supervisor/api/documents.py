@@ -159,6 +159,16 @@ class HistoryEntryDocument(TypedDict):
     omitted: NotRequired[int]
 
 
+class DiagnosticsDocument(TypedDict):
+    """What is known of the end of an attempt: ``path`` is the file with the diagnostics of its driver, on ``host``, and
+    ``memory`` describes its memory before an out-of-memory. Either may be null."""
+
+    attempt: int
+    host: str
+    path: str | None
+    memory: str | None
+
+
 class MemoryUseDocument(TypedDict):
     """The memory of a driver's processes in bytes. ``share`` is the peak beside what is reserved; ``source`` is how it was
     measured: cgroup, pss or rss. ``is_early`` says that it was observed for too short a time to go by ``could_run_with``.
@@ -267,6 +277,7 @@ class JobDetailDocument(JobDocument):
     more_queries: int
     stop_mode: str | None
     last_exit: ExitDocument | None
+    diagnostics: DiagnosticsDocument | None
     start: dict[str, float] | None
     cluster_wait: ClusterWaitDocument | None
     update: UpdateDocument | None
@@ -361,6 +372,7 @@ class ExplanationDocument(TypedDict):
     hosts: list[RoomDocument]
     alarm: str | None
     last_exit: ExitDocument | None
+    diagnostics: DiagnosticsDocument | None
     remedies: list[RemedyDocument]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from supervisor.observe.listing import OneJob
 from supervisor.operations.context import CommandContext
-from supervisor.operations.history import entry_documents, exit_document
+from supervisor.operations.history import diagnostics_document, entry_documents, exit_document
 from supervisor.operations.job_view import JobView, view_of
 from supervisor.savepoints.operations import ScheduleOfJob, schedule_of_job
 from supervisor.settings.units import format_duration
@@ -27,6 +27,7 @@ def _document(view: JobView, schedule: ScheduleOfJob | None) -> dict[str, Any]:
         "more_queries": view.more_queries,
         "stop_mode": view.stop_mode,
         "last_exit": exit_document(view.last_exit),
+        "diagnostics": diagnostics_document(view.diagnostics),
         "start": view.start,
         "cluster_wait": view.cluster_wait,
         "update": view.update,

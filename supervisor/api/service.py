@@ -29,6 +29,7 @@ from supervisor.api.responses import (
 )
 from supervisor.api.routes import EVENT_STREAM, PREFIX, QueryParameter, Route, route_of
 from supervisor.api.shared_reads import SharedReads
+from supervisor.api.stacks_answers import StacksAnswers
 from supervisor.clock import wall_s
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.logs import get_logger
@@ -59,6 +60,7 @@ class ApiService:
             "job": self._job,
             "history": self._history,
             "logs": LogAnswers(reads, log_dir).answer,
+            "stacks": StacksAnswers(reads).answer,
             "explainJob": self._explain_job,
             "explain": self._explain,
             "hosts": self._hosts,

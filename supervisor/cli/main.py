@@ -67,6 +67,7 @@ COMMANDS = tuple(
         ("history", "supervisor.cli.history:history", "Show what happened to a job."),
         ("audit", "supervisor.cli.audit:audit", "Show who asked for what, and verify it."),
         ("logs", "supervisor.cli.logs:logs", "Print what the driver of a job wrote."),
+        ("stacks", "supervisor.cli.stacks:stacks", "Print thread dumps of the driver of a job."),
         ("apply", "supervisor.cli.apply:apply", "Make jobs what their specs say: submit, update, leave."),
         ("diff", "supervisor.cli.apply:diff", "Say what apply would change, key by key."),
         ("rollback", "supervisor.cli.rollback:rollback", "Make a job what an earlier revision of it was."),
@@ -100,6 +101,7 @@ COMMANDS = tuple(
             "Accept a ZooKeeper that was restored.",
         ),
         ("registry", "supervisor.cli.registry:app", "Who may do what in ZooKeeper: secure."),
+        ("debug", "supervisor.cli.debug:app", "Pack what a ticket needs, without secrets: bundle."),
         ("doctor", "supervisor.cli.doctor.command:doctor", "Check this host and what a job needs."),
         ("run", "supervisor.cli.run:run", "Run the supervisor daemon on this host."),
         (

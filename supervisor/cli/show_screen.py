@@ -92,6 +92,7 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         _moment(document["next_attempt_at"]) if is_to_come(document["next_attempt_at"]) else None,
     )
     yield _last_exit_label(document), _last_exit(document, headline)
+    yield from _diagnostics(document["diagnostics"])
     yield "last batch", _batch(document["progress"])
     yield "checkpoint", document["checkpoint"]
     yield "env", document["env_ignored"]
@@ -153,6 +154,14 @@ def _last_exit(document: dict[str, Any], form: Callable[[str], str]) -> str | No
         return None
     ended_why = "" if is_part_of(ended["why"], document["reason"]) else f": {form(ended['why'])}"
     return f"{ended['cause']}, attempt {ended['attempt']}, {age(ended['at'])} ago{ended_why}"
+
+
+def _diagnostics(known: dict[str, Any] | None) -> Iterator[tuple[str, str | None]]:
+    """Yields where the diagnostics of a silent driver are, and what its memory was before an out-of-memory."""
+    path = known and known["path"] and f"attempt {known['attempt']}, {known['host']}:{known['path']}"
+    yield "diagnostics", path or None
+    memory = known and known["memory"] and f"attempt {known['attempt']}, {known['memory']}"
+    yield "memory before", memory or None
 
 
 def is_part_of(detail: str, reason: str) -> bool:
@@ -276,6 +285,7 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     progress = document["progress"] or {}
     yield "last batch", _batch(progress or None)
     yield _last_exit_label(document), _last_exit(document, str)
+    yield from _diagnostics(document["diagnostics"])
     yield "start", _start(document["start"])
     yield "cluster wait", _cluster_wait(document["cluster_wait"])
     yield "prepared", _prepared(document["prepared"])

@@ -10,7 +10,7 @@ from typing import Any
 from supervisor.clock import wall_s
 from supervisor.errors import NotFound
 from supervisor.model.history import Series
-from supervisor.model.records import HistoryEntry
+from supervisor.model.records import DriverDiagnostics, HistoryEntry
 from supervisor.model.seen import Found
 from supervisor.model.state import history_of
 from supervisor.observe.listing import OneJob, job_row, read_ended, read_job
@@ -82,6 +82,18 @@ def _document(story: JobStory) -> dict[str, Any]:
         "reason": story.reason,
         "headline": story.headline,
         "history": entry_documents(story.entries),
+    }
+
+
+def diagnostics_document(known: DriverDiagnostics | None) -> dict[str, Any] | None:
+    """Returns the document of what is known of the end of an attempt."""
+    if known is None:
+        return None
+    return {
+        "attempt": known.attempt,
+        "host": known.host,
+        "path": known.path or None,
+        "memory": known.memory or None,
     }
 
 

@@ -12,7 +12,16 @@ from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model import driver_memory
 from supervisor.model.host_tools import why_ignored
 from supervisor.model.job_row import JobRow
-from supervisor.model.records import LEASED, BlobRef, HistoryEntry, JobRef, Lease, Ownership, SchedulingSpec
+from supervisor.model.records import (
+    LEASED,
+    BlobRef,
+    DriverDiagnostics,
+    HistoryEntry,
+    JobRef,
+    Lease,
+    Ownership,
+    SchedulingSpec,
+)
 from supervisor.model.secret import redacted
 from supervisor.model.seen import Found
 from supervisor.model.state import last_exit_of, update_state
@@ -41,6 +50,8 @@ class JobView:
     covered; ``spec_error`` says why it can't be shown. ``prepare_lowered`` says how far a prepared driver goes, and why it
     does not go as far as the spec says. ``update`` is the document of the newest update, ``fork``
     that of the job of which it is a fork, ``promotion`` that of the job whose place it takes or has. ``cluster_wait``
+    is that of the wait for executors, while the driver has none. ``diagnostics`` is what is known of the end of the latest
+    attempt that left any.
     is that of the wait for executors, while the driver has none; ``usage`` that of what the attempt takes, or took.
     """
 
@@ -50,6 +61,7 @@ class JobView:
     more_queries: int
     stop_mode: str | None
     last_exit: HistoryEntry | None
+    diagnostics: DriverDiagnostics | None
     start: dict[str, float] | None
     cluster_wait: dict[str, Any] | None
     env_ignored: str | None
@@ -90,6 +102,7 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         more_queries=more,
         stop_mode=job.own.stop_mode if job.own is not None and job.own.uid == job.uid else None,
         last_exit=last_exit_of(history),
+        diagnostics=job.own.diagnostics if job.own is not None and job.own.uid == job.uid else None,
         start=start_of(job.row),
         cluster_wait=_cluster_wait(job.own, job.row.lease_of_owner),
         env_ignored=_env_ignored(spec),

@@ -16,14 +16,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from supervisor.errors import SupervisorError
+from supervisor.errors import Complaint, SupervisorError
 from supervisor.model.phrases import counted
 from supervisor.model.records import PLANNED_CAUSES, Member, OwnState
 from supervisor.model.seen import Found
-from supervisor.model.state import history_of, last_exit_of
+from supervisor.model.state import history_of, is_attempt_over, last_exit_of
 from supervisor.observe.listing import OneJob, read_job
 from supervisor.operations.context import CommandContext
 from supervisor.operations.history import entries_of
+from supervisor.operations.log_parts import OutputUnusable, has_parts
 from supervisor.operations.log_tail import read_tail, tail_lines
 from supervisor.records.reading import seen
 
@@ -34,6 +35,13 @@ FILES_MAX: Final = 10_000
 
 class OutputMissing(SupervisorError):
     """The job has had no such attempt, or there is no output of it here."""
+
+    def add(self, why: str) -> None:
+        """Adds a clause to what is wrong, if there is one."""
+        if not why:
+            return
+        self.complaint = Complaint(f"{self.complaint.what}; {why}", self.complaint.remedy)
+        self.args = (str(self.complaint),)
 
 
 class OutputElsewhere(OutputMissing):
@@ -66,22 +74,12 @@ class OutputPlace:
 
 @dataclass(frozen=True)
 class AttemptOutput:
-    """Says where the output of one attempt is: ``path`` and what was rotated away from it."""
+    """Says where the output of one attempt is: ``path`` and what was rotated away from it (``log_parts``)."""
 
     name: str
     uid: str
     attempt: int
     path: Path
-
-    def files(self) -> list[Path]:
-        """Returns the files that exist, oldest first."""
-        numbered = []
-        for file in self.path.parent.glob(f"{self.path.name}.*"):
-            number = file.name.removeprefix(f"{self.path.name}.")
-            if re.fullmatch("[0-9]{1,9}", number):
-                numbered.append((int(number), file))
-        older = [file for _, file in sorted(numbered, reverse=True)]
-        return [*older, self.path] if self.path.exists() else older
 
 
 def find_output(
@@ -95,7 +93,7 @@ def find_output(
     number = attempt or latest_attempt(job)
     place = _place_of(context, job, number)
     output = AttemptOutput(job.row.name, job.uid, number, place.path)
-    if not output.files() and not (may_come and place.is_here):
+    if not has_parts(output.path) and not (may_come and place.is_here):
         raise missing(job, output, place)
     return output
 
@@ -150,6 +148,11 @@ def sequel_of(context: CommandContext, output: AttemptOutput) -> Sequel:
     return Sequel(is_over=True, job=job)
 
 
+def has_ended(job: OneJob, attempt: int) -> bool:
+    """Returns whether an attempt of the job writes nothing more, by its records as they were read."""
+    return job.result is not None or (job.own is not None and is_attempt_over(job.own, job.uid, attempt))
+
+
 # -- how the output of a failure ends -----------------------------------------------------------------------------
 
 
@@ -172,10 +175,11 @@ def output_of_failure(context: CommandContext, job: OneJob) -> FailureOutput | N
         return None
     try:
         place = _place_of(context, job, ended.attempt)
-        output = AttemptOutput(job.row.name, job.uid, ended.attempt, place.path)
-        lines = tail_lines(read_tail(output.files()))
+        lines = tail_lines(read_tail(place.path))
     except OSError as error:
         return FailureOutput(ended.attempt, error=error.strerror or str(error))
+    except OutputUnusable as error:
+        return FailureOutput(ended.attempt, error=error.complaint.what)
     if lines:
         return FailureOutput(ended.attempt, tuple(lines))
     return None if place.is_here or not place.name else FailureOutput(ended.attempt, where=place.name)

@@ -19,11 +19,14 @@ from dataclasses import dataclass, replace
 from supervisor.model.headline import headline
 from supervisor.model.records import (
     DETAIL_MAX_BYTES,
+    DIAGNOSTICS_MEMORY_MAX_BYTES,
+    DIAGNOSTICS_PATH_MAX_BYTES,
     POLICIES_MAX,
     POLICY_DIGITS,
     REASON_MAX_BYTES,
     Assignment,
     Cause,
+    DriverDiagnostics,
     Lease,
     Ownership,
     OwnState,
@@ -56,7 +59,8 @@ class AttemptIdentity:
 class Exit:
     """Says how an attempt ended. ``ran_s`` is the time in seconds (BOOTTIME) from exec to the empty tree, or
     0 if nothing was executed. ``committed`` has the newest batch of each query that was heard of, as pairs of
-    ``CheckpointExpectation``. ``usage`` is what the attempt took."""
+    ``CheckpointExpectation``. ``usage`` is what the attempt took. ``diagnostics`` is the file with those of a driver that
+    was silent, ``memory`` describes its memory before an out-of-memory."""
 
     cause: Cause
     reason: str
@@ -66,6 +70,8 @@ class Exit:
     stop_mode: StopMode | None = None
     committed: tuple[str, ...] = ()
     usage: AttemptUsage | None = None
+    diagnostics: str = ""
+    memory: str = ""
 
 
 def ring_doorbell(layout: Layout, name: str, version: int = ANY_VERSION) -> SetData:
@@ -247,9 +253,22 @@ def _exited(record: Ownership, ended: Exit, op_id: str, at: str) -> Ownership:
         permanent=ended.permanent,
         committed=ended.committed,
         history=with_entry(record.history, at, ended.cause.value, record.attempt, detail),
+        diagnostics=None,
         usage=None,
     )
-    return _with_usage(dead, ended.usage)
+    return _with_usage(_with_diagnostics(dead, ended, record.diagnostics), ended.usage)
+
+
+def _with_diagnostics(dead: Ownership, ended: Exit, before: DriverDiagnostics | None) -> Ownership:
+    """Returns the record with what is known of this end, else with what was known of an earlier one, if nothing has to be
+    given up for it."""
+    path = ended.diagnostics if len(ended.diagnostics.encode()) <= DIAGNOSTICS_PATH_MAX_BYTES else ""
+    memory = clip(ended.memory, DIAGNOSTICS_MEMORY_MAX_BYTES)
+    known = before
+    if path or memory:
+        known = DriverDiagnostics(attempt=dead.attempt, host=dead.host, path=path, memory=memory)
+    full = replace(dead, diagnostics=known)
+    return full if len(encode(full, sys.maxsize)) <= USAGE_UP_TO_BYTES else dead
 
 
 def _with_usage(dead: Ownership, usage: AttemptUsage | None) -> Ownership:

@@ -135,4 +135,6 @@ def describe(state: ShimState) -> Exit:
         usage=None
         if state.use is None
         else AttemptUsage(resources=state.use, queries=queries.used(state.life, 1)),
+        diagnostics=state.diagnostics,
+        memory=state.memory if verdict.cause is Cause.OUT_OF_MEMORY else "",
     )

@@ -25,9 +25,11 @@ from supervisor.model.records import Cause
 from supervisor.records.layout import Layout
 from supervisor.shim import state as shim
 from supervisor.shim.children import Children
+from supervisor.shim.diagnosis import Diagnosis, task_for
 from supervisor.shim.link import RegistryLink, Request
 from supervisor.shim.log import ShimLog
 from supervisor.shim.machine import next_wake_at_s, step
+from supervisor.shim.memory_witness import MemoryWitness
 from supervisor.shim.oom import OomWatch
 from supervisor.shim.output import OutputPump, RotatedFile
 from supervisor.shim.preparation import PreparedTree
@@ -86,7 +88,10 @@ class Runner:
         self._heard = False
         self._released = False
         self._oom_watch: OomWatch | None = None
-        self._sampler = UsageSampler(TreeMeter(launch.cgroup, parts.tree.pids).read)
+        self._diagnosis: Diagnosis | None = None
+        meter = TreeMeter(launch.cgroup, parts.tree.pids)
+        self._memory = MemoryWitness(meter.read, parts.tree.pids, launch.cgroup)
+        self._sampler = UsageSampler(self._memory.read)
         self._exit_reported = False
         self._finished = False
 
@@ -206,11 +211,21 @@ class Runner:
         while not self._heard:  # nobody has the other end any more: this ends
             events.extend(self._hear_starter())
         oom = self._oom_watch.seen() if self._oom_watch is not None else None
-        exited = shim.Exited(children.ended[pid], self._pump.tail(), oom, self._refused())
+        exited = shim.Exited(
+            children.ended[pid], self._pump.tail(), oom, self._refused(), self._memory_before_end()
+        )
         events.extend(self._reported())
         if self._preparation is not None:
             self._preparation.note_readiness(False, f"its driver has ended (status {exited.status})")
         return [*events, exited]
+
+    def _memory_before_end(self) -> str:
+        """Returns what is known of the driver's memory, in case it ended for want of it."""
+        launch = self._state.launch
+        samples = [(each.at_s, each.memory_bytes) for each in self._sampler.recent]
+        return self._memory.described(
+            samples, launch.assignment.memory, self._parts.starter.pid, boottime_s()
+        )
 
     def _refused(self) -> tuple[Cause, str] | None:
         """Returns the start verdict, if it is a refusal. It is final: after it the application has not begun."""
@@ -259,8 +274,10 @@ class Runner:
                 case shim.Exec(before_at_s):
                     events.extend(self._exec(before_at_s))
                 case shim.Order(order, within_s):
-                    if not self._reports.order(order, within_s):
-                        events.append(shim.Unheard(effect))
+                    heard = self._reports.order(order, within_s)
+                    events.extend(() if heard else (shim.Unheard(effect),))
+                case shim.Diagnose():
+                    events.extend(self._diagnose(effect))
                 case shim.Terminate():
                     self._terminate()
                 case shim.Kill():
@@ -270,6 +287,18 @@ class Runner:
                 case shim.WriteLog(name, why):
                     self._log.log_event(name, why=why)
         return events
+
+    def _diagnose(self, asked: shim.Diagnose) -> list[Event]:
+        """Starts a collection, and waits for nothing of it."""
+        launch = self._state.launch
+        try:
+            task = task_for(launch, self._parts.directory, self._parts.tree.pids(), asked)
+            self._diagnosis = Diagnosis(task, launch, self._post_event, self._log_event)
+            self._diagnosis.start()
+        except (OSError, RuntimeError) as error:  # no process, memory, descriptor or thread left
+            self._log.log_event("shim_not_diagnosed", "warning", why=str(error))
+            return [shim.Diagnosed()]
+        return []
 
     def _terminate(self) -> None:
         """Asks the driver to end. Where that is not allowed (a driver of another user, and a supervisor without
@@ -315,6 +344,8 @@ class Runner:
             self._log.log_event("shim_not_sampled", "warning", why=str(error))
 
     def _kill(self) -> list[Event]:
+        if self._diagnosis is not None:  # first: it is a child of this process, and keeps nobody
+            self._diagnosis.kill()
         self._parts.tree.kill(KILL_SLICE_S)
         self._parts.children.reap()
         empty = self._parts.tree.emptiness() is Emptiness.EMPTY

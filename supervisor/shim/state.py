@@ -180,13 +180,14 @@ class Exited:
 
     ``oom`` says whom the kernel has killed for lack of memory since exec; it is None if that is not known.
     ``refused`` says why the host's supervisor did not let the application begin; it is None if the
-    application was let begin, or did not have to wait.
+    application was let begin, or did not have to wait. ``memory`` says what its memory was before the end.
     """
 
     status: int
     tail: str = ""
     oom: Oom | None = None
     refused: tuple[Cause, str] | None = None
+    memory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +249,14 @@ class Unheard:
 
 
 @dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """The collection that ``Diagnose`` has asked for is over. ``path`` is the file with the diagnostics, or empty if there
+    is none."""
+
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StopAsked:
     """The shim got SIGTERM: the host is going down."""
 
@@ -285,6 +294,7 @@ Event: TypeAlias = (
     | StopAsked
     | DeadlineUnwritable
     | Unheard
+    | Diagnosed
 )
 
 
@@ -352,6 +362,16 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class Diagnose:
+    """Asks for the diagnostics of the driver tree, within ``within_s``, in a process of their own; ``Kill`` ends it. The
+    answer is ``Diagnosed``. ``why`` and ``progress`` are for their first lines."""
+
+    within_s: float
+    why: str
+    progress: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Terminate:
     """Asks for SIGTERM to the driver's root process."""
 
@@ -385,6 +405,7 @@ Effect: TypeAlias = (
     | WriteDeadline
     | Exec
     | Order
+    | Diagnose
     | Terminate
     | Kill
     | Finish
@@ -516,9 +537,13 @@ class ShimState:
     next_news_at_s: float = 0.0  # the next news of a wait for executors, not before
     reported_wait: ClusterWait | None = None  # the wait for executors, as it was published last
     reported_since_at_s: float = 0.0  # since when that one lasted
+    diagnosing_until_at_s: float | None = None  # its diagnostics are asked for, and waited for until then
+    diagnosed: bool = False  # they are there, or not to be had
+    diagnostics: str = ""  # the file with them
     status: int | None = None
     tail: str = ""
     oom: Oom | None = None
+    memory: str = ""  # before the end
     refused: tuple[Cause, str] | None = None  # the application was not let begin
     kill_at_s: float = 0.0
     kill_began_at_s: float = 0.0

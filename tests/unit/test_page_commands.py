@@ -77,6 +77,7 @@ ELSEWHERE: dict[str, Elsewhere | str] = {
     "python3 -m venv .venv": "makes the environment of this run: .ci/run and tests/run do it before the first test",
     "pip install .": "makes the environment of this run: .ci/run and tests/run do it before the first test",
     ". .venv/bin/activate": "changes only the shell of the reader",
+    "echo whsec_$(openssl rand -base64 32)": "makes a key; the tests of unit.clients.test_webhook make theirs themselves",
     "export SPARK_SUPERVISOR_SERVER=https://host-1:8781": "changes only the shell of the reader",
     "export SPARK_SUPERVISOR_TOKEN_FILE=~/.spark-supervisor-token": "changes only the shell of the reader",
     "curl -N -H Authorization: Bearer $(cat ~/.spark-supervisor-token) https://host-1:8781/api/v1/events": "asks a host of the reader's; tests/integration/test_api_events.py asks ours the same",

@@ -55,6 +55,8 @@ PERIOD_S = 5.0
 STARTING_PERIOD_S = 0.5
 UNBORN_MAX_S = 60.0
 COMMITS_EVERY_S = 10.0
+NO_ARCHIVE = "off: "
+"""A launch whose ``class_archive`` begins so has none (``ClassArchive.said``)."""
 
 
 class AttemptReporter:
@@ -221,6 +223,12 @@ class AttemptReporter:
         for phase, seconds in phases.items():
             if seconds is not None and phase not in observed:
                 self._metrics.job_started(phase, seconds)
+        if start.first_batch_s is not None and "first_batch" not in observed:
+            self._metrics.job_first_batch(
+                sum(seconds for seconds in phases.values() if seconds is not None),
+                prepared=bool(launch.prepared),
+                class_archive=bool(launch.class_archive) and not launch.class_archive.startswith(NO_ARCHIVE),
+            )
         self._observed_phases[key] = observed | known
 
     def _log_silence(self, name: str, key: str, lease: Lease) -> None:

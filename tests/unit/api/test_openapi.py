@@ -21,6 +21,7 @@ from supervisor.model.records import (
     Acceptance,
     ClusterWait,
     Cordon,
+    DriverDiagnostics,
     Fork,
     Pause,
     Progress,
@@ -103,6 +104,10 @@ def eventful(fleet: Fleet) -> None:
         start=StartTimes(spawn_s=0.5),
         usage=USAGE,
     )
+    known = DriverDiagnostics(
+        attempt=1, host="host-a.example", path="/log/u.1.diagnostics.txt", memory="largest: java"
+    )
+    bench.put(layout.own("queries"), replace(bench.own("queries"), diagnostics=known))
     job = bench.ref("queries").record
     before = SpecRevision(revision=1, spec=job.spec, terms=job.terms)
     changed = replace(

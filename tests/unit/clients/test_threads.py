@@ -35,6 +35,10 @@ STARTED = {
     "savepoints/create.py": ({"Pool"}, "copies of a savepoint's files"),
     "cli/completion.py": ({"BackgroundThread"}, "a TAB waits for 0.8 s, whatever hangs"),
     "cli/doctor/clusters.py": ({"run_in_thread"}, "asks all clusters at once; each answer has its time"),
+    "cli/doctor/receivers.py": (
+        {"run_in_thread"},
+        "asks all receivers at once; each answer has its time",
+    ),
     "cli/doctor/examine.py": ({"run_in_thread"}, "each area has a deadline, whatever hangs"),
     "operations/submit.py": ({"Pool"}, "uploads of many jobs"),
     "operations/apply.py": ({"Pool"}, "uploads of many updates"),
@@ -58,6 +62,7 @@ STARTED = {
     "daemon/host/cluster_leftovers.py": ({"BackgroundThread"}, "asks clusters: nobody waits for it"),
     "daemon/host/archive_ahead.py": ({"BackgroundThread"}, "trains while no driver is starting"),
     "daemon/host/fence_ahead.py": ({"BackgroundThread"}, "compiles while nobody waits for it"),
+    "daemon/host/log_uploads.py": ({"BackgroundThread"}, "waits for a store and a disk: nobody waits for it"),
     "daemon/host/housekeeping.py": ({"BackgroundThread"}, "a loop that may hang on a disk"),
     "daemon/process/bounded_http.py": ({"BackgroundThread"}, "the loop that takes connections"),
     "daemon/leader/left_behind.py": ({"run_in_thread"}, "looks at checkpoints: no pass waits for one"),

@@ -48,6 +48,7 @@ SAMPLES: dict[type, Event] = {
     shim.Sampled: shim.Sampled(USE),
     shim.Unheard: shim.Unheard(shim.Order("stop")),
     shim.StopAsked: shim.StopAsked(),
+    shim.Diagnosed: shim.Diagnosed("/log.diagnostics.txt"),
     shim.DeadlineUnwritable: shim.DeadlineUnwritable(),
 }
 

@@ -131,6 +131,7 @@ class ShimWorld:
     file_deadline_at_s: float | None = None
     resumable: bool = False  # the client can have its session back
     good: bytes | None = None  # what /own was before it was wrecked
+    diagnoses: bool = True  # diagnostics are there at once; else they never are
     takes_orders: bool = False  # the driver has a bootstrap that listens; what it answers is the test's
 
     def __post_init__(self) -> None:
@@ -275,6 +276,8 @@ class ShimWorld:
             case shim.WriteDeadline(deadline_at_s):
                 self._check_deadline(deadline_at_s)
                 self.file_deadline_at_s = deadline_at_s
+            case shim.Diagnose() if self.diagnoses:
+                self.deliver(shim.Diagnosed("/log.diagnostics.txt"))
             case shim.Order():
                 if not self.takes_orders:
                     self.deliver(shim.Unheard(effect))

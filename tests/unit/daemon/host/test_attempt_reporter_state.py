@@ -14,7 +14,7 @@ from supervisor.daemon.host.attempt_reporter import AttemptReporter
 from supervisor.daemon.host.launcher import HostedAttempts
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
-from supervisor.model.records import ClusterWait, OwnState, Progress, QueryProgress, QueryState
+from supervisor.model.records import ClusterWait, OwnState, Progress, QueryProgress, QueryState, StartTimes
 from tests.fakes.registry_bench import Bench
 from tests.golden.sample_records import USAGE
 from tests.unit.shim.world import LAUNCH
@@ -167,3 +167,35 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     assert (shown("job_batch_id", "2"), shown("job_batch_id", "")) == (None, 11), (
         "a JVM application's has no name"
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "labels"),
+    [
+        ({"class_archive": "spark-ab12.jsa"}, {"start": "cold", "class_archive": "true"}),
+        ({"class_archive": "off: not yet made"}, {"start": "cold", "class_archive": "false"}),
+        ({"prepared": "u.p1"}, {"start": "prepared", "class_archive": "false"}),
+    ],
+)
+def test_a_start_is_counted_once_by_how_its_driver_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], labels: dict[str, str]
+) -> None:
+    bench = Bench()
+    uid = bench.submit("job").uid
+    bench.run("job", start=StartTimes(spawn_s=1.0, session_s=3.0, first_batch_s=2.5))
+    metrics, home = Metrics(boottime_s), Home(tmp_path, uid)
+    launch = replace(home.launches()[f"{uid}.1"], begun_s=boottime_s() + 1.0, **changes)  # type: ignore[arg-type]
+    monkeypatch.setattr(home, "launches", lambda: {f"{uid}.1": launch})
+    reporter = AttemptReporter(
+        "host-a",
+        home,
+        bench.layout,
+        lambda: cast(ZooClient, bench.zoo.client()),
+        metrics,
+        lambda _launch: None,
+    )
+    for _ in range(2):
+        reporter.round(lambda: None)
+    value = metrics.registry.get_sample_value
+    assert value("spark_supervisor_job_first_batch_seconds_count", labels) == 1
+    assert value("spark_supervisor_job_first_batch_seconds_sum", labels) == 6.5
