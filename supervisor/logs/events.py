@@ -51,6 +51,9 @@ EVENTS: Final[dict[str, Event]] = {
     "store_unusable": Event("The store, asked every 30 s, cannot be used.", "why next"),
     "store_usable_again": Event("It can.", "was"),
     "http_request_failed": Event("A client went away, or could not agree on TLS.", "client why exc_info"),
+    "api_events_failed": Event(
+        "A defect in what tells the listeners of the API what has changed: they read everything anew.", "next"
+    ),
     "http_access_read": Event(
         "Certificate, users or tokens of HTTP have changed and were read again.", "files"
     ),

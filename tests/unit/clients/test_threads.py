@@ -89,6 +89,8 @@ LEFT = {
         "a thread for each connection, bounded by its slots",
     ),
     "shim/link.py": ({"Thread"}, "a shim loads nothing that it can do without"),
+    "shim/diagnosis.py": ({"Thread"}, "a shim loads nothing that it can do without"),
+    "shim/usage_sampler.py": ({"Thread"}, "a shim loads nothing that it can do without"),
     "shim/output.py": ({"Thread"}, "a shim loads nothing that it can do without"),
     "spark/object_server.py": (
         {"Thread", "ThreadingHTTPServer"},
