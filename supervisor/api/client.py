@@ -156,10 +156,7 @@ class ApiClient:
         answer of the API."""
         query = f"?{urlencode(parameters)}" if parameters else ""
         answer = self._ask(f"{PREFIX}{path}{query}", "application/json")
-        document = parsed_json(answer.body)
-        if answer.status == 200 and document is not None:
-            return document
-        raise self._error(answer.status, document)
+        return self.answer_document(answer, accepts=lambda _document: False)
 
     def get_text(self, target: str) -> WebAnswer:
         """Returns the text at ``target``, path and query, with its headers. Raises as ``get`` does, and AskElsewhere."""
@@ -169,9 +166,29 @@ class ApiClient:
         raise self._error(answer.status, parsed_json(answer.body))
 
     def _ask(self, target: str, kind: str) -> WebAnswer:
-        headers = {"Authorization": f"Bearer {self._token}", "Accept": kind}
-        request = WebRequest(headers=headers, tls=self._tls)
-        return ask(f"{self._url}{target}", ANSWER_S, ANSWER_MAX_BYTES, request)
+        return self.send(target, WebRequest(headers={"Accept": kind}), ANSWER_S)
+
+    def send(self, target: str, request: WebRequest, timeout_s: float) -> WebAnswer:
+        """Returns the answer to ``request``, to which the token is added. Raises NotSent if it certainly was not sent, and
+        Unreachable if no complete answer came."""
+        headers = {**request.headers, "Authorization": f"Bearer {self._token}"}
+        whole = request._replace(headers=headers, tls=self._tls)
+        return ask(f"{self._url}{target}", timeout_s, ANSWER_MAX_BYTES, whole)
+
+    def answer_document(self, answer: WebAnswer, accepts: Callable[[dict[str, Any]], bool]) -> Any:
+        """Returns the document of an answer that says that it succeeded, or of any other that ``accepts``. Raises as ``get``
+        does."""
+        document = parsed_json(answer.body)
+        if answer.status == 200 and document is not None:
+            return document
+        if isinstance(document, dict) and accepts(document):
+            return document
+        raise self._error(answer.status, document)
+
+    @staticmethod
+    def error_of(exit_code: int, what: str, remedy: str = "") -> SupervisorError:
+        """Returns the error that the command line raises with this exit code."""
+        return _ERRORS.get(exit_code, SupervisorError)(what, remedy)
 
     def _object(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
         document = self.get(path, parameters)
@@ -180,20 +197,20 @@ class ApiClient:
         return document
 
     def _error(self, status: int, document: Any) -> SupervisorError:
-        if status in (401, 403):
+        is_error = isinstance(document, dict) and isinstance(document.get("error"), str)
+        if status == 401 or (status == 403 and not is_error):
             return AccessDenied(
                 f"{self._url} does not let this client in ({status})",
                 "its api.token_files must name a file with the token of --token-file",
             )
-        if not isinstance(document, dict) or not isinstance(document.get("error"), str):
+        if not is_error:
             return self._odd(f" ({status})")
         code, remedy = document.get("exit_code"), document.get("remedy")
         said = document["error"], remedy if isinstance(remedy, str) else ""
         if status == 421:
             server = document.get("server")
             return AskElsewhere(*said, server if isinstance(server, str) else "")
-        kind = _ERRORS.get(code, SupervisorError) if isinstance(code, int) else SupervisorError
-        return kind(*said)
+        return self.error_of(code if isinstance(code, int) else 1, *said)
 
     def _odd(self, how: str = "") -> Unreachable:
         return Unreachable(

@@ -365,6 +365,39 @@ class ClusterDocument(TypedDict):
     accepted: AcceptedDocument | None
 
 
+class DoneDocument(TypedDict):
+    """What a command did to a job, durable by now. ``notices`` are what the command line prints besides."""
+
+    name: str
+    uid: str
+    did: str
+    notices: list[str]
+
+
+class AppliedDocument(TypedDict):
+    """What became of a spec, or with a dry run, what would. ``complaints`` has all that is wrong with it, a sentence
+    each."""
+
+    file: str
+    name: str | None
+    action: str
+    revision: int | None
+    why: str
+    exit_code: int
+    complaints: list[str]
+
+
+class ApplyDocument(TypedDict):
+    """What became of each spec. ``exit_code`` is the worst of theirs, and ``error`` the first sentence about it; ``notices``
+    are what the command line prints besides."""
+
+    applied: list[AppliedDocument]
+    exit_code: int
+    error: str | None
+    remedy: str | None
+    notices: list[str]
+
+
 class ErrorDocument(TypedDict):
     """What is wrong, what helps, and the exit code that the command line has for it. Where another host has what was asked
     for, also which, and the address of the API of its supervisor."""

@@ -72,7 +72,7 @@ class ApiService:
     def answer(self, method: str, target: str, if_none_match: str | None = None) -> ApiResponse:
         """Returns the answer to a request for ``target``, which is path and query as they were sent. Never raises."""
         if method not in METHODS:
-            error = InvalidInput(f"the method {method[:20]} is not allowed", "the API only reads: use GET")
+            error = InvalidInput(f"the method {method[:20]} is not allowed", "use GET")
             return error_response(405, error, {"Allow": ", ".join(METHODS)})
         path, _, query = target.partition("?")
         try:

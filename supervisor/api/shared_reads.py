@@ -11,10 +11,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from supervisor.api.kept_contexts import KeptContexts
 from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s
 from supervisor.errors import Unreachable
@@ -48,10 +49,9 @@ class SharedReads:
     """``open_context`` opens what one thread reads with. It may be used by many threads at once."""
 
     def __init__(self, open_context: Callable[[], AbstractContextManager[CommandContext]]) -> None:
-        self._open_context = open_context
+        self._contexts = KeptContexts(open_context)
         self._lock = threading.Lock()
         self._readings: dict[Hashable, _Reading] = {}
-        self._free: list[tuple[ExitStack, CommandContext]] = []
         self._is_closed = False
         self._pool = Pool(READERS, "api")
 
@@ -71,13 +71,11 @@ class SharedReads:
         """Drops what has not begun, and closes the sessions; what is under way ends by itself, and nobody waits for it."""
         with self._lock:
             self._is_closed = True
-            left, self._free = self._free, []
             readings = list(self._readings.values())
         self._pool.shutdown(wait=False, cancel_futures=True)
         for reading in readings:
             reading.result.cancel()
-        for stack, _context in left:
-            stack.close()
+        self._contexts.close()
 
     def _joined(self, key: Hashable, read: Callable[[CommandContext], Any]) -> _Reading:
         with self._lock:
@@ -107,26 +105,9 @@ class SharedReads:
             return
         reading.began_at_s = boottime_s()
         try:
-            with ExitStack() as stack:
-                result = read(self._context(stack))
+            with self._contexts.lend() as context:
+                result = read(context)
         except BaseException as error:  # noqa: BLE001 - it is for whoever asked
             reading.result.set_exception(error)
         else:
             reading.result.set_result(result)
-
-    def _context(self, stack: ExitStack) -> CommandContext:
-        """Returns a context for as long as ``stack`` is open; it is given back then."""
-        with self._lock:
-            taken = self._free.pop() if self._free else None
-        if taken is None:
-            opened = ExitStack()
-            taken = opened, opened.enter_context(self._open_context())
-        stack.callback(self._give_back, taken)
-        return taken[1]
-
-    def _give_back(self, taken: tuple[ExitStack, CommandContext]) -> None:
-        with self._lock:
-            if not self._is_closed:
-                self._free.append(taken)
-                return
-        taken[0].close()
