@@ -158,7 +158,7 @@ def _applied(document: Mapping[str, Any]) -> Applied:
         revision=document["revision"] or 0,
         why=str(document["why"]),
         error=error,
-        told_name=document["name"],
+        reported_name=document["name"],
     )
 
 

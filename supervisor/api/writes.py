@@ -90,7 +90,7 @@ class ApiWrites:
             known_name(asked.name) if route.takes_name else None
             request = validated(route.request, _object(asked.body), "the body")
             lane = self._of_bundles if isinstance(request, ApplyRequest) else self._of_jobs
-            return lane.carry_out(asked.once, partial(_carried_out, asked, request), route.answer_s)
+            return lane.carry_out(asked.once, partial(_result_of, asked, request), route.answer_s)
         except NotBegun as error:
             return error_response(429, error)
         except SupervisorError as error:
@@ -108,7 +108,7 @@ def _object(body: bytes | bytearray) -> dict[str, Any]:
     return document
 
 
-def _carried_out(asked: AskedOverApi, request: Any, kept: CommandContext) -> ApiResponse:
+def _result_of(asked: AskedOverApi, request: Any, kept: CommandContext) -> ApiResponse:
     """Returns the answer to ``request``, in the name of its operator. Errors about a job are answers, so that the same
     key gets them again; Raises Unreachable where nothing was done."""
     notices: list[str] = []

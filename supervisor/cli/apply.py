@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from supervisor.cli.apply_over_api import apply_over_api
-from supervisor.cli.apply_screen import is_refused, print_applied, print_unchanged, words_of_action
+from supervisor.cli.apply_screen import is_refused, print_applied, print_unchanged, said_of_action
 from supervisor.cli.completion import files
 from supervisor.cli.confirm import Yes, confirm_jobs
 from supervisor.cli.narrator import Narrator
@@ -146,11 +146,7 @@ def apply(
         if wish is not None and not dry_run:
             _confirm_prune([one for one in pruned if one.action is AppliedAction.PRUNED], wish, yes=yes)
         done = applied if dry_run else carry_out(context, applied, context.author)
-        for one in done:
-            if dry_run:
-                one.why = rollout(one)
-            if not chosen.document and one.action is not AppliedAction.UNCHANGED:
-                print_applied(one, "would be " if dry_run else "")
+        _tell(chosen, done, dry_run=dry_run)
         _prune(chosen, context, applied, pruned, dry_run=dry_run)
         try:
             if wait:
@@ -162,6 +158,15 @@ def apply(
     if not chosen.document:
         print_unchanged(applied)
     return _exit_code([*applied, *pruned])
+
+
+def _tell(chosen: Chosen, done: Iterable[Applied], *, dry_run: bool) -> None:
+    """Says of each what became of it as soon as it is durable, or in a dry run what would."""
+    for one in done:
+        if dry_run:
+            one.why = rollout(one)
+        if not chosen.document and one.action is not AppliedAction.UNCHANGED:
+            print_applied(one, "would be " if dry_run else "")
 
 
 def _refuse_over_api(chosen: Chosen, given: Mapping[str, object]) -> None:
@@ -246,7 +251,7 @@ def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
         for one, keys in found:
             if one.action is AppliedAction.UNCHANGED:
                 continue
-            print_line(f"{one.name}: would be {words_of_action(one)}; {rollout(one)}")
+            print_line(f"{one.name}: would be {said_of_action(one)}; {rollout(one)}")
             for each in keys:
                 before, after = _shown(each.before, each.after)
                 print_line(f"  {each.key}: {before} → {after}")

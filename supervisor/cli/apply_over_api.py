@@ -41,9 +41,9 @@ def apply_over_api(
     sources = spec_files(paths)
     needed = {file for source in sources for file in _needed(source, changes)}
     root = _root(needed)
-    told = {_from(root, file): file for file in needed}
+    sent = {_from(root, file): file for file in needed}
     names = [_from(root, source) for source in sources]
-    remote = WriteClient(api).apply(names, told, changes, again=again, dry_run=dry_run)
+    remote = WriteClient(api).apply(names, sent, changes, again=again, dry_run=dry_run)
     typed = {name: str(source) for name, source in zip(names, sources, strict=True) if name != str(source)}
     applied = [_as_typed(one, typed) for one in remote.applied]
     for sentence in remote.notices:

@@ -45,11 +45,11 @@ def print_applied(one: Applied, would: str) -> None:
         return
     why = f"; {one.why}" if one.why else ""
     print_line(
-        f"{one.name}: {would if one.action is not AppliedAction.UNCHANGED else ''}{words_of_action(one)}{why}"
+        f"{one.name}: {would if one.action is not AppliedAction.UNCHANGED else ''}{said_of_action(one)}{why}"
     )
 
 
-def words_of_action(one: Applied) -> str:
+def said_of_action(one: Applied) -> str:
     """Returns its action, with the number of the revision that an update leads to."""
     assert one.action is not None
     return (

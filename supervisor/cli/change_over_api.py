@@ -14,7 +14,7 @@ from supervisor.cli.several import (
     SELECTOR,
     AskedJobs,
     SeveralChange,
-    changed_and_told,
+    carry_out_and_report,
     confirm_change,
     exit_code_of,
     named,
@@ -43,7 +43,7 @@ def change_over_api(chosen: Chosen, api: ApiClient, asked: AskedJobs, change: Se
         else taken_of(_selected(api, selector), change, selector)
     )
     confirm_change(jobs, asked, change)
-    return exit_code_of(changed_and_told(chosen, jobs, change, act))
+    return exit_code_of(carry_out_and_report(chosen, jobs, change, act))
 
 
 def _act(writes: WriteClient, change: SeveralChange, job: Selected) -> Done:

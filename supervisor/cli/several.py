@@ -118,7 +118,7 @@ def change_jobs(chosen: Chosen, context: CommandContext, asked: AskedJobs, chang
     jobs = _jobs(context, asked, change)
     confirm_change(jobs, asked, change)
     with context.auditor.together():
-        changed = changed_and_told(chosen, jobs, change, partial(change.act, context))
+        changed = carry_out_and_report(chosen, jobs, change, partial(change.act, context))
     if change.wait:
         _wait(context, changed, change)
     return exit_code_of(changed)
@@ -131,7 +131,7 @@ def confirm_change(jobs: Sequence[Selected], asked: AskedJobs, change: SeveralCh
         confirm_jobs(f"{change.verb} {counted(len(names), 'job')}", names, yes=asked.yes)
 
 
-def changed_and_told(
+def carry_out_and_report(
     chosen: Chosen, jobs: Sequence[Selected], change: SeveralChange, act: Callable[[Selected], Done]
 ) -> list[ChangedJob]:
     """Carries ``change`` out by ``act``, job by job, and says of each what came of it as soon as it is durable."""

@@ -59,7 +59,7 @@ ACTIONS: Final[Mapping[Change, AppliedAction]] = {
 @dataclass(slots=True)
 class Applied:
     """Holds what became of the spec in ``source``, or with a dry run, what would. ``revision`` is the number that the job
-    has from now on. Until all is judged, ``judged`` and ``action`` are None. ``told_name`` is set where another process
+    has from now on. Until all is judged, ``judged`` and ``action`` are None. ``reported_name`` is set where another process
     has judged it, which told the name of the job (``api.write_client``)."""
 
     source: Path
@@ -70,11 +70,11 @@ class Applied:
     revision: int = 0
     why: str = ""
     error: SupervisorError | None = None
-    told_name: str | None = None
+    reported_name: str | None = None
 
     @property
     def name(self) -> str | None:
-        return self.prepared.name if self.prepared is not None else self.told_name
+        return self.prepared.name if self.prepared is not None else self.reported_name
 
     @property
     def judged_why(self) -> str:

@@ -33,7 +33,7 @@ BY = f"token:ann@{ADDRESS}"
 
 
 @dataclass
-class Desk:
+class OperatorSeat:
     """Posts as the operator ann; each request has a key of its own if none is given."""
 
     fleet: Fleet
@@ -69,26 +69,26 @@ def problems_of(path: str, code: str, answer: Any) -> list[str]:
     return problems(path, code, answer, "post")
 
 
-def desk_of(fleet: Fleet) -> Iterator[Desk]:
+def seat_of(fleet: Fleet) -> Iterator[OperatorSeat]:
     writes = ApiWrites(partial(open_commands, load_settings(None, os.environ)))
-    yield Desk(fleet, writes, count())
+    yield OperatorSeat(fleet, writes, count())
     writes.close()
 
 
 @pytest.fixture
-def desk(empty: Fleet) -> Iterator[Desk]:
+def seat(empty: Fleet) -> Iterator[OperatorSeat]:
     """One job is registered, and one has failed."""
     empty.terminal.submit("clicks")
     empty.terminal.submit("fails")
     empty.terminal.bench.fail("fails")
-    yield from desk_of(empty)
+    yield from seat_of(empty)
 
 
 SPEC = "name: clicks\napplication: app.py\ncheckpoint: s3://bucket/clicks\n"
 
 
-def test_each_command_does_what_it_does_on_a_host_and_says_who_asked(desk: Desk) -> None:
-    bench = desk.fleet.terminal.bench
+def test_each_command_does_what_it_does_on_a_host_and_says_who_asked(seat: OperatorSeat) -> None:
+    bench = seat.fleet.terminal.bench
     uid = bench.own("clicks").newest_uid
     for verb, body, did in (
         ("suspend", {}, "suspended"),
@@ -99,17 +99,17 @@ def test_each_command_does_what_it_does_on_a_host_and_says_who_asked(desk: Desk)
         ("cancel", {"uid": uid}, "cancelled"),
         ("cancel", {}, "already cancelled"),
     ):
-        document = desk.document(f"/jobs/clicks/{verb}", body)
+        document = seat.document(f"/jobs/clicks/{verb}", body)
         assert document == {"name": "clicks", "uid": uid, "did": did, "notices": []}, verb
         if verb != "cancel":
             assert bench.ref("clicks").record.changed.by == BY
-    history = desk.fleet.document("/jobs/clicks/history")["uids"][-1]["history"]
+    history = seat.fleet.document("/jobs/clicks/history")["uids"][-1]["history"]
     assert {entry["event"]: entry["by"] for entry in history}["cancelled"] == BY
-    resumed = desk.document("/jobs/fails/resume")
+    resumed = seat.document("/jobs/fails/resume")
     assert resumed["did"] == "registered again"
 
 
-def test_options_reach_the_operation(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_reach_the_operation(seat: OperatorSeat, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
     for verb in ("cancel", "suspend", "resume", "restart"):
         real = getattr(JobOperations, verb)
@@ -119,8 +119,8 @@ def test_options_reach_the_operation(desk: Desk, monkeypatch: pytest.MonkeyPatch
             return real(self, name, **options)
 
         monkeypatch.setattr(JobOperations, verb, wrapped)
-    desk.post("/jobs/clicks/restart", {"cold": True})
-    desk.post("/jobs/clicks/resume", {"accept_fresh_start": True, "uid": "x"})
+    seat.post("/jobs/clicks/restart", {"cold": True})
+    seat.post("/jobs/clicks/resume", {"accept_fresh_start": True, "uid": "x"})
     assert given == [
         ("restart", {"cold": True, "only_uid": None}),
         ("resume", {"fresh_start": True, "only_uid": "x"}),
@@ -128,15 +128,15 @@ def test_options_reach_the_operation(desk: Desk, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("verb", ["cancel", "suspend", "resume", "restart"])
-def test_another_submission_than_the_one_that_was_meant_is_left_alone(desk: Desk, verb: str) -> None:
-    before = desk.fleet.terminal.bench.zoo.tree()
-    code, exit_code, error = desk.refused(f"/jobs/clicks/{verb}", {"uid": "clicks-another"})
+def test_another_submission_than_the_one_that_was_meant_is_left_alone(seat: OperatorSeat, verb: str) -> None:
+    before = seat.fleet.terminal.bench.zoo.tree()
+    code, exit_code, error = seat.refused(f"/jobs/clicks/{verb}", {"uid": "clicks-another"})
     assert (code, exit_code) == (409, 4) and "another submission now: nothing was done" in error
-    assert desk.fleet.terminal.bench.zoo.tree() == before
+    assert seat.fleet.terminal.bench.zoo.tree() == before
 
 
-def test_refusals_are_those_of_the_command_line(desk: Desk) -> None:
-    terminal = desk.fleet.terminal
+def test_refusals_are_those_of_the_command_line(seat: OperatorSeat) -> None:
+    terminal = seat.fleet.terminal
     terminal.run("suspend", "clicks")
     for words, path, code in (
         ("restart clicks", "/jobs/clicks/restart", 409),
@@ -144,18 +144,18 @@ def test_refusals_are_those_of_the_command_line(desk: Desk) -> None:
         ("suspend fails", "/jobs/fails/suspend", 409),
     ):
         here = terminal.run(*words.split())
-        document = json.loads(desk.post(path).body)
+        document = json.loads(seat.post(path).body)
         there = "; ".join(filter(None, (document["error"], document["remedy"])))
-        assert (document["exit_code"], desk.post(path).code) == (here.code, code)
+        assert (document["exit_code"], seat.post(path).code) == (here.code, code)
         assert here.err.strip() == f"error: {there}"
 
 
 @pytest.mark.parametrize("name", ["..", "Clicks", "%2e%2e", "a" * 64, "jobs", "\x1b[31m", "-x"])
-def test_a_hostile_name_leads_to_nothing_that_is_written(desk: Desk, name: str) -> None:
-    before = desk.fleet.terminal.bench.zoo.tree()
-    code, exit_code, _ = desk.refused(f"/jobs/{name}/cancel")
+def test_a_hostile_name_leads_to_nothing_that_is_written(seat: OperatorSeat, name: str) -> None:
+    before = seat.fleet.terminal.bench.zoo.tree()
+    code, exit_code, _ = seat.refused(f"/jobs/{name}/cancel")
     assert (code, exit_code) == (404, 3)
-    assert desk.fleet.terminal.bench.zoo.tree() == before
+    assert seat.fleet.terminal.bench.zoo.tree() == before
 
 
 @pytest.mark.parametrize(
@@ -174,31 +174,31 @@ def test_a_hostile_name_leads_to_nothing_that_is_written(desk: Desk, name: str) 
         {"uid": "a\0b"},
     ],
 )
-def test_a_body_that_says_anything_else_is_refused(desk: Desk, body: Any) -> None:
-    before = desk.fleet.terminal.bench.zoo.tree()
-    code, exit_code, error = desk.refused("/jobs/clicks/restart", body)
+def test_a_body_that_says_anything_else_is_refused(seat: OperatorSeat, body: Any) -> None:
+    before = seat.fleet.terminal.bench.zoo.tree()
+    code, exit_code, error = seat.refused("/jobs/clicks/restart", body)
     assert (code, exit_code) == (400, 2) and "the body" in error
-    assert desk.fleet.terminal.bench.zoo.tree() == before
+    assert seat.fleet.terminal.bench.zoo.tree() == before
 
 
-def test_who_asked_can_be_named_by_nothing_that_is_sent(desk: Desk) -> None:
+def test_who_asked_can_be_named_by_nothing_that_is_sent(seat: OperatorSeat) -> None:
     """``by``, LOGNAME and the like of a client count for nothing: there is no key for them, and no header is read."""
     for key in ("by", "operator", "author", "user"):
-        assert desk.refused("/jobs/clicks/cancel", {key: "sasl:admin"})[0] == 400
-    desk.document("/jobs/clicks/suspend")
-    assert desk.fleet.terminal.bench.ref("clicks").record.changed.by == BY
+        assert seat.refused("/jobs/clicks/cancel", {key: "sasl:admin"})[0] == 400
+    seat.document("/jobs/clicks/suspend")
+    assert seat.fleet.terminal.bench.ref("clicks").record.changed.by == BY
 
 
-def test_the_audit_has_a_line_of_each_write_with_its_operator(desk: Desk) -> None:
+def test_the_audit_has_a_line_of_each_write_with_its_operator(seat: OperatorSeat) -> None:
     def lines_now() -> list[Any]:
-        ran = desk.fleet.terminal.run("audit", "-n", "1000", "-o", "json")
+        ran = seat.fleet.terminal.run("audit", "-n", "1000", "-o", "json")
         assert ran.code == 0, ran.err
         return list(ran.json["lines"])
 
     before = lines_now()
-    desk.document("/jobs/clicks/restart")
-    desk.document("/jobs/clicks/cancel")
-    assert desk.apply(SPEC).code == 200
+    seat.document("/jobs/clicks/restart")
+    seat.document("/jobs/clicks/cancel")
+    assert seat.apply(SPEC).code == 200
     lines = lines_now()[len(before) :]
     assert [(line["what"], line["by"]) for line in lines] == [
         ("restart", BY),
@@ -208,27 +208,27 @@ def test_the_audit_has_a_line_of_each_write_with_its_operator(desk: Desk) -> Non
     assert {line["origin"] for line in lines} == {"uid:1000@desk"}
 
 
-def test_the_same_key_restarts_once(desk: Desk) -> None:
+def test_the_same_key_restarts_once(seat: OperatorSeat) -> None:
     def nonce() -> str:
-        return str(desk.fleet.terminal.bench.ref("clicks").record.restart_nonce)
+        return str(seat.fleet.terminal.bench.ref("clicks").record.restart_nonce)
 
-    first = desk.post("/jobs/clicks/restart", {}, "k" * 16)
+    first = seat.post("/jobs/clicks/restart", {}, "k" * 16)
     after = nonce()
-    assert desk.post("/jobs/clicks/restart", {}, "k" * 16) == first and nonce() == after
-    assert desk.refused("/jobs/clicks/cancel", {}, "k" * 16)[:2] == (409, 4)
-    assert desk.refused("/jobs/clicks/restart", {"cold": True}, "k" * 16)[:2] == (409, 4)
-    assert desk.post("/jobs/clicks/restart", {}, "l" * 16).code == 200 and nonce() != after
+    assert seat.post("/jobs/clicks/restart", {}, "k" * 16) == first and nonce() == after
+    assert seat.refused("/jobs/clicks/cancel", {}, "k" * 16)[:2] == (409, 4)
+    assert seat.refused("/jobs/clicks/restart", {"cold": True}, "k" * 16)[:2] == (409, 4)
+    assert seat.post("/jobs/clicks/restart", {}, "l" * 16).code == 200 and nonce() != after
 
 
-def test_zookeeper_does_not_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    down(desk.fleet, monkeypatch)
-    code, exit_code, _ = desk.refused("/jobs/clicks/restart")
+def test_zookeeper_does_not_answer(seat: OperatorSeat, monkeypatch: pytest.MonkeyPatch) -> None:
+    down(seat.fleet, monkeypatch)
+    code, exit_code, _ = seat.refused("/jobs/clicks/restart")
     assert (code, exit_code) == (503, 5)
 
 
-def test_a_defect_is_an_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_is_an_answer(seat: OperatorSeat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writes_module, "_done", lambda *_: 1 / 0)
-    assert desk.refused("/jobs/clicks/restart") == (500, 1, "internal error")
+    assert seat.refused("/jobs/clicks/restart") == (500, 1, "internal error")
 
 
 # -- apply --------------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def applied(response: ApiResponse) -> Any:
     return document
 
 
-def test_apply_creates_updates_and_leaves(desk: Desk) -> None:
+def test_apply_creates_updates_and_leaves(seat: OperatorSeat) -> None:
     spec = SPEC.replace("clicks", "fresh")
     files = [
         {"path": "jobs/_base.yaml", "text": "application: ../lib/app.py\n"},
@@ -255,7 +255,7 @@ def test_apply_creates_updates_and_leaves(desk: Desk) -> None:
         ({"set": ["resources.memory=2g"], "dry_run": True}, "updated", 2),
         ({"set": ["resources.memory=2g"]}, "updated", 2),
     ):
-        document = applied(desk.post("/apply", {**request, **more}))
+        document = applied(seat.post("/apply", {**request, **more}))
         [one] = document["applied"]
         assert (one["file"], one["name"], one["action"], one["revision"]) == (
             "jobs/fresh.yaml",
@@ -264,30 +264,30 @@ def test_apply_creates_updates_and_leaves(desk: Desk) -> None:
             revision,
         ), more
         assert (document["exit_code"], document["error"], one["complaints"]) == (0, None, [])
-    ref = desk.fleet.terminal.bench.ref("fresh").record
+    ref = seat.fleet.terminal.bench.ref("fresh").record
     assert (ref.revision, ref.submitted_by, ref.changed.by) == (2, BY, BY)
 
 
-def test_a_dry_run_writes_nothing(desk: Desk) -> None:
-    before = desk.fleet.terminal.bench.zoo.tree()
-    assert desk.apply(SPEC.replace("clicks", "fresh"), dry_run=True).code == 200
-    assert desk.fleet.terminal.bench.zoo.tree() == before
+def test_a_dry_run_writes_nothing(seat: OperatorSeat) -> None:
+    before = seat.fleet.terminal.bench.zoo.tree()
+    assert seat.apply(SPEC.replace("clicks", "fresh"), dry_run=True).code == 200
+    assert seat.fleet.terminal.bench.zoo.tree() == before
 
 
-def test_if_anything_is_wrong_nothing_is_done_and_all_is_said(desk: Desk) -> None:
-    before = desk.fleet.terminal.bench.zoo.tree()
+def test_if_anything_is_wrong_nothing_is_done_and_all_is_said(seat: OperatorSeat) -> None:
+    before = seat.fleet.terminal.bench.zoo.tree()
     files = [
         {"path": "a.yaml", "text": SPEC.replace("clicks", "fresh")},
         {"path": "b.yaml", "text": "name: b\nnonsense: 1\nmore: 2\n"},
         {"path": "app.py", "text": ""},
     ]
-    response = desk.post("/apply", {"specs": ["a.yaml", "b.yaml"], "files": files})
+    response = seat.post("/apply", {"specs": ["a.yaml", "b.yaml"], "files": files})
     document = applied(response)
     assert (response.code, document["exit_code"]) == (400, 2)
     good, bad = document["applied"]
     assert (good["action"], good["why"], good["exit_code"]) == ("refused", "another file is refused", 0)
     assert bad["action"] == "refused" and len(bad["complaints"]) > 1 and "b.yaml:2" in bad["why"]
-    assert desk.fleet.terminal.bench.zoo.tree() == before
+    assert seat.fleet.terminal.bench.zoo.tree() == before
 
 
 @pytest.fixture
@@ -298,8 +298,8 @@ def secret(tmp_path: Path) -> Path:
     return path
 
 
-def test_no_file_of_the_supervisor_is_read_for_a_spec(desk: Desk, secret: Path) -> None:
-    before = desk.fleet.terminal.bench.zoo.tree()
+def test_no_file_of_the_supervisor_is_read_for_a_spec(seat: OperatorSeat, secret: Path) -> None:
+    before = seat.fleet.terminal.bench.zoo.tree()
     up = "../" * 30 + str(secret)[1:]
     for named in (str(secret), up, f"x/{up}", f"file/../{up}", "/dev/zero", "/proc/self/environ"):
         for spec in (
@@ -309,25 +309,25 @@ def test_no_file_of_the_supervisor_is_read_for_a_spec(desk: Desk, secret: Path) 
             f"{SPEC}python: {{archive: {named}}}\n",
             f"extends: {named}\n{SPEC}",
         ):
-            response = desk.apply(spec)
+            response = seat.apply(spec)
             document = applied(response)
             assert document["exit_code"] == 2, spec
             assert "was not sent with it" in document["error"] or "must name" in document["error"], spec
             assert b"hunter" not in response.body
-    assert desk.fleet.terminal.bench.zoo.tree() == before
+    assert seat.fleet.terminal.bench.zoo.tree() == before
 
 
 @pytest.mark.parametrize(
     "path",
     ["../x", "/etc/x", "a/../../x", "a//b", "./a", "a/./b", ".", "a/", "a\nb", "\x1b[31m", "a/" + "b" * 256],
 )
-def test_no_file_is_written_elsewhere(desk: Desk, tmp_path: Path, path: str) -> None:
+def test_no_file_is_written_elsewhere(seat: OperatorSeat, tmp_path: Path, path: str) -> None:
     files = [{"path": path, "text": "x"}, {"path": "clicks.yaml", "text": SPEC}]
-    code, exit_code, error = desk.refused("/apply", {"specs": ["clicks.yaml"], "files": files})
+    code, exit_code, error = seat.refused("/apply", {"specs": ["clicks.yaml"], "files": files})
     assert (code, exit_code) == (400, 2) and "leads elsewhere" in error
 
 
-def test_what_is_no_bundle(desk: Desk) -> None:
+def test_what_is_no_bundle(seat: OperatorSeat) -> None:
     spec = {"path": "clicks.yaml", "text": SPEC}
     for files, why in (
         ([spec, spec], "sent twice"),
@@ -336,20 +336,20 @@ def test_what_is_no_bundle(desk: Desk) -> None:
         ([spec, {"path": "app.py", "base64": "???"}], "base64"),
         ([spec, {"path": "a", "text": ""}, {"path": "a/b", "text": ""}], "can't be written"),
     ):
-        code, _, error = desk.refused("/apply", {"specs": ["clicks.yaml"], "files": files})
+        code, _, error = seat.refused("/apply", {"specs": ["clicks.yaml"], "files": files})
         assert code == 400 and why in error
-    document = applied(desk.post("/apply", {"specs": ["other.yaml"], "files": [spec]}))
+    document = applied(seat.post("/apply", {"specs": ["other.yaml"], "files": [spec]}))
     assert "'other.yaml' was not sent" in document["error"]
 
 
 def test_the_folder_of_a_bundle_is_told_to_nobody_and_removed(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seat: OperatorSeat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(writes_module.tempfile, "tempdir", str(tmp_path / "tmp"))
     files = [{"path": "clicks.yaml", "text": f"{SPEC}python: {{archive: env.tar.gz}}\n"}]
     files += [{"path": "app.py", "text": ""}, {"path": "env.tar.gz", "text": "no archive"}]
-    response = desk.post("/apply", {"specs": ["clicks.yaml"], "files": files})
+    response = seat.post("/apply", {"specs": ["clicks.yaml"], "files": files})
     assert applied(response)["exit_code"] == 2 and str(tmp_path).encode() not in response.body
     assert list((tmp_path / "tmp").iterdir()) == []
 
@@ -357,8 +357,8 @@ def test_the_folder_of_a_bundle_is_told_to_nobody_and_removed(
 def test_the_policy_of_the_supervisors_host_judges(empty: Fleet) -> None:
     config = empty.terminal.config
     config.write_text(f"{config.read_text()}policy: {{conf: {{forbidden: [spark.jars.packages]}}}}\n")
-    for desk in desk_of(empty):
-        document = applied(desk.apply(f"{SPEC}conf: {{spark.jars.packages: x:y:1}}\n"))
+    for seat in seat_of(empty):
+        document = applied(seat.apply(f"{SPEC}conf: {{spark.jars.packages: x:y:1}}\n"))
         assert document["exit_code"] == 2 and "policy" in document["error"]
 
 
