@@ -20,7 +20,7 @@ class Clock:
         return self.now_s
 
 
-def noted(log: AccessLog, asked: AskedRequest, times: int = 1) -> list[Any]:
+def logged_of(log: AccessLog, asked: AskedRequest, times: int = 1) -> list[Any]:
     with capture_logs() as events:
         for _ in range(times):
             log.note(asked)
@@ -28,7 +28,7 @@ def noted(log: AccessLog, asked: AskedRequest, times: int = 1) -> list[Any]:
 
 
 def test_a_line_says_who_asked_for_what_and_what_came_of_it() -> None:
-    assert noted(AccessLog(Clock()), READ) == [
+    assert logged_of(AccessLog(Clock()), READ) == [
         {
             "event": "api_request",
             "log_level": "info",
@@ -44,7 +44,7 @@ def test_a_line_says_who_asked_for_what_and_what_came_of_it() -> None:
 
 
 def test_who_has_no_token_has_no_name() -> None:
-    [line] = noted(AccessLog(Clock()), replace(READ, token="", status=401))
+    [line] = logged_of(AccessLog(Clock()), replace(READ, token="", status=401))
     assert (line["token"], line["status"]) == (None, 401)
 
 
@@ -60,7 +60,7 @@ def test_who_has_no_token_has_no_name() -> None:
     ],
 )
 def test_what_a_client_sends_is_escaped_and_bounded_and_its_query_left_out(sent: str, written: str) -> None:
-    [line] = noted(AccessLog(Clock()), replace(READ, path=sent))
+    [line] = logged_of(AccessLog(Clock()), replace(READ, path=sent))
     assert line["path"] == written
     assert len(shown(sent, 200)) <= 200 and shown(sent, 200).isprintable()
 
@@ -68,9 +68,9 @@ def test_what_a_client_sends_is_escaped_and_bounded_and_its_query_left_out(sent:
 def test_so_many_lines_and_no_more_and_the_rest_is_counted() -> None:
     clock = Clock()
     log = AccessLog(clock)
-    assert len(noted(log, READ, BURST + 7)) == BURST
+    assert len(logged_of(log, READ, BURST + 7)) == BURST
     clock.now_s += 1 / PER_S
-    omitted, line = noted(log, READ)
+    omitted, line = logged_of(log, READ)
     assert (omitted["event"], omitted["count"], line["event"]) == (
         "api_requests_not_logged",
         7,
@@ -80,7 +80,7 @@ def test_so_many_lines_and_no_more_and_the_rest_is_counted() -> None:
 
 def test_a_write_is_always_logged() -> None:
     log = AccessLog(Clock())
-    noted(log, READ, BURST)
-    assert noted(log, READ) == []
-    events = noted(log, replace(READ, method="POST", is_write=True), 3)
+    logged_of(log, READ, BURST)
+    assert logged_of(log, READ) == []
+    events = logged_of(log, replace(READ, method="POST", is_write=True), 3)
     assert [event["event"] for event in events] == ["api_requests_not_logged", *["api_request"] * 3]
