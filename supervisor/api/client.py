@@ -28,6 +28,7 @@ from supervisor.errors import (
 )
 from supervisor.model.job_row import JobRow, row_of_document
 from supervisor.model.records import Pause
+from supervisor.operations.explain_screen import ExplainScreen, screen_of_document
 from supervisor.operations.job_list import JobList, shared_hosts
 from supervisor.settings.addresses import are_loopback, split_host_port
 
@@ -138,6 +139,15 @@ class ApiClient:
     def explain(self, name: str | None) -> dict[str, Any]:
         """Returns the document of ``explain``, of one job or of all. Raises SupervisorError."""
         return self._object("/explain" if name is None else f"/jobs/{name}/explain")
+
+    def explain_screen(self, name: str | None, *, verbose: bool) -> ExplainScreen:
+        """Returns what ``explain`` prints, of one job or of all. Raises SupervisorError."""
+        of = "/explain" if name is None else f"/jobs/{name}/explain"
+        document = self._object(f"{of}/screen", [("verbose", "true")] if verbose else [])
+        try:
+            return screen_of_document(document)
+        except (KeyError, TypeError, ValueError):
+            raise self._odd() from None
 
     def status(self) -> tuple[dict[str, Any], SupervisorError | None]:
         """Returns the document of ``status``. If ZooKeeper did not answer the server, the error is returned with it. Raises

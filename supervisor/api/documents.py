@@ -280,6 +280,15 @@ class ExplainDocument(LeadershipDocument):
     jobs: list[ExplanationDocument]
 
 
+class ExplainScreenDocument(TypedDict):
+    """What ``explain`` prints: ``lines`` of a label and a text, ``rows`` of the table of jobs (name, state, what comes
+    next, why), which is empty for one job, and ``notices``."""
+
+    lines: list[list[str]]
+    notices: list[str]
+    rows: list[list[str | None]]
+
+
 class CapacityDocument(TypedDict):
     """What a host offers."""
 

@@ -50,6 +50,7 @@ class Route:
         return NAME in self.path
 
 
+_VERBOSE = QueryParameter("verbose", "Whether also what it rests on is told: true or false.", _BOOLEAN)
 _ALL = QueryParameter("all", "Whether every submission that is kept is listed: true or false.", _BOOLEAN)
 
 ROUTES: Final = (
@@ -118,6 +119,20 @@ ROUTES: Final = (
         "/explain",
         "What becomes of all jobs that do not simply run, most urgent first.",
         documents.ExplainDocument,
+    ),
+    Route(
+        "explainJobScreen",
+        f"/jobs/{NAME}/explain/screen",
+        "What explain prints of a job, in English, with times in UTC.",
+        documents.ExplainScreenDocument,
+        (_VERBOSE,),
+    ),
+    Route(
+        "explainScreen",
+        "/explain/screen",
+        "What explain prints of all jobs, in English, with times in UTC.",
+        documents.ExplainScreenDocument,
+        (_VERBOSE,),
     ),
     Route("hosts", "/hosts", "The supervisors, as status prints them.", list[documents.HostDocument]),
     Route(

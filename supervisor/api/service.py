@@ -34,6 +34,7 @@ from supervisor.model.job_row import JobRow
 from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import CommandContext, require_submitted
 from supervisor.operations.explain_document import all_explained, one_explained
+from supervisor.operations.explain_screen import screen_of_all, screen_of_one
 from supervisor.operations.history import find_job, history_document, stories_of
 from supervisor.operations.job_list import JobList
 from supervisor.operations.listing import JobLister
@@ -60,6 +61,8 @@ class ApiService:
             "logs": LogAnswers(reads, log_dir).answer,
             "explainJob": self._explain_job,
             "explain": self._explain,
+            "explainJobScreen": self._explain_job_screen,
+            "explainScreen": self._explain_screen,
             "hosts": self._hosts,
             "status": self._status,
             "openapi": lambda _query, _name: openapi_document(),
@@ -139,6 +142,28 @@ class ApiService:
             return all_explained(scene, explain_all(context, scene), wall_now_s)
 
         return self._reads.get("explain", read)
+
+    def _explain_job_screen(self, query: RequestQuery, name: str) -> Any:
+        verbose = query.flag("verbose")
+
+        def read(context: CommandContext) -> Any:
+            require_submitted(context, name)
+            scene, wall_now_s = _scene(context)
+            return screen_of_one(context, scene, name, wall_now_s, verbose=verbose).document()
+
+        return self._reads.get(("explain screen", name, verbose), read)
+
+    def _explain_screen(self, query: RequestQuery, _name: str) -> Any:
+        verbose = query.flag("verbose")
+
+        def read(context: CommandContext) -> Any:
+            known = context.check() is not None
+            screen = screen_of_all(context, _scene(context)[0], verbose=verbose)
+            root = context.settings.zookeeper.root
+            notices = [] if known else [f"nothing was ever submitted at {root}"]
+            return {**screen.document(), "notices": notices}
+
+        return self._reads.get(("explain screen", verbose), read)
 
     def _status(self, _query: RequestQuery, _name: str) -> dict[str, Any]:
         return self._reads.get("status", status_of)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,13 +68,24 @@ SCREENS = (
     "show conflict",
     "history clicks",
     "history fails --all",
+    "explain",
+    "explain --verbose",
+    "explain clicks",
+    "explain clicks --verbose",
+    "explain backs-off -v",
+    "explain fails",
 )
+
+
+def without_lease_times(ran: Ran) -> Ran:
+    """The time of a renewal is counted back from the moment of asking."""
+    return Ran(ran.code, re.sub(r"(silent since|ends at) [0-9T:.-]+Z", r"\1 TIME", ran.out), ran.err)
 
 
 def test_the_screens_are_the_same(laptop: Laptop) -> None:
     for words in SCREENS:
         there, here = laptop.run(*words.split()), laptop.fleet.terminal.run(*words.split())
-        assert there == here, words
+        assert without_lease_times(there) == without_lease_times(here), words
 
 
 def test_the_documents_are_the_same(laptop: Laptop) -> None:
@@ -92,11 +104,6 @@ def test_a_pause_is_shown(laptop: Laptop) -> None:
     assert "the cluster is paused by" in there.err and there == here
 
 
-def test_explain_has_its_document_only(laptop: Laptop) -> None:
-    ran = laptop.run("explain", "clicks")
-    assert ran.code == 2 and "add -o json" in ran.err
-
-
 def test_watching(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
@@ -105,7 +112,9 @@ def test_watching(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "clicks running attempt 1" in laptop.run("list", "--watch").out
 
 
-@pytest.mark.parametrize("words", ["show nobody", "history nobody", "explain nobody -o json", "show Nobody"])
+@pytest.mark.parametrize(
+    "words", ["show nobody", "history nobody", "explain nobody", "explain nobody -o json", "show Nobody"]
+)
 def test_an_unknown_name_is_3(laptop: Laptop, words: str) -> None:
     there, here = laptop.run(*words.split()), laptop.fleet.terminal.run(*words.split())
     assert (there.code, there.err) == (here.code, here.err) and there.code == 3
