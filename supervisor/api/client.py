@@ -7,6 +7,7 @@ only, or to this machine.
 from __future__ import annotations
 
 import ssl
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,7 +177,22 @@ class ApiClient:
         raise self._error(answer.status, parsed_json(answer.body))
 
     def _ask(self, target: str, kind: str) -> WebAnswer:
-        return self.send(target, WebRequest(headers={"Accept": kind}), ANSWER_S)
+        headers = {"Accept": kind, "Accept-Encoding": "gzip"}
+        answer = self.send(target, WebRequest(headers=headers), ANSWER_S)
+        return answer._replace(body=self._unpacked(answer))
+
+    def _unpacked(self, answer: WebAnswer) -> bytes:
+        """Returns the body without compression. Raises Unreachable for what is larger than an answer may be, or no gzip."""
+        if answer.headers.get("content-encoding") != "gzip":
+            return answer.body
+        packed = zlib.decompressobj(wbits=31)
+        try:
+            body = packed.decompress(answer.body, ANSWER_MAX_BYTES)
+        except zlib.error:
+            raise self._odd() from None
+        if not packed.eof:
+            raise self._odd()
+        return body
 
     def send(self, target: str, request: WebRequest, timeout_s: float) -> WebAnswer:
         """Returns the answer to ``request``, to which the token is added. Raises NotSent if it certainly was not sent, and

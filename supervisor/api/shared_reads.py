@@ -26,11 +26,14 @@ WAITING_MAX: Final = 16
 """So many readings may be under way or wait for a thread; what comes besides is refused, and may try again."""
 FRESH_S: Final = 1.0
 """A reading answers who asked at most this long after it began, and whoever asked before."""
+DERIVED_MAX: Final = 8
+"""So much is kept that was made of one reading; a page of a list, for instance. What comes besides is made each time."""
 ANSWER_S: Final = 30.0
 BUSY: Final = "too many requests are being answered"
 AGAIN: Final = "try again in a moment"
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 @dataclass(eq=False)
@@ -39,6 +42,8 @@ class _Reading:
 
     result: Future[Any] = field(default_factory=Future)
     began_at_s: float | None = None
+    deriving: threading.Lock = field(default_factory=threading.Lock)
+    derived: dict[Hashable, Any] = field(default_factory=dict)
 
     def answers(self, now_s: float) -> bool:
         """Says whether somebody who asks now may have its result."""
@@ -58,14 +63,32 @@ class SharedReads:
     def get(self, key: Hashable, read: Callable[[CommandContext], T]) -> T:
         """Returns what ``read`` returns, or what it returned for the same ``key`` a moment ago. Raises what it raises, and
         Unreachable if too many are waiting already or if it takes too long."""
+        result: T = self._wait(self._joined(key, read))
+        return result
+
+    def derive(
+        self, key: Hashable, read: Callable[[CommandContext], T], of: Hashable, make: Callable[[T], D]
+    ) -> D:
+        """Returns what ``make`` makes of what ``get`` returns. It is made once for each reading and ``of``, which says
+        what of it is wanted, and goes with the reading. Raises as ``get`` does, and what ``make`` raises."""
         reading = self._joined(key, read)
+        result: T = self._wait(reading)
+        with reading.deriving:
+            if of in reading.derived:
+                found: D = reading.derived[of]
+                return found
+            made = make(result)
+            if len(reading.derived) < DERIVED_MAX:
+                reading.derived[of] = made
+            return made
+
+    def _wait(self, reading: _Reading) -> Any:
         try:
-            result: T = reading.result.result(ANSWER_S)
+            return reading.result.result(ANSWER_S)
         except TimeoutError:
             raise Unreachable("the answer takes too long", AGAIN) from None
         except CancelledError:
             raise Unreachable("this supervisor is stopping", "ask another one") from None
-        return result
 
     def close(self) -> None:
         """Drops what has not begun, and closes the sessions; what is under way ends by itself, and nobody waits for it."""

@@ -45,7 +45,9 @@ class MadeUpService:
     documents: dict[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
-    def answer(self, method: str, target: str, if_none_match: str | None = None) -> ApiResponse:
+    def answer(
+        self, method: str, target: str, if_none_match: str | None = None, _accepts: str | None = None
+    ) -> ApiResponse:
         path = target.partition("?")[0].removeprefix(PREFIX)
         self.asked.append(target)
         if path not in self.documents:

@@ -129,7 +129,8 @@ class _Handler(BoundedHandler):
         file = self.page.answer(self.path, known) if self.page is not None and refusal is None else None
         if file is None:
             refusal = refusal or self._token_refusal() or self._method_refusal()
-        self._respond(file or refusal or self.service.answer(self.command, self.path, known))
+        accepts = self.headers.get("Accept-Encoding")
+        self._respond(file or refusal or self.service.answer(self.command, self.path, known, accepts))
 
     def _access_refusal(self) -> ApiResponse | None:
         """Returns the answer to who shows no certificate where one is needed, or None."""

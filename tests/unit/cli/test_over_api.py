@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 from collections.abc import Iterator
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from supervisor.api import client
 from supervisor.api.client import ApiClient
 from supervisor.cli import watch
+from supervisor.clients.web import WebAnswer
 from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import InvalidInput
 from supervisor.settings.api import ApiSettings
@@ -205,3 +208,15 @@ def test_addresses(tmp_path: Path) -> None:
 
 def test_the_environment_of_these_tests_names_no_server() -> None:
     assert "SPARK_SUPERVISOR_SERVER" not in os.environ
+
+
+@pytest.mark.parametrize(
+    "body", [b"no gzip", gzip.compress(b"x" * 200, mtime=0)[:-3], gzip.compress(b"x" * 10_000, mtime=0)]
+)
+def test_an_answer_that_is_no_gzip_or_is_endless_is_none(
+    laptop: Laptop, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "ANSWER_MAX_BYTES", 1000)
+    monkeypatch.setattr(client, "ask", lambda *_: WebAnswer(200, body, {"content-encoding": "gzip"}))
+    ran = laptop.run("list")
+    assert ran.code == 5 and "does not answer as the API of a supervisor" in ran.err
