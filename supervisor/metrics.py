@@ -3,13 +3,13 @@
 There is one ``Metrics`` per supervisor process; its HTTP server serves it at ``/metrics``. There are three
 kinds of series:
 
-* of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``,
-  ``starts_refused``, ``starts_delayed``, ``class_archive*``, ``job_start_seconds`` but for ``queued``, ``build_info``,
+* of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``, ``starts_refused``,
+  ``starts_delayed``, ``notifications``, ``class_archive*``, ``job_start_seconds`` but for ``queued``, ``build_info``,
   ``process_*``;
-* of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``,
-  ``supervisors``, ``capacity_*``, ``prepared_drivers``, ``takeover_seconds``, ``reconcile_*``,
-  ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state`` of those that no
-  supervisor hosts at the moment;
+* of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``, ``supervisors``,
+  ``capacity_*``, ``prepared_drivers``, ``takeover_seconds``, ``reconcile_*``, ``notifications_pending``,
+  ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state`` of those that no supervisor hosts at
+  the moment;
 * of a job, shown by the supervisor that hosts its driver: all other ``job_*`` and ``lease_*``. They vanish
   when the job ends or moves (``forget_job``), so that nothing alerts on a number that nobody updates.
 
@@ -50,6 +50,7 @@ KILLERS: Final = ("shim", "twin", "guardian")
 OUTCOMES: Final = ("failed", "finished", "cancelled")
 ARCHIVE_OUTCOMES: Final = ("made", "failed", "given_up")
 SAVEPOINT_OUTCOMES: Final = ("done", "failed")
+NOTIFICATION_OUTCOMES: Final = ("sent", "failed")
 
 _UNKNOWN: Final = float("nan")
 _START_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 6, 8, 10, 15, 20, 30, 60, 120, 300)
@@ -84,13 +85,24 @@ class SavepointAge(NamedTuple):
 
 class QueryNumbers(NamedTuple):
     """Holds the numbers of one query, in the order of the families: batch, rows a second, seconds of the
-    newest batch, records of lag."""
+    newest batch, records of lag, seconds of the trigger's interval."""
 
     batch_id: int | None = None
     input_rows_per_s: float | None = None
     processed_rows_per_s: float | None = None
     batch_s: float | None = None
     lag: float | None = None
+    trigger_interval_s: float | None = None
+
+
+class UsageNumbers(NamedTuple):
+    """Holds what the driver of a job takes, in the order of the families: bytes now, at most, and as its host reserves
+    them; seconds of processor time of the attempt."""
+
+    memory: float
+    memory_max: float
+    memory_reserved: float
+    cpu_s: float
 
 
 class Metrics:
@@ -150,6 +162,7 @@ class Metrics:
             self._forget_unhosted(keep=())
             self._forget_failures(set(self._failed_at_s))
             self.set_savepoints({})
+            self.set_notifications_pending({})
 
     def follow_leadership(
         self, leads: Callable[[], bool], epoch: Callable[[], int], distrust: Callable[[], bool]
@@ -285,6 +298,19 @@ class Metrics:
             del self._failed_at_s[key]
             self._failed.remove(*key)
 
+    def count_notification(self, receiver: str, outcome: str) -> None:
+        """Counts a message that ``receiver`` has accepted, or one that could not be sent (``NOTIFICATION_OUTCOMES``)."""
+        self._notifications.labels(receiver, outcome).inc()
+
+    def set_notifications_pending(self, pending: Mapping[str, int]) -> None:
+        """Sets how many messages each receiver is still to be sent."""
+        with self._lock:
+            self._notifications_pending.clear()
+            for receiver, count in pending.items():
+                self._notifications_pending.labels(receiver).set(count)
+                for outcome in NOTIFICATION_OUTCOMES:
+                    self._notifications.labels(receiver, outcome)
+
     def set_paused(self, paused: bool) -> None:
         """Sets whether the leader acts on nothing, because an operator paused the cluster."""
         self._paused.set(float(paused))
@@ -320,6 +346,12 @@ class Metrics:
         """Observes how long one of the ``START_PHASES`` of a start took."""
         self._start.labels(phase).observe(seconds)
 
+    def job_first_batch(self, seconds: float, *, prepared: bool, class_archive: bool) -> None:
+        """Observes how long a start took on its host, up to the first committed batch. ``prepared`` says that the attempt
+        was handed to a prepared driver, ``class_archive`` that its JVM began with a class-data archive."""
+        how = ("prepared" if prepared else "cold", str(class_archive).lower())
+        self._first_batch.labels(*how).observe(seconds)
+
     def job_progress(self, job: str, at_s: float) -> None:
         """Notes that a progress event of any query arrived at ``at_s``."""
         self._progress_at_s[job] = at_s
@@ -341,6 +373,11 @@ class Metrics:
                 for gauge, value in zip(self._per_query, numbers, strict=True):
                     if value is not None:
                         gauge.labels(job, query).set(value)
+
+    def job_usage(self, job: str, numbers: UsageNumbers) -> None:
+        """Sets what the driver of ``job`` takes, as it was sampled last."""
+        for gauge, value in zip(self._per_usage, numbers, strict=True):
+            gauge.labels(job).set(value)
 
     def job_silence(self, job: str, since_at_s: float) -> None:
         """Sets the instant of the last sign of life of a query of ``job``: a batch, or the report that it
@@ -539,6 +576,7 @@ class Metrics:
         )
         self._make_pass_families()
         self._make_savepoint_families()
+        self._make_notification_families()
 
     def _make_pass_families(self) -> None:
         self._takeover = self._histogram(
@@ -572,6 +610,19 @@ class Metrics:
             "outcome",
         )
 
+    def _make_notification_families(self) -> None:
+        self._notifications = self._counter(
+            "notifications",
+            "Messages to receivers (notify of the settings), by outcome: sent, failed; one that has failed is sent again",
+            "receiver",
+            "outcome",
+        )
+        self._notifications_pending = self._gauge(
+            "notifications_pending",
+            "Messages that a receiver has not yet accepted (leader only)",
+            "receiver",
+        )
+
     def _make_job_families(self) -> None:
         self._state = self._gauge("job_state", "1 for the state a job is in", "job", "state")
         self._restarts = self._counter(
@@ -587,9 +638,21 @@ class Metrics:
         )
         for phase in START_PHASES:
             self._start.labels(phase)
+        self._first_batch = self._histogram(
+            "job_first_batch_seconds",
+            "Seconds from an assignment's arrival at its host to the first committed batch, by how the driver was started: "
+            "cold, or prepared (handed to one that was brought up before); and whether its JVM had a class-data archive",
+            _START_BUCKETS,
+            "start",
+            "class_archive",
+        )
+        for start in ("cold", "prepared"):
+            for archive in ("false", "true"):
+                self._first_batch.labels(start, archive)
         self._attempt = self._gauge("job_attempt", "Number of the attempt that runs", "job")
         self._make_query_families()
         self._make_life_families()
+        self._make_usage_families()
         self._per_job = (
             self._attempt,
             self._progress_age,
@@ -598,6 +661,7 @@ class Metrics:
             self._strays,
             self._lease_remaining,
             self._lease,
+            *self._per_usage,
         )
 
     def _make_query_families(self) -> None:
@@ -617,12 +681,33 @@ class Metrics:
             "job",
             "query",
         )
+        self._trigger_interval = self._gauge(
+            "job_trigger_interval_seconds",
+            "Seconds between batches that a trigger by processing time asks for: a batch that takes longer delays the next",
+            "job",
+            "query",
+        )
         self._per_query = (
             self._batch_id,
             self._input_rows,
             self._processed_rows,
             self._batch_seconds,
             self._lag,
+            self._trigger_interval,
+        )
+
+    def _make_usage_families(self) -> None:
+        self._per_usage = (
+            self._gauge(
+                "job_memory_bytes", "Memory that the processes of the driver take, as sampled last", "job"
+            ),
+            self._gauge("job_memory_max_bytes", "Largest sample of that in this attempt", "job"),
+            self._gauge("job_memory_reserved_bytes", "Memory that the driver occupies on its host", "job"),
+            self._gauge(
+                "job_cpu_seconds",
+                "Seconds of processor time that the driver's processes took in this attempt",
+                "job",
+            ),
         )
 
     def _make_life_families(self) -> None:

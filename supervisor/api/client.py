@@ -150,6 +150,13 @@ class ApiClient:
         except (KeyError, TypeError, ValueError):
             raise self._odd() from None
 
+    def top(self) -> dict[str, Any]:
+        """Returns the document of ``top``. Raises SupervisorError."""
+        document = self._object("/top")
+        if all(isinstance(document.get(key), list) for key in ("jobs", "hosts")):
+            return document
+        raise self._odd()
+
     def status(self) -> tuple[dict[str, Any], SupervisorError | None]:
         """Returns the document of ``status``. If ZooKeeper did not answer the server, the error is returned with it. Raises
         SupervisorError."""

@@ -11,7 +11,8 @@ from typing import Any, NotRequired, TypedDict
 
 
 class ProgressDocument(TypedDict):
-    """The newest batch of the query that reported last. ``lag`` is in records."""
+    """The newest batch of the query that reported last. ``lag`` is in records. ``trigger_interval_s`` is the interval of its
+    trigger, if that is by processing time."""
 
     query: str | None
     batch_id: int | None
@@ -21,6 +22,7 @@ class ProgressDocument(TypedDict):
     at: str | None
     lag: float | None
     state_rows: float | None
+    trigger_interval_s: float | None
 
 
 class PreparedDriverDocument(TypedDict):
@@ -76,6 +78,7 @@ class QueryDocument(TypedDict):
     error: str | None
     elsewhere: str | None
     state_rows: float | None
+    trigger_interval_s: float | None
     age_s: float | None
 
 
@@ -141,17 +144,128 @@ class SavepointsDocument(TypedDict):
 
 
 class HistoryEntryDocument(TypedDict):
-    """What happened to a job. A series of failures that are alike also has ``count`` and what follows it."""
+    """What happened to a job. ``memory_max`` is what an attempt took at most, in bytes, if it is known. A series of failures
+    that are alike also has ``count`` and what follows it."""
 
     at: str
     event: str
     attempt: int | None
     detail: str
     by: str | None
+    memory_max: NotRequired[int]
     count: NotRequired[int]
     last_at: NotRequired[str]
     last_attempt: NotRequired[int]
     omitted: NotRequired[int]
+
+
+class DiagnosticsDocument(TypedDict):
+    """What is known of the end of an attempt: ``path`` is the file with the diagnostics of its driver, on ``host``, and
+    ``memory`` describes its memory before an out-of-memory. Either may be null."""
+
+    attempt: int
+    host: str
+    path: str | None
+    memory: str | None
+
+
+class MemoryUseDocument(TypedDict):
+    """The memory of a driver's processes in bytes. ``share`` is the peak beside what is reserved; ``source`` is how it was
+    measured: cgroup, pss or rss. ``is_early`` says that it was observed for too short a time to go by ``could_run_with``.
+    ``heap_fitting`` is to what spark.driver.memory has to be lowered with it."""
+
+    reserved: int
+    now: int
+    p50: int
+    p95: int
+    p99: int
+    peak: int
+    share: float | None
+    could_run_with: int
+    heap: int | None
+    heap_fitting: int | None
+    is_early: bool
+    source: str
+    observed_s: float
+    arithmetic: str
+
+
+class QueryUseDocument(TypedDict):
+    """What the latest batches of a query took, and at which multiple of its input it misses its trigger and falls behind;
+    ``at_least`` says that these are lower bounds."""
+
+    query: str
+    batches: int
+    batch_ms_p50: float
+    batch_ms_p95: float
+    batch_ms_max: float
+    trigger_s: float | None
+    share_of_trigger: float | None
+    input_rows_per_s: float | None
+    misses_trigger_at: float | None
+    falls_behind_at: float | None
+    at_least: bool
+    batch_s_at_twice: float | None
+    arithmetic: list[str]
+
+
+class UsageDocument(TypedDict):
+    """What the driver of an attempt takes, or if it is not ``alive``, took. ``cores`` are processors that it keeps busy."""
+
+    attempt: int
+    alive: bool
+    cpu_s: float | None
+    samples: int | None
+    state_bytes: float | None
+    memory: MemoryUseDocument | None
+    cores: float | None
+    cores_p95: float | None
+    queries: list[QueryUseDocument]
+
+
+class TopJobDocument(TypedDict):
+    """What the driver of a job takes. ``query`` is the one that is loaded most: ``batch_ms`` and the trigger are its."""
+
+    name: str
+    state: str
+    attempt: int
+    supervisor: str
+    cores: float | None
+    cpu_s: float | None
+    memory: int | None
+    memory_max: int | None
+    memory_reserved: int
+    query: str | None
+    batch_ms: float | None
+    trigger_s: float | None
+    share_of_trigger: float | None
+    input_rows_per_s: float | None
+    processed_rows_per_s: float | None
+    state_rows: float | None
+    state_bytes: float | None
+    lag: float | None
+
+
+class TopHostDocument(TypedDict):
+    """What a host offers and what its drivers take, memory in bytes. ``mark`` is over-committed, idle or null."""
+
+    id: str
+    offered: int
+    reserved: int
+    used: int
+    peaks: int
+    cores: float
+    drivers: int
+    drivers_max: int
+    unmeasured: int
+    mark: str | None
+
+
+class TopDocument(TypedDict):
+    """What drivers take, and what hosts offer."""
+
+    jobs: list[TopJobDocument]
+    hosts: list[TopHostDocument]
 
 
 class JobDetailDocument(JobDocument):
@@ -163,16 +277,19 @@ class JobDetailDocument(JobDocument):
     more_queries: int
     stop_mode: str | None
     last_exit: ExitDocument | None
+    diagnostics: DiagnosticsDocument | None
     start: dict[str, float] | None
     cluster_wait: ClusterWaitDocument | None
     update: UpdateDocument | None
     fork: ForkDocument | None
     promotion: PromotionDocument | None
+    usage: UsageDocument | None
     starts_cold: str | None
     prepare_lowered: str | None
     env_ignored: str | None
     checkpoint_fence: str | None
     class_archive: str | None
+    spark_ui: str | None
     user: str | None
     limits: str | None
     savepoints: SavepointsDocument | None
@@ -255,6 +372,7 @@ class ExplanationDocument(TypedDict):
     hosts: list[RoomDocument]
     alarm: str | None
     last_exit: ExitDocument | None
+    diagnostics: DiagnosticsDocument | None
     remedies: list[RemedyDocument]
 
 
@@ -405,6 +523,33 @@ class ApplyDocument(TypedDict):
     error: str | None
     remedy: str | None
     notices: list[str]
+
+
+class JobEventDocument(TypedDict):
+    """A job of the list has another state than ``before``, or is another submission. ``state`` is null for a job that is not
+    in the list any more, ``before`` for one that was not. ``at`` is when the supervisor noticed."""
+
+    name: str
+    uid: str | None
+    state: str | None
+    before: str | None
+    reason: str
+    at: str
+
+
+class ChangedEventDocument(TypedDict):
+    """The documents at these paths have changed, or can't be read any more, or can be again. With ``every_job`` that of any
+    job may have changed, too."""
+
+    documents: list[str]
+    every_job: bool
+
+
+class ResetEventDocument(TypedDict):
+    """The client is to read everything that it shows. ``why`` says at what: the ``begin`` of a stream, ``missed`` events
+    that are not kept any more, or too ``many`` changes at once."""
+
+    why: str
 
 
 class ErrorDocument(TypedDict):

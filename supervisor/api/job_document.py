@@ -6,7 +6,7 @@ from typing import Any
 
 from supervisor.observe.listing import OneJob
 from supervisor.operations.context import CommandContext
-from supervisor.operations.history import entry_documents, exit_document
+from supervisor.operations.history import diagnostics_document, entry_documents, exit_document
 from supervisor.operations.job_view import JobView, view_of
 from supervisor.savepoints.operations import ScheduleOfJob, schedule_of_job
 from supervisor.settings.units import format_duration
@@ -27,16 +27,19 @@ def _document(view: JobView, schedule: ScheduleOfJob | None) -> dict[str, Any]:
         "more_queries": view.more_queries,
         "stop_mode": view.stop_mode,
         "last_exit": exit_document(view.last_exit),
+        "diagnostics": diagnostics_document(view.diagnostics),
         "start": view.start,
         "cluster_wait": view.cluster_wait,
         "update": view.update,
         "fork": view.fork,
         "promotion": view.promotion,
+        "usage": view.usage,
         "starts_cold": view.starts_cold,
         "prepare_lowered": view.prepare_lowered,
         "env_ignored": view.env_ignored,
         "checkpoint_fence": view.checkpoint_fence,
         "class_archive": view.class_archive,
+        "spark_ui": view.spark_ui,
         "user": view.user,
         "limits": view.limits,
         "savepoints": None if schedule is None else _savepoints(schedule),

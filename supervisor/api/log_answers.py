@@ -1,64 +1,46 @@
 """Answers what the driver of an attempt wrote, in pieces: each names the address of the next.
 
-A supervisor gives what lies in its own log directory, and says of all else which host has it. It does not ask that host
-itself: the token of a client need not count there, and a client that may ask there does so better without a second server on
-the way. ``api.service`` calls it.
-
-Files are read in the thread of the request, in few of them at once: a disk that hangs holds up nothing else of the API.
+A supervisor gives what lies in its own log directory, and says of all else which host has it, as long as that is up; else
+it gives what was uploaded to the store. It does not ask the other host itself: the token of a client need not count there,
+and a client that may ask there does so better without a second server on the way. ``api.service`` calls it.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import quote, urlencode
 
+from supervisor.api.log_pieces import OutputPiece, OutputPieces
 from supervisor.api.responses import ApiResponse, RequestQuery
 from supervisor.api.routes import (
     ATTEMPT_HEADER,
     FOLLOW_JOB,
     LOST_HEADER,
     PATH_HEADER,
+    SOURCE_HEADER,
+    SOURCE_HOST,
+    SOURCE_STORE,
     UID_HEADER,
     path_of_logs,
 )
-from supervisor.api.shared_reads import AGAIN, BUSY, SharedReads
-from supervisor.clock import wall_s
-from supervisor.errors import InvalidInput, SupervisorError, Unreachable
+from supervisor.api.shared_reads import SharedReads
+from supervisor.errors import InvalidInput, Unreachable
 from supervisor.operations.history import find_job
-from supervisor.operations.log_parts import LogParts, LogPosition, LogStart, open_parts
 from supervisor.operations.logs import (
     AttemptOutput,
     OutputMissing,
     OwnOutput,
     Sequel,
+    has_ended,
     latest_attempt,
     missing,
     own_output,
     path_of_output,
     sequel_of,
 )
-from supervisor.settings.units import parse_duration_s
 
-PIECE_MAX_BYTES: Final = 2**20
-READERS_MAX: Final = 4
 TEXT: Final = "text/plain; charset=utf-8"
-
-
-class _Piece(NamedTuple):
-    """Is a part of the output. ``cursor`` says where it ends, or is None if there are no files yet."""
-
-    text: bytes
-    cursor: str | None
-    is_lost: bool = False
-
-    @property
-    def is_all(self) -> bool:
-        """Says whether there was no more."""
-        return len(self.text) < PIECE_MAX_BYTES
 
 
 class LogAnswers:
@@ -66,7 +48,7 @@ class LogAnswers:
 
     def __init__(self, reads: SharedReads, log_dir: Path) -> None:
         self._reads, self._log_dir = reads, log_dir
-        self._readers = threading.BoundedSemaphore(READERS_MAX)
+        self._pieces = OutputPieces(reads)
 
     def answer(self, query: RequestQuery, name: str) -> ApiResponse:
         """Returns a piece of the output of a job. Raises SupervisorError, among them OutputElsewhere."""
@@ -76,38 +58,55 @@ class LogAnswers:
         if uid is not None and attempt is not None:
             path = path_of_output(self._log_dir, name, uid, int(attempt))
             given = AttemptOutput(name, uid, int(attempt), path)
-        start = _start(query)
-        if given is not None:
+        if given is not None and not _is_of_store(query):
             sequel = self._sequel(query, given)
-            piece = self._piece(given, query, start)
+            piece = self._pieces.of_files(given, query)
             if piece is not None:
                 return _response(query, given, piece, sequel)
-        return self._located(query, name, start)
+        return self._located(query, name)
 
-    def _located(self, query: RequestQuery, name: str, start: LogStart) -> ApiResponse:
+    def _located(self, query: RequestQuery, name: str) -> ApiResponse:
         """Answers by what the records say of the attempt."""
         uid, attempt = query.text("uid"), query.text("attempt")
         number = None if attempt is None else int(attempt)
         found = self._reads.get(
             ("log", name, number), lambda context: own_output(context, find_job(context, name), number)
         )
-        output, is_known = found.output, uid in (None, found.output.uid)
-        sequel = self._sequel(query, output) if is_known else Sequel(is_over=True)
-        piece = self._piece(output, query, start) if is_known else None
-        if piece is None:
-            if not is_known:
-                raise OutputMissing(f"no output of the submission {uid} is kept here", "leave uid out")
-            piece = _without_files(query, found, sequel)
-            if piece is None:
-                raise missing(found.job, output, found.place)
-        return _response(query, output, piece, sequel)
+        if uid not in (None, found.output.uid):
+            return self._of_another(query, name)
+        output, sequel = found.output, self._sequel(query, found.output)
+        piece = None if _is_of_store(query) else self._pieces.of_files(output, query)
+        return _response(query, output, piece or self._without_files(query, found, sequel), sequel)
 
-    def _piece(self, output: AttemptOutput, query: RequestQuery, start: LogStart) -> _Piece | None:
-        """Returns the piece that is asked for, or None if there are no files of the attempt."""
-        with self._reader(), _errors_of(output.path), open_parts(output.path) as parts:
-            if not parts:
-                return None
-            return _read(parts, query.text("offset"), start)
+    def _of_another(self, query: RequestQuery, name: str) -> ApiResponse:
+        """Answers for an earlier submission, of which only what was uploaded can be there."""
+        uid, attempt = query.text("uid") or "", query.text("attempt")
+        error = OutputMissing(f"no output of the submission {uid} is kept here", "leave uid out")
+        if attempt is None:
+            raise error
+        output = AttemptOutput(
+            name, uid, int(attempt), path_of_output(self._log_dir, name, uid, int(attempt))
+        )
+        piece, why = self._pieces.of_store(output, query)
+        if piece is None:
+            error.add(why)
+            raise error
+        return _response(query, output, piece, Sequel(is_over=True))
+
+    def _without_files(self, query: RequestQuery, found: OwnOutput, sequel: Sequel) -> OutputPiece:
+        """Returns what there is though there are no files here. Raises OutputMissing, also if the host that has them is up:
+        it comes first."""
+        output, place, is_of_store = found.output, found.place, _is_of_store(query)
+        piece, why = None, ""
+        if (is_of_store or place.is_here or not place.is_up) and has_ended(found.job, output.attempt):
+            piece, why = self._pieces.of_store(output, query)
+        if piece is None and not is_of_store:
+            piece = _empty(query, found, sequel)
+        if piece is None:
+            error = missing(found.job, output, place)
+            error.add(why)
+            raise error
+        return piece
 
     def _sequel(self, query: RequestQuery, output: AttemptOutput) -> Sequel:
         """Returns how the attempt goes on, if that is asked for; it is asked before the files are read, so that they are
@@ -120,41 +119,32 @@ class LogAnswers:
         except Unreachable:
             return Sequel(is_over=False)
 
-    @contextmanager
-    def _reader(self) -> Iterator[None]:
-        if not self._readers.acquire(blocking=False):
-            raise Unreachable(BUSY, AGAIN)
-        try:
-            yield
-        finally:
-            self._readers.release()
+
+def _is_of_store(query: RequestQuery) -> bool:
+    """Says whether only what was uploaded is asked for."""
+    return query.text("source") == SOURCE_STORE
 
 
-def _without_files(query: RequestQuery, found: OwnOutput, sequel: Sequel) -> _Piece | None:
+def _empty(query: RequestQuery, found: OwnOutput, sequel: Sequel) -> OutputPiece | None:
     """Returns an empty piece if a follow is to go on though there are no files here, else None. What lies on a host whose
     supervisor is down is waited for, until the attempt is over; then the follow goes on without it."""
     follow, place = query.text("follow"), found.place
     if follow is not None and place.is_here:
-        return _Piece(b"", None)
+        return OutputPiece(b"", None)
     has_begun = "uid" in query.values
     if follow is None or not has_begun or place.is_up or not place.name:
         return None
     if not sequel.is_over:
-        return _Piece(b"", None)
-    return _Piece(b"", None, is_lost=True) if follow == FOLLOW_JOB and sequel.job is not None else None
+        return OutputPiece(b"", None)
+    return OutputPiece(b"", None, is_lost=True) if follow == FOLLOW_JOB and sequel.job is not None else None
 
 
-def _read(parts: LogParts, cursor: str | None, start: LogStart) -> _Piece:
-    position = parts.position(start) if cursor is None else parts.find(cursor)
-    text, end = parts.read(position or LogPosition(0, 0), PIECE_MAX_BYTES)
-    return _Piece(text, parts.cursor(end), is_lost=position is None)
-
-
-def _response(query: RequestQuery, output: AttemptOutput, piece: _Piece, sequel: Sequel) -> ApiResponse:
+def _response(query: RequestQuery, output: AttemptOutput, piece: OutputPiece, sequel: Sequel) -> ApiResponse:
     headers = {
         UID_HEADER: output.uid,
         ATTEMPT_HEADER: str(output.attempt),
-        PATH_HEADER: quote(bytes(output.path)),
+        PATH_HEADER: quote(piece.key or bytes(output.path)),
+        SOURCE_HEADER: SOURCE_STORE if piece.key else SOURCE_HOST,
     }
     if piece.is_lost:
         headers[LOST_HEADER] = "true"
@@ -166,7 +156,7 @@ def _response(query: RequestQuery, output: AttemptOutput, piece: _Piece, sequel:
 
 
 def _following(
-    query: RequestQuery, output: AttemptOutput, piece: _Piece, sequel: Sequel
+    query: RequestQuery, output: AttemptOutput, piece: OutputPiece, sequel: Sequel
 ) -> dict[str, str] | None:
     """Returns the parameters of what comes next, or None if nothing does."""
     follow = query.text("follow")
@@ -178,7 +168,8 @@ def _following(
             return None
         return {**asked, "attempt": str(latest_attempt(sequel.job))}
     if piece.cursor is not None:
-        return {**asked, "offset": piece.cursor}
+        of_store = {"source": SOURCE_STORE} if piece.key else {}
+        return {**asked, **of_store, "offset": piece.cursor}
     return asked | {
         key: value for key in ("tail", "since", "offset") if (value := query.text(key)) is not None
     }
@@ -192,19 +183,3 @@ def _check_together(query: RequestQuery) -> None:
         raise InvalidInput(
             "offset says where the output begins, and so do tail and since", "give one of them"
         )
-
-
-def _start(query: RequestQuery) -> LogStart:
-    tail, since = query.text("tail"), query.text("since")
-    return LogStart(
-        tail=None if tail is None else int(tail),
-        since_at_s=None if since is None else wall_s() - parse_duration_s(since),
-    )
-
-
-@contextmanager
-def _errors_of(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise SupervisorError(f"{path} can't be read ({error.strerror or error})") from None

@@ -1,7 +1,8 @@
 """Fetches what a driver wrote from the API, piece by piece, for ``cli.logs``: from the host that has it.
 
 Each answer names the address of the next. A server that does not have it names the one that does, which is asked once in its
-place: if that one does not have it either, it is an error. So nobody is sent in circles.
+place: if that one does not have it either, it is an error. So nobody is sent in circles. If that one can't be asked, the
+first one gives what was uploaded to the store.
 """
 
 from __future__ import annotations
@@ -12,9 +13,18 @@ from typing import Final
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from supervisor.api.client import ApiClient, AskElsewhere
-from supervisor.api.routes import ATTEMPT_HEADER, LOST_HEADER, PATH_HEADER, UID_HEADER, path_of_logs
+from supervisor.api.routes import (
+    ATTEMPT_HEADER,
+    LOST_HEADER,
+    PATH_HEADER,
+    SOURCE_HEADER,
+    SOURCE_HOST,
+    SOURCE_STORE,
+    UID_HEADER,
+    path_of_logs,
+)
 from supervisor.clients.web import WebAnswer
-from supervisor.errors import Unreachable
+from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 
 _NEXT: Final = re.compile(r'<([^<>\s]{1,2000})>; rel="next"')
 
@@ -39,7 +49,7 @@ class WantedLog:
 @dataclass(frozen=True)
 class LogPiece:
     """Is a part of the output of an attempt. ``following`` is the address of the next, or None; ``is_lost`` says that some
-    output before this piece is gone. ``path`` is the file on its host."""
+    output before this piece is gone. ``path`` is the file on its host, or the key in the store: ``source`` says which."""
 
     uid: str
     attempt: int
@@ -47,6 +57,7 @@ class LogPiece:
     text: bytes
     following: str | None
     is_lost: bool
+    source: str
 
     @property
     def is_waiting(self) -> bool:
@@ -66,13 +77,14 @@ class LogClient:
         """Returns the piece at ``target``. Raises SupervisorError. After Unreachable the first server is asked again: it
         knows whether the host that had the output is still there."""
         try:
-            return self._piece(self._answer(target))
+            return self._piece(self.answer(target))
         except Unreachable:
             self._asked = self._api
             raise
 
-    def _answer(self, target: str) -> WebAnswer:
-        """Asks the server that answered last, then the first one, then the one that it names."""
+    def answer(self, target: str) -> WebAnswer:
+        """Returns the text at ``target``. It asks the server that answered last, then the first one, then the one that
+        that names. Raises SupervisorError."""
         if self._asked is not self._api:
             try:
                 return self._asked.get_text(target)
@@ -83,9 +95,21 @@ class LogClient:
         except AskElsewhere as elsewhere:
             other = self._api.of(elsewhere.server) if elsewhere.server else None
             if other is None:
-                raise
+                return self._stored(target, elsewhere)
+            try:
+                answer = other.get_text(target)
+            except (Unreachable, AccessDenied) as error:
+                return self._stored(target, error)
             self._asked = other
-            return other.get_text(target)
+            return answer
+
+    def _stored(self, target: str, error: SupervisorError) -> WebAnswer:
+        """Returns what was uploaded, from the first server. Raises ``error``, for which it is asked, if there is nothing."""
+        of_store = urlencode({"source": SOURCE_STORE})
+        try:
+            return self._api.get_text(f"{target}{'&' if '?' in target else '?'}{of_store}")
+        except SupervisorError:
+            raise error from None
 
     def _piece(self, answer: WebAnswer) -> LogPiece:
         said = answer.headers
@@ -107,4 +131,5 @@ class LogClient:
             text=answer.body,
             following=target,
             is_lost=LOST_HEADER.lower() in said,
+            source=said.get(SOURCE_HEADER.lower(), SOURCE_HOST),
         )

@@ -9,7 +9,7 @@ from msgspec.json import schema_components
 
 import supervisor
 from supervisor.api.documents import ApplyDocument, ErrorDocument
-from supervisor.api.routes import LOG_HEADERS, PREFIX, ROUTES, QueryParameter, Route
+from supervisor.api.routes import EVENT_STREAM, LOG_HEADERS, PREFIX, ROUTES, QueryParameter, Route
 from supervisor.api.write_head import KEY_HEADER, KEY_PATTERN
 from supervisor.api.write_routes import WRITE_ROUTES, WriteRoute
 from supervisor.operations.names import NAME_PATTERN
@@ -42,10 +42,11 @@ _REF: Final = "#/components/schemas/{model}"
 def openapi_document() -> dict[str, Any]:
     """Returns the document."""
     described = [route for route in (*ROUTES, *WRITE_ROUTES) if route.document is not None]
-    schemas, components = schema_components(
-        [*(route.document for route in described), ErrorDocument], ref_template=_REF.format(model="{name}")
-    )
-    *answers, error = schemas
+    events = {name: document for route in ROUTES for name, document in route.events}
+    types = [*(route.document for route in described), *events.values(), ErrorDocument]
+    schemas, components = schema_components(types, ref_template=_REF.format(model="{name}"))
+    answers, error = schemas[: len(described)], schemas[-1]
+    of_events = dict(zip(events, schemas[len(described) : -1], strict=True))
     by_operation = dict(zip((route.operation for route in described), answers, strict=True))
     requests: dict[str, Any] = {}
     writes = {
@@ -61,7 +62,11 @@ def openapi_document() -> dict[str, Any]:
         },
         "security": [{"token": []}],
         "paths": {
-            f"{PREFIX}{route.path}": {"get": _operation(route, by_operation.get(route.operation), error)}
+            f"{PREFIX}{route.path}": {
+                "get": _operation(route, by_operation.get(route.operation), error)
+                if not route.events
+                else _stream(route, of_events, error)
+            }
             for route in ROUTES
         }
         | writes,
@@ -81,18 +86,40 @@ def _operation(route: Route, schema: dict[str, Any] | None, error: dict[str, Any
     if route.is_text:
         headers = {name: {"schema": {"type": "string"}} for name in LOG_HEADERS}
         found = {"description": "A piece.", "headers": headers, "content": {"text/plain": {"schema": _TEXT}}}
-    errors = {
-        code: {"description": why, "content": _json(error)}
-        for code, why in _ERRORS.items()
-        if code != "421" or route.is_text
-    }
     parameters = [*_name(route), *(_parameter(each) for each in route.parameters)]
     same = {} if route.is_text else {"304": {"description": "It is as in If-None-Match."}}
     return {
         "operationId": route.operation,
         "summary": route.summary,
         "parameters": parameters,
-        "responses": {"200": found, **same, **errors},
+        "responses": {"200": found, **same, **_errors(error, has_elsewhere=route.is_text)},
+    }
+
+
+def _stream(route: Route, of_events: dict[str, Any], error: dict[str, Any]) -> dict[str, Any]:
+    """Returns the operation that answers with events. OpenAPI 3.1 has no words for what is in a stream: ``x-events`` has the
+    schema of the data of each event."""
+    parameter = {"name": "Last-Event-ID", "in": "header", "required": False, "schema": _TEXT}
+    parameter["description"] = "The id of the event after which to go on."
+    return {
+        "operationId": route.operation,
+        "summary": route.summary,
+        "parameters": [parameter],
+        "responses": {
+            "200": {
+                "description": "The stream.",
+                "content": {EVENT_STREAM: {"schema": _TEXT, "x-events": of_events}},
+            },
+            **_errors(error),
+        },
+    }
+
+
+def _errors(error: dict[str, Any], *, has_elsewhere: bool = False) -> dict[str, Any]:
+    return {
+        code: {"description": why, "content": _json(error)}
+        for code, why in _ERRORS.items()
+        if code != "421" or has_elsewhere
     }
 
 

@@ -16,9 +16,15 @@ PREFIX: Final = "/api/v1"
 NAME: Final = "{name}"
 FOLLOW_ATTEMPT, FOLLOW_JOB = "attempt", "job"
 UID_HEADER, ATTEMPT_HEADER, PATH_HEADER = "Log-Uid", "Log-Attempt", "Log-Path"
+SOURCE_HEADER: Final = "Log-Source"
+"""It says where the output comes from. If that is ``host``, Log-Path is a file there; if ``store``, it is the key of what
+was uploaded."""
+SOURCE_HOST, SOURCE_STORE = "host", "store"
 LOST_HEADER: Final = "Log-Lost"
 """The files in which the client had read are gone: some output is missing before this piece."""
-LOG_HEADERS: Final = ("Link", UID_HEADER, ATTEMPT_HEADER, PATH_HEADER, LOST_HEADER)
+LOG_HEADERS: Final = ("Link", UID_HEADER, ATTEMPT_HEADER, PATH_HEADER, SOURCE_HEADER, LOST_HEADER)
+EVENTS_PATH: Final = f"{PREFIX}/events"
+EVENT_STREAM: Final = "text/event-stream"
 _BOOLEAN: Final = "true|false"
 
 
@@ -36,7 +42,7 @@ class QueryParameter:
 @dataclass(frozen=True)
 class Route:
     """Describes a path below the prefix. ``document`` is the type of its answer, or None for any object; ``is_text`` says
-    that it answers with text."""
+    that it answers with text, ``events`` has the types of what the events say by name, if it answers with events."""
 
     operation: str
     path: str
@@ -44,6 +50,7 @@ class Route:
     document: Any
     parameters: tuple[QueryParameter, ...] = ()
     is_text: bool = False
+    events: tuple[tuple[str, Any], ...] = ()
 
     @property
     def takes_name(self) -> bool:
@@ -86,7 +93,7 @@ ROUTES: Final = (
         "logs",
         f"/jobs/{NAME}/logs",
         "What the driver of a job wrote, as its bytes are, at most 1 MiB; the header Link has the rest. The supervisor that "
-        "ran the attempt answers it.",
+        "ran the attempt answers it; if it is down, or has it no more, what was uploaded to the store is given.",
         None,
         (
             QueryParameter("attempt", "Of this attempt; else of the latest.", "[1-9][0-9]{0,8}"),
@@ -99,11 +106,26 @@ ROUTES: Final = (
                 "Only what was written within this time, like 10m, by the times of files and of lines.",
                 "[0-9]{1,9}(ms|s|m|h|d)",
             ),
+            QueryParameter(
+                "source", "store: what was uploaded, also where the host that has more is up.", SOURCE_STORE
+            ),
             QueryParameter("offset", "Where to go on, as Link has it.", CURSOR_PATTERN),
             QueryParameter(
                 "follow",
                 "Link names what comes later, too: until this attempt has ended (attempt), or with the next attempts (job).",
                 f"{FOLLOW_ATTEMPT}|{FOLLOW_JOB}",
+            ),
+        ),
+        is_text=True,
+    ),
+    Route(
+        "stacks",
+        f"/jobs/{NAME}/stacks",
+        "A thread dump of the driver of a job, as text. The supervisor that runs the attempt answers it.",
+        None,
+        (
+            QueryParameter(
+                "of", "Only of JVMs (jvm), or only of Python (python); else of both.", "jvm|python"
             ),
         ),
         is_text=True,
@@ -134,12 +156,25 @@ ROUTES: Final = (
         documents.ExplainScreenDocument,
         (_VERBOSE,),
     ),
+    Route("top", "/top", "What drivers take, and what hosts offer, as top prints it.", documents.TopDocument),
     Route("hosts", "/hosts", "The supervisors, as status prints them.", list[documents.HostDocument]),
     Route(
         "status",
         "/status",
         "The cluster. While ZooKeeper does not answer, what is not known is null.",
         documents.ClusterDocument,
+    ),
+    Route(
+        "events",
+        "/events",
+        "What changes from now on, as server-sent events, until the client leaves. With the header Last-Event-ID it goes on "
+        "after that event.",
+        None,
+        events=(
+            ("job", documents.JobEventDocument),
+            ("changed", documents.ChangedEventDocument),
+            ("reset", documents.ResetEventDocument),
+        ),
     ),
     Route("openapi", "/openapi.json", "This description.", None),
 )
@@ -148,6 +183,11 @@ ROUTES: Final = (
 def path_of_logs(name: str) -> str:
     """Returns the path of the logs of a job."""
     return f"{PREFIX}/jobs/{name}/logs"
+
+
+def path_of_stacks(name: str) -> str:
+    """Returns the path of the thread dumps of a job."""
+    return f"{PREFIX}/jobs/{name}/stacks"
 
 
 def route_of(path: str) -> tuple[Route, str]:

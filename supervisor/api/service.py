@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode
 
 from supervisor.api.encoded_answer import EncodedAnswer
+from supervisor.api.events import EventFeed, read_cluster
 from supervisor.api.job_document import job_document
 from supervisor.api.log_answers import LogAnswers
 from supervisor.api.openapi import openapi_document
@@ -27,8 +28,9 @@ from supervisor.api.responses import (
     unless_known,
     with_tag,
 )
-from supervisor.api.routes import PREFIX, QueryParameter, Route, route_of
+from supervisor.api.routes import EVENT_STREAM, PREFIX, QueryParameter, Route, route_of
 from supervisor.api.shared_reads import SharedReads
+from supervisor.api.stacks_answers import StacksAnswers
 from supervisor.clock import wall_s
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.logs import get_logger
@@ -42,6 +44,7 @@ from supervisor.operations.job_list import JobList
 from supervisor.operations.listing import JobLister
 from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
 from supervisor.operations.selection import selector_of
+from supervisor.operations.top import take_top
 
 log = get_logger(__name__)
 
@@ -56,22 +59,27 @@ class ApiService:
 
     def __init__(self, reads: SharedReads, log_dir: Path) -> None:
         self._reads = reads
+        self.events = EventFeed(lambda: read_cluster(reads))
         self._answers: Mapping[str, Callable[[RequestQuery, str], Any]] = {
             "jobs": self._jobs,
             "job": self._job,
             "history": self._history,
             "logs": LogAnswers(reads, log_dir).answer,
+            "stacks": StacksAnswers(reads).answer,
             "explainJob": self._explain_job,
             "explain": self._explain,
             "explainJobScreen": self._explain_job_screen,
             "explainScreen": self._explain_screen,
             "hosts": self._hosts,
             "status": self._status,
+            "top": lambda _query, _name: _Wanted("top", take_top),
+            "events": lambda _query, _name: ApiResponse(200, b"", kind=EVENT_STREAM),
             "openapi": lambda _query, _name: openapi_document(),
         }
 
     def close(self) -> None:
-        """Ends the sessions. What is under way is answered with an error."""
+        """Ends the sessions and the streams. What is under way is answered with an error."""
+        self.events.close()
         self._reads.close()
 
     def answer(

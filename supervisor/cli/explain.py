@@ -13,14 +13,18 @@ from typing import Annotated
 
 import typer
 
+from supervisor.api.job_document import job_document
+from supervisor.cli.capacity_screen import capacity_lines
 from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, over_api
 from supervisor.cli.output import notice, print_labelled, print_table, with_local_times
 from supervisor.cli.remote import api_of
+from supervisor.errors import InvalidInput
 from supervisor.operations.context import open_commands, require_submitted
 from supervisor.operations.explain_document import all_explained, one_explained
 from supervisor.operations.explain_screen import ExplainScreen, screen_of_all, screen_of_one
+from supervisor.operations.history import find_job
 from supervisor.operations.names import known_name
 from supervisor.operations.scene import explain_all, explain_name, take_scene
 
@@ -36,13 +40,22 @@ Verbose = Annotated[
     ),
 ]
 
+Capacity = Annotated[
+    bool,
+    typer.Option(
+        "--capacity", help="What its driver takes, what it could run with, how much more input it bears."
+    ),
+]
+
 LABEL = 13
 HEAD = Columns(("NAME", "STATE", "NEXT", "WHY"), state=1, spare=("NEXT",), whole=True)
 
 
 @command
 @over_api
-def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) -> int:
+def explain(
+    chosen: Chosen, name: MaybeName = None, verbose: Verbose = False, capacity: Capacity = False
+) -> int:
     """Say what becomes of a job, and why: of one, else of all that do not simply run.
 
     For a job that waits: for what, and until when. For one that is stuck: the command that helps. The answer comes from
@@ -53,10 +66,13 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
       spark-supervisor explain               what needs a look, most urgent first
       spark-supervisor explain clicks        why clicks does not run
       spark-supervisor explain clicks -v     and by which rule of the plan
+      spark-supervisor explain clicks --capacity    whether it has too much, or too little
       spark-supervisor explain -o json | jq '.jobs[] | select(.state == "quarantined").remedies'
     """
     if name is not None:
         known_name(name)
+    if capacity:
+        return _explain_capacity(chosen, name)
     api = api_of(chosen)
     if api is not None:
         if chosen.document:
@@ -79,6 +95,25 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
             _print(screen_of_one(context, scene, name, now_s, verbose=verbose), of_one=True)
         else:
             _print(screen_of_all(context, scene, verbose=verbose), of_one=False)
+    return 0
+
+
+def _explain_capacity(chosen: Chosen, name: str | None) -> int:
+    """Prints what the driver of a job takes, and what follows from it: a part of the document of ``show``."""
+    if name is None:
+        raise InvalidInput("--capacity is about one job: name it", "spark-supervisor top shows all jobs")
+    api = api_of(chosen)
+    if api is not None:
+        job = api.job(name)
+    else:
+        with open_commands(chosen.settings()) as context:
+            job = job_document(context, find_job(context, name))
+    usage = job.get("usage")
+    if chosen.document:
+        chosen.print_document({"name": name, "uid": job["uid"], "state": job["state"], "usage": usage})
+        return 0
+    for label, text in (("job", f"{name}, {job['state']}"), *capacity_lines(usage)):
+        print_labelled(f"  {label:<{LABEL}}", text)
     return 0
 
 

@@ -15,7 +15,7 @@ import typer
 
 from supervisor.cli.columns import Columns
 from supervisor.cli.options import Chosen, Name, command, over_api
-from supervisor.cli.output import local_time, print_labelled, print_table, with_local_times
+from supervisor.cli.output import local_time, print_labelled, print_table, readable_size, with_local_times
 from supervisor.cli.remote import api_of
 from supervisor.errors import InvalidInput
 from supervisor.model.history import first_failure
@@ -86,7 +86,14 @@ def line_of(document: dict[str, Any]) -> list[Any]:
         attempt = f"{attempt}-{document['last_attempt']}"
         detail = f"{document['count']} times until {local_time(document['last_at'])}: {detail}"
     by = f"(by {document['by']})" if document.get("by") else ""
-    return [local_time(document["at"]), document["event"], attempt, " ".join(filter(None, (detail, by)))]
+    peak = document.get("memory_max")
+    took = f"(it took {readable_size(peak)} of memory at most)" if peak else ""
+    return [
+        local_time(document["at"]),
+        document["event"],
+        attempt,
+        " ".join(filter(None, (detail, by, took))),
+    ]
 
 
 def brief(documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

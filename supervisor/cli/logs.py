@@ -19,7 +19,7 @@ from typing import IO, Annotated
 import typer
 
 from supervisor.api.log_client import LogClient, LogPiece, WantedLog
-from supervisor.api.routes import FOLLOW_ATTEMPT, FOLLOW_JOB
+from supervisor.api.routes import FOLLOW_ATTEMPT, FOLLOW_JOB, SOURCE_HOST, SOURCE_STORE
 from supervisor.cli.options import Chosen, Name, command, over_api, seconds
 from supervisor.cli.output import notice
 from supervisor.cli.remote import api_of
@@ -28,8 +28,9 @@ from supervisor.errors import InvalidInput, Unreachable
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.history import find_job
 from supervisor.operations.log_parts import LogStart, open_parts
-from supervisor.operations.logs import AttemptOutput, Sequel, find_output, sequel_of
+from supervisor.operations.logs import AttemptOutput, OutputMissing, Sequel, find_output, sequel_of
 from supervisor.operations.names import known_name
+from supervisor.operations.uploaded_output import UploadedLog, find_uploaded, open_stored
 
 CHUNK_BYTES = 64 * 1024
 PERIOD_S = 0.3
@@ -66,7 +67,7 @@ def logs(
     since: Since = None,
     tail: Tail = None,
 ) -> int:
-    """Print what the driver of a job wrote, if it ran on this host; else say where it is.
+    """Print what the driver of a job wrote, if it ran on this host or was uploaded; else say where it is.
 
     Shows the latest attempt; files of older attempts are kept for a while. With -f it goes on with the next
     attempts, until the job ends or moves to another host. With --server the output is fetched from the host that has it.
@@ -92,13 +93,20 @@ def logs(
         return 0
     start = LogStart(tail, None if since_s is None else wall_s() - since_s)
     with open_commands(chosen.settings()) as context:
-        output = find_output(context, find_job(context, name), attempt, may_come=follow)
+        job = find_job(context, name)
+        try:
+            output = find_output(context, job, attempt, may_come=follow)
+        except OutputMissing as missing:
+            if follow:
+                raise
+            _print_uploaded(chosen, context, find_uploaded(context, job, attempt, missing), start)
+            return 0
         if chosen.document:
             _print_document(chosen, name, output, b"".join(_kept(output, start)))
         elif follow:
             _follow(context, output, start, stay=attempt is not None)
         else:
-            _write(_kept(output, start))
+            write_output(_kept(output, start))
     return 0
 
 
@@ -108,9 +116,30 @@ def _kept(output: AttemptOutput, start: LogStart) -> Iterator[bytes]:
         yield from parts.pieces(parts.position(start))
 
 
-def _print_document(chosen: Chosen, name: str, output: AttemptOutput | LogPiece, text: bytes) -> None:
+def _print_document(
+    chosen: Chosen, name: str, output: AttemptOutput | LogPiece, text: bytes, source: str = SOURCE_HOST
+) -> None:
     found = {"name": name, "uid": output.uid, "attempt": output.attempt, "path": str(output.path)}
-    chosen.print_document({**found, "output": text.decode("utf-8", "replace")})
+    chosen.print_document({**found, "source": source, "output": text.decode("utf-8", "replace")})
+
+
+# -- the store ----------------------------------------------------------------------------------------------------
+
+
+def _print_uploaded(chosen: Chosen, context: CommandContext, found: UploadedLog, start: LogStart) -> None:
+    key = found.key
+    with open_stored(context.store(), found) as parts:
+        pieces = parts.pieces(parts.position(start))
+        if chosen.document:
+            output = AttemptOutput(key.name, key.uid, key.attempt, Path(str(key)))
+            _print_document(chosen, key.name, output, b"".join(pieces), SOURCE_STORE)
+        else:
+            _print_source(key.attempt)
+            write_output(pieces)
+
+
+def _print_source(attempt: int) -> None:
+    notice(f"from the store: the end of what attempt {attempt} wrote, uploaded when it had ended")
 
 
 # -- over the API -------------------------------------------------------------------------------------------------
@@ -118,14 +147,14 @@ def _print_document(chosen: Chosen, name: str, output: AttemptOutput | LogPiece,
 
 def _print_fetched(chosen: Chosen, client: LogClient, wanted: WantedLog) -> None:
     if not chosen.document:
-        _write(_fetched(client, wanted))
+        write_output(_fetched(client, wanted))
         return
     piece = client.get(wanted.target())
     text = [piece.text]
     while piece.following is not None:
         piece = client.get(piece.following)
         text.append(piece.text)
-    _print_document(chosen, wanted.name, piece, b"".join(text))
+    _print_document(chosen, wanted.name, piece, b"".join(text), piece.source)
 
 
 def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
@@ -145,6 +174,8 @@ def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
         if piece.attempt != before and before is not None:
             sys.stdout.flush()
             notice(f"==> attempt {piece.attempt} <==")
+        if piece.source == SOURCE_STORE and piece.attempt != before:
+            _print_source(piece.attempt)
         if piece.is_lost:
             notice("some output is missing here: its file was rotated away, or its host is down")
         yield piece.text
@@ -157,7 +188,7 @@ def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
 # -- the files of this host ---------------------------------------------------------------------------------------
 
 
-def _write(pieces: Iterator[bytes]) -> None:
+def write_output(pieces: Iterator[bytes]) -> None:
     """Writes bytes as the driver wrote them into a pipe or file, and ``harmless`` text on a terminal."""
     sys.stdout.flush()
     if sys.stdout.isatty():
@@ -189,10 +220,10 @@ def _follow(context: CommandContext, output: AttemptOutput, start: LogStart, *, 
     """Follows the attempt until it ends and no other follows here; its successors too unless ``stay``."""
     while True:
         with open_parts(output.path) as parts:
-            _write(parts.pieces(parts.position(start)))
+            write_output(parts.pieces(parts.position(start)))
             current = parts.take_current()
         watch = _AttemptWatch(context, output)
-        _write(_tail(output.path, watch.is_over, current))
+        write_output(_tail(output.path, watch.is_over, current))
         job = watch.sequel.job
         if stay or job is None:
             return

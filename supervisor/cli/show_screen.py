@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from supervisor.cli.capacity_screen import usage_line
 from supervisor.cli.columns import Columns
 from supervisor.cli.history import HEAD, brief, line_of
 from supervisor.cli.output import (
@@ -30,6 +31,7 @@ from supervisor.clock import wall_s
 from supervisor.model.headline import headline
 from supervisor.model.history import FAILURES
 from supervisor.model.phrases import counted
+from supervisor.settings.units import format_duration
 from supervisor.spec.job import without_defaults
 
 LABEL = 17
@@ -90,12 +92,14 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         _moment(document["next_attempt_at"]) if is_to_come(document["next_attempt_at"]) else None,
     )
     yield _last_exit_label(document), _last_exit(document, headline)
+    yield from _diagnostics(document["diagnostics"])
     yield "last batch", _batch(document["progress"])
     yield "checkpoint", document["checkpoint"]
     yield "env", document["env_ignored"]
     fence = document["checkpoint_fence"]
     yield "fence", fence if fence != "auto" else None
     yield "class archive", document["class_archive"]
+    yield "Spark UI", document.get("spark_ui")  # a server of the version before has none
     yield "user", document["user"]
     yield "limits", document["limits"]
     yield "savepoints", _savepoints(document["savepoints"])
@@ -105,6 +109,7 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "update", _update(document["update"])
     yield "fork", _fork(document["fork"])
     yield "promotion", _promotion(document["promotion"])
+    yield "usage", usage_line(document.get("usage"))
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]
     revision = document["revision"]
@@ -151,6 +156,14 @@ def _last_exit(document: dict[str, Any], form: Callable[[str], str]) -> str | No
     return f"{ended['cause']}, attempt {ended['attempt']}, {age(ended['at'])} ago{ended_why}"
 
 
+def _diagnostics(known: dict[str, Any] | None) -> Iterator[tuple[str, str | None]]:
+    """Yields where the diagnostics of a silent driver are, and what its memory was before an out-of-memory."""
+    path = known and known["path"] and f"attempt {known['attempt']}, {known['host']}:{known['path']}"
+    yield "diagnostics", path or None
+    memory = known and known["memory"] and f"attempt {known['attempt']}, {known['memory']}"
+    yield "memory before", memory or None
+
+
 def is_part_of(detail: str, reason: str) -> bool:
     """Returns whether ``reason`` holds ``detail``, which may have been cut."""
     return detail.removesuffix("…") in reason
@@ -170,6 +183,8 @@ def _batch(progress: dict[str, Any] | None) -> str | None:
         )
         if progress[key] is not None
     ]
+    trigger_interval_s = progress.get("trigger_interval_s")
+    figures += [f"a trigger each {format_duration(trigger_interval_s)}"] if trigger_interval_s else []
     figures += [f"lag {progress['lag']:g}"] if progress["lag"] is not None else []
     return parts + (": " + ", ".join(figures) if figures else "")
 
@@ -270,6 +285,7 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     progress = document["progress"] or {}
     yield "last batch", _batch(progress or None)
     yield _last_exit_label(document), _last_exit(document, str)
+    yield from _diagnostics(document["diagnostics"])
     yield "start", _start(document["start"])
     yield "cluster wait", _cluster_wait(document["cluster_wait"])
     yield "prepared", _prepared(document["prepared"])
@@ -281,9 +297,11 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "env", document["env_ignored"]
     yield "fence", document["checkpoint_fence"]
     yield "class archive", document["class_archive"]
+    yield "Spark UI", document.get("spark_ui")  # a server of the version before has none
     yield "user", document["user"]
     yield "limits", document["limits"]
     yield "savepoints", _savepoints(document["savepoints"])
+    yield "usage", usage_line(document.get("usage"))
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]
 

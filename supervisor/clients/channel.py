@@ -25,7 +25,7 @@ import stat
 from typing import Final
 
 from supervisor.clients.access import ENTER, READ, WRITE, grant
-from supervisor.clients.run_dir import write_atomically
+from supervisor.clients.run_dir import ORDERS, write_atomically
 
 CHANNEL: Final = "channel"
 DRIVERS_OWN: Final = "driver"
@@ -52,6 +52,12 @@ def make_channel(work_dir: str, uid: int) -> str:
     grant(channel, uid, READ | ENTER)
     grant(work_dir, uid, READ | ENTER)
     return channel
+
+
+def orders_path(channel: str, of_other_user: bool) -> str:
+    """Returns the socket at which a driver takes orders. ``channel`` is that of its attempt, which is the run directory
+    where the driver's user is the supervisor's own."""
+    return f"{channel}/{DRIVERS_OWN}/{ORDERS}" if of_other_user else f"{channel}/{ORDERS}"
 
 
 def user_of(work_dir: str) -> int | None:

@@ -47,12 +47,14 @@ class JsonAnswer(NamedTuple):
 
 
 class WebRequest(NamedTuple):
-    """Is what is asked. ``headers`` may hold a secret, and must be valid: no error shows them."""
+    """Is what is asked. ``headers`` may hold a secret, and must be valid: no error shows them. Without ``reads_body`` the
+    body of the answer is left unread, and is empty."""
 
     method: str = "GET"
     body: bytes | None = None
     headers: Mapping[str, str] = NO_HEADERS
     tls: ssl.SSLContext | None = None
+    reads_body: bool = True
 
 
 PLAIN = WebRequest()
@@ -138,7 +140,8 @@ def _exchange(parts: SplitResult, request: WebRequest, until_at_s: float, max_by
             connection.request(request.method, target, request.body, dict(request.headers))
             response = connection.getresponse()
             headers = {name.lower(): value for name, value in response.getheaders()}
-            return WebAnswer(response.status, _read(response, max_bytes), headers)
+            body = _read(response, max_bytes) if request.reads_body else b""
+            return WebAnswer(response.status, body, headers)
 
 
 def _read(response: http.client.HTTPResponse, max_bytes: int) -> bytes:

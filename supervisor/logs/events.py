@@ -128,8 +128,8 @@ EVENTS: Final[dict[str, Event]] = {
     "paused": Event("An operator paused the cluster.", "epoch why next"),
     "unpaused": Event("The leader acts again.", "epoch"),
     "swept": Event(
-        "Records and blobs of uids that are gone, and savepoints that were left incomplete, were removed.",
-        "epoch records blobs savepoints",
+        "Records, blobs and uploaded logs of uids that are gone, and savepoints that were left incomplete, were removed.",
+        "epoch records blobs savepoints logs",
     ),
     "cluster_application_ended": Event(
         "A cluster was asked to end the application of a driver that is over.",
@@ -177,6 +177,12 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "way_back_defect": Event("A defect while doing so; no other job is affected.", "job uid"),
     "left_behind_unknown": Event("A defect while it looked: the update is not rolled back.", _ATTEMPT),
+    "notifying": Event("Leaders write down what receivers are to be told (notify), or no more.", "epoch on"),
+    "notification_sent": Event("A receiver has accepted a message.", "receiver id"),
+    "notification_not_sent": Event(
+        "A message could not be sent, or was not accepted. It is sent again.", "receiver id why next"
+    ),
+    "notifier_interrupted": Event("A step of the notifier was not finished; it is repeated.", "epoch why"),
     "savepoint_not_yet": Event(
         "A savepoint is due, but there is nothing to save: no checkpoint, or no committed batch.",
         "job uid why next",
@@ -295,6 +301,11 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "guardian_failed": Event("No descriptor, no memory; tried again.", f"{_ATTEMPT} stage why"),
     "shim_log_lost": Event("The shim's log could not be put aside.", f"{_ATTEMPT} why"),
+    "log_uploaded": Event(
+        "The output of an attempt is in the store (bytes: before it was compressed).", f"{_ATTEMPT} key bytes"
+    ),
+    "log_not_uploaded": Event("The output of an attempt is not uploaded.", f"{_ATTEMPT} why next"),
+    "log_uploads_wait": Event("The store takes no output of attempts that have ended.", "why next"),
     "shim_logs_not_kept": Event("Logs of shims wait to be moved to log_dir (no room?).", "why next"),
     # The shim and its twin (in the shim's log)
     "shim_not_begun": Event("It could not even begin, and has claimed nothing.", "uid attempt why"),
@@ -317,6 +328,11 @@ EVENTS: Final[dict[str, Event]] = {
         f"{_ATTEMPT} status driver_pid",
     ),
     "shim_terminates": Event("SIGTERM to the driver.", f"{_ATTEMPT} why"),
+    "shim_diagnoses": Event(
+        "Diagnostics of a driver are collected before it is killed for being silent.", f"{_ATTEMPT} why"
+    ),
+    "shim_diagnosed": Event("The file with the diagnostics of the driver.", f"{_ATTEMPT} path bytes"),
+    "shim_not_diagnosed": Event("There are no diagnostics of the driver.", f"{_ATTEMPT} why"),
     "shim_kills": Event("SIGKILL to the driver's tree.", f"{_ATTEMPT} why"),
     "shim_waits_for_cluster": Event(
         "The driver has no executor: it waits for its cluster, and the time-outs of health do not run.",
@@ -331,6 +347,7 @@ EVENTS: Final[dict[str, Event]] = {
     "shim_deadline_unwritable": Event(
         "The deadline could not be written for the second killers.", f"{_ATTEMPT} why"
     ),
+    "shim_not_sampled": Event("Nothing measures what the driver takes; it runs on.", f"{_ATTEMPT} why"),
     "shim_not_terminated": Event("The driver could not be sent SIGTERM.", f"{_ATTEMPT} why next"),
     "shim_request_failed": Event("A defect in a request to ZooKeeper.", f"{_ATTEMPT} why"),
     "shim_lost_twin": Event("The twin ended before the shim.", f"{_ATTEMPT} next"),

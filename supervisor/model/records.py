@@ -28,6 +28,7 @@ from supervisor.model.bounds import (
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.usage import AttemptUsage
 
 OMITTED: Final = {"omitted": True}
 """This metadata marks a field that is not written while it has its default."""
@@ -217,6 +218,19 @@ class RollbackRule(StrEnum):
         return _of_a_newer_version(cls, value)
 
 
+class NotifiedEvent(StrEnum):
+    """Says what receivers are told of a job (``notify`` of the settings). The first two happen, and the others last."""
+
+    FAILED = "failed"  # the state: it failed for good, and is not registered any more
+    ROLLED_BACK = "rolled_back"  # the leader has rolled its newest update back
+    QUARANTINED = "quarantined"  # the state: trying again cannot help
+    FALLING_BEHIND = "falling_behind"  # a query has read less than its source grew, for a quarter of an hour
+
+    @classmethod
+    def _missing_(cls, value: object) -> NotifiedEvent | None:
+        return _of_a_newer_version(cls, value)
+
+
 class Outcome(StrEnum):
     """Says with which terminal outcome a uid ended."""
 
@@ -251,7 +265,8 @@ class CheckpointState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
     """Holds one line of a job's history: when, what, and a short detail. ``by`` is who asked for it, or the supervisor
-    that did it by itself; it is empty where an attempt just went its way.
+    that did it by itself; it is empty where an attempt just went its way. ``memory_max`` is of the end of an attempt: the
+    most that it was measured to take, in bytes; 0: it was not, or there was no room for it.
     """
 
     at: str
@@ -259,6 +274,7 @@ class HistoryEntry:
     attempt: Count = 0
     detail: str = ""
     by: str = field(default="", metadata=OMITTED)
+    memory_max: Bytes = field(default=0, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -559,6 +575,27 @@ class JudgedUpdate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DriverDiagnostics:
+    """Says what is known of the end of an attempt beside its reason. ``path`` is the file with the diagnostics of a driver
+    that was killed for being silent, on ``host``, or empty. ``memory`` describes the memory before an out-of-memory in one
+    line: the largest process, the limits, the curve.
+    """
+
+    attempt: Count
+    host: str
+    path: str = field(default="", metadata=OMITTED)
+    memory: str = field(default="", metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+DIAGNOSTICS_PATH_MAX_BYTES = 255
+"""A path of diagnostics that is longer is left out of the record; the log of the shim has it."""
+
+DIAGNOSTICS_MEMORY_MAX_BYTES = 360
+"""The line about the memory before an end is cut to this length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
     """Is the record /own/<name>: it says which attempt may run. Its znode version is the fence of the name;
     it is never deleted.
@@ -603,6 +640,10 @@ class Ownership:
     # ``Member.policy_sha256``, oldest first. It is named here, for a leader that does not know these fields carries them on
     refused_by: tuple[str, ...] = field(default=(), metadata=OMITTED)
     refused_of: str = field(default="", metadata=OMITTED)
+    # of the latest attempt of this uid that left any, if there was room for it; for display
+    diagnostics: DriverDiagnostics | None = field(default=None, metadata=OMITTED)
+    # of an exit: what the attempt took, if there was room for it; for display
+    usage: AttemptUsage | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -626,6 +667,8 @@ class Driver:
 class Progress:
     """Holds the latest StreamingQueryProgress, condensed. ``batch_ms`` is in milliseconds; ``lag`` is a
     number of records or null. ``state_rows`` is how many rows the state has, or null if it has none.
+    ``trigger_interval_s`` is the interval of the query's trigger by processing time, in seconds; null if it has none, or if
+    nobody could say.
     """
 
     query: str | None = None
@@ -636,6 +679,7 @@ class Progress:
     at: str | None = None
     lag: float | None = None
     state_rows: float | None = field(default=None, metadata=OMITTED)
+    trigger_interval_s: float | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -676,6 +720,7 @@ class QueryProgress:
     error: str | None = None
     elsewhere: str | None = None
     state_rows: float | None = field(default=None, metadata=OMITTED)
+    trigger_interval_s: float | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -750,6 +795,9 @@ class Lease:
     executors_outlive_s: Seconds = field(default=0.0, metadata=OMITTED)
     # None: it has executors, or needs none, or nobody can say
     cluster_wait: ClusterWait | None = field(default=None, metadata=OMITTED)
+    # the address of Spark's UI as the driver says it; empty: it has none, or did not say
+    spark_ui: str = field(default="", metadata=OMITTED)
+    usage: AttemptUsage | None = field(default=None, metadata=OMITTED)  # for display
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -886,6 +934,49 @@ class Revisions:
     name: JobName
     uid: Uid
     revisions: tuple[KeptRevision, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """Is what receivers are told once of a job (``model.notifications``): the event, and which one of its kind it is.
+
+    ``occurrence`` is the attempt that has failed, the revision that was rolled back, or, of what lasts, a count; together
+    with the uid it makes the id of what is sent. The texts are those of the moment at which the leader has seen it.
+    ``pending`` are the receivers that have not yet accepted it; ``over`` says of what lasts that it has ended since.
+    """
+
+    event: NotifiedEvent
+    occurrence: Count
+    at: str
+    attempt: Count
+    revision: Count
+    state: str
+    reason: str
+    cause: str = field(default="", metadata=OMITTED)
+    command: str = field(default="", metadata=OMITTED)
+    pending: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    over: bool = field(default=False, metadata=OMITTED)
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notifications:
+    """Is the record /notifications/<uid>: what receivers are to be told of a job, or were, oldest first."""
+
+    name: JobName
+    uid: Uid
+    entries: tuple[Notification, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyingSince:
+    """Is the record /notifications: whether leaders write down what receivers are to be told. ``since`` is when that began
+    or ended, for people. What happened before it is told to nobody."""
+
+    on: bool
+    since: str
     extra: dict[str, Any] = field(default_factory=dict)
 
 

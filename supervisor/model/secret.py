@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from supervisor.errors import InvalidInput
 
@@ -94,6 +94,38 @@ def redacted(spec: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(spec.get("args"), Sequence) and not isinstance(spec["args"], str):
         shown["args"] = _redacted_args(spec["args"])
     return shown
+
+
+class SpecSecrets(NamedTuple):
+    """Holds what is secret in a spec: the values that ``redacted`` covers, and the references to others with the name of
+    the variable or property that gets them."""
+
+    values: tuple[str, ...]
+    references: tuple[tuple[str, SecretRef], ...]
+
+
+def secrets_in(spec: Mapping[str, Any]) -> SpecSecrets:
+    """Returns what is secret in ``spec`` (as JSON has it)."""
+    shown, values, references = redacted(spec), [], []
+    for section in ("conf", "env"):
+        given = spec.get(section)
+        for name, value in given.items() if isinstance(given, Mapping) else ():
+            if shown[section][name] == REDACTED:
+                values.append(str(value))
+            match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+            if match is not None:
+                references.append((str(name), SecretRef(SecretSource(match[1]), match[2])))
+    args = spec.get("args")
+    if isinstance(args, Sequence) and not isinstance(args, str):
+        for arg, covering in zip(args, shown["args"], strict=True):
+            if arg != covering:
+                values.append(str(arg).partition("=")[2] if str(covering) != REDACTED else str(arg))
+    return SpecSecrets(tuple(values), tuple(references))
+
+
+def is_secret_name(name: str) -> bool:
+    """Returns whether what has this name is taken for a secret, such as a variable or a key of a configuration."""
+    return bool(_SECRET.search(name))
 
 
 def covered(text: str) -> str:

@@ -15,6 +15,7 @@ from supervisor.model.driver_memory import next_memory
 from supervisor.model.headline import headline
 from supervisor.model.history import Series, opened
 from supervisor.model.records import (
+    DEAD,
     DELAYABLE,
     LEASED,
     PLANNED_CAUSES,
@@ -195,6 +196,15 @@ def next_attempt(job: JobRef, own: Ownership) -> int:
     un-assignment.
     """
     return own.attempt + 1 if own.uid == job.uid else 1
+
+
+def is_attempt_over(own: Ownership, uid: str, attempt: int) -> bool:
+    """Returns whether nothing of an attempt that was given out can run any more, by the ownership of its job: it has a
+    tombstone, or another attempt or submission has followed. One that the registry has not given out yet is not over:
+    it may be of a state of the registry that was lost."""
+    if own.uid != uid:
+        return True
+    return attempt < own.attempt or (attempt == own.attempt and own.state in DEAD)
 
 
 def has_finished(job: JobRef, own: Ownership) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from supervisor.clock import wall_iso
-from supervisor.operations.history import exit_document
+from supervisor.operations.history import diagnostics_document, exit_document
 from supervisor.operations.scene import Scene
 from supervisor.plan.explain import Explanation
 
@@ -80,5 +80,6 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
         "hosts": [asdict(host) for host in explained.hosts],
         "alarm": _text(explained.alarm),
         "last_exit": exit_document(explained.last_exit),
+        "diagnostics": diagnostics_document(explained.diagnostics),
         "remedies": [asdict(remedy) for remedy in explained.remedies],
     }

@@ -61,6 +61,7 @@ def plain_lines(
     """
     yield "", f"{explained.name} {_sentence(explained)}"
     yield from _why(explained, wall_now_s)
+    yield from _diagnostics(explained)
     progress = explained.record.progress if explained.record else None
     if progress is not None and progress.batch_id is not None:
         query = f" of {progress.query}" if progress.query else ""
@@ -167,6 +168,19 @@ def _why(explained: Explanation, wall_now_s: float | None) -> Iterator[tuple[str
     elif explained.error and explained.failures:
         label = "why" if state is JobState.BACKOFF else "last failure"
         yield label, headline(explained.error) + _ended(explained, wall_now_s)
+
+
+def _diagnostics(explained: Explanation) -> Iterator[tuple[str, str]]:
+    """Yields, while attempts fail, where the diagnostics of the latest are that has left any, and its memory before an
+    out-of-memory."""
+    known = explained.diagnostics
+    if known is None or not explained.failures:
+        return
+    if known.path:
+        packs = f"spark-supervisor debug bundle {explained.name} packs it there"
+        yield "diagnostics", f"attempt {known.attempt}, {known.host}:{known.path}; {packs}"
+    if known.memory:
+        yield "memory", f"attempt {known.attempt}, {known.memory}"
 
 
 def _ended(explained: Explanation, wall_now_s: float | None) -> str:

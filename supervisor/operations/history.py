@@ -10,7 +10,7 @@ from typing import Any
 from supervisor.clock import wall_s
 from supervisor.errors import NotFound
 from supervisor.model.history import Series
-from supervisor.model.records import HistoryEntry
+from supervisor.model.records import DriverDiagnostics, HistoryEntry
 from supervisor.model.seen import Found
 from supervisor.model.state import history_of
 from supervisor.observe.listing import OneJob, job_row, read_ended, read_job
@@ -85,6 +85,18 @@ def _document(story: JobStory) -> dict[str, Any]:
     }
 
 
+def diagnostics_document(known: DriverDiagnostics | None) -> dict[str, Any] | None:
+    """Returns the document of what is known of the end of an attempt."""
+    if known is None:
+        return None
+    return {
+        "attempt": known.attempt,
+        "host": known.host,
+        "path": known.path or None,
+        "memory": known.memory or None,
+    }
+
+
 def exit_document(ended: HistoryEntry | None) -> dict[str, Any] | None:
     """Returns how an attempt ended as a document, or None if none has."""
     if ended is None:
@@ -93,7 +105,8 @@ def exit_document(ended: HistoryEntry | None) -> dict[str, Any] | None:
 
 
 def entry_documents(entries: Iterable[HistoryEntry]) -> list[dict[str, Any]]:
-    """Returns the entries as documents. ``attempt`` is null for what is about none.
+    """Returns the entries as documents. ``attempt`` is null for what is about none; ``memory_max``, in bytes, is there if it
+    is known.
 
     A series also has how many there were, the last one, and how many entries are left out.
     """
@@ -101,6 +114,8 @@ def entry_documents(entries: Iterable[HistoryEntry]) -> list[dict[str, Any]]:
     for entry in entries:
         each: dict[str, Any] = {"at": entry.at, "event": entry.event, "attempt": entry.attempt or None}
         each |= {"detail": entry.detail, "by": entry.by or None}
+        if entry.memory_max:
+            each["memory_max"] = entry.memory_max
         if isinstance(entry, Series):
             each |= {"count": entry.count, "last_at": entry.last_at or entry.at}
             each |= {"last_attempt": entry.last_attempt or entry.attempt, "omitted": entry.omitted}

@@ -12,14 +12,25 @@ from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model import driver_memory
 from supervisor.model.host_tools import why_ignored
 from supervisor.model.job_row import JobRow
-from supervisor.model.records import LEASED, BlobRef, HistoryEntry, JobRef, Lease, Ownership, SchedulingSpec
+from supervisor.model.records import (
+    LEASED,
+    BlobRef,
+    DriverDiagnostics,
+    HistoryEntry,
+    JobRef,
+    Lease,
+    Ownership,
+    SchedulingSpec,
+)
 from supervisor.model.secret import redacted
 from supervisor.model.seen import Found
 from supervisor.model.state import last_exit_of, update_state
+from supervisor.model.web_address import web_address
 from supervisor.observe.listing import OneJob
 from supervisor.observe.prepared import prepared_by_uid
 from supervisor.observe.queries import queries_of
 from supervisor.observe.start import start_of
+from supervisor.observe.usage import usage_document, usage_of
 from supervisor.operations.context import CommandContext
 from supervisor.operations.history import entries_of
 from supervisor.operations.listing import row_of_job
@@ -39,7 +50,9 @@ class JobView:
     covered; ``spec_error`` says why it can't be shown. ``prepare_lowered`` says how far a prepared driver goes, and why it
     does not go as far as the spec says. ``update`` is the document of the newest update, ``fork``
     that of the job of which it is a fork, ``promotion`` that of the job whose place it takes or has. ``cluster_wait``
-    is that of the wait for executors, while the driver has none.
+    is that of the wait for executors, while the driver has none. ``diagnostics`` is what is known of the end of the latest
+    attempt that left any.
+    is that of the wait for executors, while the driver has none; ``usage`` that of what the attempt takes, or took.
     """
 
     row: JobRow
@@ -48,16 +61,19 @@ class JobView:
     more_queries: int
     stop_mode: str | None
     last_exit: HistoryEntry | None
+    diagnostics: DriverDiagnostics | None
     start: dict[str, float] | None
     cluster_wait: dict[str, Any] | None
     env_ignored: str | None
     checkpoint_fence: str | None
     class_archive: str | None
+    spark_ui: str | None
     user: str | None
     limits: str | None
     update: dict[str, Any] | None
     fork: dict[str, Any] | None
     promotion: dict[str, Any] | None
+    usage: dict[str, Any] | None
     history: tuple[HistoryEntry, ...]
     starts_cold: str | None
     prepare_lowered: str | None
@@ -86,16 +102,19 @@ def view_of(context: CommandContext, job: OneJob) -> JobView:
         more_queries=more,
         stop_mode=job.own.stop_mode if job.own is not None and job.own.uid == job.uid else None,
         last_exit=last_exit_of(history),
+        diagnostics=job.own.diagnostics if job.own is not None and job.own.uid == job.uid else None,
         start=start_of(job.row),
         cluster_wait=_cluster_wait(job.own, job.row.lease_of_owner),
         env_ignored=_env_ignored(spec),
         checkpoint_fence=_fence(spec, job.row.lease_of_owner),
         class_archive=_class_archive(job.row.lease_of_owner),
+        spark_ui=_spark_ui(job.row.lease_of_owner),
         user=_user(spec, job.row.lease_of_owner),
         limits=_limits(spec, job.row.lease_of_owner),
         update=_update(job.ref, job.own),
         fork=_fork(job.ref),
         promotion=_promotion(job.ref),
+        usage=usage_document(usage_of(job.row, job.uid), _heap(job.own, parsed)),
         history=history,
         starts_cold=_why_cold(parsed, terms),
         prepare_lowered=_why_lowered(parsed, terms),
@@ -214,12 +233,25 @@ def _env_ignored(spec: dict[str, Any] | None) -> str | None:
     return why_ignored(env) if isinstance(env, dict) else None
 
 
+def _heap(own: Ownership | None, spec: JobSpec | None) -> int | None:
+    """Returns the heap of the driver in bytes as far as it is configured, else None."""
+    if own is not None and own.driver_memory:
+        return own.driver_memory
+    configured = spec.conf.get(driver_memory.PROPERTY) if spec is not None else None
+    return None if configured is None else driver_memory.spark_size_bytes(configured)
+
+
 def _class_archive(lease: Lease | None) -> str | None:
     """Returns which class-data archive the driver was started with, or ``off:`` and why it has none.
 
     None means that no driver is there, or that a version before started it.
     """
     return lease.class_archive or None if lease is not None else None
+
+
+def _spark_ui(lease: Lease | None) -> str | None:
+    """Returns the address of Spark's UI of the driver that runs; None if it has none, or did not say, or says nonsense."""
+    return web_address(lease.spark_ui) or None if lease is not None else None
 
 
 def _user(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:

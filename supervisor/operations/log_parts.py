@@ -13,31 +13,30 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import partial
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from supervisor.errors import SupervisorError
+from supervisor.operations.log_stamps import first_line_since
 
 PARTS_MAX: Final = 32
 """A shim keeps fewer (``model.launch``)."""
 SEARCH_MAX_BYTES: Final = 16 * 2**20
 """So much is read at most to find where the output that is asked for begins."""
 CURSOR_PATTERN: Final = r"[0-9a-f]{1,16}\.[0-9a-f]{12}\.[0-9]{1,15}"
+STORED_INODE: Final = 0
+"""No file has it: a cursor with it is one in an output that is in the store."""
 _BLOCK_BYTES: Final = 64 * 1024
 _BEGIN_BYTES: Final = 512
-_STAMP_MAX_BYTES: Final = 64
-_STAMP: Final = re.compile(
-    rb'^(?:\[|\{"ts":")?(?:(\d\d)/(\d\d)/(\d\d) |(\d{4})-(\d\d)-(\d\d)[ T])(\d\d):(\d\d):(\d\d)'
-    rb"(?:[.,]\d{1,9})?(?:(Z)|([+-])(\d\d):?(\d\d))?",
-    re.MULTILINE,
-)
-"""It is a time stamp at the begin of a line, as Spark and Python's logging write it."""
+
+
+class OutputUnusable(SupervisorError):
+    """What lies where the output of an attempt should be can't be read, or must not be."""
 
 
 class LogPosition(NamedTuple):
@@ -64,13 +63,6 @@ class _Part(NamedTuple):
     is_current: bool
 
 
-class _Stamped(NamedTuple):
-    """Is a line with a time stamp: where it begins, and when it was written."""
-
-    begin: int
-    at_s: float
-
-
 class LogParts:
     """Holds the open files of an attempt, the oldest first; there may be none. It reads each by offsets, so that what the
     shim renames meanwhile is of no matter."""
@@ -78,8 +70,20 @@ class LogParts:
     def __init__(self, parts: list[_Part]) -> None:
         self._parts = parts
 
+    @classmethod
+    def of_stored(cls, stream: IO[bytes], modified_at_s: float) -> LogParts:
+        """Returns the parts of an output that was fetched into one file. A cursor in it is good for the next time it is
+        fetched, too."""
+        size = os.fstat(stream.fileno()).st_size
+        return cls([_Part(stream, size, STORED_INODE, modified_at_s, is_current=False)])
+
     def __bool__(self) -> bool:
         return bool(self._parts)
+
+    @property
+    def modified_at_s(self) -> float:
+        """Returns when the newest part was written to last, by its host's wall clock. There must be a part."""
+        return self._parts[-1].modified_at_s
 
     def take_current(self) -> IO[bytes] | None:
         """Returns the file that the shim wrote to when the parts were opened, if it was there. It stays open when the parts
@@ -132,6 +136,21 @@ class LogParts:
         if self._parts:
             self._parts[-1].stream.seek(position.offset if position.part == len(self._parts) - 1 else 0)
 
+    def end(self, max_bytes: int) -> bytes:
+        """Returns the last ``max_bytes`` of the output, or all of it. Raises OSError."""
+        text, _ = self.read(self.before_end(max_bytes), max_bytes)
+        return text
+
+    def before_end(self, max_bytes: int) -> LogPosition:
+        """Returns where the last ``max_bytes`` begin."""
+        left = max_bytes
+        for number in reversed(range(len(self._parts))):
+            size = self._parts[number].size
+            if size >= left:
+                return LogPosition(number, size - left)
+            left -= size
+        return LogPosition(0, 0)
+
     def _end(self) -> LogPosition:
         return LogPosition(len(self._parts) - 1, self._parts[-1].size) if self._parts else LogPosition(0, 0)
 
@@ -164,7 +183,8 @@ class LogParts:
         first of the others, its lines say it."""
         for number, part in enumerate(self._parts):
             if part.modified_at_s >= at_s:
-                return LogPosition(number, _first_line_since(part, at_s))
+                read = partial(_read_at, part.stream)
+                return LogPosition(number, first_line_since(read, part.size, at_s))
         return self._end()
 
     @staticmethod
@@ -181,77 +201,45 @@ def _nth_end(block: bytes, count: int, searched: int) -> int:
     return at
 
 
-def _first_line_since(part: _Part, at_s: float) -> int:
-    """Returns where the first line with a time stamp that is not before ``at_s`` begins. If no stamp is, it returns where
-    the last line with a stamp begins, because something was written since; without any stamp, 0. Stamps are taken to
-    grow."""
-    low, high, left = 0, part.size, SEARCH_MAX_BYTES
-    older, newer = 0, None
-    while low < high and left > 0:
-        middle = (low + high) // 2
-        found, searched_bytes = _stamp_in(part, middle, high, left)
-        left -= searched_bytes
-        if found is None:
-            high = middle
-        elif found.at_s < at_s:
-            older, low = found.begin, found.begin + 1
-        else:
-            newer, high = found.begin, middle
-    return older if newer is None or low < high else newer
-
-
-def _stamp_in(part: _Part, begin: int, end: int, max_bytes: int) -> tuple[_Stamped | None, int]:
-    """Returns the first line with a time stamp that begins in ``[begin, end)``, and how many bytes were read for it."""
-    at, searched_bytes = max(0, begin - 1), 0
-    while at < end and searched_bytes < max_bytes:
-        block = _read_at(part.stream, at, min(_BLOCK_BYTES, end - at) + _STAMP_MAX_BYTES)
-        searched_bytes += len(block)
-        for match in _STAMP.finditer(block):
-            line = at + match.start()
-            if line >= end:
-                return None, searched_bytes
-            is_line = line >= begin and (line == 0 or 0 < match.start() <= _BLOCK_BYTES)
-            if is_line and (at_s := _instant(match)) is not None:
-                return _Stamped(line, at_s), searched_bytes
-        if len(block) <= _BLOCK_BYTES:
-            break
-        at += _BLOCK_BYTES
-    return None, searched_bytes
-
-
-def _instant(match: re.Match[bytes]) -> float | None:
-    """Returns the instant of a time stamp, or None if it is none. Without a zone it is in the local time of this process."""
-    short, full, time = match.group(1, 2, 3), match.group(4, 5, 6), match.group(7, 8, 9)
-    year, month, day = map(int, short if short[0] else full)
-    hour, minute, second = map(int, time)
-    try:
-        moment = datetime(
-            year + (2000 if short[0] else 0), month, day, hour, minute, second, tzinfo=_zone(match)
-        )
-        return moment.timestamp()
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def _zone(match: re.Match[bytes]) -> tzinfo | None:
-    """Returns the zone of a time stamp, or None if it has none. Raises ValueError."""
-    utc, sign, hours, minutes = match.group(10, 11, 12, 13)
-    if utc:
-        return UTC
-    if not sign:
-        return None
-    return timezone((1 if sign == b"+" else -1) * timedelta(hours=int(hours), minutes=int(minutes)))
-
-
 # -- opening ------------------------------------------------------------------------------------------------------
+
+
+def has_parts(path: Path) -> bool:
+    """Says whether there is anything by the name of a part of the output at ``path``, readable or not. Raises
+    OSError."""
+    try:
+        there = {entry.name for entry in os.scandir(path.parent)}
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return any(name in there for name in _names(path.name))
+
+
+def _names(current: str) -> Iterator[str]:
+    """Yields the names that parts can have, the newest first."""
+    yield current
+    yield from (f"{current}.{number}" for number in range(1, PARTS_MAX))
 
 
 @contextmanager
 def open_parts(path: Path) -> Iterator[LogParts]:
-    """Opens what there is of the output at ``path``, ``<log_dir>/<name>/<file>``. Raises SupervisorError for what is no
+    """Opens what there is of the output at ``path``, ``<log_dir>/<name>/<file>``. Raises OutputUnusable for what is no
     regular file, and for what this user may not read."""
     with ExitStack() as stack:
         yield LogParts(_opened(path, stack))
+
+
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """Returns the end of a file ``<log_dir>/<name>/<file>``, under the rules of this module. Raises OSError."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        descriptor = _open_file(folder, path.name)
+    finally:
+        os.close(folder)
+    try:
+        size = os.fstat(descriptor).st_size
+        return os.pread(descriptor, max_bytes, max(0, size - max_bytes))
+    finally:
+        os.close(descriptor)
 
 
 def _opened(path: Path, stack: ExitStack) -> list[_Part]:
@@ -264,7 +252,7 @@ def _opened(path: Path, stack: ExitStack) -> list[_Part]:
         raise _unusable(path.parent, error) from None
     stack.callback(os.close, folder)
     parts: dict[int, _Part] = {}
-    for name in (path.name, *(f"{path.name}.{number}" for number in range(1, PARTS_MAX))):
+    for name in _names(path.name):
         try:
             stream = os.fdopen(_open_file(folder, name), "rb", buffering=0)
         except FileNotFoundError:
@@ -294,14 +282,14 @@ def _read_at(stream: IO[bytes], offset: int, max_bytes: int) -> bytes:
     return os.pread(stream.fileno(), max_bytes, offset)
 
 
-def _unusable(path: Path, error: OSError) -> SupervisorError:
+def _unusable(path: Path, error: OSError) -> OutputUnusable:
     if error.errno == errno.EACCES:
-        return SupervisorError(
+        return OutputUnusable(
             f"this user may not read {path}", "ask as the user of the supervisor, or as one of its group"
         )
     if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.ENXIO):
-        return SupervisorError(
+        return OutputUnusable(
             f"{path} is a symbolic link or no regular file, and is not read",
             "the supervisor makes no such thing there: find out who has put it there, and remove it",
         )
-    return SupervisorError(f"{path} can't be read ({error.strerror})")
+    return OutputUnusable(f"{path} can't be read ({error.strerror})")

@@ -1,16 +1,16 @@
 """Extracts the last lines that show why a driver ended, from the end of its output, for ``show``
 (``operations.logs``).
 
-It is pure but for reading the file.
+It is pure but for reading the files, by the rules of ``operations.log_parts``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from supervisor.model.secret import covered
+from supervisor.operations.log_parts import open_parts
 
 TAIL_BYTES = 64 * 1024
 FRAME_LINES = 6
@@ -24,16 +24,10 @@ _LOG_LINE = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ |spark-supervisor:
 _JVM_ERROR = re.compile(r"(?:Exception in thread \"[^\"]*\" |Caused by: )\S")
 
 
-def read_tail(files: Sequence[Path]) -> str:
-    """Returns the end of what ``files`` hold together; the oldest file comes first. Raises OSError."""
-    text = b""
-    for file in reversed(files):
-        with file.open("rb") as stream:
-            stream.seek(max(0, file.stat().st_size - (TAIL_BYTES - len(text))))
-            text = stream.read(TAIL_BYTES - len(text)) + text
-        if len(text) >= TAIL_BYTES:
-            break
-    return text.decode("utf-8", "replace")
+def read_tail(path: Path) -> str:
+    """Returns the end of the output at ``path`` and of what was rotated away from it. Raises SupervisorError, OSError."""
+    with open_parts(path) as parts:
+        return parts.end(TAIL_BYTES).decode("utf-8", "replace")
 
 
 def tail_lines(text: str) -> list[str]:

@@ -7,24 +7,41 @@ another host. The files are read by ``operations.log_parts``.
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 import socket
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
-from supervisor.errors import SupervisorError
+from supervisor.errors import Complaint, SupervisorError
+from supervisor.model.phrases import counted
 from supervisor.model.records import PLANNED_CAUSES, Member, OwnState
 from supervisor.model.seen import Found
-from supervisor.model.state import history_of, last_exit_of
+from supervisor.model.state import history_of, is_attempt_over, last_exit_of
 from supervisor.observe.listing import OneJob, read_job
 from supervisor.operations.context import CommandContext
 from supervisor.operations.history import entries_of
+from supervisor.operations.log_parts import OutputUnusable, has_parts
 from supervisor.operations.log_tail import read_tail, tail_lines
 from supervisor.records.reading import seen
+
+KEPT_SHOWN: Final = 8
+"""An error names so many attempts of which there is output."""
+FILES_MAX: Final = 10_000
 
 
 class OutputMissing(SupervisorError):
     """The job has had no such attempt, or there is no output of it here."""
+
+    def add(self, why: str) -> None:
+        """Adds a clause to what is wrong, if there is one."""
+        if not why:
+            return
+        self.complaint = Complaint(f"{self.complaint.what}; {why}", self.complaint.remedy)
+        self.args = (str(self.complaint),)
 
 
 class OutputElsewhere(OutputMissing):
@@ -57,22 +74,12 @@ class OutputPlace:
 
 @dataclass(frozen=True)
 class AttemptOutput:
-    """Says where the output of one attempt is: ``path`` and what was rotated away from it."""
+    """Says where the output of one attempt is: ``path`` and what was rotated away from it (``log_parts``)."""
 
     name: str
     uid: str
     attempt: int
     path: Path
-
-    def files(self) -> list[Path]:
-        """Returns the files that exist, oldest first."""
-        numbered = []
-        for file in self.path.parent.glob(f"{self.path.name}.*"):
-            number = file.name.removeprefix(f"{self.path.name}.")
-            if number.isdigit():
-                numbered.append((int(number), file))
-        older = [file for _, file in sorted(numbered, reverse=True)]
-        return [*older, self.path] if self.path.exists() else older
 
 
 def find_output(
@@ -86,7 +93,7 @@ def find_output(
     number = attempt or latest_attempt(job)
     place = _place_of(context, job, number)
     output = AttemptOutput(job.row.name, job.uid, number, place.path)
-    if not output.files() and not (may_come and place.is_here):
+    if not has_parts(output.path) and not (may_come and place.is_here):
         raise missing(job, output, place)
     return output
 
@@ -141,6 +148,11 @@ def sequel_of(context: CommandContext, output: AttemptOutput) -> Sequel:
     return Sequel(is_over=True, job=job)
 
 
+def has_ended(job: OneJob, attempt: int) -> bool:
+    """Returns whether an attempt of the job writes nothing more, by its records as they were read."""
+    return job.result is not None or (job.own is not None and is_attempt_over(job.own, job.uid, attempt))
+
+
 # -- how the output of a failure ends -----------------------------------------------------------------------------
 
 
@@ -163,10 +175,11 @@ def output_of_failure(context: CommandContext, job: OneJob) -> FailureOutput | N
         return None
     try:
         place = _place_of(context, job, ended.attempt)
-        output = AttemptOutput(job.row.name, job.uid, ended.attempt, place.path)
-        lines = tail_lines(read_tail(output.files()))
+        lines = tail_lines(read_tail(place.path))
     except OSError as error:
         return FailureOutput(ended.attempt, error=error.strerror or str(error))
+    except OutputUnusable as error:
+        return FailureOutput(ended.attempt, error=error.complaint.what)
     if lines:
         return FailureOutput(ended.attempt, tuple(lines))
     return None if place.is_here or not place.name else FailureOutput(ended.attempt, where=place.name)
@@ -210,10 +223,24 @@ def missing(job: OneJob, output: AttemptOutput, place: OutputPlace) -> OutputMis
 
 def _kept(output: AttemptOutput) -> str:
     """Returns a clause that says of which attempts of the submission there is output on this host."""
-    files = output.path.parent.glob(f"{output.uid}.*.log*")
-    numbers = {file.name.removeprefix(f"{output.uid}.").split(".")[0] for file in files}
-    kept = ", ".join(map(str, sorted(int(number) for number in numbers if number.isdigit())))
-    return f"kept here is that of attempt {kept}" if kept else "nothing of this job is kept here"
+    kept = sorted(_attempts_in(output.path.parent, output.uid), reverse=True)
+    if not kept:
+        return "nothing of this job is kept here"
+    shown = ", ".join(map(str, reversed(kept[:KEPT_SHOWN])))
+    more = f", and of {counted(len(kept) - KEPT_SHOWN, 'earlier one')}" if len(kept) > KEPT_SHOWN else ""
+    return f"kept here is that of attempt {shown}{more}"
+
+
+def _attempts_in(directory: Path, uid: str) -> set[int]:
+    """Returns of which attempts of a submission there are files. A job that runs as the user of the supervisor may have put
+    any number of files there, with any names: at most ``FILES_MAX`` are read."""
+    named = re.compile(rf"{re.escape(uid)}\.([0-9]{{1,9}})\.log(?:\..*)?", re.DOTALL)
+    try:
+        with os.scandir(directory) as entries:
+            found = [named.fullmatch(entry.name) for entry in islice(entries, FILES_MAX)]
+    except OSError:
+        return set()
+    return {int(each[1]) for each in found if each is not None}
 
 
 def _place_of(context: CommandContext, job: OneJob, number: int) -> OutputPlace:

@@ -42,6 +42,7 @@ from supervisor.model.records import (
     LEASED,
     PLANNED_CAUSES,
     Cause,
+    DriverDiagnostics,
     HistoryEntry,
     Lease,
     Ownership,
@@ -171,6 +172,7 @@ class Explanation:
     submission of the name may be alive still. ``standby`` says what there is of the prepared driver that its spec
     asks for, or is empty; ``failed_update`` says what became of its newest update if that has failed (given up, rolled back
     or neither yet), ``move`` why it is to leave its host and what keeps it there for now; both may be empty.
+    ``diagnostics`` is what is known of the end of the latest attempt that left any.
     """
 
     name: str
@@ -194,6 +196,7 @@ class Explanation:
     remedies: tuple[Remedy, ...] = ()
     alarm: Alarm | None = None
     last_exit: HistoryEntry | None = None
+    diagnostics: DriverDiagnostics | None = None
     step: Action | WaitingAssignment | None = None
     later: Action | WaitingAssignment | None = None
     error: str = ""
@@ -246,14 +249,7 @@ class Explainer:
         shown = shown_by(row, note, self._free_view)
         mine = own is not None and isinstance(row.ref, Found) and own.uid == row.ref.record.uid
         lease = _lease_reading(row)
-        timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
-        waits_for = _waits_for(own, shown, note, lease, timeout_s) or _waits_for_cluster(row, shown)
-        if waits_for is not None and waits_for.kind is Await.FIRST_BATCH:
-            waits_for = _waits_for_cluster(row, shown) or waits_for
-        if note is not None and note.unplaceable and isinstance(row.ref, Found):
-            waits_for = Awaited(Await.LABELS, f"a host with {', '.join(required_of(row.ref.record.terms))}")
-        if note is not None and note.pending and waits_for is not None and not may_start(self._view):
-            waits_for = Awaited(Await.RESTORE)
+        waits_for = self._awaited(row, shown, note, lease)
         wait_s = note.wait_s if note is not None and waits_for is not None else None
         renewed = lease is not None and not lease.is_silent  # each renewal begins the full wait anew
         later = self._later(row, wait_s) if shown.state is not JobState.STARTING or not renewed else None
@@ -280,6 +276,7 @@ class Explainer:
             remedies=self._remedies(name, shown, row, own, note),
             alarm=self._alarm(name),
             last_exit=ended,
+            diagnostics=own.diagnostics if own is not None and mine else None,
             step=action,
             later=later,
             error=_error(own, ended) if own is not None and mine else "",
@@ -288,6 +285,21 @@ class Explainer:
             failed_update=_failed_update(row),
             move=note.why if note is not None and note.moves else "",
         )
+
+    def _awaited(
+        self, row: Row, shown: Shown, note: Note | None, lease: LeaseReading | None
+    ) -> Awaited | None:
+        """Returns what somebody waits for about the job, or None."""
+        own = row.own.record if isinstance(row.own, Found) else None
+        timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
+        waits_for = _waits_for(own, shown, note, lease, timeout_s) or _waits_for_cluster(row, shown)
+        if waits_for is not None and waits_for.kind is Await.FIRST_BATCH:
+            waits_for = _waits_for_cluster(row, shown) or waits_for
+        if note is not None and note.unplaceable and isinstance(row.ref, Found):
+            waits_for = Awaited(Await.LABELS, f"a host with {', '.join(required_of(row.ref.record.terms))}")
+        if note is not None and note.pending and waits_for is not None and not may_start(self._view):
+            waits_for = Awaited(Await.RESTORE)
+        return waits_for
 
     def everything(self) -> list[Explanation]:
         """Returns every registered or unreadable name, most urgent first."""

@@ -100,6 +100,10 @@ class Layout:
         return f"{self.root}/revisions"
 
     @property
+    def notifications(self) -> str:
+        return f"{self.root}/notifications"
+
+    @property
     def checkpoints(self) -> str:
         return f"{self.root}/checkpoints"
 
@@ -138,6 +142,9 @@ class Layout:
 
     def revisions_of(self, uid: str) -> str:
         return f"{self.revisions}/{uid}"
+
+    def notifications_of(self, uid: str) -> str:
+        return f"{self.notifications}/{uid}"
 
     def checkpoint(self, digest: str) -> str:
         return f"{self.checkpoints}/{digest}"

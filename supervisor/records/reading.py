@@ -15,6 +15,7 @@ from supervisor.model.records import (
     JobRef,
     Lease,
     Member,
+    Notifications,
     Preparation,
     Result,
     Revisions,
@@ -65,7 +66,7 @@ def _placed(record: T, node: Node, path: str) -> Found[T] | Unreadable:
             named = record.supervisor
         case Preparation():
             named = request_name(record.uid, record.revision)
-        case Result() | Revisions():
+        case Result() | Revisions() | Notifications():
             named = record.uid
             if not may_be_of(record.uid, record.name):
                 return Unreadable(f"{path} is not of {record.name!r}", node.stat.version, node.stat.mzxid)

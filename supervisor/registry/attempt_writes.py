@@ -13,16 +13,20 @@ shim for one entry and the loser must not bury the winner.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
 from supervisor.model.headline import headline
 from supervisor.model.records import (
     DETAIL_MAX_BYTES,
+    DIAGNOSTICS_MEMORY_MAX_BYTES,
+    DIAGNOSTICS_PATH_MAX_BYTES,
     POLICIES_MAX,
     POLICY_DIGITS,
     REASON_MAX_BYTES,
     Assignment,
     Cause,
+    DriverDiagnostics,
     Lease,
     Ownership,
     OwnState,
@@ -33,8 +37,12 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
-from supervisor.records.codec import encode
+from supervisor.model.usage import AttemptUsage
+from supervisor.records.codec import MAX_RECORD_BYTES, encode
 from supervisor.records.layout import Layout
+
+USAGE_UP_TO_BYTES = MAX_RECORD_BYTES - 512
+"""A tombstone up to this size has what its attempt took: the history has no less room for the next entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,8 @@ class AttemptIdentity:
 class Exit:
     """Says how an attempt ended. ``ran_s`` is the time in seconds (BOOTTIME) from exec to the empty tree, or
     0 if nothing was executed. ``committed`` has the newest batch of each query that was heard of, as pairs of
-    ``CheckpointExpectation``."""
+    ``CheckpointExpectation``. ``usage`` is what the attempt took. ``diagnostics`` is the file with those of a driver that
+    was silent, ``memory`` describes its memory before an out-of-memory."""
 
     cause: Cause
     reason: str
@@ -60,6 +69,9 @@ class Exit:
     permanent: bool = False
     stop_mode: StopMode | None = None
     committed: tuple[str, ...] = ()
+    usage: AttemptUsage | None = None
+    diagnostics: str = ""
+    memory: str = ""
 
 
 def ring_doorbell(layout: Layout, name: str, version: int = ANY_VERSION) -> SetData:
@@ -229,7 +241,7 @@ def _exited(record: Ownership, ended: Exit, op_id: str, at: str) -> Ownership:
     because what wraps it is alike in all failures."""
     short = ended.reason if len(ended.reason.encode()) <= DETAIL_MAX_BYTES else headline(ended.reason)
     detail = f"{ended.stop_mode.value}: {short}" if ended.stop_mode is not None else short
-    return replace(
+    dead = replace(
         record,
         state=OwnState.EXITED,
         op=op_id,
@@ -241,4 +253,29 @@ def _exited(record: Ownership, ended: Exit, op_id: str, at: str) -> Ownership:
         permanent=ended.permanent,
         committed=ended.committed,
         history=with_entry(record.history, at, ended.cause.value, record.attempt, detail),
+        diagnostics=None,
+        usage=None,
     )
+    return _with_usage(_with_diagnostics(dead, ended, record.diagnostics), ended.usage)
+
+
+def _with_diagnostics(dead: Ownership, ended: Exit, before: DriverDiagnostics | None) -> Ownership:
+    """Returns the record with what is known of this end, else with what was known of an earlier one, if nothing has to be
+    given up for it."""
+    path = ended.diagnostics if len(ended.diagnostics.encode()) <= DIAGNOSTICS_PATH_MAX_BYTES else ""
+    memory = clip(ended.memory, DIAGNOSTICS_MEMORY_MAX_BYTES)
+    known = before
+    if path or memory:
+        known = DriverDiagnostics(attempt=dead.attempt, host=dead.host, path=path, memory=memory)
+    full = replace(dead, diagnostics=known)
+    return full if len(encode(full, sys.maxsize)) <= USAGE_UP_TO_BYTES else dead
+
+
+def _with_usage(dead: Ownership, usage: AttemptUsage | None) -> Ownership:
+    """Returns the record with what the attempt took, if nothing has to be given up for it."""
+    if usage is None:
+        return dead
+    peak = 0 if usage.resources is None else usage.resources.memory_max
+    history = (*dead.history[:-1], replace(dead.history[-1], memory_max=peak))
+    full = replace(dead, usage=usage, history=history)
+    return full if len(encode(full, sys.maxsize)) <= USAGE_UP_TO_BYTES else dead

@@ -14,8 +14,9 @@ layout are ever touched.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from supervisor.clients.store.base import Store, StoreEntry, delete_each
 from supervisor.clock import boottime_s
@@ -46,6 +47,17 @@ class References:
         return parsed is None or parsed.uid in self.uids or key in self.keys
 
 
+class Needed(Protocol):
+    """Says which objects must stay. ``uids`` are those that the registry knows."""
+
+    @property
+    def uids(self) -> frozenset[str]: ...
+
+    def keep(self, key: str) -> bool:
+        """Says whether ``key`` must stay."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Unreferenced:
     """Holds an object that a scan saw unreferenced, and when the first such scan had ended
@@ -67,7 +79,7 @@ class SweepVerdict:
 def judge(
     unreferenced: Mapping[str, Unreferenced],
     listed: Iterable[StoreEntry],
-    references: References,
+    references: Needed,
     began_at_s: float,
     ended_at_s: float,
     grace_s: float = GRACE_S,
@@ -101,6 +113,9 @@ def judge(
 class BlobSweeper:
     """Sweeps for one term; a new leader has seen nothing and deletes nothing for a grace time."""
 
+    prefixes: tuple[str, ...] = (SPECS, ARTIFACTS)
+    """Where the keys of its objects begin."""
+
     def __init__(
         self, store: Store, grace_s: float = GRACE_S, clock: Callable[[], float] = boottime_s
     ) -> None:
@@ -133,13 +148,19 @@ class BlobSweeper:
         """
         began_at_s = self._clock()
         listed = []
-        for entry in itertools.chain(self._store.entries(SPECS), self._store.entries(ARTIFACTS)):
+        listings = [self._store.entries(prefix) for prefix in self.prefixes]
+        for entry in itertools.chain(*listings):
             if not go_on():
                 return ()
             listed.append(entry)
         references = referenced()
-        verdict = judge(self._unreferenced, listed, references, began_at_s, self._clock(), self._grace_s)
+        needed = self._needed(listed, references)
+        verdict = judge(self._unreferenced, listed, needed, began_at_s, self._clock(), self._grace_s)
         left = dict(verdict.unreferenced)
         self._unreferenced = left
         deleted = delete_each(self._store, verdict.to_delete, go_on, left.pop)
         return tuple(deleted)
+
+    def _needed(self, _listed: Sequence[StoreEntry], references: References) -> Needed:
+        """Returns which of the listed objects must stay."""
+        return references

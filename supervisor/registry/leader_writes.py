@@ -137,11 +137,16 @@ def assign(
     return context.transaction(
         "assign",
         Check(context.layout.job(name), ref.version),
-        context.set_own(name, own, _with_refusals(changed, job, old)),
+        context.set_own(name, own, _with_diagnostics(_with_refusals(changed, job, old), old)),
         *_guard(waited, context.layout, name),
         Create(context.layout.assignment(host.id, job.uid, attempt), encode(entry)),
         ring_doorbell(context.layout, name),
     )
+
+
+def _with_diagnostics(changed: Ownership, old: Ownership) -> Ownership:
+    """Returns the next attempt with what is known of the end of an earlier one of the same submission."""
+    return replace(changed, diagnostics=old.diagnostics) if old.uid == changed.uid else changed
 
 
 def _with_refusals(changed: Ownership, job: JobRef, old: Ownership) -> Ownership:

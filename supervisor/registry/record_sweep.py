@@ -19,6 +19,7 @@ from supervisor.model.records import (
     CheckpointClaim,
     Cleanliness,
     Lease,
+    Notifications,
     OwnState,
     Result,
     Revisions,
@@ -44,6 +45,7 @@ class RecordListing:
     claims: Mapping[str, Seen[CheckpointClaim]]
     results: Mapping[str, Seen[Result]]
     revisions: Mapping[str, Seen[Revisions]] = field(default_factory=dict)
+    notifications: Mapping[str, Seen[Notifications]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +78,28 @@ def take_listing(zoo: ZkSession, layout: Layout) -> RecordListing:
     leases, claims, results = below(layout.leases), below(layout.checkpoints), below(layout.results)
     # a root of the version before has no such parent yet
     revisions = [layout.revisions_of(uid) for uid in zoo.children(layout.revisions) or ()]
+    # only where leaders were ever told to tell somebody
+    notified = [layout.notifications_of(uid) for uid in zoo.children(layout.notifications) or ()]
     return RecordListing(
         dict(zip(entries, seen_all(Assignment, entries, zoo.read_many(entries).nodes), strict=True)),
         dict(zip(leases, seen_all(Lease, leases, zoo.read_many(leases).nodes), strict=True)),
         dict(zip(claims, seen_all(CheckpointClaim, claims, zoo.read_many(claims).nodes), strict=True)),
         dict(zip(results, seen_all(Result, results, zoo.read_many(results).nodes), strict=True)),
         dict(zip(revisions, seen_all(Revisions, revisions, zoo.read_many(revisions).nodes), strict=True)),
+        dict(zip(notified, seen_all(Notifications, notified, zoo.read_many(notified).nodes), strict=True)),
     )
 
 
 def to_sweep(listing: RecordListing, rows: Mapping[str, Row]) -> tuple[Deletion, ...]:
     """Returns what may go. ``rows`` is from a full view that was taken after the listing."""
+    with_result = frozenset(path.rpartition("/")[2] for path in listing.results)
     return (
         *_assignments(listing.assignments, rows),
         *_leases(listing.leases, rows),
         *_claims(listing, rows),
         *_results(listing.results, rows),
-        *_revisions(listing, rows),
+        *_about_uids("revisions", listing.revisions, with_result, rows),
+        *_about_uids("notifications", listing.notifications, with_result, rows),
     )
 
 
@@ -142,18 +149,22 @@ def _claims(listing: RecordListing, rows: Mapping[str, Row]) -> Iterable[Deletio
             yield from _deletion("claim", path, claim, row)
 
 
-def _revisions(listing: RecordListing, rows: Mapping[str, Row]) -> Iterable[Deletion]:
-    """Yields the revisions of uids that neither are registered, nor own their name, nor have a result: nobody can go back
-    to them any more."""
-    with_result = {path.rpartition("/")[2] for path in listing.results}
-    for path, revisions in listing.revisions.items():
-        row = rows.get(revisions.record.name) if isinstance(revisions, Found) else None
-        if row is None or not isinstance(revisions, Found) or not isinstance(row.own, Found):
+def _about_uids(
+    what: str,
+    records: Mapping[str, Seen[Revisions]] | Mapping[str, Seen[Notifications]],
+    with_result: frozenset[str],
+    rows: Mapping[str, Row],
+) -> Iterable[Deletion]:
+    """Yields the records about uids that neither are registered, nor own their name, nor have a result: nobody can go back
+    to their revisions any more, and nothing happens to them."""
+    for path, seen in records.items():
+        row = rows.get(seen.record.name) if isinstance(seen, Found) else None
+        if row is None or not isinstance(seen, Found) or not isinstance(row.own, Found):
             continue
-        uid, own = revisions.record.uid, row.own.record
+        uid, own = seen.record.uid, row.own.record
         registered, dirty = _is_registered(row, uid), _is_dirty(row, uid)
         if not registered and uid not in with_result and not dirty and uid not in (own.uid, own.newest_uid):
-            yield from _deletion("revisions", path, revisions, row)
+            yield from _deletion(what, path, seen, row)
 
 
 def _is_registered(row: Row, uid: str) -> bool:

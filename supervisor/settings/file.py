@@ -35,6 +35,7 @@ from supervisor.settings.clusters import Clusters
 from supervisor.settings.defaults import GIB, Defaults
 from supervisor.settings.http import HttpSettings
 from supervisor.settings.labels import Labels
+from supervisor.settings.notify import Receivers
 from supervisor.settings.policy import PolicySettings
 from supervisor.settings.sections import Section, between, section_at, validated
 from supervisor.settings.small_files import read_small, shortened
@@ -128,6 +129,7 @@ class Settings(Section):
     policy: PolicySettings = PolicySettings()
     audit: AuditSettings = AuditSettings()
     clusters: Clusters = Field(default_factory=dict)
+    notify: Receivers = ()
 
 
 def settings_path(path: Path | None, environ: Mapping[str, str]) -> Path:

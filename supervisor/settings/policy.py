@@ -19,6 +19,8 @@ from supervisor.settings.spark_conf import HostConf
 _RULE: Final = re.compile(r"\*|/[^/].*|file:/.*[^/].*|[A-Za-z][A-Za-z0-9+.-]*://[^/*?]+/+[^/].*")
 _VARIABLE: Final = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*")
 _PROPERTY: Final = re.compile(r"\*|spark\.[A-Za-z0-9_.*?-]+")
+LOGS_KEEP_MAX: Final = 1000
+"""In the store the output of no more attempts of one submission is kept, whatever a policy says."""
 JOB: Final = "{job}"
 """This stands for the name of the job in a rule of ``secrets.files``."""
 
@@ -117,13 +119,20 @@ class RunAsSettings(Section):
     allowed: Annotated[tuple[UserName, ...], Field(strict=False, max_length=1000)] = ()
 
 
+class LogPolicySettings(Section):
+    """Says whether jobs may have the output of their drivers uploaded to the store, and of how many attempts at most."""
+
+    upload: Literal["allow", "forbid"] = "allow"
+    keep_max: int = Field(default=100, ge=1, le=LOGS_KEEP_MAX)
+
+
 class PolicySettings(Section):
     """Holds the rules. ``checkpoints`` say where jobs may keep their checkpoint. ``deletable`` says where
     ``checkpoint_on_cancel: delete`` may delete; by default that is nowhere. ``endpoints`` are those of S3,
     besides the store's, that jobs may name. ``in_place_files`` says whether a job may name files that are not in the
-    store, and whether their SHA-256 must be in its spec. ``run_as`` says as which Unix users jobs run.
-    ``submit_signers`` are PEM files with public Ed25519 keys; if there are any, a host starts only what one of them has
-    signed.
+    store, and whether their SHA-256 must be in its spec. ``logs`` is about uploads of what drivers write. ``run_as`` says
+    as which Unix users jobs run. ``submit_signers`` are PEM files with public Ed25519 keys; if there are any, a host starts
+    only what one of them has signed.
     """
 
     driver_environment: DriverEnvironmentSettings = DriverEnvironmentSettings()
@@ -133,6 +142,7 @@ class PolicySettings(Section):
     endpoints: Annotated[tuple[EndpointUrl, ...], Field(strict=False, max_length=1000)] = ()
     conf: ConfSettings = ConfSettings()
     in_place_files: Literal["allow", "pinned", "forbid"] = "allow"
+    logs: LogPolicySettings = LogPolicySettings()
     run_as: RunAsSettings = RunAsSettings()
     submit_signers: Annotated[tuple[AbsolutePath, ...], Field(strict=False, max_length=100)] = ()
 

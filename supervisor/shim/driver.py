@@ -9,7 +9,7 @@ from __future__ import annotations
 from supervisor.model import lease_terms
 from supervisor.model.records import Cause, Phase
 from supervisor.model.silence import PROBE_EVERY
-from supervisor.shim import health, queries, stopping, waiting
+from supervisor.shim import diagnosing, health, queries, stopping, waiting
 from supervisor.shim.end import finish
 from supervisor.shim.state import (
     Event,
@@ -19,6 +19,7 @@ from supervisor.shim.state import (
     Kill,
     Order,
     Reported,
+    Sampled,
     Stage,
     Terminate,
     TreeSeen,
@@ -68,6 +69,7 @@ def note_exit(turn: Turn, event: Exited) -> None:
     """Notes the exit, also of a starter whose claim is under way. Nothing else is done about it then, because
     exec will fail."""
     if turn.state.status is None:
+        turn.set(memory=event.memory)
         turn.set(status=event.status, tail=event.tail, oom=event.oom, refused=event.refused)
 
 
@@ -91,6 +93,11 @@ def reported(turn: Turn, event: Reported) -> None:
     if event.event not in waiting.EVENTS or turn.state.launch.executors_outlive_s > 0:
         turn.set(life=health.after_report(turn.state.life, event, turn.now_s))
     stop_heard(turn, event)
+
+
+def sampled(turn: Turn, event: Sampled) -> None:
+    """Keeps what the tree takes for the next renewal, and for the tombstone."""
+    turn.set(use=event.use)
 
 
 def stop_heard(turn: Turn, event: Reported) -> None:
@@ -168,8 +175,10 @@ def watch(turn: Turn) -> None:
     elif state.exec_at_s is not None:
         verdict = health.overdue(state.life, state.launch, state.exec_at_s, turn.now_s)
         if verdict is not None:
-            begin_kill(turn, *verdict)
+            if not diagnosing.is_awaited(turn, *verdict):
+                begin_kill(turn, *verdict)
             return
+        diagnosing.forget(turn)
         probe_queries(turn)
         count_executors(turn)
         publish_wait(turn)
@@ -190,6 +199,8 @@ def climb(turn: Turn) -> None:
     elif stopping.is_to_be_terminated(ladder, turn.now_s):
         turn.set(ladder=stopping.terminated(ladder))
         turn.do(WriteLog("shim_terminates", "SIGTERM to the driver"), Terminate())
+    else:
+        diagnosing.before_end_of_grace(turn, ladder)
 
 
 def strike(turn: Turn) -> None:

@@ -10,6 +10,7 @@ from supervisor.model.exits import SHELL_SIGNAL_BASE, ExitEvidence, ExitVerdict,
 from supervisor.model.lease_terms import DOUBT_S, tombstone_from_s
 from supervisor.model.records import UNCHARGED_CAUSES, Cause
 from supervisor.model.seen import Found
+from supervisor.model.usage import AttemptUsage
 from supervisor.registry import attempt_writes
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
 from supervisor.shim import connection, queries, stopping
@@ -131,4 +132,9 @@ def describe(state: ShimState) -> Exit:
         permanent,
         stop_mode=stopping.mode(state.ladder, killed=state.cause is not None),
         committed=remembered.queries if remembered is not None else (),
+        usage=None
+        if state.use is None
+        else AttemptUsage(resources=state.use, queries=queries.used(state.life, 1)),
+        diagnostics=state.diagnostics,
+        memory=state.memory if verdict.cause is Cause.OUT_OF_MEMORY else "",
     )

@@ -38,9 +38,12 @@ def _smaller(lease: Lease) -> Iterator[Lease]:
     fields of newer versions; a shim writes none."""
     driver = lease.driver
     giving_up: tuple[Callable[[Lease], dict[str, Any]], ...] = (
+        lambda now: {"usage": None if now.usage is None else replace(now.usage, queries=())},
+        lambda _now: {"usage": None},
         lambda now: {
             "not_fenced": clip(now.not_fenced, _WORDS_MAX_BYTES),
             "class_archive": "",
+            "spark_ui": "",
             "not_limited": clip(now.not_limited, _WORDS_MAX_BYTES),
             "cluster_wait": None if now.cluster_wait is None else replace(now.cluster_wait, says=""),
         },

@@ -42,7 +42,12 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
         case "begun":
             return replace(life, begun_at_s=life.begun_at_s or now_s)
         case "session":
-            return replace(life, begun_at_s=life.begun_at_s or now_s, session_at_s=life.session_at_s or now_s)
+            return replace(
+                life,
+                begun_at_s=life.begun_at_s or now_s,
+                session_at_s=life.session_at_s or now_s,
+                spark_ui=report.spark_ui or life.spark_ui,
+            )
         case "query" | "working":
             return _query_lives(life, now_s)
         case "idle":

@@ -10,12 +10,21 @@ from __future__ import annotations
 from supervisor.model import lease_terms
 from supervisor.model.records import Cause, Driver, Lease, Ownership, OwnState, StartTimes
 from supervisor.model.seen import Found
+from supervisor.model.usage import AttemptUsage
 from supervisor.registry import attempt_writes
 from supervisor.shim import connection, queries, waiting
 from supervisor.shim.driver import begin_kill, request_stop
 from supervisor.shim.end import waits_only
 from supervisor.shim.fitting import fitting
-from supervisor.shim.state import Event, OwnRead, WriteCommitted, WriteDeadline, WriteLog, WriteRejected
+from supervisor.shim.state import (
+    Event,
+    OwnRead,
+    ShimState,
+    WriteCommitted,
+    WriteDeadline,
+    WriteLog,
+    WriteRejected,
+)
 from supervisor.shim.turn import LEASED, RETRY_S, Turn
 
 # -- the fence ---------------------------------------------------------------------------------------------------------
@@ -199,8 +208,16 @@ def record_of(turn: Turn) -> Lease:
             not_limited=state.launch.not_limited,
             executors_outlive_s=state.launch.executors_outlive_s,
             cluster_wait=waiting.record_of_wait(state.life, state.launch, turn.now_s),
+            spark_ui=state.life.spark_ui,
+            usage=usage_of(state, queries.USED),
         )
     )
+
+
+def usage_of(state: ShimState, most_queries: int) -> AttemptUsage | None:
+    """Returns what the attempt takes, with at most so many queries; None if nothing is known of it."""
+    used = queries.used(state.life, most_queries)
+    return None if state.use is None and not used else AttemptUsage(resources=state.use, queries=used)
 
 
 def start_times(turn: Turn) -> StartTimes | None:

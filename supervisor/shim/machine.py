@@ -15,7 +15,8 @@ settling    read back, in the session of the claim or after that was     ours �
                                                                          for the full wait → done
 starting    claim committed, the starter was let go (a prepared driver:  executed, or opened → running
             its opening was written)
-running     renewals                                                     fence moved to draining → stopping
+running     renewals; a driver that is silent is diagnosed before it     fence moved to draining → stopping
+            is killed for that (``diagnosing.py``)
 stopping    the ladder of ``stopping.py``; renewals go on all the while  exit, or stop_grace is over → killing
 killing     SIGKILL until the tree is proven empty                       empty → burying
 burying     tombstone, until it commits or /own is not about us          → done
@@ -67,6 +68,7 @@ from supervisor.shim.connection import (
     read_later,
     read_now,
 )
+from supervisor.shim.diagnosing import diagnosed
 from supervisor.shim.driver import (
     begin_stop,
     exec_error,
@@ -76,6 +78,7 @@ from supervisor.shim.driver import (
     exited,
     note_exit,
     reported,
+    sampled,
     started,
     stop_heard,
     tree_seen,
@@ -90,6 +93,7 @@ from supervisor.shim.state import (
     CloseSession,
     Connected,
     DeadlineUnwritable,
+    Diagnosed,
     DiscardAsked,
     Disconnected,
     Effect,
@@ -107,6 +111,7 @@ from supervisor.shim.state import (
     Read,
     ReadFailed,
     Reported,
+    Sampled,
     SessionClosed,
     SessionLost,
     ShimState,
@@ -251,7 +256,9 @@ TABLE: Mapping[type, tuple[Callable[..., None], ...]] = {
     Exited:              (ended,      exit_early, note_exit,  note_exit,  exited,     exited,     exited,     note_exit,  _,          _),
     TreeSeen:            (_,          _,          _,          _,          _,          _,          _,          tree_seen,  _,          _),
     Reported:            (_,          _,          _,          _,          reported,   reported,   reported,   stop_heard, stop_heard, _),
+    Sampled:             (_,          _,          _,          _,          sampled,    sampled,    sampled,    _,          _,          _),
     Unheard:             (_,          _,          _,          _,          _,          _,          unheard,    unheard,    unheard,    _),
+    Diagnosed:           (_,          _,          _,          _,          diagnosed,  diagnosed,  diagnosed,  diagnosed,  diagnosed,  _),
     StopAsked:           (stop,       give_up,    note_stop,  note_stop,  begin_stop, begin_stop, _,          begin_stop, _,          _),
 }
 """The cell for an event and a stage says what is done. The answer to a request that is not under way reaches

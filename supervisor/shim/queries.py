@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from supervisor.model.batch_time import KEPT, WARM_UP, load_of, query_use
 from supervisor.model.checkpoint_expectation import (
     QUERIES_MAX,
     CheckpointExpectation,
@@ -26,11 +27,14 @@ from supervisor.model.location import is_inside
 from supervisor.model.records import Progress, QueryProgress, QueryState, clip
 from supervisor.model.secret import covered
 from supervisor.model.silence import PROBE_AFTER
+from supervisor.model.usage import QueryUse
 from supervisor.records.codec import encode
 from supervisor.shim.state import InPlace, Life, QueryLife, Reported
 
 TRACKED = 32
 SHOWN = 8
+USED = 2
+"""Of so many queries the lease says what their batches take: those that are loaded most."""
 SHOWN_MAX_BYTES = 1550
 """This is the share of the lease record that queries may take: the rest of it stays below 1,800 bytes, and
 what is remembered of the checkpoint below 730."""
@@ -85,11 +89,39 @@ def _with_report(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
         case "query":  # it may be one that had ended: the same checkpoint, started again
             return replace(query, ended=False, idle=False, error="")
         case "progress":
+            query = _with_batch(query, report)
             return replace(query, ended=False, idle=False, progress=report.progress or query.progress)
         case "terminated":
             return replace(query, ended=True, idle=False, error=report.error)
         case _:
             return replace(query, ended=False, idle=report.event == "idle")
+
+
+def _with_batch(query: QueryLife, report: Reported) -> QueryLife:
+    """Returns ``query`` with what one more batch took; one without rows says nothing of the others."""
+    query = replace(
+        query,
+        state_bytes=query.state_bytes if report.state_bytes is None else report.state_bytes,
+    )
+    if report.batch is None:
+        return query
+    if query.warm_up < WARM_UP:
+        return replace(query, warm_up=query.warm_up + 1)
+    return replace(query, batches=(*query.batches, report.batch)[-KEPT:])
+
+
+def used(life: Life, most: int = USED) -> tuple[QueryUse, ...]:
+    """Returns what the batches of the queries take that live and are loaded most, for lease and tombstone."""
+    found = (
+        query_use(
+            clip(query.name or query.id, _NAME_MAX_BYTES),
+            query.batches,
+            (query.progress or Progress()).trigger_interval_s,
+            query.state_bytes,
+        )
+        for query in life.queries
+    )
+    return tuple(sorted((use for use in found if use is not None), key=load_of, reverse=True)[:most])
 
 
 def _with_committed(known: tuple[InPlace, ...], reported: tuple[InPlace, ...]) -> tuple[InPlace, ...]:
@@ -187,6 +219,7 @@ def _record(query: QueryLife, state: QueryState) -> QueryProgress:
         batch_ms=progress.batch_ms,
         lag=progress.lag,
         state_rows=progress.state_rows,
+        trigger_interval_s=progress.trigger_interval_s,
         at=query.at or None,
         error=clip(covered(query.error), _ERROR_MAX_BYTES) or None,
     )

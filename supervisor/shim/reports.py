@@ -22,10 +22,12 @@ from typing import Any, Final
 from supervisor.clients.channel import DRIVERS_OWN
 from supervisor.clients.run_dir import ORDERS, REPORT
 from supervisor.clock import wall_iso
+from supervisor.model.batch_time import TimedBatch
 from supervisor.model.checkpoint_expectation import QUERIES_MAX
 from supervisor.model.driver_user import DriverUser
 from supervisor.model.location import LOCATION_MAX_BYTES
 from supervisor.model.records import Progress, clip
+from supervisor.model.web_address import web_address
 from supervisor.shim.state import InPlace, Reported
 
 DATAGRAM_MAX_BYTES = 8192
@@ -39,6 +41,10 @@ _ID_MAX_CHARS = 36
 BATCH_ID_MAX = 2**63 - 1
 """Spark's batch id is a long. Python's integers have no limit: one of some thousand digits would not fit into
 the lease record."""
+NUMBER_MAX: Final = 1e15
+BATCH_MS_MAX: Final = 1e12
+TRIGGER_MAX_S: Final = 1e8
+"""What is computed of reported numbers has to stay within the bounds of a record, whatever a driver reports."""
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid, as the kernel fills them in
 
 
@@ -140,11 +146,18 @@ def parse(data: bytes) -> Reported | None:
     if "checkpoint" in body:
         reported = replace(reported, committed=_committed(body))
     if event in ("progress", "looked"):
-        return replace(reported, progress=_progress(body))
+        return replace(
+            reported,
+            progress=_progress(body),
+            batch=_batch(body),
+            state_bytes=_count(body.get("state_bytes")),
+        )
     if event == "error":
         kind, message = _one_line(body.get("kind")), _one_line(body.get("message"))
         once = message if message.startswith(f"{kind}: ") else f"{kind}: {message}"
         return replace(reported, error=clip(once, _TEXT_MAX_BYTES))
+    if event == "session":
+        return replace(reported, spark_ui=web_address(body.get("spark_ui")))
     if event == "executors":
         return replace(reported, executors=_count(body.get("count")))
     if event in ("ready", "unready", "cluster"):
@@ -222,11 +235,31 @@ def _progress(body: dict[str, Any]) -> Progress:
         at=wall_iso(),
         lag=_number(body.get("lag")),
         state_rows=_number(body.get("state_rows")),
+        trigger_interval_s=_within(body.get("trigger_interval_s"), 0.001, TRIGGER_MAX_S),
     )
+
+
+def _batch(body: dict[str, Any]) -> TimedBatch | None:
+    """Returns what a batch with rows took. A driver that does not report how many they were has said how many it did a
+    second."""
+    ms = _within(body.get("batch_ms"), 0.0, BATCH_MS_MAX)
+    rows = _number(body.get("rows"))
+    done_per_s = _number(body.get("processed_rows_per_s"))
+    if rows is None and ms is not None and done_per_s is not None:
+        rows = float(round(done_per_s * ms / 1000))
+    if ms is None or rows is None or rows < 1:
+        return None
+    return TimedBatch(rows, ms, _within(body.get("input_rows_per_s"), 0.0, NUMBER_MAX))
+
+
+def _within(value: Any, least: float, most: float) -> float | None:
+    """Returns a number within bounds, or None."""
+    number = _number(value)
+    return number if number is not None and least <= number <= most else None
 
 
 def _number(value: Any) -> float | None:
     """Returns a finite number, or None: NaN is no JSON for those who read the record."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if abs(value) < 1e15 else None
+    return float(value) if abs(value) < NUMBER_MAX else None

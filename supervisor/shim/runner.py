@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from supervisor.clients import processes, run_dir
 from supervisor.clients.containment import Containment
 from supervisor.clients.run_dir import DeadlineFile
+from supervisor.clients.tree_usage import TreeMeter
 from supervisor.clock import boottime_s, wall_s
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
@@ -24,15 +25,18 @@ from supervisor.model.records import Cause
 from supervisor.records.layout import Layout
 from supervisor.shim import state as shim
 from supervisor.shim.children import Children
+from supervisor.shim.diagnosis import Diagnosis, task_for
 from supervisor.shim.link import RegistryLink, Request
 from supervisor.shim.log import ShimLog
 from supervisor.shim.machine import next_wake_at_s, step
+from supervisor.shim.memory_witness import MemoryWitness
 from supervisor.shim.oom import OomWatch
 from supervisor.shim.output import OutputPump, RotatedFile
 from supervisor.shim.preparation import PreparedTree
 from supervisor.shim.reports import ReportSocket
 from supervisor.shim.starter import Starter, outcome, release, release_to_barrier
 from supervisor.shim.state import Effect, Event, Now, ShimState, Stage
+from supervisor.shim.usage_sampler import UsageSampler
 
 KILL_SLICE_S = 0.2
 _SHORTEST_WAIT_S = 0.01
@@ -84,6 +88,10 @@ class Runner:
         self._heard = False
         self._released = False
         self._oom_watch: OomWatch | None = None
+        self._diagnosis: Diagnosis | None = None
+        meter = TreeMeter(launch.cgroup, parts.tree.pids)
+        self._memory = MemoryWitness(meter.read, parts.tree.pids, launch.cgroup)
+        self._sampler = UsageSampler(self._memory.read)
         self._exit_reported = False
         self._finished = False
 
@@ -177,6 +185,7 @@ class Runner:
         if self._preparation is not None and self._state.stage is Stage.PREPARED:
             events.extend(self._preparation.handed())
         events.extend(self._reported())
+        events.extend(self._sampled())
         events.extend(self._exit())
         events.append(shim.Tick())
         return events
@@ -185,22 +194,38 @@ class Runner:
         reports = self._reports.take()
         return [*reports] if self._preparation is None else self._preparation.understood(reports)
 
+    def _sampled(self) -> list[Event]:
+        """Returns the usage of the tree, if it was sampled since it was fed last."""
+        use = self._sampler.newest
+        return [] if use is None or use is self._state.use else [shim.Sampled(use)]
+
     def _exit(self) -> list[Event]:
         children, pid = self._parts.children, self._parts.starter.pid
         children.reap()
         if self._exit_reported or pid not in children.ended:
             return []
         self._exit_reported = True
+        self._sampler.stop()
         self._poll.unregister(self._parts.starter.pidfd)
         events: list[Event] = []
         while not self._heard:  # nobody has the other end any more: this ends
             events.extend(self._hear_starter())
         oom = self._oom_watch.seen() if self._oom_watch is not None else None
-        exited = shim.Exited(children.ended[pid], self._pump.tail(), oom, self._refused())
+        exited = shim.Exited(
+            children.ended[pid], self._pump.tail(), oom, self._refused(), self._memory_before_end()
+        )
         events.extend(self._reported())
         if self._preparation is not None:
             self._preparation.note_readiness(False, f"its driver has ended (status {exited.status})")
         return [*events, exited]
+
+    def _memory_before_end(self) -> str:
+        """Returns what is known of the driver's memory, in case it ended for want of it."""
+        launch = self._state.launch
+        samples = [(each.at_s, each.memory_bytes) for each in self._sampler.recent]
+        return self._memory.described(
+            samples, launch.assignment.memory, self._parts.starter.pid, boottime_s()
+        )
 
     def _refused(self) -> tuple[Cause, str] | None:
         """Returns the start verdict, if it is a refusal. It is final: after it the application has not begun."""
@@ -249,8 +274,10 @@ class Runner:
                 case shim.Exec(before_at_s):
                     events.extend(self._exec(before_at_s))
                 case shim.Order(order, within_s):
-                    if not self._reports.order(order, within_s):
-                        events.append(shim.Unheard(effect))
+                    heard = self._reports.order(order, within_s)
+                    events.extend(() if heard else (shim.Unheard(effect),))
+                case shim.Diagnose():
+                    events.extend(self._diagnose(effect))
                 case shim.Terminate():
                     self._terminate()
                 case shim.Kill():
@@ -260,6 +287,18 @@ class Runner:
                 case shim.WriteLog(name, why):
                     self._log.log_event(name, why=why)
         return events
+
+    def _diagnose(self, asked: shim.Diagnose) -> list[Event]:
+        """Starts a collection, and waits for nothing of it."""
+        launch = self._state.launch
+        try:
+            task = task_for(launch, self._parts.directory, self._parts.tree.pids(), asked)
+            self._diagnosis = Diagnosis(task, launch, self._post_event, self._log_event)
+            self._diagnosis.start()
+        except (OSError, RuntimeError) as error:  # no process, memory, descriptor or thread left
+            self._log.log_event("shim_not_diagnosed", "warning", why=str(error))
+            return [shim.Diagnosed()]
+        return []
 
     def _terminate(self) -> None:
         """Asks the driver to end. Where that is not allowed (a driver of another user, and a supervisor without
@@ -288,6 +327,7 @@ class Runner:
     def _exec(self, before_at_s: float) -> list[Event]:
         self._released = True
         self._oom_watch = OomWatch(self._parts.launch.cgroup)
+        self._begin_sampling()
         if self._preparation is not None:
             return self._preparation.open(self._state.launch, self._parts.claim_id, before_at_s)
         try:
@@ -296,7 +336,16 @@ class Runner:
             return [shim.ExecFailed(f"the starter is gone: {error}", False)]
         return []
 
+    def _begin_sampling(self) -> None:
+        """Begins to sample the tree. A host that has no thread left costs the samples, and not the driver."""
+        try:
+            self._sampler.start()
+        except RuntimeError as error:
+            self._log.log_event("shim_not_sampled", "warning", why=str(error))
+
     def _kill(self) -> list[Event]:
+        if self._diagnosis is not None:  # first: it is a child of this process, and keeps nobody
+            self._diagnosis.kill()
         self._parts.tree.kill(KILL_SLICE_S)
         self._parts.children.reap()
         empty = self._parts.tree.emptiness() is Emptiness.EMPTY

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+from supervisor.model.batch_time import TimedBatch
 from supervisor.model.launch import Launch
 from supervisor.model.out_of_memory import Oom
 from supervisor.model.records import Cause, ClusterWait, Ownership, Phase, Progress
 from supervisor.model.seen import Seen
 from supervisor.model.transaction import Transaction
+from supervisor.model.usage import ResourceUse
 from supervisor.records.layout import Layout
 from supervisor.shim.stopping import Ladder
 
@@ -178,13 +180,14 @@ class Exited:
 
     ``oom`` says whom the kernel has killed for lack of memory since exec; it is None if that is not known.
     ``refused`` says why the host's supervisor did not let the application begin; it is None if the
-    application was let begin, or did not have to wait.
+    application was let begin, or did not have to wait. ``memory`` says what its memory was before the end.
     """
 
     status: int
     tail: str = ""
     oom: Oom | None = None
     refused: tuple[Cause, str] | None = None
+    memory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,8 @@ class Reported:
     supervisor, with ``error`` as the words of the cluster on why it gives none. Otherwise
     ``query`` and ``id`` name the query that it is about. ``queries`` is how many queries are waited for.
     ``at`` is wall time, for display. ``committed`` holds the batches that are committed, with the checkpoint
-    that they are in.
+    that they are in. ``batch`` is what a batch with rows took, ``state_bytes`` the memory of the state. ``spark_ui`` is the
+    address of Spark's UI, with a session.
     """
 
     event: str
@@ -225,6 +229,16 @@ class Reported:
     at: str = ""
     committed: tuple[InPlace, ...] = ()
     executors: int | None = None
+    batch: TimedBatch | None = None
+    state_bytes: int | None = None
+    spark_ui: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """The usage of the driver's tree was sampled. It is published with the next renewal, and asks for none."""
+
+    use: ResourceUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +246,14 @@ class Unheard:
     """Nobody takes orders in the driver: it has no bootstrap, or no SparkSession yet."""
 
     order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """The collection that ``Diagnose`` has asked for is over. ``path`` is the file with the diagnostics, or empty if there
+    is none."""
+
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,9 +290,11 @@ Event: TypeAlias = (
     | Exited
     | TreeSeen
     | Reported
+    | Sampled
     | StopAsked
     | DeadlineUnwritable
     | Unheard
+    | Diagnosed
 )
 
 
@@ -338,6 +362,16 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class Diagnose:
+    """Asks for the diagnostics of the driver tree, within ``within_s``, in a process of their own; ``Kill`` ends it. The
+    answer is ``Diagnosed``. ``why`` and ``progress`` are for their first lines."""
+
+    within_s: float
+    why: str
+    progress: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Terminate:
     """Asks for SIGTERM to the driver's root process."""
 
@@ -371,6 +405,7 @@ Effect: TypeAlias = (
     | WriteDeadline
     | Exec
     | Order
+    | Diagnose
     | Terminate
     | Kill
     | Finish
@@ -394,6 +429,9 @@ class QueryLife:
     error: str = ""
     progress: Progress | None = None
     at: str = ""
+    batches: tuple[TimedBatch, ...] = ()  # the latest that had rows
+    warm_up: int = 0  # how many were left out before them
+    state_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +471,7 @@ class Life:
     delayed_at_s: float | None = None
     application: str = ""
     says: str = ""
+    spark_ui: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,6 +525,7 @@ class ShimState:
     # The driver.
     phase: Phase = Phase.CLAIMED
     life: Life = Life()
+    use: ResourceUse | None = None  # as it was sampled last
     exec_at_s: float | None = None  # when it was let go
     executed: bool = False
     started_at: str = ""
@@ -497,9 +537,13 @@ class ShimState:
     next_news_at_s: float = 0.0  # the next news of a wait for executors, not before
     reported_wait: ClusterWait | None = None  # the wait for executors, as it was published last
     reported_since_at_s: float = 0.0  # since when that one lasted
+    diagnosing_until_at_s: float | None = None  # its diagnostics are asked for, and waited for until then
+    diagnosed: bool = False  # they are there, or not to be had
+    diagnostics: str = ""  # the file with them
     status: int | None = None
     tail: str = ""
     oom: Oom | None = None
+    memory: str = ""  # before the end
     refused: tuple[Cause, str] | None = None  # the application was not let begin
     kill_at_s: float = 0.0
     kill_began_at_s: float = 0.0

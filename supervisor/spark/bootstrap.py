@@ -173,6 +173,10 @@ class Watch:
         self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         self.orders: Any = None
         self.places: dict[str, str] = {}  # query id → location of its checkpoint, as Spark resolved it
+        self.intervals: dict[
+            str, float
+        ] = {}  # query id → seconds between the begins of its batches, as it asked for
+        self.spark_ui = ""  # the address of Spark's UI, if it has one
         self._waiting: dict[str, Callable[[Any], None]] = {
             "pyspark.sql.session": lambda module: self._wrap_session(module.SparkSession),
             "pyspark.sql.streaming.readwriter": lambda module: self._wrap_writer(module.DataStreamWriter),
@@ -232,6 +236,7 @@ class Watch:
             else:
                 query = self.orders.start(lambda: start(writer, *args, **kwargs))
             self.note_place(query)
+            self.note_interval(query)
             return query
 
         return watched
@@ -246,7 +251,23 @@ class Watch:
         await_verdict(self.reports, os._exit)
         self.reports.send("begun")
         if self.announce:
-            self.reports.send("session")
+            self.announce_session()
+
+    def announce_session(self) -> None:
+        """Reports that there is a session."""
+        self.reports.send("session", **({"spark_ui": self.spark_ui} if self.spark_ui else {}))
+
+    def note_interval(self, query: Any) -> None:
+        """Notes how often the query is to begin a batch, if it asks for that. Its progress reports carry it."""
+        try:
+            trigger = query._jsq.streamingQuery().trigger()
+            is_by_time = str(trigger.getClass().getSimpleName()) == "ProcessingTimeTrigger"
+            interval_ms = int(trigger.intervalMs()) if is_by_time else 0
+            self.intervals.pop(str(query.id), None)
+            if interval_ms > 0:
+                self.intervals[str(query.id)] = interval_ms / 1000
+        except Exception:  # noqa: BLE001 - as with its place: nothing is said of it
+            pass
 
     def note_place(self, query: Any) -> None:
         """Notes where the query keeps its checkpoint, which may be elsewhere than where the job says. Its
@@ -263,11 +284,12 @@ class Watch:
                 return
             self.sessions.add(session)
             self._take_orders()
-            session.streams.addListener(listener(self.reports, self.orders, self.places))
+            session.streams.addListener(listener(self.reports, self.orders, self.places, self.intervals))
         except Exception:  # noqa: BLE001 - the application's session works; it is only not watched
             complain("a session is not watched")
+        self.spark_ui = ui_of(session) or self.spark_ui
         if self.announce:
-            self.reports.send("session")
+            self.announce_session()
 
     def _take_orders(self) -> None:
         """Begins to take orders, from the first session on; an application without one is stopped by a
@@ -302,10 +324,24 @@ def beside(name: str) -> types.ModuleType:
     return module
 
 
-def listener(reports: Reports, orders: Any = None, places: dict[str, str] | None = None) -> Any:
+def ui_of(session: Any) -> str:
+    """Returns the address of Spark's UI, or an empty text if it has none."""
+    try:
+        return str(session.sparkContext.uiWebUrl or "")
+    except Exception:  # noqa: BLE001 - with Connect there is no context here
+        return ""
+
+
+def listener(
+    reports: Reports,
+    orders: Any = None,
+    places: dict[str, str] | None = None,
+    intervals: dict[str, float] | None = None,
+) -> Any:
     """Returns a StreamingQueryListener that reports. Its methods run on a thread of py4j and return at once.
 
-    ``places`` maps a query id to the location of its checkpoint; it is filled while the application runs.
+    ``places`` maps a query id to the location of its checkpoint, ``intervals`` to its trigger's seconds; they are filled
+    while the application runs.
     """
     # here: ``Watch`` waits for the application to import pyspark, so the bootstrap must not be the first
     from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -326,10 +362,13 @@ def listener(reports: Reports, orders: Any = None, places: dict[str, str] | None
                 run = str(event.progress.runId)
                 orders.committed[run] = orders.committed.get(run, 0) + 1
             try:
-                place = (places or {}).get(str(event.progress.id))
-                reports.send(
-                    "progress", **progress_of(event.progress), **({"checkpoint": place} if place else {})
-                )
+                key = str(event.progress.id)
+                known = {
+                    "checkpoint": (places or {}).get(key),
+                    "trigger_interval_s": (intervals or {}).get(key),
+                }
+                more = {name: value for name, value in known.items() if value}
+                reports.send("progress", **progress_of(event.progress), **more)
             except Exception:  # noqa: BLE001 - a progress of unknown form still shows that the query lives
                 complain("a progress event was not understood")
                 reports.send("idle", id=str(event.progress.id))
@@ -366,7 +405,9 @@ def progress_of(progress: Any) -> dict[str, Any]:
         "processed_rows_per_s": finite(progress.processedRowsPerSecond),
         "batch_ms": progress.durationMs.get("triggerExecution"),
         "lag": lag_of(progress.sources),
+        "rows": getattr(progress, "numInputRows", None),
         "state_rows": state_rows_of(getattr(progress, "stateOperators", ())),
+        "state_bytes": state_bytes_of(getattr(progress, "stateOperators", ())),
     }
 
 
@@ -374,6 +415,12 @@ def state_rows_of(operators: Iterable[Any]) -> int | None:
     """Returns how many rows the state of a query has, or None if it keeps none."""
     rows = [operator.numRowsTotal for operator in operators or ()]
     return sum(rows) if rows else None
+
+
+def state_bytes_of(operators: Iterable[Any]) -> int | None:
+    """Returns the memory that the state of a query takes, in bytes, or None if it keeps none."""
+    sizes = [getattr(operator, "memoryUsedBytes", 0) for operator in operators or ()]
+    return sum(sizes) if sizes else None
 
 
 def finite(number: float | None) -> float | None:
@@ -537,7 +584,7 @@ def run_session(reports: Reports, watch: Watch, entry: str) -> None:
         await_verdict(reports)
         watch.announce = True
         reports.send("begun")
-        reports.send("session")
+        watch.announce_session()
         call = functools.reduce(getattr, function.split("."), importlib.import_module(module))
         try:
             call(spark)  # type: ignore[operator]

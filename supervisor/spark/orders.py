@@ -1,9 +1,10 @@
 """Carries out the orders of the shim in a running PySpark driver: to stop at a batch boundary, to probe
-silent queries, and to count executors.
+silent queries, to count executors, and to show where the interpreter's threads are.
 
 ``bootstrap`` loads it when the application has its first SparkSession, under whatever Python that runs (3.9
 and later); it uses the standard library only. One thread waits on a datagram socket in the run directory:
-nothing is polled while nothing is ordered. The thread is unknown to ``threading`` (an application may join
+nothing is polled while nothing is ordered. It only shows the threads; all else is for a second one, since that
+may have to wait for a JVM which does not answer. Both are unknown to ``threading`` (an application may join
 all threads that it finds), forked children close the socket, and no error of this module reaches the
 application.
 
@@ -22,6 +23,7 @@ from __future__ import annotations
 import _thread
 import json
 import os
+import queue
 import re
 import socket
 import sys
@@ -38,6 +40,9 @@ PAUSE_S = 0.02
 LOCK_WAIT_S = 1
 HOLD_S = 2.0
 HELD_PAUSE_S = 0.005
+STACKS_MAX_BYTES = 100_000
+FRAMES_MAX = 100
+THREADS_MAX = 500
 NO_DATA = "Waiting for data to arrive"
 WAITING = ("Waiting for next trigger", NO_DATA)
 
@@ -79,13 +84,31 @@ class Orders:
         finally:
             os.close(directory)
         os.register_at_fork(after_in_child=self._socket.close)
-        _thread.start_new_thread(self._listen, (self._socket,))
+        given: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        _thread.start_new_thread(self._work, (given,))
+        _thread.start_new_thread(self._listen, (self._socket, given))
 
-    def _listen(self, orders: socket.socket) -> None:
+    def _listen(self, orders: socket.socket, given: queue.SimpleQueue[dict[str, Any]]) -> None:
+        while True:
+            try:
+                data, sender = orders.recvfrom(ORDER_MAX_BYTES)
+                body = json.loads(data)
+                if body["order"] != "stacks":
+                    given.put(body)
+                elif sender:
+                    orders.sendto(stacks(), socket.MSG_DONTWAIT, sender)
+            except OSError:
+                if orders.fileno() < 0:
+                    return
+                time.sleep(PAUSE_S)  # who has asked is gone
+            except Exception:  # noqa: BLE001 - the edge, as below
+                complain("an order was not understood")
+
+    def _work(self, given: queue.SimpleQueue[dict[str, Any]]) -> None:
         self._thread = threading.get_ident()
         while True:
             try:
-                body = json.loads(orders.recv(ORDER_MAX_BYTES))
+                body = given.get()
                 if body["order"] == "stop" and not self.stopping:
                     self.stop(float(body["within_s"]))
                 elif body["order"] == "look" and not self.stopping:
@@ -308,6 +331,24 @@ class Closing:
         holder.setStackTrace(self._engine[0].queryExecutionThread().getStackTrace())
         holder.printStackTrace(java.io.PrintWriter(text))
         return re.findall(r"^\tat (?:[^(\n]*/)?([^/(\n]+)\(", str(text.toString()), re.MULTILINE)
+
+
+def stacks() -> bytes:
+    """Returns where each thread of the interpreter is, the innermost call first, with the pid before it. No file is read:
+    the names and lines are those that the interpreter has."""
+    names = {ident: thread.name for ident, thread in list(getattr(threading, "_active", {}).items())}
+    lines = [f"pid {os.getpid()}"]
+    for ident, frame in list(sys._current_frames().items())[:THREADS_MAX]:
+        if ident == threading.get_ident():
+            continue
+        lines += ["", f'"{names.get(ident, "unknown to threading")}" {ident:#x}']
+        at: Any = frame
+        for _ in range(FRAMES_MAX):
+            if at is None:
+                break
+            lines.append(f"  at {at.f_code.co_name} ({at.f_code.co_filename}:{at.f_lineno})")
+            at = at.f_back
+    return "\n".join(lines).encode("utf-8", "replace")[:STACKS_MAX_BYTES]
 
 
 class _NoJob:

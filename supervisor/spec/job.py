@@ -58,6 +58,7 @@ from supervisor.spec.fields import (
     Sha256ByFile,
     is_local_path,
 )
+from supervisor.spec.logs import LogSettings
 from supervisor.spec.placement import PlacementSettings
 from supervisor.spec.prepare import StandbySettings, UpdateSettings
 from supervisor.spec.python import PROPERTIES, UNPACKED_AS, PythonSettings
@@ -103,6 +104,7 @@ _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, Any]] = {
     "savepoints": SavepointSettings().model_dump(mode="json", by_alias=True),
     "update": UpdateSettings().model_dump(mode="json", by_alias=True),
     "standby": StandbySettings().model_dump(mode="json", by_alias=True),
+    "logs": LogSettings().model_dump(mode="json", by_alias=True),
     "labels": {},
     "placement": PlacementSettings().model_dump(mode="json", by_alias=True),
     "sha256": {},
@@ -158,6 +160,7 @@ class JobSpec(Section):
     checkpoint_fence: Literal["auto", "off"] = "auto"
     checkpoint_on_cancel: Literal["keep", "delete"] = "keep"
     savepoints: SavepointSettings = SavepointSettings()
+    logs: LogSettings = LogSettings()
     update: UpdateSettings = UpdateSettings()
     standby: StandbySettings = StandbySettings()
     placement: PlacementSettings = PlacementSettings()

@@ -23,8 +23,9 @@ from typing import Any, Final
 from supervisor.errors import Complaint
 from supervisor.model.secret import SecretRef, SecretSource, reference_in_conf, secret_reference
 from supervisor.settings.file import Settings, StoreSettings
-from supervisor.settings.policy import JOB, ConfSettings, PolicySettings, SecretSettings
+from supervisor.settings.policy import JOB, ConfSettings, LogPolicySettings, PolicySettings, SecretSettings
 from supervisor.spec.job import JobSpec, in_place_files, named_files
+from supervisor.spec.logs import LogSettings
 from supervisor.spec.s3a import access_of_store, why_no_access
 from supervisor.spec.site_policy import ANYWHERE, matches_path, site_policy
 
@@ -109,6 +110,7 @@ def complaints(
     found = [
         *_of_locations(spec, policy, store),
         *_of_user(spec, policy),
+        *_of_logs(spec.logs, policy.logs),
         *_of_secrets(spec, policy.secrets),
         *_of_conf(spec, policy.conf),
         *_of_files(spec, policy.in_place_files),
@@ -179,6 +181,20 @@ def _of_user(spec: JobSpec, policy: PolicySettings) -> Iterator[Complaint]:
     why = site_policy(policy).why_not_user(spec.run_as)
     if why is not None:
         yield Complaint(why, "choose a user that is allowed")
+
+
+def _of_logs(logs: LogSettings, rules: LogPolicySettings) -> Iterator[Complaint]:
+    if not logs.uploads_kept:
+        return
+    if rules.upload == "forbid":
+        yield Complaint(
+            "logs.upload: policy.logs.upload is forbid", "remove logs, or have the operator allow it"
+        )
+    elif logs.keep > rules.keep_max:
+        yield Complaint(
+            f"logs.keep: {logs.keep} is above policy.logs.keep_max ({rules.keep_max})",
+            f"keep at most {rules.keep_max}",
+        )
 
 
 # -- the Python of the driver -------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ NOT_IO = {
         "socketpair",
         "getaddrinfo",
         "CMSG_SPACE",
+        "inet_ntop",
     },
     # FileIO: the file that is uploaded, read only; BufferedReader: of a socket
     "io": {"StringIO", "BytesIO", "FileIO", "BufferedReader"},
@@ -90,7 +91,7 @@ BY_PARTS = {
     "shutil": {"rmtree", "move", "which", "copyfile", "copyfileobj", "disk_usage", "copytree"},
     "socket": {"create_connection", "send_fds", "recv_fds", "create_server"},
     "os": {"fdopen", "makedirs", "walk", "fwalk", "removedirs", "get_exec_path", "execvpe"},
-    "tempfile": {"mkdtemp", "TemporaryDirectory"},
+    "tempfile": {"mkdtemp", "TemporaryDirectory", "TemporaryFile"},
     "ctypes": {"CDLL", "get_errno", "c_ulong", "c_int"},
 }
 """Python on top of what is intercepted: each of its steps is a point. (ctypes: prctl of the scan containment changes only

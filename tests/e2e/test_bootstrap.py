@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from supervisor.clients.run_dir import GATE, StartVerdict, write_verdict
+from supervisor.model.web_address import web_address
 from supervisor.spark import bootstrap
 from tests.fakes.report_socket import ReportSocket
 from tests.testbed.spark_fleet import LIGHT_PROPERTIES
@@ -128,6 +129,7 @@ def test_an_application_reports_and_notices_nothing(tmp_path: Path, reports: Rep
     names = reports.names()
     assert names[:3] == ["begun", "session", "query"]
     assert names.count("begun") == 1
+    assert "spark_ui" not in reports.taken[1], "these properties turn it off"
     assert names[-1] == "error"
     assert reports.taken[-1]["kind"] == "SystemExit"
     for query in ("first", "second"):
@@ -142,6 +144,7 @@ def test_an_application_reports_and_notices_nothing(tmp_path: Path, reports: Rep
     assert progress["batch_ms"] > 0
     last = [event for event in reports.taken if event["event"] == "progress"][-1]
     assert "/temporary-" in last["checkpoint"], "no option names one"
+    assert last["trigger_interval_s"] == 0.2
     assert "spark-supervisor:" not in done.stdout
 
 
@@ -152,7 +155,7 @@ from pyspark.sql import SparkSession
 def fail(frame, batch_id):
     raise ValueError("bad batch")
 
-spark = SparkSession.builder.getOrCreate()
+spark = SparkSession.builder.config("spark.ui.enabled", "true").config("spark.ui.port", "0").getOrCreate()
 rate = spark.readStream.format("rate").load()
 rate.writeStream.queryName("q").foreachBatch(fail).start().awaitTermination()
 """
@@ -162,6 +165,7 @@ rate.writeStream.queryName("q").foreachBatch(fail).start().awaitTermination()
     assert "bootstrap.py" not in done.stdout.partition("StreamingQueryException")[0].partition("Traceback")[2]
     names = reports.names()
     assert names[:3] == ["begun", "session", "query"]
+    assert web_address(reports.taken[1]["spark_ui"])
     assert names[-1] == "error"
     assert "bad batch" in str(reports.taken[-1]["message"]) or reports.taken[-1]["kind"]
     terminated = [event for event in reports.taken if event["event"] == "terminated"]

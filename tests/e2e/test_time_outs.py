@@ -65,6 +65,16 @@ class Kinds(Fleet):
         progress = self.show(name)["progress"]
         return -1 if progress is None else progress["batch_id"]
 
+    def diagnostics_of(self, name: str) -> str:
+        """What was kept of its silent drivers, when there is something."""
+        found: list[Path] = []
+        wait_until(
+            lambda: bool(found.extend(self.directory.glob(f"**/{name}/*.diagnostics.txt")) or found),
+            START_S,
+            f"diagnostics of {name}",
+        )
+        return found[0].read_text()
+
     def wait_ended(self, expected: dict[str, tuple[str, str]]) -> None:
         """Until an attempt of each was ended for its cause, with its sentence; whoever has come so far is cancelled."""
         missing = dict(expected)
@@ -137,6 +147,15 @@ def test_those_that_are_well_are_left_alone_and_the_others_are_ended(fleet: Kind
             "jvm-hung": ("stalled", "for 12 s"),
         }
     )
+
+    python, jvm_only = fleet.diagnostics_of("hung"), fleet.diagnostics_of("jvm-hung")
+    for text in (python, jvm_only):
+        assert text.count("Full thread dump") == 3 and "stream execution thread for" in text
+        assert "== heap histogram of java" in text and "\nTotal " in text
+        assert "for 12 s" in text and "batch 1 at " in text
+    assert "at forever (" in python and '"MainThread"' in python, "where the application's Python is"
+    assert "at Kinds.hang(" in jvm_only
+    assert "== processes ==" in fleet.diagnostics_of("hangs"), "its JVM answers nothing"
 
     enough = long_batches + 1
     wait_until(lambda: fleet.batch_of("long-batch") >= enough, START_S, f"long batch {enough}", period_s=0.5)

@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 
 from tests.explore.caught_adapters import CAUGHT_ADAPTERS
+from tests.explore.caught_logs import CAUGHT_LOGS
 from tests.fakes.registry_bench import Bench
+from tests.unit.daemon.host.test_log_uploads import UploadRig
 from tests.unit.daemon.leader.test_sweeper import swept
 from tests.unit.registry import test_fixed_znodes
 
@@ -48,7 +50,88 @@ FIRST_SEEN, TRUST, USERS = (
 
 WAITS = "unit.shim.test_waiting"
 
+DIAGNOSING = "unit.shim.test_diagnosing"
+
+NOTIFIER, NOTIFICATION_WRITES = (
+    "unit.daemon.leader.test_notifier",
+    "unit.registry.test_notification_writes",
+)
+
 CAUGHT_BY: dict[str, tuple[str, str]] = {
+    "a-silent-driver-waits-for-its-diagnostics-for-ever": (
+        DIAGNOSING,
+        "test_diagnostics_that_never_come_delay_the_kill_for_their_time_only",
+    ),
+    "a-deadline-waits-for-diagnostics": (DIAGNOSING, "test_the_deadline_waits_for_no_diagnostics"),
+    "the-end-of-a-grace-waits-for-diagnostics": (
+        DIAGNOSING,
+        "test_one_that_does_not_stop_is_diagnosed_within_its_grace",
+    ),
+    "what-else-is-wrong-waits-for-diagnostics": (
+        DIAGNOSING,
+        "test_a_wait_for_the_cluster_that_is_over_waits_for_no_diagnostics",
+    ),
+    "marked-before-it-is-sent": (NOTIFIER, "test_a_receiver_is_marked_after_it_has_accepted_and_by_itself"),
+    "marked-whatever-is-answered": (
+        NOTIFIER,
+        "test_a_receiver_is_marked_after_it_has_accepted_and_by_itself",
+    ),
+    "accepted-by-one-is-accepted-by-all": (
+        NOTIFIER,
+        "test_a_receiver_is_marked_after_it_has_accepted_and_by_itself",
+    ),
+    "what-was-written-down-is-forgotten-by-the-next-leader": (
+        NOTIFIER,
+        "test_what_was_written_down_is_sent_by_the_next_leader_under_the_same_id",
+    ),
+    "what-nobody-wrote-down-is-forgotten-by-the-next-leader": (
+        NOTIFIER,
+        "test_what_nobody_has_written_down_is_found_by_the_next_leader",
+    ),
+    "a-write-that-failed-is-not-made-again": (
+        NOTIFIER,
+        "test_what_could_not_be_written_down_is_written_down_later",
+    ),
+    "what-happened-between-two-steps-is-forgotten": (
+        NOTIFIER,
+        "test_what_happened_between_two_steps_is_written_down",
+    ),
+    "what-is-over-is-not-sent": (NOTIFIER, "test_what_is_over_before_it_was_sent_is_sent_all_the_same"),
+    "the-next-message-overtakes": (
+        NOTIFIER,
+        "test_messages_about_a_job_go_out_in_order_and_those_about_others_do_not_wait",
+    ),
+    "what-is-old-is-told": (
+        NOTIFIER,
+        "test_what_happened_before_anybody_was_to_be_told_is_told_to_nobody_and_what_lasts_is",
+    ),
+    "every-try-has-an-id-of-its-own": (NOTIFIER, "test_every_try_has_the_same_id"),
+    "what-lasts-is-told-again-and-again": (
+        NOTIFIER,
+        "test_what_lasts_is_told_once_until_it_is_over_and_then_as_another_one",
+    ),
+    "write-notifications-unguarded-by-epoch": (NOTIFICATION_WRITES, "test_a_deposed_leader_writes_nothing"),
+    "write-notifications-unguarded-by-pause": (
+        NOTIFICATION_WRITES,
+        "test_nothing_is_written_while_the_cluster_is_paused",
+    ),
+    "write-notifications-unguarded-by-notifications": (
+        NOTIFICATION_WRITES,
+        "test_nothing_is_written_over_what_was_not_read",
+    ),
+    "switch-notifying-unguarded-by-epoch": (NOTIFICATION_WRITES, "test_a_deposed_leader_writes_nothing"),
+    "switch-notifying-unguarded-by-pause": (
+        NOTIFICATION_WRITES,
+        "test_nothing_is_written_while_the_cluster_is_paused",
+    ),
+    "switch-notifying-unguarded-by-notifications": (
+        NOTIFICATION_WRITES,
+        "test_nothing_is_written_over_what_was_not_read",
+    ),
+    "sweep-unguarded-by-notifications": (
+        "unit.registry.test_notification_sweep",
+        "test_one_that_was_written_meanwhile_stays",
+    ),
     "a-driver-without-an-executor-is-a-slow-start": (
         WAITS,
         "test_a_start_without_an_executor_is_no_slow_start_and_is_judged_anew_from_the_first_one",
@@ -547,6 +630,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         "test_a_shim_that_never_claimed_goes_and_the_same_attempt_starts_again",
     ),
     **CAUGHT_ADAPTERS,
+    **CAUGHT_LOGS,
 }
 """By the name of the defect: module below ``tests`` and the test. That each fails while it is planted is a test itself."""
 
@@ -562,6 +646,7 @@ FIXTURES: dict[str, Callable[[], Any]] = {
     "rig": lambda: test_fixed_znodes.running_rig(),
     "on_disk": _on_disk,
     "bench": Bench,
+    "uploading": lambda: UploadRig(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "swept_rig": lambda: swept(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "monkeypatch": pytest.MonkeyPatch,
     "tmp_path": lambda: Path(tempfile.mkdtemp(prefix="caught-by-tests-")),

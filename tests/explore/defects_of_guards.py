@@ -9,6 +9,7 @@ from supervisor.coord import election
 from supervisor.registry import (
     attempt_writes,
     leader_writes,
+    notification_writes,
     operator_writes,
     pending_deletions,
     promotion_writes,
@@ -61,7 +62,12 @@ GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (attempt_writes.announce, ("own",)),
     (attempt_writes.tombstone, ("own",)),
     (attempt_writes.refuse, ("own",)),
-    (Deletion.transaction, ("epoch", "pause", "own", "entry", "lease", "claim", "result", "revisions")),
+    (
+        Deletion.transaction,
+        ("epoch", "pause", "own", "entry", "lease", "claim", "result", "revisions", "notifications"),
+    ),
+    (notification_writes.write_notifications, ("epoch", "pause", "notifications")),
+    (notification_writes.switch_notifying, ("epoch", "pause", "notifications")),
     (pending_deletions.begin_deletion, ("epoch", "pause", "own", "claim", "checkpoints")),
     (pending_deletions.publish_waiting, ("epoch", "pause", "claim", "result")),
     (pending_deletions.give_up_claim, ("epoch", "pause", "own", "claim", "result")),

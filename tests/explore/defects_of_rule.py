@@ -352,7 +352,7 @@ DECISIONS = (
         "revisions-of-a-kept-result-are-swept",
         "§4: /revisions lives as the reference or the result of its uid",
         (
-            record_sweep._revisions,
+            record_sweep._about_uids,
             "not registered and uid not in with_result and not dirty",
             "not registered",
         ),

@@ -62,7 +62,7 @@ BLOBS = (
             "    began_at_s = self._clock()\n",
             "    began_at_s = self._clock()\n    references = referenced()\n",
         ),
-        (blob_sweep.BlobSweeper.scan, "    references = referenced()\n    verdict", "    verdict"),
+        (blob_sweep.BlobSweeper.scan, "    references = referenced()\n    needed", "    needed"),
     ),
     text(
         "references-without-a-sync",

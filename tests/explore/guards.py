@@ -25,10 +25,11 @@ KINDS = {
     "supervisors": "supervisor",
     "prepare": "request",
     "revisions": "revisions",
+    "notifications": "notifications",
     "hosts": "host",
 }
 _PATH = re.compile(
-    r"(?P<root>/.*?)/(?P<top>jobs|own|assigned|lease|live|results|checkpoints|supervisors|prepare|revisions|hosts)/.+"
+    r"(?P<root>/.*?)/(?P<top>jobs|own|assigned|lease|live|results|checkpoints|supervisors|prepare|revisions|notifications|hosts)/.+"
 )
 
 

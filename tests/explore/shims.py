@@ -211,6 +211,8 @@ def perform(world: ExploredWorld, index: int, effect: Effect) -> tuple[ExploredW
             shim = shim._replace(exec_before_at_s=before_at_s)
         case shim_state.Order():
             more = (shim_state.Unheard(effect),)
+        case shim_state.Diagnose():
+            more = (shim_state.Diagnosed(),)
         case shim_state.Terminate():
             shim = shim._replace(terminated=True)
         case shim_state.Kill():

@@ -30,6 +30,8 @@ from supervisor.model.records import (
     Handover,
     JobRef,
     MoveRequest,
+    Notifications,
+    NotifyingSince,
     Outcome,
     OwnState,
     Pause,
@@ -46,6 +48,7 @@ from supervisor.records.layout import Layout
 from supervisor.registry import (
     attempt_writes,
     leader_writes,
+    notification_writes,
     operator_writes,
     pending_deletions,
     promotion_writes,
@@ -94,6 +97,7 @@ ACCEPTED, WISH = (
 )
 CORDON = Found(Cordon(supervisor="s1", cordoned=True, by="me", at="now", why="", op="op"), 2)
 MOVED = job(restart_nonce="n2", move=MoveRequest(to="s2", nonce="n2", before="n1"))
+NOTIFIED = Notifications(name="j", uid="u1")
 NODE = Node(b"", Stat(5, 1))
 OTHER: Found[JobRef] = Found(replace(job().record, name="k", uid="u2"), 8)
 
@@ -243,7 +247,18 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
             LAYOUT.checkpoint("h"),
             LAYOUT.result("u1"),
             LAYOUT.revisions_of("u1"),
+            LAYOUT.notifications_of("u1"),
         )
+    ),
+    notification_writes.write_notifications: (
+        lambda: notification_writes.write_notifications(LEADER, None, NOTIFIED),
+        lambda: notification_writes.write_notifications(LEADER, Found(NOTIFIED, 2), NOTIFIED),
+    ),
+    notification_writes.switch_notifying: (
+        lambda: notification_writes.switch_notifying(LEADER, None, False),
+        lambda: notification_writes.switch_notifying(
+            LEADER, Found(NotifyingSince(on=False, since="t"), 2), True
+        ),
     ),
     pending_deletions.begin_deletion: (
         lambda: pending_deletions.begin_deletion(

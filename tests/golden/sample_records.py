@@ -21,6 +21,7 @@ from supervisor.model.records import (
     Delay,
     Desired,
     Driver,
+    DriverDiagnostics,
     EpochRecord,
     Fork,
     Handover,
@@ -33,6 +34,10 @@ from supervisor.model.records import (
     LedTerm,
     Member,
     MoveRequest,
+    Notification,
+    Notifications,
+    NotifiedEvent,
+    NotifyingSince,
     Outcome,
     Ownership,
     OwnState,
@@ -63,6 +68,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.usage import AttemptUsage, QueryUse, ResourceUse
 
 UID = "01j9z3k7m2qx-5f4dcc3b"
 AT = "2026-11-21T00:46:50.123Z"
@@ -101,7 +107,13 @@ TERMS = SchedulingSpec(
 )
 HISTORY = (
     HistoryEntry(at=AT, event="assigned", attempt=2, detail="to host-a"),
-    HistoryEntry(at="2026-11-21T00:47:10.456Z", event="exited", attempt=2, detail='user error: "größer"'),
+    HistoryEntry(
+        at="2026-11-21T00:47:10.456Z",
+        event="exited",
+        attempt=2,
+        detail='user error: "größer"',
+        memory_max=7 << 20,
+    ),
 )
 
 EARLIER = (
@@ -109,6 +121,37 @@ EARLIER = (
     "zv26ox1i"
 )
 """A submit, and a failure with exit code 7, as ``model.history`` packed them once."""
+
+USAGE = AttemptUsage(
+    resources=ResourceUse(
+        source="cgroup",
+        samples=31,
+        observed_s=60.5,
+        memory=1400 << 20,
+        memory_p50=1350 << 20,
+        memory_p95=1390 << 20,
+        memory_p99=1400 << 20,
+        memory_max=1450 << 20,
+        cpu_s=48.25,
+        cores=0.75,
+        cores_p95=1.5,
+    ),
+    queries=(
+        QueryUse(
+            query="counts",
+            batches=12,
+            batch_ms_p50=300.0,
+            batch_ms_p95=420.0,
+            batch_ms_max=450.0,
+            rows=1000.0,
+            input_rows_per_s=100.0,
+            trigger_s=10.0,
+            fixed_ms=100.0,
+            row_ms=0.2,
+            state_bytes=4096,
+        ),
+    ),
+)
 
 REMEMBERED = CheckpointExpectation(
     place="0123456789abcdef",
@@ -192,6 +235,13 @@ SAMPLES: tuple[Any, ...] = (
         moved_by="op7",
         refused_by=("ab" * 8, "cd" * 8),
         refused_of=f"{UID} 2 r1",
+        diagnostics=DriverDiagnostics(
+            attempt=2,
+            host="host-a.example",
+            path="/var/log/spark-supervisor/clicks/0123.2.diagnostics.txt",
+            memory="largest: java org.Main (pid 12, gone, RSS 3.10 GiB, -Xmx3g); limits: cgroup 3.00 GiB",
+        ),
+        usage=USAGE,
     ),
     Lease(
         name="clicks",
@@ -212,6 +262,7 @@ SAMPLES: tuple[Any, ...] = (
             at=AT,
             lag=7.0,
             state_rows=5.0,
+            trigger_interval_s=10.0,
         ),
         renewals=12,
         remembered=REMEMBERED,
@@ -223,6 +274,7 @@ SAMPLES: tuple[Any, ...] = (
         cluster_wait=ClusterWait(
             cluster="prod", since=AT, application="app-20261121004650-0000", says="0 of 8 cores free"
         ),
+        spark_ui="http://host-a.example:4040",
         queries=(
             QueryProgress(
                 query="counts",
@@ -237,12 +289,14 @@ SAMPLES: tuple[Any, ...] = (
                 error="ValueError: größer",
                 elsewhere="file:/tmp/temporary-1",
                 state_rows=5.0,
+                trigger_interval_s=10.0,
             ),
         ),
         more_queries=3,
         ran_s=61.25,
         start=StartTimes(spawn_s=0.75, session_s=4.5, cluster_s=2.5, first_batch_s=3.25),
         silence_s=0.5,
+        usage=USAGE,
     ),
     Assignment(
         name="clicks",
@@ -286,6 +340,26 @@ SAMPLES: tuple[Any, ...] = (
             ),
         ),
     ),
+    Notifications(
+        name="clicks",
+        uid=UID,
+        entries=(
+            Notification(
+                event=NotifiedEvent.QUARANTINED,
+                occurrence=2,
+                at=AT,
+                attempt=3,
+                revision=2,
+                state="quarantined",
+                reason="its checkpoint is gone",
+                cause="bad_checkpoint",
+                command="spark-supervisor checkpoint verify clicks",
+                pending=("ops",),
+                over=True,
+            ),
+        ),
+    ),
+    NotifyingSince(on=True, since=AT),
     Result(
         name="clicks",
         uid=UID,

@@ -79,6 +79,11 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
         b'"checkpoint_on_cancel":"delete"',
     ),
     "savepoints": (f"{FULL}savepoints: {{every: 1h, keep: 5}}\n", "", b'"savepoints":{'),
+    "logs": (
+        f"{FULL}logs: {{keep: 5, upload: on_exit}}\n",
+        "logs: {upload: off}",
+        b'"logs":{"keep":5,"upload":"on_exit"}',
+    ),
     "update": (
         f"{FULL}update: {{prepare: off}}\n",
         "update: {prepare: session}",

@@ -136,6 +136,8 @@ def test_the_kernel_kills_at_the_limit_of_a_cgroup(attempts: Attempts, child: bo
             f"the kernel killed {'its Python process' if child else 'the driver'} at the limit of the cgroup"
             in own.reason
         )
+        assert own.diagnostics is not None and "limits: cgroup 200 MiB (peak " in own.diagnostics.memory
+        assert "largest: python" in own.diagnostics.memory and " before" in own.diagnostics.memory
         attempts.wait_shim_gone(attempt)
 
 

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from supervisor.api.responses import ApiResponse, error_response
+from supervisor.api.routes import PREFIX
 from supervisor.demo.ensemble import EmbeddedEnsemble
+from supervisor.errors import SupervisorError
 from tests.integration.test_api import FleetWithApi
 from tests.testbed import page_site, requirements
 from tests.testbed.page_site import Browser, MadeUpService, ago, entry
@@ -61,6 +64,7 @@ def test_the_page_shows_a_cluster_as_it_changes(
         browser.enter(fleet.urls[standby.id])
 
         browser.wait(lambda: len(browser.jobs()) == 3, "the jobs")
+        browser.wait(lambda: hears_events(browser), "the stream of events")
         assert browser.jobs()[0] == "broken"  # what needs somebody comes first
         browser.wait_text(".leader", leader.id)
         browser.wait_text(".hosts", "s0", "s1", "leader", "drivers")
@@ -71,6 +75,7 @@ def test_the_page_shows_a_cluster_as_it_changes(
         opens_by_keyboard(browser)
         shows_what_is_hostile_as_text(browser)
 
+        is_updated_before_the_eyes(browser, fleet)
         fleet.cancel("parked")
         browser.wait(lambda: sorted(browser.jobs()) == ["broken", "clicks"], "the end of parked")
         epoch = fleet.epoch()
@@ -80,6 +85,11 @@ def test_the_page_shows_a_cluster_as_it_changes(
         browser.wait(lambda: len(browser.all(".host-card")) == 1, "the host that is left")
         browser.picture("real-fleet")
         assert browser.complaints() == []
+
+
+def hears_events(browser: Browser) -> bool:
+    """Whether the page hears what changes, and does not ask all the time."""
+    return bool(browser.all(".fresh[title='the supervisor tells what changes']"))
 
 
 def filters(browser: Browser) -> None:
@@ -130,6 +140,38 @@ def shows_what_is_hostile_as_text(browser: Browser) -> None:
     assert nothing_ran(browser)
     browser.picture("real-hostile")
     browser.chrome.back()
+    browser.wait(lambda: len(browser.jobs()) == 3, "all jobs again")
+
+
+def has_log(browser: Browser, attempt: int) -> None:
+    """The log of the attempt is shown, or where it is: it may have run on the other host."""
+
+    def shown() -> bool:
+        note = browser.text(".logs .note")
+        return f"Attempt {attempt}" in note or ("whose page shows it" in note and "--server https://" in note)
+
+    browser.wait(shown, "the log, or where it is")
+
+
+def is_updated_before_the_eyes(browser: Browser, fleet: FleetWithApi) -> None:
+    """A changed spec is applied while somebody sees the job: the page follows without being touched."""
+    row = next(row for row in browser.all("tbody tr") if row.get_attribute("data-name") == "clicks")
+    row.click()
+    browser.wait_text(".head", "clicks", "running", "team=web")
+    browser.one(".logs summary").click()
+    has_log(browser, 1)
+    browser.chrome.execute_script("window.isSamePage = true")
+    changed = fleet.spec_file("clicks", labels={"team": "web"}, args=["two"], update={"mode": "restart"})
+    fleet.ok("apply", str(changed))
+    browser.wait_text(".timeline", "attempt 2")
+    browser.wait_text(".facts", "revision 1 to 2")
+    browser.wait_text(".spec", "revision 2")
+    browser.wait_text(".head", "running")
+    has_log(browser, 2)
+    browser.wait_text(".fresh", "live")
+    assert browser.chrome.execute_script("return window.isSamePage"), "nothing was loaded again"
+    browser.picture("real-update")
+    browser.press(Keys.ESCAPE)
     browser.wait(lambda: len(browser.jobs()) == 3, "all jobs again")
 
 
@@ -285,6 +327,160 @@ def test_what_is_not_read_is_not_live_though_all_else_is(
     assert "live" not in browser.chrome.execute_script("return said")
     service.documents["/jobs"] = jobs
     browser.wait_text(".fresh", "live")
+
+
+def test_what_changes_is_told_and_without_a_stream_it_is_asked_for(
+    browser: Browser, service: MadeUpService, url: str
+) -> None:
+    service.hears_events = True
+    browser.enter(url)
+    browser.wait(lambda: hears_events(browser), "the stream")
+    service.documents["/jobs"] = [page_site.job("clicks", "backoff"), *service.documents["/jobs"][1:]]
+    browser.wait_text("#bar", "clicks: running → backoff", "live")
+    browser.wait_text("tr.backoff", "clicks")
+
+    service.cut_off()
+    browser.wait(lambda: not hears_events(browser), "the end of the stream")
+    service.documents["/jobs"] = [page_site.job("clicks", "pending"), *service.documents["/jobs"][1:]]
+    browser.wait_text("tr.pending", "clicks")
+    browser.wait_text(".fresh", "live")
+    service.hears_events = True
+    browser.wait(lambda: hears_events(browser), "another stream")
+    del service.documents["/status"]
+    browser.wait_text(".fresh", "not current")
+    assert browser.complaints() == []
+
+
+def test_a_job_that_is_shown_hears_of_itself(browser: Browser, service: MadeUpService, url: str) -> None:
+    service.hears_events = True
+    browser.enter(url)
+    browser.wait(lambda: hears_events(browser), "the stream")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".head", "running")
+    service.documents["/jobs"] = [page_site.job("clicks", "stopping"), *service.documents["/jobs"][1:]]
+    service.documents["/jobs/clicks"] |= {"state": "stopping"}
+    browser.wait_text("#bar", "clicks: running → stopping")
+    browser.wait_text(".head", "stopping")
+    assert browser.complaints() == []
+
+
+def test_a_batch_is_held_against_its_trigger(browser: Browser, service: MadeUpService, url: str) -> None:
+    def reported(batch_ms: float, at: str) -> None:
+        progress = service.documents["/jobs"][0]["progress"]
+        progress = progress | {"batch_ms": batch_ms, "at": at, "trigger_interval_s": 10.0}
+        service.documents["/jobs"] = [
+            page_site.job("clicks", progress=progress),
+            *service.documents["/jobs"][1:],
+        ]
+        service.documents["/jobs/clicks"] |= {"progress": progress}
+
+    reported(320.0, ago(9))
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".plots", "320 ms", "trigger each 10.0 s")
+    assert browser.all(".plots .late") == []
+    reported(12_000.0, ago(1))
+    browser.wait_text(".plots .late", "12.0 s")
+    browser.wait(lambda: len(browser.all(".plots .mark")) == 1, "the line of the trigger")
+    browser.chrome.get(f"{url}/#/")
+    browser.wait_text("td.batch_ms .late", "12.0 s")
+
+
+def test_only_an_address_of_the_web_is_a_link(browser: Browser, service: MadeUpService, url: str) -> None:
+    shown = {
+        "http://host-1.example.net:4040": True,
+        "https://proxy/application_1": True,
+        "javascript:document.title='run'": False,
+        "http://user:secret@host:4040": False,
+        "http://host/?x=1": False,
+        EVIL: False,
+    }
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    for address, is_link in shown.items():
+        service.documents["/jobs/clicks"] |= {"spark_ui": address}
+        browser.wait_text(".facts", address)
+        links = browser.all(".facts a")
+        assert len(links) == is_link, address
+        if is_link:
+            assert links[0].get_attribute("rel") == "noopener noreferrer"
+            assert str(links[0].get_attribute("href")).rstrip("/") == address
+    assert nothing_ran(browser)
+    assert browser.complaints() == []
+
+
+def opened_log(browser: Browser, url: str) -> None:
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".logs", "the last 100 lines")
+    browser.one(".logs summary").click()
+
+
+def test_the_log_is_followed_as_text(browser: Browser, service: MadeUpService, url: str) -> None:
+    path = f"{PREFIX}/jobs/clicks/logs"
+    euro = "price 1 \u20ac\n".encode()
+    pieces = [
+        f"first\r\n\x1b[1;31mred\x1b[0m \x1b]0;title\x07 {EVIL}\n{'x' * 5000}\nabc\u202ecba\n".encode()
+        + euro[:9],
+        euro[9:] + b"no end",
+    ]
+
+    def answer(target: str) -> ApiResponse:
+        number = int(target.partition("offset=")[2].partition(".")[0] or 0)
+        headers = {
+            "Log-Attempt": "3",
+            "Link": f'<{path}?offset={min(number + 1, len(pieces))}.0>; rel="next"',
+        }
+        return ApiResponse(200, pieces[number] if number < len(pieces) else b"", headers, "text/plain")
+
+    service.documents["/jobs/clicks/logs"] = answer
+    opened_log(browser, url)
+    browser.wait_text(".log", "first", "red \\u001b]0;title\\u0007 <img src=x", "price 1 \u20ac", "no end")
+    browser.wait_text(".log", "(3000 more characters)", "abc\\u202ecba")
+    browser.wait_text(".logs .note", "Attempt 3")
+    browser.chrome.execute_script("document.querySelector('.logs').scrollIntoView()")
+    browser.picture("log")
+    assert "x" * 2001 not in browser.text(".log") and "\x1b" not in browser.text(".log")
+    pieces.append(b" yet\nlast\n")
+    browser.wait_text(".log", "no end yet", "last")
+    pieces.append(b"line\n" * 3000 + b"the end\n")
+    browser.wait_text(".log", "the end")
+    assert len(browser.all(".log > span")) == 1000
+    assert nothing_ran(browser)
+    browser.one(".logs summary").click()
+    count = len(service.asked)
+    browser.wait(lambda: len(service.asked) > count + 5, "other readings")
+    assert [each for each in service.asked[count + 1 :] if "/logs" in each] == [], (
+        "a log that is closed is not read"
+    )
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("server", "command"),
+    [
+        (
+            "https://host-2.example.net:8781",
+            "spark-supervisor logs clicks --server https://host-2.example.net:8781",
+        ),
+        ("javascript:alert(1)", "ssh host-2 spark-supervisor logs clicks"),
+        (None, "ssh host-2 spark-supervisor logs clicks"),
+    ],
+)
+def test_a_log_that_another_host_has(
+    browser: Browser, service: MadeUpService, url: str, server: str | None, command: str
+) -> None:
+    error = SupervisorError("attempt 3 of clicks ran on host-2")
+    elsewhere = error_response(421, error, more={"host": "host-2", "server": server})
+    service.documents["/jobs/clicks/logs"] = lambda _target: elsewhere
+    opened_log(browser, url)
+    browser.wait_text(".logs .note", "host-2", command)
+    links = [each.get_attribute("href") for each in browser.all(".logs .note a")]
+    assert links == ([f"{server}/#/jobs/clicks"] if str(server).startswith("https") else [])
+    assert browser.complaints() == []
 
 
 def test_an_address_that_names_no_job_shows_the_table(browser: Browser, url: str) -> None:

@@ -15,6 +15,7 @@ import pytest
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed.fleet import DRIVER, SHIM, Fleet
 from tests.testbed.prometheus import REPOSITORY, RULES, Prometheus, running_prometheus
+from tests.unit.clients.test_webhook import KEY, ReceiverOfTests
 from tests.unit.test_metrics import ANNOUNCED, BESIDE
 from tests.waiting import wait_until
 
@@ -23,18 +24,22 @@ pytestmark = pytest.mark.prometheus
 DASHBOARD = REPOSITORY / "deploy" / "grafana" / "spark-supervisor.json"
 VARIABLES = {"$job": ".*", "$__rate_interval": "1m", "$__range": "1h"}
 MAY_BE_EMPTY = re.compile(
-    r"starts_refused|job_savepoint|job_lag_records|job_failed|class_archive|host_cordoned|job_cluster_wait|cluster_ok"
+    r"starts_refused|job_savepoint|job_lag_records|job_trigger_interval|job_failed|class_archive|host_cordoned|job_cluster_wait|cluster_ok"
 )
-"""No host is cordoned, refuses anything here or makes class archives, no job has a schedule for savepoints, none reads what tells its lag,
+"""No host is cordoned, refuses anything here or makes class archives, no job has a schedule for savepoints, none reads what tells its lag or has a trigger by time,
 none has executors on a cluster, no host has a cluster to ask, and no job failed for good."""
 
 
 @pytest.fixture(scope="module")
 def fleet(embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with Fleet(
-        embedded_ensemble, f"/fleet-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("fleet")
-    ) as made:
+    directory, receiver = tmp_path_factory.mktemp("fleet"), ReceiverOfTests()
+    key = directory / "notify.key"
+    key.write_text(KEY)
+    key.chmod(0o600)
+    notify = [{"name": "ops", "url": f"http://127.0.0.1:{receiver.port}/", "secret_file": str(key)}]
+    with Fleet(embedded_ensemble, f"/fleet-{uuid.uuid4().hex[:12]}", directory, notify=notify) as made:
         yield made
+    receiver.close()
 
 
 @pytest.fixture(scope="module")

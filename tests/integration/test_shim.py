@@ -185,8 +185,12 @@ def test_a_hanging_submit_is_ended(attempts: Attempts) -> None:
 
 def test_a_silent_query_is_ended(attempts: Attempts) -> None:
     attempt = attempts.assign(knobs={"stall_after": 3}, stall_timeout_s=2.0)
-    assert attempts.wait_state(attempt, OwnState.EXITED).cause is Cause.STALLED
+    own = attempts.wait_state(attempt, OwnState.EXITED)
+    assert own.cause is Cause.STALLED
     assert not attempt.living()
+    assert own.diagnostics is not None and own.diagnostics.attempt == attempt.entry.attempt
+    text = Path(own.diagnostics.path).read_text()
+    assert "why: " in text and "== processes ==" in text and "== thread dump 3 of 3 of python" in text
 
 
 def test_idle_is_life(attempts: Attempts) -> None:

@@ -71,7 +71,7 @@ class Fleet(FleetCommands, FleetWitness):
 
     ``lease_s``, ``grace_s``: of jobs that do not say. ``through``: member number → hosts it is told instead;
     ``behind``: member number → what is done to it before its first start (``Cut.apply``).
-    ``capacity``, ``defaults``, ``spark``, ``policy``: of each member, as in supervisor.yaml; deleting is allowed in its own
+    ``capacity``, ``defaults``, ``spark``, ``policy``, ``notify``: of each member, as in supervisor.yaml; deleting is allowed in its own
     directory if nothing is said; ``policies``: member number → what its own policy says besides. ``without_cgroup``: they see no cgroup v2 (root only).
     ``zookeeper``: keys of that section instead of those in use; ``access``: how the harness itself connects.
     ``restored_at_s``: when (BOOTTIME) a test gave the ensemble older data back: numbers of attempts may recur after that.
@@ -92,6 +92,7 @@ class Fleet(FleetCommands, FleetWitness):
     spark: dict[str, Any] = field(default_factory=dict)
     policy: dict[str, Any] = field(default_factory=dict)
     clusters: dict[str, Any] = field(default_factory=dict)
+    notify: list[dict[str, Any]] = field(default_factory=list)
     zookeeper: dict[str, Any] | None = None
     access: ZooKeeperAccess = field(default_factory=access_in_use)
     policies: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -456,6 +457,7 @@ class Fleet(FleetCommands, FleetWitness):
             "spark": {"home": str(FAKE_SPARK), **self.spark},
             "policy": {"deletable": [f"file://{self.directory.resolve()}/*"], **self.policy},
             **({"clusters": self.clusters} if self.clusters else {}),
+            **({"notify": self.notify} if self.notify else {}),
             "defaults": {
                 "lease": _ms(self.lease_s),
                 "stop_grace": _ms(self.grace_s),

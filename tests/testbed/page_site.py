@@ -16,11 +16,14 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
+from supervisor.api.changes import ClusterReading, rows_by_name
+from supervisor.api.events import EventFeed
 from supervisor.api.responses import ApiResponse, error_response
 from supervisor.api.routes import PREFIX
 from supervisor.api.service import document_response
 from supervisor.daemon.process.api_server import ApiHttpServer
-from supervisor.errors import NotFound
+from supervisor.errors import NotFound, Unreachable
+from supervisor.model.job_row import row_of_document
 from supervisor.settings.api import ApiSettings
 from tests.waiting import wait_until
 
@@ -38,12 +41,41 @@ def ago(seconds: float) -> str:
     )
 
 
+class MadeUpFeed(EventFeed):
+    """Tells what changes in the documents of ``service``, if it ``hears_events``."""
+
+    def __init__(self, service: MadeUpService) -> None:
+        super().__init__(service.read)
+        self._service = service
+
+    def listen(self, last_id: str | None = None) -> contextlib.AbstractContextManager[Iterator[bytes]]:
+        if not self._service.hears_events:
+            raise Unreachable("nobody may listen here")
+        return super().listen(last_id)
+
+
 @dataclass
 class MadeUpService:
-    """Gives ``documents`` by their paths below the prefix, without the query. In place of an ``ApiService``."""
+    """Gives ``documents`` by their paths below the prefix, without the query, or what one makes of the address that is asked
+    for. In place of an ``ApiService``."""
 
     documents: dict[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    hears_events: bool = False
+    """Whether the page is told what changes: jobs of the list, and the status. If not, it gets 503."""
+
+    def __post_init__(self) -> None:
+        self.events = MadeUpFeed(self)
+
+    def cut_off(self) -> None:
+        """Ends the streams; there is none until ``hears_events`` is set again."""
+        self.hears_events = False
+        self.events.close()
+        self.events = MadeUpFeed(self)
+
+    def read(self) -> ClusterReading:
+        rows = [row_of_document(job) for job in self.documents.get("/jobs", [])]
+        return ClusterReading(rows_by_name(rows), dict(self.documents.get("/status", {})))
 
     def answer(
         self, method: str, target: str, if_none_match: str | None = None, _accepts: str | None = None
@@ -52,10 +84,11 @@ class MadeUpService:
         self.asked.append(target)
         if path not in self.documents:
             return error_response(404, NotFound(f"nothing is at {path}"))
-        return document_response(self.documents[path], if_none_match)
+        document = self.documents[path]
+        return document(target) if callable(document) else document_response(document, if_none_match)
 
     def close(self) -> None:
-        pass
+        self.events.close()
 
 
 @contextlib.contextmanager
@@ -99,7 +132,10 @@ class Browser:
 
     def fit(self) -> None:
         """Gives the tab the size of a screen, or of a phone."""
-        width, height, factor = (390, 844, 2) if self._is_phone else (1440, 900, 1)
+        self.size(*((390, 844, 2) if self._is_phone else (1440, 900, 1)))
+
+    def size(self, width: int, height: int, factor: float) -> None:
+        """Gives the tab a size in pixels of CSS, of which each is ``factor`` of a picture's."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": factor, "mobile": self._is_phone}
         self.chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
@@ -171,6 +207,7 @@ def job(name: str, state: str = "running", **more: Any) -> dict[str, Any]:
         "at": ago(1),
         "lag": 12.0,
         "state_rows": None,
+        "trigger_interval_s": None,
     }
     is_up = state in ("running", "stopping")
     return {
@@ -293,6 +330,7 @@ def query(name: str, **more: Any) -> dict[str, Any]:
         "error": None,
         "elsewhere": None,
         "state_rows": 120000.0,
+        "trigger_interval_s": None,
         "age_s": 1.0,
         **more,
     }
@@ -319,6 +357,7 @@ UNKNOWN = (
         "env_ignored",
         "checkpoint_fence",
         "class_archive",
+        "spark_ui",
         "user",
         "limits",
         "savepoints",

@@ -70,3 +70,42 @@ def test_the_dashboard_is_well_formed() -> None:
 def overlap(a: dict[str, int], b: dict[str, int]) -> bool:
     across = a["x"] < b["x"] + b["w"] and b["x"] < a["x"] + a["w"]
     return across and a["y"] < b["y"] + b["h"] and b["y"] < a["y"] + a["h"]
+
+
+ALERTMANAGER = yaml.safe_load((REPOSITORY / "deploy" / "alertmanager" / "alertmanager.yml").read_text())
+EVENTS_OF_ALERTS = {
+    "SparkJobFailed": "failed",
+    "SparkJobQuarantined": "quarantined",
+    "SparkJobFallsBehind": "falling_behind",
+    "SparkJobUpdateFailed": "rolled_back",
+}
+
+
+def test_alertmanager_routes_to_receivers_that_exist_by_severities_that_are_given() -> None:
+    receivers = {one["name"] for one in ALERTMANAGER["receivers"]}
+    routes = [ALERTMANAGER["route"], *ALERTMANAGER["route"]["routes"]]
+    assert {route["receiver"] for route in routes} == receivers
+    given = {alert["labels"]["severity"] for alert in ALERTS}
+    routed = set(re.findall(r'severity="(\w+)"', json.dumps(routes).replace("\\", "")))
+    assert routed == {"critical"} and given == {"critical", "warning"}
+
+
+def test_what_is_inhibited_are_alerts_that_exist_with_the_labels_that_are_compared() -> None:
+    names = {alert["alert"]: alert for alert in ALERTS}
+    for rule in ALERTMANAGER["inhibit_rules"]:
+        sources, targets = (
+            set(re.search(r'alertname=~?"([\w|]+)"', rule[side][0])[1].split("|"))  # type: ignore[index]
+            for side in ("source_matchers", "target_matchers")
+        )
+        assert sources | targets <= names.keys() and not sources & targets
+        for label in rule.get("equal", ()):
+            for alert in sources | targets:
+                assert f"$labels.{label}" in json.dumps(names[alert]["annotations"]), (alert, label)
+
+
+def test_the_page_of_alerts_names_the_events_of_alerts_that_exist() -> None:
+    page = (REPOSITORY / "supervisor" / "docs" / "operate-alerts.md").read_text()
+    rows = dict(re.findall(r"^\| `(Spark\w+)` \| `(\w+)`", page, re.MULTILINE))
+    assert rows == EVENTS_OF_ALERTS
+    assert rows.keys() <= {alert["alert"] for alert in ALERTS}
+    assert set(re.findall(r"^\| `(\w+)` \| [a-z]", page, re.MULTILINE)) >= set(EVENTS_OF_ALERTS.values())

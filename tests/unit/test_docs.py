@@ -233,6 +233,7 @@ def test_every_znode_has_a_row() -> None:
         paths.lease("<name>"),
         paths.result("<uid>"),
         paths.revisions_of("<uid>"),
+        paths.notifications_of("<uid>"),
         paths.checkpoint("<hash>"),
         paths.assignment("<id>", "<uid>", 1).removesuffix("1") + "<attempt>",
         paths.host("<id>"),

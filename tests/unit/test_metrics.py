@@ -7,7 +7,7 @@ import math
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from supervisor.metrics import JOB_STATES, OUTCOMES, Capacity, Metrics, QueryNumbers
+from supervisor.metrics import JOB_STATES, OUTCOMES, Capacity, Metrics, QueryNumbers, UsageNumbers
 from supervisor.model.records import Outcome
 from supervisor.model.state import JobState
 
@@ -29,6 +29,7 @@ ANNOUNCED = {
     "job_input_rows_per_second": "gauge",
     "job_processed_rows_per_second": "gauge",
     "job_batch_seconds": "gauge",
+    "job_trigger_interval_seconds": "gauge",
     "job_progress_age_seconds": "gauge",
     "lease_remaining_seconds": "gauge",
 }
@@ -59,7 +60,14 @@ BESIDE = {
     "job_savepoints": "counter",
     "lease_seconds": "gauge",
     "job_lag_records": "gauge",
+    "job_first_batch_seconds": "histogram",
+    "notifications": "counter",
+    "notifications_pending": "gauge",
     "job_failed": "gauge",
+    "job_memory_bytes": "gauge",
+    "job_memory_max_bytes": "gauge",
+    "job_memory_reserved_bytes": "gauge",
+    "job_cpu_seconds": "gauge",
 }
 
 
@@ -167,13 +175,29 @@ def test_all_series_of_a_job_vanish_and_those_of_others_stay(metrics: Metrics) -
     assert series_of(metrics, "b") == set()
 
 
+def test_what_a_driver_takes_is_shown_until_it_is_gone(metrics: Metrics) -> None:
+    metrics.job_attempt("a", 1, "running")
+    metrics.job_usage("a", UsageNumbers(100, 150, 400, 2.5))
+    assert value(metrics, "job_memory_bytes", job="a") == 100
+    assert value(metrics, "job_memory_max_bytes", job="a") == 150
+    assert value(metrics, "job_memory_reserved_bytes", job="a") == 400
+    assert value(metrics, "job_cpu_seconds", job="a") == 2.5
+    metrics.forget_job("a")
+    assert series_of(metrics, "a") == set()
+
+
 def test_queries_have_series_of_their_own_that_vanish_with_them(metrics: Metrics) -> None:
     metrics.job_queries(
-        "a", {"clicks": QueryNumbers(4, batch_s=0.25, lag=70), "views": QueryNumbers(9, lag=0)}
+        "a",
+        {
+            "clicks": QueryNumbers(4, batch_s=0.25, lag=70, trigger_interval_s=10.0),
+            "views": QueryNumbers(9, lag=0),
+        },
     )
     metrics.job_queries("a", {"clicks": QueryNumbers(input_rows_per_s=0.0), "views": QueryNumbers(10)})
     assert value(metrics, "job_batch_id", job="a", query="clicks") == 4, "what it does not say stays"
     assert value(metrics, "job_batch_seconds", job="a", query="clicks") == 0.25
+    assert value(metrics, "job_trigger_interval_seconds", job="a", query="clicks") == 10
     assert value(metrics, "job_input_rows_per_second", job="a", query="clicks") == 0
     assert value(metrics, "job_lag_records", job="a", query="clicks") == 70
     assert value(metrics, "job_batch_id", job="a", query="views") == 10

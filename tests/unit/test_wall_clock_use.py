@@ -16,12 +16,13 @@ NUMBER = RAW | {"wall_s", "clock.wall_s"}
 
 READERS = {
     "clock.py": "is the clock",
-    "api/log_answers.py": "which output is new enough to be shown (--since)",
+    "api/log_pieces.py": "which output is new enough to be shown (--since)",
     "api/service.py": "ages, in a document",
     "bluegreen/compare.py": "ages, on a screen",
     "cli": "ages, on a screen",
     "daemon/host/attempt_reporter.py": "for how long a driver waits for executors, as a metric",
     "demo": "what happened when, on a screen",
+    "operations/debug_bundle.py": "ages, in a document; when it was made",
     "operations/history.py": "ages, on a screen",
     "operations/job_view.py": "ages, on a screen",
     "operations/listing.py": "ages, on a screen",
@@ -31,6 +32,7 @@ READERS = {
     "observe/status.py": "ages of jobs, in a document",
     "records/ids.py": "makes a uid sortable; its random half makes it unique",
     "shim/runner.py": "a jump means: read the ownership again before anything else (protocol §7.7)",
+    "clients/webhook.py": "the timestamp by which a receiver refuses what is old",
     "clients/store/probe.py": "doctor compares clocks",
     "clients/zookeeper_probe.py": "doctor compares clocks",
 }

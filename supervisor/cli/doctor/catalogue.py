@@ -17,6 +17,7 @@ from supervisor.cli.doctor.host import HOST
 from supervisor.cli.doctor.java import JAVA
 from supervisor.cli.doctor.job import JOB, PACKAGES
 from supervisor.cli.doctor.job_credentials import JOB_CREDENTIALS
+from supervisor.cli.doctor.receivers import RECEIVERS
 from supervisor.cli.doctor.spark import SPARK
 from supervisor.cli.doctor.stores import CHECKPOINT, STORE
 from supervisor.cli.doctor.zookeeper import ZOOKEEPER
@@ -34,6 +35,7 @@ AREAS: Final[tuple[AnyArea, ...]] = (
     DIRECTORIES,
     CLUSTERS,
     CLUSTERS_DEEP,
+    RECEIVERS,
     JOB,
     JOB_CREDENTIALS,
     PACKAGES,

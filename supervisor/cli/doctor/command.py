@@ -83,7 +83,7 @@ def doctor(
     bad = counts["problem"] > 0
     if chosen.document:
         chosen.print_document(
-            {"ok": not bad, "counts": dict(counts), "checks": [_document(line) for line in lines]}
+            {"ok": not bad, "counts": dict(counts), "checks": [line_document(line) for line in lines]}
         )
     else:
         _print(lines, counts, verbose=verbose)
@@ -102,7 +102,8 @@ def _list(chosen: Chosen, checks: tuple[tuple[str, str, str], ...]) -> int:
     return 0
 
 
-def _document(line: ReportLine) -> dict[str, Any]:
+def line_document(line: ReportLine) -> dict[str, Any]:
+    """Returns the document of one check."""
     finding = line.finding
     return {
         "area": line.area,

@@ -28,7 +28,7 @@ from supervisor.daemon.host.cluster_news import NO_CLIENTS, ClusterNews, HostedW
 from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
-from supervisor.metrics import Metrics, QueryNumbers
+from supervisor.metrics import Metrics, QueryNumbers, UsageNumbers
 from supervisor.model.launch import Launch
 from supervisor.model.records import (
     LEASED,
@@ -55,6 +55,8 @@ PERIOD_S = 5.0
 STARTING_PERIOD_S = 0.5
 UNBORN_MAX_S = 60.0
 COMMITS_EVERY_S = 10.0
+NO_ARCHIVE = "off: "
+"""A launch whose ``class_archive`` begins so has none (``ClassArchive.said``)."""
 
 
 class AttemptReporter:
@@ -198,6 +200,10 @@ class AttemptReporter:
             self._progress[key] = progress
             self._metrics.job_progress(name, boottime_s())
         self._metrics.job_queries(name, _numbers(lease.record))
+        used = lease.record.usage.resources if lease.record.usage is not None else None
+        if used is not None:
+            reserved = launch.assignment.memory
+            self._metrics.job_usage(name, UsageNumbers(used.memory, used.memory_max, reserved, used.cpu_s))
 
     def _log_start(self, key: str, launch: Launch, lease: Lease) -> None:
         """Counts each phase of a start once, as the shim measured it, but not again in a supervisor that came
@@ -217,6 +223,12 @@ class AttemptReporter:
         for phase, seconds in phases.items():
             if seconds is not None and phase not in observed:
                 self._metrics.job_started(phase, seconds)
+        if start.first_batch_s is not None and "first_batch" not in observed:
+            self._metrics.job_first_batch(
+                sum(seconds for seconds in phases.values() if seconds is not None),
+                prepared=bool(launch.prepared),
+                class_archive=bool(launch.class_archive) and not launch.class_archive.startswith(NO_ARCHIVE),
+            )
         self._observed_phases[key] = observed | known
 
     def _log_silence(self, name: str, key: str, lease: Lease) -> None:
@@ -342,6 +354,7 @@ def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
             one.processed_rows_per_s,
             None if one.batch_ms is None else one.batch_ms / 1000,
             one.lag,
+            one.trigger_interval_s,
         )
         for query, one in observed.items()
     }

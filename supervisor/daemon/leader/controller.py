@@ -17,6 +17,7 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.leader.left_behind import Examine, LeftBehind
+from supervisor.daemon.leader.notifier_inbox import NotifierInbox
 from supervisor.daemon.leader.record import Pass, Recorder
 from supervisor.daemon.leader.way_back import WayBack, WayBackWork
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
@@ -53,7 +54,7 @@ class Controller:
     """Acts for the leader as long as ``term`` lasts. ``loop`` is its entry in the watchdog, and is beaten
     once per pass. ``examine`` tells what the target of an update has left in the checkpoint; without it nobody knows.
     ``by`` is this supervisor, as an author. ``work`` makes and restores the savepoints of updates; without it nobody
-    does."""
+    does. ``notifier_inbox`` gets what each pass shows of jobs; without it nobody is told."""
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Controller:
         examine: Examine | None = None,
         by: str = "",
         work: WayBackWork | None = None,
+        notifier_inbox: NotifierInbox | None = None,
     ) -> None:
         self.wake = threading.Event()
         self.deletions_wanted = threading.Event()  # a checkpoint is to be deleted, or may be: for ``remover``
@@ -86,6 +88,7 @@ class Controller:
         self._defects = 0
         self._left_behind = LeftBehind(examine, self.wake.set) if examine is not None else None
         self.way_back = WayBack(term, work, self.wake.set) if work is not None else None
+        self.notifier_inbox = notifier_inbox
 
     @property
     def executor(self) -> ActionExecutor:
@@ -141,6 +144,9 @@ class Controller:
         results = self._act(plan.actions if not broken else ())
         done = Pass(view, plan, broken, tuple(results), begun_at_s, boottime_s())
         self._boundary.attempt("record", lambda: self._recorder.record(done), None)
+        inbox = self.notifier_inbox
+        if inbox is not None:
+            self._boundary.attempt("notifier inbox", lambda: inbox.observe(view, plan), None)
         if plan.waited_out is not None and not broken:
             self._set_waited(plan.waited_out)
         return done

@@ -1,5 +1,5 @@
-"""Runs what leadership means to this process: a controller, a sweeper, a remover and the scheduled
-savepoints, for as long as the term lasts.
+"""Runs what leadership means to this process: a controller, a sweeper, a remover, the scheduled savepoints and
+the notifier, for as long as the term lasts.
 
 ``coord.contender`` calls it (as its ``Duties``). ``step_down`` returns only when every task of the term is
 over, so tasks of an earlier term never meet a new one (FLINK-9494, 9573).
@@ -16,6 +16,7 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.leader.controller import Controller
+from supervisor.daemon.leader.notifier import Notifier
 from supervisor.daemon.leader.remover import Remover
 from supervisor.daemon.leader.scheduled_savepoints import ScheduledSavepoints
 from supervisor.daemon.leader.sweeper import Sweeper
@@ -39,12 +40,14 @@ class Leader:
         make_remover: Callable[[Term[ZooClient], Controller], Remover],
         failed: Callable[[str, BaseException], None],
         make_savepoints: Callable[[Term[ZooClient], Controller], ScheduledSavepoints] | None = None,
+        make_notifier: Callable[[Term[ZooClient], Controller], Notifier] | None = None,
     ) -> None:
         self._make_controller = make_controller
         self._make_sweeper = make_sweeper
         self._make_remover = make_remover
         self._failed = failed
         self._make_savepoints = make_savepoints
+        self._make_notifier = make_notifier
         self._controller: Controller | None = None
         self._threads: list[BackgroundThread] = []
 
@@ -60,6 +63,8 @@ class Leader:
         loops = {"controller": controller.run, "sweeper": sweeper.run, "remover": remover.run}
         if self._make_savepoints is not None:
             loops["savepoints"] = self._make_savepoints(term, controller).run
+        if self._make_notifier is not None:
+            loops["notifier"] = self._make_notifier(term, controller).run
         if controller.way_back is not None:
             loops["way-back"] = controller.way_back.run
         self._controller = controller

@@ -27,6 +27,7 @@ from supervisor.plan.after_restore import may_start
 from supervisor.records.layout import Layout
 from supervisor.registry.blob_sweep import BlobSweeper, References
 from supervisor.registry.record_sweep import Deletion, RecordListing, take_listing, to_sweep
+from supervisor.registry.uploaded_logs import LogSweeper
 from supervisor.savepoints.sweep import SavepointSweeper
 
 log = structlog.get_logger(__name__)
@@ -54,7 +55,9 @@ class Sweeper:
         every_s: float = EVERY_S,
         savepoints: SavepointSweeper | None = None,
         applications: ApplicationSweeper | None = None,
+        logs: LogSweeper | None = None,
     ) -> None:
+        self._logs = logs
         self._applications = applications
         self._term = term
         self._layout = layout
@@ -95,17 +98,22 @@ class Sweeper:
         )
         blobs = self._part("blobs", lambda: len(self._blobs.scan(self._references, self._may_go_on)))
         self._part("epochs", self._epochs.prune_epochs)
-        left = 0
+        left = outputs = 0
         if self._savepoints is not None:
             savepoints = self._savepoints
             left = self._part("savepoints", lambda: len(savepoints.scan(self._may_go_on)))
+        if self._logs is not None:
+            logs = self._logs
+            outputs = self._part("logs", lambda: len(logs.scan(self._references, self._may_go_on)))
         applications = self._applications
         if applications is not None:
             sweep = applications.sweep
             self._part("applications", lambda: sweep(self._known_jobs, self._may_go_on))
-        if removed or blobs or left:
-            log.info("swept", epoch=self._term.epoch, records=removed, blobs=blobs, savepoints=left)
-        return removed + blobs + left
+        if removed or blobs or left or outputs:
+            log.info(
+                "swept", epoch=self._term.epoch, records=removed, blobs=blobs, savepoints=left, logs=outputs
+            )
+        return removed + blobs + left + outputs
 
     def _part(self, what: str, work: Callable[[], int]) -> int:
         """Sweeps one kind of leftover, and returns how much was removed: a failure of one kind prevents no

@@ -9,12 +9,14 @@ bounded by ``api.shared_reads``, and what they write by ``api.bounded_writes``. 
 
 from __future__ import annotations
 
+import itertools
 import ssl
 from collections.abc import Callable
 
 from supervisor.api.access_log import AccessLog, AskedRequest
 from supervisor.api.page.files import PageFiles
-from supervisor.api.responses import ApiResponse, error_response
+from supervisor.api.responses import ApiResponse, error_response, response_to
+from supervisor.api.routes import EVENT_STREAM, EVENTS_PATH
 from supervisor.api.service import ApiService
 from supervisor.api.shared_reads import AGAIN, BUSY
 from supervisor.api.tokens import TokenFiles, TokenHolder
@@ -24,7 +26,7 @@ from supervisor.api.writes import ApiWrites, AskedOverApi
 from supervisor.clock import boottime_s
 from supervisor.daemon.process.bounded_http import BoundedHandler, BoundedServer
 from supervisor.daemon.process.http_access import HttpAccess
-from supervisor.errors import AccessDenied, InvalidInput, Unreachable
+from supervisor.errors import AccessDenied, InvalidInput, SupervisorError, Unreachable
 from supervisor.settings.api import ApiSettings
 from supervisor.settings.http import HttpSettings
 
@@ -32,6 +34,8 @@ ANSWER_TIMEOUT_S = 60.0
 """A list of many jobs is large, and a client may be far away."""
 LINGER_S = 1.0
 """For so long what was sent and not read is read after the answer, so that this arrives."""
+EVENT_TIMEOUT_S = 10.0
+"""A client that does not take some events within this is left."""
 
 
 class ApiHttpServer(BoundedServer):
@@ -129,8 +133,22 @@ class _Handler(BoundedHandler):
         file = self.page.answer(self.path, known) if self.page is not None and refusal is None else None
         if file is None:
             refusal = refusal or self._token_refusal() or self._method_refusal()
+        if file is None and refusal is None and self.command == "GET" and self.path == EVENTS_PATH:
+            self._send_events()
+            return
         accepts = self.headers.get("Accept-Encoding")
         self._respond(file or refusal or self.service.answer(self.command, self.path, known, accepts))
+
+    def _send_events(self) -> None:
+        """Sends what changes, for as long as the client takes it and its token counts."""
+        try:
+            with self.service.events.listen(self.headers.get("Last-Event-ID")) as pieces:
+                self.status = 200
+                admitted = itertools.takewhile(lambda _piece: self._token_refusal() is None, pieces)
+                self.send_stream(EVENT_STREAM, admitted, EVENT_TIMEOUT_S)
+                self.is_whole = True
+        except SupervisorError as error:
+            self._respond(response_to(error))
 
     def _access_refusal(self) -> ApiResponse | None:
         """Returns the answer to who shows no certificate where one is needed, or None."""

@@ -48,11 +48,15 @@ from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.host.housekeeping import ENDED, Housekeeper
 from supervisor.daemon.host.launcher import Launcher
 from supervisor.daemon.host.leftovers import LEFTOVERS
+from supervisor.daemon.host.log_uploads import LogUploads
 from supervisor.daemon.host.prepared import HostCapacity
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers
 from supervisor.daemon.leader.application_sweeper import ApplicationSweeper
 from supervisor.daemon.leader.controller import Controller
 from supervisor.daemon.leader.leader import Leader
+from supervisor.daemon.leader.notifier import Notifier, NotifyConfiguration
+from supervisor.daemon.leader.notifier_inbox import NotifierInbox
+from supervisor.daemon.leader.receivers import receivers_of
 from supervisor.daemon.leader.record import Recorder
 from supervisor.daemon.leader.remover import Remover
 from supervisor.daemon.leader.savepoint_task import SavepointTasks
@@ -81,6 +85,7 @@ from supervisor.registry.access_control import refuse_open_root
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
+from supervisor.registry.uploaded_logs import LogSweeper, UploadedLogs
 from supervisor.savepoints.operations import shelf_of
 from supervisor.savepoints.sweep import SavepointSweeper
 from supervisor.settings.addresses import are_loopback
@@ -173,7 +178,8 @@ class Assembly:
         api = self._api_server()
         agent = self._agent(server.address)
         self._agent_ = agent
-        leader = Leader(self._controller, self._sweeper, self._remover, self._owner.failed, self._savepoints)
+        leader = self._leader()
+        uploads = self._log_uploads(agent)
         guardian = Guardian(
             self._hosted.attempts_dir,
             settings.supervisor.id,
@@ -181,7 +187,7 @@ class Assembly:
             lambda: agent.client,
             self._metrics.observe_kill,
             self._prepared.note_end,
-            self._cluster_leftovers.ended,
+            partial(self._gone, uploads),
         )
         contender = self._contender(server.address, leader)
         reporter = self._reporter(agent)
@@ -203,8 +209,29 @@ class Assembly:
                 settings, lambda: agent.is_preparing or reporter.is_starting(), self._metrics
             ),
             cluster_leftovers=self._cluster_leftovers,
+            log_uploads=uploads,
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
+        )
+
+    def _log_uploads(self, agent: Agent) -> LogUploads:
+        settings, launches = self._settings.supervisor, self._hosted.launches
+        logs = UploadedLogs(self._store)
+        return LogUploads(settings.runtime_dir, settings.log_dir, launches, agent.ownership, logs)
+
+    def _gone(self, uploads: LogUploads, launch: Launch) -> None:
+        """Is called when the run directory of ``launch`` goes."""
+        self._cluster_leftovers.ended(launch)
+        uploads.ended(launch)
+
+    def _leader(self) -> Leader:
+        return Leader(
+            self._controller,
+            self._sweeper,
+            self._remover,
+            self._owner.failed,
+            self._savepoints,
+            self._notifier,
         )
 
     def _reporter(self, agent: Agent) -> AttemptReporter:
@@ -360,7 +387,8 @@ class Assembly:
         by = supervisor_as_author(self._settings.supervisor.id)
         tasks = SavepointTasks(self._settings, term.client, self._layout)
         work = UpdateSavepointTasks(tasks, self._blobs, term.client, self._layout, site, term.epoch)
-        return Controller(term, self._layout, policy, recorder, loop, self._left_behind, by, work)
+        inbox = NotifierInbox() if self._settings.notify else None
+        return Controller(term, self._layout, policy, recorder, loop, self._left_behind, by, work, inbox)
 
     def _left_behind(self, job: JobRef, known: Sequence[SeenQuery]) -> str:
         """Returns what the target of an update has left in the checkpoint of ``job``. Raises SupervisorError."""
@@ -382,6 +410,7 @@ class Assembly:
             paused=paused,
             savepoints=SavepointSweeper(shelf_of(self._settings)),
             applications=ApplicationSweeper(self._cluster_clients, self._metrics),
+            logs=LogSweeper(self._store),
         )
 
     def _remover(self, term: Term[ZooClient], controller: Controller) -> Remover:
@@ -417,6 +446,28 @@ class Assembly:
     def _savepoints(self, term: Term[ZooClient], controller: Controller) -> ScheduledSavepoints:
         means = SavepointTasks(self._settings, term.client, self._layout)
         return ScheduledSavepoints(term, lambda: controller.view, means, self._metrics)
+
+    def _notifier(self, term: Term[ZooClient], controller: Controller) -> Notifier:
+        settings = self._settings
+
+        def paused() -> bool:
+            return controller.view is not None and controller.view.paused
+
+        return Notifier(
+            term,
+            self._layout,
+            controller.executor,
+            NotifyConfiguration(receivers_of(settings.notify), settings.cluster, self._page_about),
+            controller.notifier_inbox or NotifierInbox(),
+            self._metrics,
+            paused=paused,
+        )
+
+    def _page_about(self, job: str) -> str:
+        """Returns the address of the page about a job that this supervisor serves, or an empty text."""
+        api = self._settings.api
+        address = api.address(self._host) if api.page else ""
+        return f"{address}/#/jobs/{job}" if address else ""
 
     # -- this host ------------------------------------------------------------------------------------------------
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import select
 import socket
 import socketserver
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -320,6 +321,24 @@ class BoundedHandler(BaseHTTPRequestHandler):
                 raise TimeoutError("the client does not take its answer")
             self.connection.settimeout(left_s)
             self.wfile.write(body[start : start + _PIECE_BYTES])
+
+    def send_stream(self, kind: str, pieces: Iterable[bytes], write_timeout_s: float) -> None:
+        """Sends an answer whose end is not known: ``pieces`` as they come. An empty piece sends nothing; at each piece it
+        is seen whether the client has left. Raises OSError if a piece is not taken within ``write_timeout_s``."""
+        self.send_response(200)
+        for name, value in {"Content-Type": kind, "Cache-Control": "no-store"}.items():
+            self.send_header(name, value)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("X-Accel-Buffering", "no")  # a proxy that would collect it all
+        self.end_headers()
+        self.connection.settimeout(write_timeout_s)
+        watched = select.poll()
+        watched.register(self.connection, select.POLLIN)
+        for piece in pieces:
+            if watched.poll(0):  # the end, or more than one request: with HTTP/1.0 nothing else comes
+                return
+            if piece:
+                self.wfile.write(piece)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Logs nothing: probes come every few seconds and are no events."""

@@ -37,6 +37,7 @@ from supervisor.daemon.host.cluster_leftovers import ClusterLeftovers
 from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.daemon.host.guardian import Guardian
 from supervisor.daemon.host.housekeeping import Housekeeper
+from supervisor.daemon.host.log_uploads import LogUploads
 from supervisor.daemon.loops.notify import notify
 from supervisor.daemon.loops.watchdog import EXIT_CODE, Loop, Watchdog
 from supervisor.daemon.process.api_server import ApiHttpServer
@@ -72,6 +73,7 @@ class SupervisorParts:
     fence_ahead: FenceAhead
     archive_ahead: ArchiveAhead
     cluster_leftovers: ClusterLeftovers
+    log_uploads: LogUploads
     alone_timeout_s: float
     stop_drivers: Callable[[Callable[[], bool]], object] | None = None
     """It is set with ``supervisor.on_stop: stop_drivers``. Its argument returns True when there is no time
@@ -145,6 +147,7 @@ class Supervisor:
         parts.fence_ahead.start()
         parts.archive_ahead.start()
         parts.cluster_leftovers.start()
+        parts.log_uploads.start()
         log.info(
             "supervisor_started", supervisor=parts.id, pid=os.getpid(), runtime_dir=str(parts.runtime_dir)
         )
@@ -159,6 +162,7 @@ class Supervisor:
         parts.housekeeper.stop()
         parts.archive_ahead.stop()
         parts.cluster_leftovers.stop()
+        parts.log_uploads.stop()
         for thread in self._threads:
             thread.join(STOP_TIMEOUT_S)
         if parts.stop_drivers is not None:

@@ -133,6 +133,9 @@ class SimulatedRunner:
             case shim.Order(order) if order == STOP:
                 if attempt.driver is None or not attempt.driver.order_stop():
                     self.deliver(shim.Unheard(effect))
+            case shim.Diagnose(within_s):
+                # in time, late, or never: it may hang
+                loop.after(self._world.random.uniform(0.1, 2.0) * within_s, self._diagnosed, self.process)
             case shim.Terminate():
                 if attempt.driver is not None:
                     attempt.driver.terminate()
@@ -144,6 +147,9 @@ class SimulatedRunner:
                 loop.note(f"{self.process.name} is done: {why}")
                 attempt.kill_tree("the shim ended")
                 loop.spawn(self._finish, self.process, "finish")
+
+    def _diagnosed(self) -> None:
+        self.deliver(shim.Diagnosed())
 
     def _tree_seen(self) -> None:
         while self._ended:

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.api import log_answers
-from supervisor.api.responses import ApiResponse
+from supervisor.api import log_pieces
+from supervisor.api.log_answers import LogAnswers
+from supervisor.api.responses import ApiResponse, RequestQuery
+from supervisor.errors import Unreachable
 from supervisor.model.records import OwnState, with_entry
 from tests.fakes.registry_bench import AT
 from tests.unit.api.conftest import Fleet
@@ -70,8 +72,9 @@ def test_the_bytes_are_as_the_driver_wrote_them(empty: Fleet, uid: str) -> None:
     output_of(empty, uid).write_bytes(wrote)
     response = empty.ask("/jobs/a/logs")
     assert got(response) == wrote and "Link" not in response.headers
-    said = {key: response.headers[key] for key in ("Log-Uid", "Log-Attempt", "Log-Path")}
-    assert said == {"Log-Uid": uid, "Log-Attempt": "1", "Log-Path": str(output_of(empty, uid))}
+    said = {key: value for key, value in response.headers.items() if key.startswith("Log-")}
+    path = str(output_of(empty, uid))
+    assert said == {"Log-Uid": uid, "Log-Attempt": "1", "Log-Path": path, "Log-Source": "host"}
     assert "ETag" not in response.headers, "nothing of it is kept"
 
 
@@ -81,7 +84,7 @@ def test_an_answer_is_bounded_and_names_the_next(empty: Fleet, uid: str) -> None
     output_of(empty, uid).write_bytes(whole[2_000_000:])
     got_pieces = list(pieces(empty, "/jobs/a/logs"))
     assert b"".join(got_pieces) == whole
-    assert max(map(len, got_pieces)) == log_answers.PIECE_MAX_BYTES and len(got_pieces) == 3
+    assert max(map(len, got_pieces)) == log_pieces.PIECE_MAX_BYTES and len(got_pieces) == 3
     assert b"".join(pieces(empty, "/jobs/a/logs?tail=99999")) == whole[-99_999 * 14 :]
 
 
@@ -326,14 +329,14 @@ def test_a_fifo_does_not_hold_the_server_up(empty: Fleet, uid: str) -> None:
 
 def test_readers_are_few(empty: Fleet, uid: str) -> None:
     output_of(empty, uid).write_text("x")
-    answers = log_answers.LogAnswers(empty.reads, empty.terminal.home / "log")
-    for _ in range(log_answers.READERS_MAX):
-        assert answers._readers.acquire(blocking=False)
-    with pytest.raises(log_answers.Unreachable, match="too many requests"):
-        answers.answer(log_answers.RequestQuery({}), "a")
+    answers = LogAnswers(empty.reads, empty.terminal.home / "log")
+    for _ in range(log_pieces.READERS_MAX):
+        assert answers._pieces._readers.acquire(blocking=False)
+    with pytest.raises(Unreachable, match="too many requests"):
+        answers.answer(RequestQuery({}), "a")
 
 
 def test_a_reader_that_fails_makes_room(empty: Fleet, uid: str) -> None:
     os.mkfifo(output_of(empty, uid))
-    for _ in range(log_answers.READERS_MAX + 1):
+    for _ in range(log_pieces.READERS_MAX + 1):
         assert empty.error("/jobs/a/logs")[0] == 500

@@ -143,6 +143,18 @@ def test_the_files_are_in_the_wheel() -> None:
     assert set(package.glob(pattern)) == {path for path in STATIC.rglob("*") if path.is_file()}
 
 
+def test_the_pictures_in_the_documents_are_small_and_in_the_wheel() -> None:
+    """tests/integration/test_page_pictures.py makes them."""
+    found = sorted((ROOT / "supervisor" / "docs" / "pictures").iterdir())
+    assert [path.name for path in found] == ["fleet-dark.png", "fleet-light.png", "job.png", "phone.png"]
+    for path in found:
+        assert path.read_bytes().startswith(b"\x89PNG\r\n") and path.stat().st_size < 150_000, path.name
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    assert "docs/pictures/*.png" in data["supervisor"]
+    text = (ROOT / "supervisor" / "docs" / "operate-api.md").read_text()
+    assert all(f"(pictures/{path.name})" in text for path in found)
+
+
 def test_the_page_reads_no_more_often_than_readings_are_shared() -> None:
     (period_ms,) = re.findall(r"\bPERIOD_MS = (\d+);", (STATIC / "reading.js").read_text())
     assert int(period_ms) / 1000 >= 2 * FRESH_S

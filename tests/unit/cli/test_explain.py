@@ -97,6 +97,7 @@ KEYS = [
     "hosts",
     "alarm",
     "last_exit",
+    "diagnostics",
     "remedies",
 ]
 CLUSTER_KEYS = ["leader", "epoch", "paused", "distrust", "alarms", "store_error"]

@@ -18,6 +18,7 @@ from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
 from supervisor.cli.doctor.job_credentials import CredentialsFacts
 from supervisor.cli.doctor.phrases import NO_SPEC
+from supervisor.cli.doctor.receivers import ReceiversFacts
 from supervisor.clients.store.files import FileStore
 from supervisor.clients.zookeeper_probe import Latency
 from supervisor.coord.epoch_marks import EpochMarks
@@ -202,6 +203,7 @@ FACTS = {
     "api": facts.API,
     "clusters": facts.CLUSTERS,
     "clusters-deep": DeepFacts(NOT_DEEP),
+    "receivers": ReceiversFacts(),
     "job": JobFacts(),
     "job-credentials": CredentialsFacts(why=NO_SPEC),
     "packages": PackageFacts(why=NO_SPEC),

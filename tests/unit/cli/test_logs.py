@@ -54,8 +54,8 @@ def test_bytes_are_printed_as_they_were_written(terminal: Terminal, uid: str) ->
     call = [
         sys.executable,
         "-c",
-        f"from supervisor.cli.logs import _write; from pathlib import Path; "
-        f"_write(iter([Path({str(output_of(terminal, uid))!r}).read_bytes()]))",
+        f"from supervisor.cli.logs import write_output; from pathlib import Path; "
+        f"write_output(iter([Path({str(output_of(terminal, uid))!r}).read_bytes()]))",
     ]
     assert subprocess.run(call, capture_output=True, check=True).stdout == b"gr\xc3\xbc\xc3\x9fe \xff\n"
 
@@ -64,7 +64,7 @@ def test_escape_sequences_of_a_driver_do_not_reach_a_terminal(tmp_path: Path) ->
     wrote = b"red \x1b[31mtext\x1b[0m\n\x1b]52;c;cHduZWQ=\x07\ttab\r\n\x9b31m \xc2\x9b5n gr\xc3\xbc\xc3\x9fe \xe2\x80\xae \xff\x08\n"
     file = tmp_path / "driver.log"
     file.write_bytes(wrote)
-    script = f"from supervisor.cli.logs import _write; from pathlib import Path; _write(iter([Path({str(file)!r}).read_bytes()]))"
+    script = f"from supervisor.cli.logs import write_output; from pathlib import Path; write_output(iter([Path({str(file)!r}).read_bytes()]))"
     ours, theirs = pty.openpty()
     try:
         tty.setraw(theirs)
@@ -92,6 +92,7 @@ def test_one_document(terminal: Terminal, uid: str) -> None:
         "uid": uid,
         "attempt": 1,
         "path": str(output_of(terminal, uid)),
+        "source": "host",
         "output": "hello\n",
     }
     assert terminal.run("logs", "a", "-f", "-o", "json").code == 2

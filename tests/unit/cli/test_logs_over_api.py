@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from supervisor.api import log_pieces
 from supervisor.api.client import ApiClient
 from supervisor.api.service import ApiService
 from supervisor.api.shared_reads import SharedReads
@@ -24,6 +25,7 @@ from supervisor.settings.api import ApiSettings
 from supervisor.settings.file import load_settings
 from tests.fakes.registry_bench import AT
 from tests.unit.api.conftest import Fleet, empty
+from tests.unit.api.test_uploaded_logs import uploaded
 from tests.unit.cli.conftest import Ran, terminal
 from tests.unit.cli.test_over_api import TOKEN, Laptop
 
@@ -334,3 +336,78 @@ def test_the_address_that_a_supervisor_publishes(tmp_path: Path) -> None:
     for wrong in ("http://host-1:8781", "https://host-1/x", "host-1:8781"):
         with pytest.raises(ValueError):
             address(listen="0.0.0.0:8781", url=wrong)
+
+
+# -- what was uploaded --------------------------------------------------------------------------------------------------
+
+
+SAID = "from the store: the end of what attempt 2 wrote, uploaded when it had ended"
+
+
+def ended_on_b(hosts: Hosts, server: str | None) -> None:
+    """``server`` None: its supervisor is down."""
+    hosts.move_to_b(server=server)
+    if server is None:
+        hosts.bench.zoo.remove(hosts.bench.layout.supervisor("host-b"))
+    hosts.bench.set_own("a", OwnState.EXITED, attempt=2, supervisor="host-b", host="host-b.example")
+
+
+def test_what_a_lost_host_has_uploaded_is_given_here_and_there(hosts: Hosts) -> None:
+    key = uploaded(hosts.fleet, hosts.uid, b"1\n2\n3\n", 2)
+    ended_on_b(hosts, None)
+    for run in (hosts.run, hosts.fleet.terminal.run):
+        ran = run("logs", "a")
+        assert (ran.code, ran.out) == (0, "1\n2\n3\n") and ran.err.count(SAID) == 1
+        assert run("logs", "a", "--tail", "1").out == "3\n"
+        document = run("logs", "a", "-o", "json").json
+        assert document == {
+            "name": "a",
+            "uid": hosts.uid,
+            "attempt": 2,
+            "path": key,
+            "source": "store",
+            "output": "1\n2\n3\n",
+        }
+
+
+@pytest.mark.parametrize("server", ["", "http://127.0.0.1:1"])
+def test_a_host_that_can_not_be_asked_has_uploaded_it(hosts: Hosts, server: str) -> None:
+    """It is registered, and has no API, or none that is reached."""
+    ended_on_b(hosts, server)
+    ran = hosts.run("logs", "a")
+    assert ran.code in (1, 5) and SAID not in ran.err
+    uploaded(hosts.fleet, hosts.uid, b"last words\n", 2)
+    ran = hosts.run("logs", "a")
+    assert (ran.code, ran.out) == (0, "last words\n") and SAID in ran.err
+
+
+def test_the_host_that_has_more_comes_before_the_store(hosts: Hosts) -> None:
+    uploaded(hosts.fleet, hosts.uid, b"the end\n", 2)
+    hosts.b_wrote(b"all\n")
+    ended_on_b(hosts, hosts.b)
+    assert hosts.run("logs", "a") == Ran(0, "all\n", "")
+
+
+def test_a_log_of_many_pieces_in_the_store(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_pieces, "PIECE_MAX_BYTES", 1000)
+    text = "".join(f"line {number:07}\n" for number in range(300))
+    uploaded(hosts.fleet, hosts.uid, text.encode(), 2)
+    ended_on_b(hosts, None)
+    ran = hosts.run("logs", "a")
+    assert ran.out == text and ran.err.count(SAID) == 1
+
+
+def test_what_was_not_uploaded_is_said_to_be_missing(hosts: Hosts) -> None:
+    ended_on_b(hosts, None)
+    for run in (hosts.run, hosts.fleet.terminal.run):
+        ran = run("logs", "a")
+        assert ran.code == 1 and "ran on host-b.example" in ran.err
+        assert "the store has no output of it" in ran.err
+
+
+def test_a_server_of_the_version_before_is_believed_to_give_files(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supervisor.api.log_answers.SOURCE_HEADER", "Unknown")
+    hosts.a_wrote(b"x\n")
+    assert hosts.run("logs", "a", "-o", "json").json["source"] == "host"

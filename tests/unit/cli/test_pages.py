@@ -35,6 +35,15 @@ ELSEWHERE = {
     "demo": Elsewhere("tests/e2e/test_demo.py::test_demo_shows_all_of_its_story"),
     "dev": Elsewhere("tests/e2e/test_demo.py::test_dev_is_there_to_be_used"),
     "run": Elsewhere("tests/faults/test_killed.py::test_f1_kill_9_of_the_leader", "tests/testbed/fleet.py"),
+    "stacks rate-counts": Elsewhere(
+        "tests/unit/cli/test_stacks.py::test_the_threads_of_the_driver_are_printed_as_often_as_asked"
+    ),
+    "stacks rate-counts --times 3": Elsewhere(
+        "tests/unit/cli/test_stacks.py::test_the_threads_of_the_driver_are_printed_as_often_as_asked"
+    ),
+    "stacks rate-counts --jvm --times 3 --every 2s": Elsewhere(
+        "tests/unit/cli/test_stacks.py::test_the_threads_of_the_driver_are_printed_as_often_as_asked"
+    ),
     "--install-completion": Elsewhere(
         "tests/unit/cli/test_completion.py::test_it_installs_itself_into_the_shell_that_called_it"
     ),
@@ -112,6 +121,7 @@ PRINTS = {
     "audit": "submit",
     "apply jobs/ --prune": "would be",
     "cancel": "cancelled",
+    "debug bundle": "read it before you give it away",
     "checkpoint show": "12",
     "checkpoint verify": "1 query",
     "cordon": "cordoned: nothing new is placed there",
@@ -156,6 +166,8 @@ PRINTS = {
     "submit": "submitted",
     "suspend": "suspended",
     "switchover": "host-b leads",
+    "top": "rate-counts",
+    "top --hosts": "OFFERED",
     "uncordon": "uncordoned",
     "unpause": "unpaused",
 }

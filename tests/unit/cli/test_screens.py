@@ -104,6 +104,8 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
     }
     more = {"history", "spec", "spec_error", "queries", "more_queries", "stop_mode", "start", "cluster_wait"}
     assert set(shown) - set(listed) - more == {
+        "usage",
+        "spark_ui",
         "driver_memory",
         "fork",
         "promotion",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -188,6 +191,24 @@ def test_only_the_end_of_the_files_is_read(tmp_path: Path) -> None:
     old, new = tmp_path / "x.log.1", tmp_path / "x.log"
     old.write_text("old" * TAIL_BYTES)
     new.write_text("the end")
-    tail = read_tail([old, new])
+    tail = read_tail(new)
     assert len(tail) == TAIL_BYTES and tail.endswith("oldthe end")
-    assert read_tail([]) == ""
+    assert read_tail(tmp_path / "y.log") == ""
+
+
+@pytest.mark.parametrize("attack", [os.mkfifo, lambda path: path.symlink_to("/etc/passwd"), Path.mkdir])
+def test_what_a_job_puts_in_place_of_its_output_is_neither_read_nor_waited_for(
+    terminal: Terminal, attack: Callable[[Path], None]
+) -> None:
+    """Opening a FIFO would wait for somebody who writes: ``show`` would hang."""
+    uid = terminal.submit("a")
+    terminal.bench.exit("a")
+    output = terminal.home / "log" / "a" / f"{uid}.1.log"
+    output.parent.mkdir(parents=True)
+    attack(output)
+    shown: list[str] = []
+    thread = threading.Thread(target=lambda: shown.append(terminal.run("show", "a").out), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert shown, "it waits"
+    assert "is a symbolic link or no regular file" in shown[0] and "root:" not in shown[0]

@@ -104,6 +104,7 @@ def test_a_running_job_shows_its_driver_and_progress(bench: Bench) -> None:
         "at": AT,
         "lag": 7.0,
         "state_rows": None,
+        "trigger_interval_s": None,
     }
 
 

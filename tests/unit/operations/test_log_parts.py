@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from supervisor.errors import SupervisorError
-from supervisor.operations import log_parts
+from supervisor.operations import log_parts, log_stamps
 from supervisor.operations.log_parts import LogParts, LogPosition, LogStart, open_parts
 from supervisor.shim.output import RotatedFile
 
@@ -207,12 +207,43 @@ def test_both_the_later_begin_counts(path: Path) -> None:
 
 
 def test_a_search_among_lines_without_stamps_is_bounded(path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(log_parts, "SEARCH_MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(log_stamps, "SINCE_MAX_BYTES", 1_000_000)
     written(path, b"no stamp\n" * 1_000_000, NOW_S)
     read = counted_reads(monkeypatch)
     with open_parts(path) as parts:
         assert parts.position(LogStart(since_at_s=NOW_S - 1)) == BEGIN
-    assert sum(read) <= 1_200_000
+    assert sum(read) <= 1_100_000
+
+
+@pytest.mark.parametrize("fake", [b"99/99/99 99:99:99\n", b"2027-02-31T10:00:00+99:99\n"])
+def test_a_search_among_text_that_only_looks_like_stamps_is_bounded(
+    path: Path, monkeypatch: Any, fake: bytes
+) -> None:
+    """Each of them costs far more than the byte that is read: a request would take seconds of the processor."""
+    written(path, stamped(NOW_S - 900) + fake * (8 * 2**20 // len(fake)), NOW_S)
+    judged = 0
+    real = log_stamps._instant
+
+    def counted(match: Any) -> float | None:
+        nonlocal judged
+        judged += 1
+        return real(match)
+
+    monkeypatch.setattr(log_stamps, "_instant", counted)
+    read = counted_reads(monkeypatch)
+    with open_parts(path) as parts:
+        assert parts.position(LogStart(since_at_s=NOW_S - 1)) == BEGIN
+    assert judged <= log_stamps.STAMPS_MAX and sum(read) <= log_stamps.SINCE_MAX_BYTES
+
+
+def test_a_log_of_a_driver_is_searched_by_halves(path: Path, monkeypatch: Any) -> None:
+    lines = [stamped(NOW_S - 100_000 + number) + b"  more\n" for number in range(100_000)]
+    written(path, b"".join(lines), NOW_S)
+    read = counted_reads(monkeypatch)
+    with open_parts(path) as parts:
+        position = parts.position(LogStart(since_at_s=NOW_S - 777))
+    assert position.offset == len(b"".join(lines[:-777]))
+    assert sum(read) < 2 * 2**20, "of more than three million bytes"
 
 
 # -- cursors ----------------------------------------------------------------------------------------------------------

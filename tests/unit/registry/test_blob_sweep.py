@@ -44,7 +44,11 @@ def orphans(store: FileStore, tmp_path: Path) -> tuple[str, ...]:
         for uid in (LIVE, GONE)
     }
     EpochMarks(store).record_epoch(1, "host-a")
-    for key in ("specs/readme", "artifacts/a/b", "cluster.json", f"specs/a/{GONE}/1-abc.json"):
+    of_others = ("specs/readme", "artifacts/a/b", "cluster.json", f"specs/a/{GONE}/1-abc.json")
+    for key in (
+        *of_others,
+        f"logs/a/{GONE}/1-5.log.gz",
+    ):  # a leader of the version before leaves outputs alone
         store.create(key, b"x")
     return made[GONE]
 

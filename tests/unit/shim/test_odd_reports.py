@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from supervisor.model.checkpoint_expectation import QUERIES_MAX, CheckpointExpectation, queries_of
-from supervisor.model.records import QueryProgress
+from supervisor.model.records import Lease, QueryProgress
 from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.shim import health, queries, stopping
 from supervisor.shim.fitting import fitting
@@ -20,6 +20,7 @@ from supervisor.shim.lease import record_of
 from supervisor.shim.reports import ReportSocket, parse
 from supervisor.shim.state import Life, Now
 from supervisor.shim.turn import Turn
+from tests.golden.sample_records import USAGE
 from tests.unit.shim.world import LAUNCH, REPORT_EVENTS, ShimWorld
 
 VALUES: tuple[Any, ...] = (
@@ -48,6 +49,8 @@ FIELDS = (
     "input_rows_per_s",
     "processed_rows_per_s",
     "batch_ms",
+    "trigger_interval_s",
+    "spark_ui",
     "lag",
     "error",
     "kind",
@@ -57,6 +60,9 @@ FIELDS = (
     "committed",
     "count",
     "why",
+    "rows",
+    "state_bytes",
+    "trigger_interval_s",
 )
 
 
@@ -73,6 +79,26 @@ def test_no_word_of_a_driver_ends_its_shim() -> None:
         life = health.after_report(life, report, float(number))
         ladder = stopping.after_report(ladder, report.event, report.queries, float(number))
         queries.shown(life, 600.0, float(number), "s3a://b/c")
+
+
+def test_whatever_batches_a_driver_reports_its_lease_can_be_read() -> None:
+    """A record with a number out of its bounds is none, and would stop the driver."""
+    rng, numbers = random.Random(17), (0, 1, 1.5, -1, 1e-9, 0.001, 7, 1e6, 1e12, 9.9e14, 1e15, 2**60, 2**63)
+    for _ in range(300):
+        world = ShimWorld()
+        world.connect()
+        world.run()
+        for _ in range(20):
+            body = {
+                "event": "progress",
+                "id": rng.choice("ab"),
+                **{name: rng.choice(numbers) for name in FIELDS[3:6] + FIELDS[-3:] if rng.random() < 0.8},
+            }
+            report = parse(json.dumps(body).encode())
+            assert report is not None
+            world.deliver(report)
+        lease = record_of(Turn(world.state, Now(100.0, 1.8e9)))
+        assert decode(Lease, encode(lease), "p") == lease
 
 
 @pytest.mark.parametrize(
@@ -114,8 +140,10 @@ def test_a_lease_always_fits_and_gives_up_what_is_shown_before_what_is_remembere
         QueryProgress(query=f"query{number}", id="i" * 36, error="e" * 160, elsewhere="s" * 120)
         for number in range(count)
     )
-    lease = fitting(replace(lease, queries=shown))
+    lease = fitting(replace(lease, queries=shown, usage=USAGE))
     data = encode(lease)
+    if lease.usage is None:
+        assert note > 1000 or words > QUERIES_MAX or count, "only where there is no room"
     assert len(data) <= MAX_RECORD_BYTES and decode(type(lease), data, "p") == lease
     kept = queries_of(lease.remembered)
     assert kept[-1].batch_id == words - 1, "the newest is given up last"

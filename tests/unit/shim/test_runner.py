@@ -44,6 +44,9 @@ class Tree:
     def emptiness(self) -> Emptiness:
         return self.after if self.killed else Emptiness.POPULATED
 
+    def pids(self) -> list[int]:
+        return []
+
 
 @dataclass
 class Reaped:

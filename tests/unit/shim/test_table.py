@@ -17,7 +17,7 @@ from supervisor.shim import machine
 from supervisor.shim import state as shim
 from supervisor.shim.state import Event, Now, ShimState, Stage
 from tests.unit.shim.test_machine_properties import OUTCOMES, REPORTS, burying, play, unsure
-from tests.unit.shim.world import HANDED, LAYOUT, PREPARED, ShimWorld, running
+from tests.unit.shim.world import HANDED, LAYOUT, PREPARED, USE, ShimWorld, running
 
 PLAYS, STEPS_OF_A_PLAY = 500, 40
 
@@ -45,8 +45,10 @@ SAMPLES: dict[type, Event] = {
     shim.Exited: shim.Exited(1, "the end", None, (Cause.STOPPED, "why")),
     shim.TreeSeen: shim.TreeSeen(True),
     shim.Reported: shim.Reported("progress", query="q"),
+    shim.Sampled: shim.Sampled(USE),
     shim.Unheard: shim.Unheard(shim.Order("stop")),
     shim.StopAsked: shim.StopAsked(),
+    shim.Diagnosed: shim.Diagnosed("/log.diagnostics.txt"),
     shim.DeadlineUnwritable: shim.DeadlineUnwritable(),
 }
 
@@ -222,6 +224,7 @@ def one_step(world: ShimWorld, rng: random.Random) -> None:
         starter(world, rng)
     elif kind == "pause":
         world.nodes.pop(LAYOUT.pause, None)
+        world.deliver(shim.Sampled(USE))
     else:
         play(world, [(kind, rng.choice(CHOICES[kind]))])
 

@@ -14,6 +14,7 @@ from supervisor.model.launch import NO_ATTEMPT, Launch
 from supervisor.model.records import Assignment, BlobRef, Ownership, OwnState, Phase
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
+from supervisor.model.usage import ResourceUse
 from supervisor.records.codec import decode, encode
 from supervisor.records.layout import Layout
 from supervisor.shim import state as shim
@@ -84,6 +85,17 @@ ASSIGNED = Ownership(
     host="here",
 )
 CLAIM = "c1a1"
+USE = ResourceUse(
+    source="cgroup",
+    samples=3,
+    observed_s=4.0,
+    memory=100,
+    memory_p50=90,
+    memory_p95=110,
+    memory_p99=110,
+    memory_max=110,
+    cpu_s=2.5,
+)
 
 
 class Broken(AssertionError):
@@ -119,6 +131,7 @@ class ShimWorld:
     file_deadline_at_s: float | None = None
     resumable: bool = False  # the client can have its session back
     good: bytes | None = None  # what /own was before it was wrecked
+    diagnoses: bool = True  # diagnostics are there at once; else they never are
     takes_orders: bool = False  # the driver has a bootstrap that listens; what it answers is the test's
 
     def __post_init__(self) -> None:
@@ -263,6 +276,8 @@ class ShimWorld:
             case shim.WriteDeadline(deadline_at_s):
                 self._check_deadline(deadline_at_s)
                 self.file_deadline_at_s = deadline_at_s
+            case shim.Diagnose() if self.diagnoses:
+                self.deliver(shim.Diagnosed("/log.diagnostics.txt"))
             case shim.Order():
                 if not self.takes_orders:
                     self.deliver(shim.Unheard(effect))

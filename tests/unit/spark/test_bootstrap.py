@@ -311,3 +311,67 @@ def test_a_session_is_made_where_no_thread_can_be_started(
     with bootstrap.WithoutExecutor(cast(Any, None)):
         pass
     assert "can't start new thread" in capsys.readouterr().err
+
+
+def test_a_progress_has_the_rows_and_the_memory_of_the_state() -> None:
+    operators = [
+        SimpleNamespace(numRowsTotal=3, memoryUsedBytes=1000),
+        SimpleNamespace(numRowsTotal=4, memoryUsedBytes=24),
+    ]
+    assert bootstrap.state_bytes_of(operators) == 1024
+    assert bootstrap.state_bytes_of([]) is None
+    assert bootstrap.state_bytes_of([SimpleNamespace(numRowsTotal=3)]) == 0, "of a Spark that does not say it"
+
+
+# -- what a query and a session say of themselves -------------------------------------------------------------------------
+
+
+class JavaTrigger:
+    """A trigger of the JVM, as py4j shows it."""
+
+    def __init__(self, name: str, interval_ms: int | None) -> None:
+        self._name, self._interval_ms = name, interval_ms
+
+    def getClass(self) -> Any:
+        return SimpleNamespace(getSimpleName=lambda: self._name)
+
+    def intervalMs(self) -> int:
+        assert self._interval_ms is not None, "it has no such method"
+        return self._interval_ms
+
+
+def query_with(trigger: Any) -> Any:
+    return SimpleNamespace(
+        id="q1", _jsq=SimpleNamespace(streamingQuery=lambda: SimpleNamespace(trigger=lambda: trigger))
+    )
+
+
+@pytest.mark.parametrize(
+    ("trigger", "wanted"),
+    [
+        (JavaTrigger("ProcessingTimeTrigger", 10_000), {"q1": 10.0}),
+        (JavaTrigger("ProcessingTimeTrigger", 0), {}),
+        (JavaTrigger("ContinuousTrigger", 1000), {}),
+        (JavaTrigger("AvailableNowTrigger$", None), {}),
+        (None, {"q1": 7.0}),
+    ],
+    ids=["by time", "as soon as possible", "continuous", "what there is", "another Spark"],
+)
+def test_the_interval_of_a_trigger_by_time(trigger: Any, wanted: dict[str, float]) -> None:
+    watch = bootstrap.Watch(bootstrap.Reports(None))
+    watch.intervals["q1"] = 7.0  # of the run before
+    watch.note_interval(query_with(trigger))
+    assert watch.intervals == wanted
+
+
+def test_the_address_of_sparks_ui_is_reported_with_the_session(reports: ReportSocket) -> None:
+    watch = bootstrap.Watch(bootstrap.Reports(str(reports.path)))
+    watch.announce_session()
+    watch.spark_ui = bootstrap.ui_of(
+        SimpleNamespace(sparkContext=SimpleNamespace(uiWebUrl="http://host:4040"))
+    )
+    watch.announce_session()
+    reports.take()
+    assert reports.taken == [{"event": "session"}, {"event": "session", "spark_ui": "http://host:4040"}]
+    assert bootstrap.ui_of(SimpleNamespace(sparkContext=SimpleNamespace(uiWebUrl=None))) == ""
+    assert bootstrap.ui_of(SimpleNamespace()) == "", "Connect has no context here"

@@ -102,6 +102,14 @@ def test_a_launch(
     assert not place.run_dir.exists()
 
 
+def test_a_launch_says_whether_its_output_is_uploaded(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
+) -> None:
+    assert prepare(make_spec(), assignment, settings, place, stored).log_uploads_kept == 0
+    spec = make_spec(logs={"upload": "on_exit", "keep": 7})
+    assert prepare(spec, assignment, settings, place, stored).log_uploads_kept == 7
+
+
 def test_a_session(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:

@@ -402,6 +402,21 @@ def test_savepoints_that_can_not_be_made_are_refused(base: str, more: str, why: 
         parsed(more, base=base)
 
 
+def test_logs_are_uploaded_where_it_is_said() -> None:
+    assert parsed("").logs.uploads_kept == 0
+    assert parsed("logs: {upload: off}").logs.uploads_kept == 0
+    assert parsed("logs: {upload: on_exit}").logs.uploads_kept == 20
+    assert parsed("logs: {upload: on_exit, keep: 3}").logs.uploads_kept == 3
+    for wrong, why in (
+        ("{keep: 3}", "upload is off"),
+        ("{upload: on_exit, keep: 0}", "logs.keep must be at least 1"),
+        ("{upload: on_exit, keep: 1001}", "logs.keep must be at most 1000"),
+        ("{upload: always}", "logs.upload must be"),
+    ):
+        with pytest.raises(InvalidInput, match=why):
+            parsed(f"logs: {wrong}")
+
+
 def test_local_files_are_replaced_by_their_store_keys() -> None:
     spec = parsed(
         "py_files: [lib/x.zip, 's3://bucket/y.py', lib/x.zip]\njars: ['local:/opt/a.jar', ../b.jar]"

@@ -263,3 +263,13 @@ def test_what_is_no_rule_is_refused(keys: dict[str, Any], says: str) -> None:
 
 def test_the_default_of_secrets_is_everything() -> None:
     assert SecretSettings() == policy().secrets
+
+
+def test_uploads_of_logs() -> None:
+    job = spec(logs={"upload": "on_exit", "keep": 30})
+    assert against(job, policy()) == [] and against(spec(), policy(logs={"upload": "forbid"})) == []
+    assert against(job, policy(logs={"upload": "forbid"})) == ["logs.upload: policy.logs.upload is forbid"]
+    assert against(job, policy(logs={"keep_max": 29})) == ["logs.keep: 30 is above policy.logs.keep_max (29)"]
+    assert against(job, policy(logs={"keep_max": 30})) == []
+    assert policy_sha256(policy(logs={"keep_max": 30}), STORE) != policy_sha256(policy(), STORE)
+    assert policy_sha256(policy(logs={"upload": "allow"}), STORE) == policy_sha256(policy(), STORE)

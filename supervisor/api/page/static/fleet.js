@@ -44,7 +44,8 @@ export class FleetView {
     this.leases = new Map();
     this.element = el("div", { class: "fleet" }, this.makeHosts(), this.makeFilter(), this.makeTable());
     this.readJobs();
-    this.explain = new Poll("/explain", (document) => this.onExplain(document), onRead, EXPLAIN_PERIOD_MS);
+    this.explain = new Poll("/explain", (document) => this.onExplain(document), onRead,
+      { periodMs: EXPLAIN_PERIOD_MS, isSpokenOf: false });
   }
 
   stop() {
@@ -207,7 +208,9 @@ export class FleetView {
     setText(cell[4], job.restarts ? job.restarts : "");
     setAge(cell[5].firstChild, progress?.at);
     setText(cell[6], number(progress?.input_rows_per_s));
-    figure(cell[7], milliseconds(progress?.batch_ms), valuesOf(keyOf(job), "batch_ms"), milliseconds);
+    const trigger = progress?.trigger_interval_s ? progress.trigger_interval_s * 1000 : null;
+    figure(cell[7], milliseconds(progress?.batch_ms), valuesOf(keyOf(job), "batch_ms"), milliseconds, trigger);
+    cell[7].lastChild.classList.toggle("late", trigger !== null && progress.batch_ms > trigger);
     figure(cell[8], number(progress?.lag), valuesOf(keyOf(job), "lag"), number);
     setAge(cell[9].firstChild, job.since);
   }
@@ -290,10 +293,11 @@ function makeRow() {
   return el("tr", { tabindex: "-1" }, cells);
 }
 
-function figure(cell, text, values, write) {
+function figure(cell, text, values, write, mark = null) {
   if (!cell.firstChild) cell.append(plot(SPARK.width, SPARK.height), el("span"));
   setText(cell.lastChild, text);
-  draw(cell.firstChild, values, { ...SPARK, words: (all) => `${write(Math.min(...all))} to ${write(Math.max(...all))}` });
+  const against = mark === null ? "" : `, trigger each ${write(mark)}`;
+  draw(cell.firstChild, values, { ...SPARK, mark, words: (all) => `${write(Math.min(...all))} to ${write(Math.max(...all))}${against}` });
 }
 
 export function labelsOf(labels) {

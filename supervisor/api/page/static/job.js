@@ -1,15 +1,17 @@
 // Shows one job: why it is as it is, what helps, its figures, its queries, and what happened to it.
 
+import { copyable } from "./command.js";
 import { el, rebuild, reconcile, setText } from "./dom.js";
 import { labelsOf, placeOf } from "./fleet.js";
 import { age, counted, localTime, milliseconds, moment, number, sentence } from "./format.js";
+import { LogTail } from "./log.js";
 import { draw, plot, remember, valuesOf } from "./plot.js";
 import { Poll } from "./reading.js";
 import { linesOf } from "./words.js";
 
 const PLOT = { width: 300, height: 60 };
 const FIGURES = [
-  { key: "batch_ms", label: "Batch time", write: milliseconds },
+  { key: "batch_ms", label: "Batch time", write: milliseconds, mark: (job) => triggerMs(job.progress) },
   { key: "lag", label: "Lag", write: number },
   { key: "input_rows_per_s", label: "Rows in per second", write: number },
 ];
@@ -30,13 +32,14 @@ export class JobView {
     this.parts.lines = el("dl", { class: "lines" });
     this.parts.facts = el("dl", { class: "facts" });
     this.trouble = el("p", { class: "banner", hidden: true });
+    this.log = new LogTail(name);
     this.element = this.make();
     const noted = (error, poll) => (this.noteMissing(error), onRead(error?.status === 404 ? null : error, poll));
     const path = `/jobs/${encodeURIComponent(name)}`;
     this.polls = [
       new Poll(path, (job) => this.onJob(job), noted),
-      new Poll(`${path}/explain`, (explained) => this.onExplained(explained), noted),
-      new Poll(`${path}/history?all=true`, (history) => this.onHistory(history), noted, HISTORY_PERIOD_MS),
+      new Poll(`${path}/explain`, (explained) => this.onExplained(explained), noted, { isSpokenOf: false }),
+      new Poll(`${path}/history?all=true`, (history) => this.onHistory(history), noted, { periodMs: HISTORY_PERIOD_MS }),
     ];
   }
 
@@ -49,11 +52,13 @@ export class JobView {
       el("p", {}, el("a", { class: "back", href: "#/" }, "‹ all jobs")), head, this.trouble,
       el("div", { class: "columns" },
         el("div", {}, card("Why, and what helps", lines, remedies), card("What happened", history)),
-        el("div", {}, card("Figures", plots), this.queriesCard, card("Facts", facts), spec)));
+        el("div", {}, card("Figures", plots), this.queriesCard, card("Facts", facts), spec)),
+      this.log.element);
   }
 
   stop() {
     for (const poll of this.polls) poll.stop();
+    this.log.stop();
   }
 
   onStatus() {}
@@ -104,9 +109,11 @@ export class JobView {
     for (const each of known) {
       const box = this.parts.plots.querySelector(`[data-figure='${each.key}']`), values = valuesOf(key, each.key);
       const range = `${each.write(Math.min(...values))} to ${each.write(Math.max(...values))}`;
+      const mark = each.mark?.(job) ?? null, against = mark === null ? "" : `, trigger each ${each.write(mark)}`;
       setText(box.querySelector("b"), each.write(values.at(-1)));
-      setText(box.lastChild, `${range} in ${counted(values.length, "report")} since this page is open`);
-      draw(box.querySelector("svg"), values, { ...PLOT, words: () => `${each.label}: ${range}` });
+      box.querySelector("b").classList.toggle("late", mark !== null && values.at(-1) > mark);
+      setText(box.lastChild, `${range} in ${counted(values.length, "report")} since this page is open${against}`);
+      draw(box.querySelector("svg"), values, { ...PLOT, mark, words: () => `${each.label}: ${range}${against}` });
     }
   }
 
@@ -143,25 +150,17 @@ export class JobView {
   }
 }
 
+/** Returns the interval of a trigger by time in milliseconds, or null. */
+function triggerMs(progress) {
+  const interval = progress?.trigger_interval_s;
+  return interval === null || interval === undefined ? null : interval * 1000;
+}
+
 // -- pieces -----------------------------------------------------------------------------------------------------------
 
 function remedyOf(remedy) {
   if (remedy.command === null) return el("p", { class: "remedy" }, ...sentence(remedy.note));
-  const code = el("code", {}, remedy.command);
-  const button = el("button", { type: "button", "aria-label": `Copy ${remedy.command}` }, "Copy");
-  button.addEventListener("click", () => copy(remedy.command, code, button));
-  return el("div", { class: "remedy" }, el("div", { class: "command" }, code, button), el("p", { class: "quiet" }, ...sentence(remedy.note)));
-}
-
-async function copy(text, code, button) {
-  try {
-    await navigator.clipboard.writeText(text);
-    setText(button, "Copied");
-  } catch {
-    getSelection().selectAllChildren(code);
-    setText(button, "Selected");
-  }
-  setTimeout(() => setText(button, "Copy"), 2000);
+  return el("div", { class: "remedy" }, copyable(remedy.command), el("p", { class: "quiet" }, ...sentence(remedy.note)));
 }
 
 function kindOf(event) {
@@ -183,7 +182,7 @@ function queryOf(query) {
   const figures = [
     ["batch", query.batch_id], ["in", query.input_rows_per_s === null ? null : `${number(query.input_rows_per_s)}/s`],
     ["done", query.processed_rows_per_s === null ? null : `${number(query.processed_rows_per_s)}/s`],
-    ["took", milliseconds(query.batch_ms) || null], ["lag", query.lag === null ? null : number(query.lag)],
+    ["took", milliseconds(query.batch_ms) || null], ["trigger each", milliseconds(triggerMs(query)) || null], ["lag", query.lag === null ? null : number(query.lag)],
     ["state rows", query.state_rows === null ? null : number(query.state_rows)],
   ].filter(([, value]) => value !== null && value !== undefined);
   return [
@@ -195,9 +194,16 @@ function queryOf(query) {
   ];
 }
 
-// A fact is a list of pieces: a text, {age} for an instant that is told by its age, {at} for one that is told by its time.
+/** Returns a link to an address of another page, or its text if it is none that a link may have. */
+function webLink(address) {
+  if (!/^https?:\/\/[\w.:[\]~/-]+$/i.test(address)) return el("span", {}, address);
+  return el("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, address);
+}
+
+// A fact is a list of pieces: a text, {age} for an instant that is told by its age, {at} for one that is told by its time, {link}.
 function shownPiece(piece) {
   if (typeof piece === "string") return el("span", {}, ...sentence(piece));
+  if (piece.link) return webLink(piece.link);
   return piece.age ? age(piece.age) : moment(piece.at);
 }
 
@@ -210,6 +216,7 @@ function factsOf(job) {
     ["host", job.host || job.supervisor
       ? [placeOf(job) + (job.driver_pid ? `, driver pid ${job.driver_pid}` : ""), ...(job.started_at ? [", started ", { age: job.started_at }, " ago"] : [])]
       : []],
+    ["Spark UI", job.spark_ui ? [{ link: job.spark_ui }] : []],
     ["next attempt", job.next_attempt_at ? [{ at: job.next_attempt_at }] : []],
     ["last batch", progress?.batch_id !== null && progress?.batch_id !== undefined
       ? [`${progress.batch_id}${progress.query ? ` of ${progress.query}` : ""}, `, { age: progress.at }, " ago"] : []],

@@ -4,12 +4,14 @@ import { el, rebuild, setText } from "./dom.js";
 import { FleetView } from "./fleet.js";
 import { age, tickAges } from "./format.js";
 import { JobView } from "./job.js";
-import { Poll, ReadError, read, token } from "./reading.js";
+import { Poll, ReadError, noteStream, read, token } from "./reading.js";
+import { Stream } from "./stream.js";
 
 const bar = document.getElementById("bar");
 const banners = document.getElementById("banners");
 const main = document.getElementById("main");
-const page = { view: null, status: null, poll: null, errors: new Map() };
+const SAID_MS = 10000;
+const page = { view: null, status: null, poll: null, stream: null, errors: new Map() };
 
 // -- who may see it ---------------------------------------------------------------------------------------------------
 
@@ -51,7 +53,8 @@ async function enter(input, trouble) {
 function leave() {
   page.poll?.stop();
   page.view?.stop();
-  Object.assign(page, { poll: null, view: null, status: null, errors: new Map() });
+  page.stream?.stop();
+  Object.assign(page, { poll: null, view: null, status: null, stream: null, errors: new Map() });
   bar.replaceChildren();
   banners.replaceChildren();
   document.body.classList.remove("inside");
@@ -61,8 +64,22 @@ function start() {
   document.body.classList.add("inside");
   makeBar();
   page.poll = new Poll("/status", showStatus, noteRead);
+  page.stream = new Stream(noteState, sayJob);
   if (page.status) showStatus(page.status);
   route();
+}
+
+function noteState(isUp) {
+  noteStream(isUp);
+  showFreshness();
+}
+
+/** Says that a job has another state, for who does not see it. */
+function sayJob({ name, state, before }) {
+  if (state === null || before === null) return;
+  setText(parts.said, `${name}: ${before} → ${state}`);
+  clearTimeout(parts.silence);
+  parts.silence = setTimeout(() => setText(parts.said, ""), SAID_MS);
 }
 
 /** Is called after every reading of any document. What is shown is current while each of them was read. */
@@ -86,10 +103,11 @@ function makeBar() {
   parts.leader = el("span", { class: "leader" });
   parts.health = el("span", { class: "health" });
   parts.fresh = el("span", { class: "fresh", role: "status" });
+  parts.said = el("span", { class: "said", role: "status" });
   const leaveButton = el("button", { type: "button", on: { click: () => (token.forget(), askForToken()) } }, "Sign out");
   bar.replaceChildren(
     el("a", { class: "home", href: "#/" }, el("img", { src: "/page/icon.svg", alt: "", width: 20, height: 20 }), parts.cluster),
-    parts.leader, parts.health, el("span", { class: "fill" }), parts.fresh, leaveButton,
+    parts.leader, parts.health, el("span", { class: "fill" }), parts.said, parts.fresh, leaveButton,
   );
   showFreshness();
 }
@@ -99,6 +117,7 @@ function showFreshness() {
   for (const poll of page.errors.keys()) if (poll.abort.signal.aborted) page.errors.delete(poll);
   const [error = null] = page.errors.values();
   parts.fresh.classList.toggle("stale", error !== null);
+  parts.fresh.title = page.stream?.isUp ? "the supervisor tells what changes" : "it asks every 2 seconds";
   setText(parts.fresh, error === null ? "live" : `not current: ${error.message}`);
 }
 

@@ -26,16 +26,18 @@ export function valuesOf(key, figure) {
   return points.map((point) => point[figure]).filter((value) => value !== null && value !== undefined);
 }
 
-/** Draws values into an element of SVG, which is `width` × `height` of its own units. It says in words what it shows. */
-export function draw(node, values, { width, height, words }) {
-  rebuild(node, values, () => {
+/** Draws values into an element of SVG, which is `width` × `height` of its own units. It says in words what it shows. `mark` is a
+ * value that they are held against, or null. */
+export function draw(node, values, { width, height, words, mark = null }) {
+  rebuild(node, [values, mark], () => {
     if (values.length < 2) return [];
-    const top = Math.max(...values, 1e-9), step = width / (values.length - 1);
+    const top = Math.max(...values, mark ?? 0, 1e-9), step = width / (values.length - 1);
     const heightOf = (value) => (height - 1.5 - (value / top) * (height - 3)).toFixed(1);
     const points = values.map((value, n) => `${(n * step).toFixed(1)},${heightOf(value)}`).join(" ");
     return [
       svg("title", {}, words(values)),
       svg("polygon", { class: "area", points: `0,${height} ${points} ${width},${height}` }),
+      mark === null ? null : svg("line", { class: "mark", x1: 0, x2: width, y1: heightOf(mark), y2: heightOf(mark) }),
       svg("polyline", { class: "line", points }),
     ];
   });

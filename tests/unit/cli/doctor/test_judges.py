@@ -20,6 +20,7 @@ from supervisor.cli.doctor.host import Groups, HostFacts, HttpAccessFacts
 from supervisor.cli.doctor.java import MODULES_NEEDED, MODULES_USEFUL, JavaFacts
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
 from supervisor.cli.doctor.job_credentials import FOLDERS, CredentialsFacts
+from supervisor.cli.doctor.receivers import ReceiversFacts
 from supervisor.cli.doctor.spark import SDK_PARTS, SparkFacts, VersionFacts
 from supervisor.cli.doctor.stores import CheckpointFacts, StoreFacts
 from supervisor.cli.doctor.zookeeper import ZooFacts
@@ -830,6 +831,14 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         "will not delete",
     ),
     ("job-deletion", JobFacts(), SKIPPED, "no spec"),
+    ("notify-receivers", ReceiversFacts(), SKIPPED, "names no receiver"),
+    ("notify-receivers", ReceiversFacts((("ops", ""), ("pager", ""))), OK, "told nothing: ops; pager"),
+    (
+        "notify-receivers",
+        ReceiversFacts((("ops", ""), ("pager", "https://pager does not answer (refused)"))),
+        PROBLEM,
+        "pager: https://pager does not answer (refused)",
+    ),
     ("cluster-reachable", CLUSTERS, OK, "cluster prod: m1:8080 is ALIVE"),
     ("cluster-reachable", ClustersFacts(), SKIPPED, "names no cluster"),
     (

@@ -14,8 +14,9 @@ from supervisor.daemon.host.attempt_reporter import AttemptReporter
 from supervisor.daemon.host.launcher import HostedAttempts
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
-from supervisor.model.records import ClusterWait, OwnState, Progress, QueryProgress, QueryState
+from supervisor.model.records import ClusterWait, OwnState, Progress, QueryProgress, QueryState, StartTimes
 from tests.fakes.registry_bench import Bench
+from tests.golden.sample_records import USAGE
 from tests.unit.shim.world import LAUNCH
 
 
@@ -133,7 +134,9 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     def shown(name: str, query: str) -> float | None:
         return metrics.registry.get_sample_value(f"spark_supervisor_{name}", {"job": "job", "query": query})
 
-    clicks = QueryProgress(query="clicks", id="1", batch_id=4, batch_ms=250.0, lag=70)
+    clicks = QueryProgress(
+        query="clicks", id="1", batch_id=4, batch_ms=250.0, lag=70, trigger_interval_s=10.0
+    )
     bench.run(
         "job",
         queries=(clicks, QueryProgress(query=None, id="2", batch_id=9)),
@@ -142,6 +145,15 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     reporter.round(lambda: None)
     assert (shown("job_batch_id", "clicks"), shown("job_batch_id", "2")) == (4, 9)
     assert (shown("job_batch_seconds", "clicks"), shown("job_lag_records", "clicks")) == (0.25, 70)
+    assert (shown("job_trigger_interval_seconds", "clicks"), shown("job_trigger_interval_seconds", "2")) == (
+        10,
+        None,
+    )
+    bench.run("job", queries=(clicks,), usage=USAGE)
+    reporter.round(lambda: None)
+    assert (
+        metrics.registry.get_sample_value("spark_supervisor_job_memory_bytes", {"job": "job"}) == 1400 << 20
+    )
     bench.run(
         "job",
         queries=(replace(clicks, state=QueryState.FAILED), QueryProgress(query=None, id="2", batch_id=10)),
@@ -155,3 +167,35 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     assert (shown("job_batch_id", "2"), shown("job_batch_id", "")) == (None, 11), (
         "a JVM application's has no name"
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "labels"),
+    [
+        ({"class_archive": "spark-ab12.jsa"}, {"start": "cold", "class_archive": "true"}),
+        ({"class_archive": "off: not yet made"}, {"start": "cold", "class_archive": "false"}),
+        ({"prepared": "u.p1"}, {"start": "prepared", "class_archive": "false"}),
+    ],
+)
+def test_a_start_is_counted_once_by_how_its_driver_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], labels: dict[str, str]
+) -> None:
+    bench = Bench()
+    uid = bench.submit("job").uid
+    bench.run("job", start=StartTimes(spawn_s=1.0, session_s=3.0, first_batch_s=2.5))
+    metrics, home = Metrics(boottime_s), Home(tmp_path, uid)
+    launch = replace(home.launches()[f"{uid}.1"], begun_s=boottime_s() + 1.0, **changes)  # type: ignore[arg-type]
+    monkeypatch.setattr(home, "launches", lambda: {f"{uid}.1": launch})
+    reporter = AttemptReporter(
+        "host-a",
+        home,
+        bench.layout,
+        lambda: cast(ZooClient, bench.zoo.client()),
+        metrics,
+        lambda _launch: None,
+    )
+    for _ in range(2):
+        reporter.round(lambda: None)
+    value = metrics.registry.get_sample_value
+    assert value("spark_supervisor_job_first_batch_seconds_count", labels) == 1
+    assert value("spark_supervisor_job_first_batch_seconds_sum", labels) == 6.5

@@ -24,6 +24,7 @@ from supervisor.plan.make import Policy
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.leader_write_context import LeaderWriteContext
+from supervisor.registry.uploaded_logs import LogSweeper, UploadedKey
 from supervisor.savepoints.sweep import GRACE_S, SavepointSweeper
 from tests.fakes.registry_bench import AT, Bench
 from tests.fakes.zookeeper import MemoryClient
@@ -58,6 +59,7 @@ class Rig:
             BlobSweeper(self.store, clock=self.clock),
             EpochMarks(self.store),
             savepoints=SavepointSweeper(shelf(directory), self.clock),
+            logs=LogSweeper(self.store, clock=self.clock),
         )
 
     def clock(self) -> float:
@@ -129,3 +131,46 @@ def test_a_sweep_under_way_ends_when_the_registry_is_not_trusted_any_more(
     assert rig.sweep_after_the_grace() == 1
     assert len(rig.bench.zoo.client().children(rig.bench.layout.checkpoints) or ()) == 1
     assert {entry.key for entry in rig.store.entries("specs/")} >= set(blobs)
+
+
+def with_logs(rig: Rig) -> list[str]:
+    """Three outputs of a job that is there, which keeps two, and two of one that is gone. It has swept once since."""
+    uid = rig.bench.submit("a").uid
+    keys = [UploadedKey("a", uid, attempt, 2) for attempt in (1, 2, 3)]
+    keys += [UploadedKey("b", "0123456789ab-00000000", attempt, 2) for attempt in (1, 2)]
+    for key in keys:
+        rig.store.create(str(key), b"x")
+    assert rig.sweeper.sweep_once() == 0
+    return list(map(str, keys))
+
+
+def test_outputs_that_nothing_keeps_are_swept_and_said(swept_rig: Rig) -> None:
+    keys = with_logs(swept_rig)
+    with capture_logs() as logged:
+        swept_rig.sweep_after_the_grace()
+    (line,) = [line for line in logged if line["event"] == "swept"]
+    assert line["logs"] == 3
+    assert [entry.key for entry in swept_rig.store.entries("logs/")] == keys[1:3]
+
+
+def test_a_sweep_of_outputs_ends_when_the_term_does(swept_rig: Rig) -> None:
+    keys = with_logs(swept_rig)
+    delete = swept_rig.store.delete
+
+    def and_then_the_term_is_over(key: str) -> None:
+        delete(key)
+        if key.startswith("logs/"):
+            swept_rig.term.end("over")
+
+    swept_rig.store.delete = and_then_the_term_is_over  # type: ignore[method-assign]
+    swept_rig.sweep_after_the_grace()
+    assert len([*swept_rig.store.entries("logs/")]) == len(keys) - 1
+
+
+def test_where_nothing_is_uploaded_the_references_are_not_read_for_it(swept_rig: Rig) -> None:
+    assert LogSweeper(swept_rig.store).scan(lambda: pytest.fail("the registry was read")) == ()
+
+
+@pytest.fixture
+def swept_rig(tmp_path: Path) -> Rig:
+    return swept(tmp_path)

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from supervisor.api import events
+from supervisor.api.changes import ClusterReading
+from supervisor.api.events import EventFeed
 from supervisor.api.service import ApiResponse, ApiService
 from supervisor.api.shared_reads import SharedReads
 from supervisor.daemon.process import api_server, bounded_http
@@ -207,3 +210,88 @@ def test_a_port_in_use_and_a_certificate_that_is_none_are_named(site: ApiSite, t
     odd = settings(tmp_path, tls={"cert": str(tmp_path / "token"), "key": str(tmp_path / "token")})
     with pytest.raises(InvalidInput, match="api.tls.cert"):
         ApiHttpServer(odd, service)
+
+
+# -- events ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def eventful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiSite]:
+    """A cluster in which nothing happens. Streams look once in 20 ms whether their client is there."""
+    monkeypatch.setattr(events, "WAKE_S", 0.02)
+    reads = SharedReads(never_opened)
+    service = ApiService(reads, tmp_path)
+    service.events = EventFeed(lambda: ClusterReading({}, {}))
+    server = ApiHttpServer(settings(tmp_path), service)
+    server.start()
+    yield ApiSite(server, reads)
+    server.stop()
+
+
+EVENTS = "/api/v1/events"
+LISTEN = f"GET {EVENTS} HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+
+
+def heard(connection: socket.socket, word: bytes) -> bytes:
+    """What comes, until ``word`` is in it or nothing comes any more."""
+    data = b""
+    while word not in data and (piece := connection.recv(4096)):
+        data += piece
+    return data
+
+
+def test_a_stream_begins_with_a_reset_and_ends_with_the_supervisor(eventful: ApiSite) -> None:
+    with eventful.connect() as connection:
+        connection.sendall(LISTEN)
+        data = heard(connection, b'"begin"')
+        assert data.startswith(b"HTTP/1.0 200 ") and b"Content-Type: text/event-stream\r\n" in data
+        assert b"Content-Length" not in data and b"event: reset\nid: " in data
+        eventful.server.stop()
+        assert heard(connection, b"never") == b""
+
+
+def test_events_need_a_token_and_take_no_parameter(eventful: ApiSite) -> None:
+    assert eventful.ask(path=EVENTS, token=None)[0] == 401
+    assert eventful.ask(path=f"{EVENTS}?token={TOKEN}", token=None)[0] == 401
+    code, _, body = eventful.ask(path=f"{EVENTS}?after=1")
+    assert code == 400 and b"unknown parameter" in body
+    code, headers, body = eventful.ask("HEAD", EVENTS)
+    assert (code, headers["Content-Type"], body) == (200, "text/event-stream", b"")
+    assert eventful.ask("POST", EVENTS)[0] == 405
+
+
+def test_a_client_that_leaves_makes_room(eventful: ApiSite) -> None:
+    listening = [eventful.connect() for _ in range(events.STREAMS_MAX)]
+    for connection in listening:
+        connection.sendall(LISTEN)
+        heard(connection, b'"begin"')
+    code, headers, _ = eventful.ask(path=EVENTS)
+    assert code == 503 and headers["Retry-After"]
+    assert eventful.ask()[0] == 200, "other requests are answered meanwhile"
+    for connection in listening:
+        connection.close()
+    wait_until(lambda: begins(eventful), 60, "room for a stream")
+
+
+def begins(site: ApiSite) -> bool:
+    with site.connect() as connection:
+        connection.sendall(LISTEN)
+        return b'"begin"' in heard(connection, b'"begin"')
+
+
+def test_a_token_that_counts_no_more_ends_the_stream(eventful: ApiSite, tmp_path: Path) -> None:
+    with eventful.connect() as connection:
+        connection.sendall(LISTEN)
+        heard(connection, b'"begin"')
+        (tmp_path / "token").write_text("u" * 40 + "\n")
+        assert heard(connection, b"never") == b""
+
+
+def test_a_client_that_takes_nothing_is_left(eventful: ApiSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_server, "EVENT_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(events, "KEEP_ALIVE_S", 0.0)
+    monkeypatch.setattr(events, "KEEP_ALIVE", b": " + b"x" * 2**20 + b"\n\n")
+    with eventful.connect() as connection:
+        connection.sendall(LISTEN)
+        wait_until(lambda: eventful.server._service.events._open == 1, 60, "the stream")
+        wait_until(lambda: eventful.server._service.events._open == 0, 60, "its end")

@@ -1,0 +1,150 @@
+"""Decides what receivers are told of a job, and what was told (the record /notifications/<uid>). It is pure.
+
+An event is written down before it is sent, with the receivers that are to have it; a receiver leaves that list only after it
+has accepted the event. So whoever leads next finds what is still to be sent, and sends it under the same id. Nothing is told
+of an event that is written down already:
+
+* What *happens* (failed, rolled back) is known by its occurrence: the attempt that has failed, the revision that was rolled
+  back. The registry shows only the newest one of each kind, and that one is always kept here.
+* What *lasts* (quarantined, falling behind) is told once until it is over. The end is written down, so that the next time
+  counts as another one for every later leader, too.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Final
+
+from supervisor.model.records import Notification, Notifications, NotifiedEvent, clip
+from supervisor.model.secret import covered
+
+LASTING: Final = frozenset({NotifiedEvent.QUARANTINED, NotifiedEvent.FALLING_BEHIND})
+"""These events are conditions, which begin and end."""
+
+ENTRIES_MAX: Final = 6
+"""So many entries are kept of a uid; beyond them the oldest goes, whether or not each receiver has it."""
+
+REASON_MAX_BYTES: Final = 180
+COMMAND_MAX_BYTES: Final = 120
+"""With these bounds a record with ``ENTRIES_MAX`` entries stays under ``RECORD_MAX_BYTES``, whatever is in the texts."""
+
+RECORD_MAX_BYTES: Final = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """Is an event of a job as one View shows it. ``occurrence`` is None for one that lasts."""
+
+    event: NotifiedEvent
+    name: str
+    uid: str
+    attempt: int
+    revision: int
+    state: str
+    reason: str
+    cause: str = ""
+    command: str = ""
+    occurrence: int | None = None
+
+
+def notification_id(uid: str, entry: Notification) -> str:
+    """Returns the id by which a receiver knows an event that it is sent again."""
+    return f"{uid}.{entry.event.value}.{entry.occurrence}"
+
+
+def message_of(cluster: str, link: str, record: Notifications, entry: Notification) -> bytes:
+    """Returns the body of the message about ``entry``: JSON with the keys that docs/operate-alerts.md lists. ``link`` is the
+    address of a page about the job, or empty."""
+    message = {
+        "v": 1,
+        "id": notification_id(record.uid, entry),
+        "event": entry.event.value,
+        "at": entry.at,
+        "cluster": cluster,
+        "job": record.name,
+        "uid": record.uid,
+        "attempt": entry.attempt or None,
+        "revision": entry.revision or None,
+        "state": entry.state,
+        "cause": entry.cause or None,
+        "reason": entry.reason,
+        "command": entry.command or None,
+        "link": link or None,
+    }
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def recorded(record: Notifications, event: JobEvent, receivers: tuple[str, ...], at: str) -> Notifications:
+    """Returns the record with ``event``, to be sent to ``receivers``; the record itself if it is known already."""
+    newest = newest_of(record, event.event)
+    if event.occurrence is not None:
+        occurrence = event.occurrence
+        if any((each.event, each.occurrence) == (event.event, occurrence) for each in record.entries):
+            return record
+    elif newest is not None and not newest.over:
+        return record
+    else:
+        occurrence = 1 if newest is None else newest.occurrence + 1
+    entry = Notification(
+        event=event.event,
+        occurrence=occurrence,
+        at=at,
+        attempt=event.attempt,
+        revision=event.revision,
+        state=event.state,
+        reason=clip(covered(event.reason), REASON_MAX_BYTES),
+        cause=event.cause,
+        command=clip(event.command, COMMAND_MAX_BYTES),
+        pending=receivers,
+    )
+    return replace(record, entries=_pruned((*record.entries, entry)))
+
+
+def ended(record: Notifications, event: NotifiedEvent) -> Notifications:
+    """Returns the record once ``event``, which lasts, is over. What was not yet sent of it is sent all the same."""
+    newest = newest_of(record, event)
+    if newest is None or newest.over:
+        return record
+    return _with(record, newest, replace(newest, over=True))
+
+
+def accepted_by(record: Notifications, entry: Notification, receiver: str) -> Notifications:
+    """Returns the record after ``receiver`` has accepted ``entry``."""
+    for each in record.entries:
+        if (each.event, each.occurrence) == (entry.event, entry.occurrence) and receiver in each.pending:
+            left = tuple(name for name in each.pending if name != receiver)
+            return _with(record, each, replace(each, pending=left))
+    return record
+
+
+def next_for(record: Notifications, receiver: str) -> Notification | None:
+    """Returns what ``receiver`` is to be sent next of this job: the oldest entry that it lacks."""
+    return next((each for each in record.entries if receiver in each.pending), None)
+
+
+def newest_of(record: Notifications, event: NotifiedEvent) -> Notification | None:
+    return next((each for each in reversed(record.entries) if each.event == event), None)
+
+
+def lasts(record: Notifications, event: NotifiedEvent) -> bool:
+    """Says whether ``event`` has begun, and its end is not written down."""
+    newest = newest_of(record, event)
+    return newest is not None and not newest.over
+
+
+def _with(record: Notifications, old: Notification, new: Notification) -> Notifications:
+    return replace(record, entries=tuple(new if each is old else each for each in record.entries))
+
+
+def _pruned(entries: tuple[Notification, ...]) -> tuple[Notification, ...]:
+    """Gives up entries beyond ``ENTRIES_MAX``: first the oldest that every receiver has, then the oldest. The newest of each
+    kind stays, because the registry may show it still."""
+    while len(entries) > ENTRIES_MAX:
+        newest = {each.event: each for each in entries}
+        older = [each for each in entries if newest[each.event] is not each]
+        if not older:
+            return entries
+        gone = next((each for each in older if not each.pending), older[0])
+        entries = tuple(each for each in entries if each is not gone)
+    return entries

@@ -1,0 +1,68 @@
+"""Covers secrets in whatever is given away: those that are known, wherever they stand, and what looks like one by its name.
+
+Pure; ``operations.debug_bundle`` calls it. A known secret is covered as it is, and as it stands in JSON, in a URL and in
+base64. What nobody has named as a secret can't be covered: prose can hide anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote, quote_plus
+
+from supervisor.model.secret import REDACTED, SecretSource, covered, is_secret_name
+
+SHORTEST: Final = 6
+"""A shorter known secret is not searched for: it would cover half of every text (true, false), and be read off that."""
+_PRIVATE_KEY: Final = re.compile(r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----).*?(?:-----END|\Z)", re.DOTALL)
+_BEARER: Final = re.compile(r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}")
+_ACCESS_KEY_ID: Final = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b")
+_REFERENCE_START: Final = tuple(f"${{{source.value}:" for source in SecretSource)
+
+
+class Redactor:
+    """Covers the secrets ``known``, and what looks like one."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        spellings = {each for secret in known for each in _spellings(secret)}
+        longest_first = sorted(spellings, key=lambda each: (-len(each), each))
+        self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def text(self, text: str) -> str:
+        """Returns ``text`` without secrets."""
+        if self._known is not None:
+            text = self._known.sub(REDACTED, text)
+        text = _PRIVATE_KEY.sub(rf"\1{REDACTED}", text)
+        return covered(_ACCESS_KEY_ID.sub(REDACTED, _BEARER.sub(rf"\1{REDACTED}", text)))
+
+    def document(self, value: Any, name: str = "") -> Any:
+        """Returns a document (as JSON has it) without secrets: texts as ``text`` does, and whatever has a secret's name.
+        The name of a file is none."""
+        if isinstance(value, Mapping):
+            return {self.text(str(key)): self.document(each, str(key)) for key, each in value.items()}
+        if isinstance(value, str):
+            is_named = is_secret_name(name) and not name.endswith(("_file", "_files"))
+            return REDACTED if is_named and not value.startswith(_REFERENCE_START) else self.text(value)
+        if isinstance(value, Sequence):
+            return [self.document(each, name) for each in value]
+        return value
+
+
+def _spellings(secret: str) -> set[str]:
+    """Returns how a secret may stand in a text. Each line of one with several lines is one of its own."""
+    lines = {secret, *secret.splitlines()}
+    found = set()
+    for each in lines:
+        for spelling in (each, each.strip()):
+            encoded = base64.b64encode(spelling.encode()).decode()
+            found |= {
+                spelling,
+                json.dumps(spelling)[1:-1],
+                quote(spelling, safe=""),
+                quote_plus(spelling),
+                encoded,
+            }
+    return {each for each in found if len(each) >= SHORTEST}

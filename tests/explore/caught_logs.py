@@ -1,0 +1,36 @@
+"""Which ordinary test fails while a defect of ``defects_of_logs`` is planted. Part of ``caught_by_tests``."""
+
+from __future__ import annotations
+
+UPLOADS, SWEEPER, STORED = (
+    "unit.daemon.host.test_log_uploads",
+    "unit.daemon.leader.test_sweeper",
+    "unit.operations.test_uploaded_output",
+)
+
+CAUGHT_LOGS: dict[str, tuple[str, str]] = {
+    "output-is-uploaded-before-the-tombstone": (
+        UPLOADS,
+        "test_what_an_attempt_has_left_is_uploaded_when_it_has_its_tombstone",
+    ),
+    "an-attempt-that-the-registry-does-not-know-is-over": (
+        UPLOADS,
+        "test_the_registry_says_whether_it_has_ended",
+    ),
+    "an-assigned-attempt-is-over": (UPLOADS, "test_the_registry_says_whether_it_has_ended"),
+    "name-goes-before-the-output-is-stored": (
+        UPLOADS,
+        "test_a_store_that_takes_nothing_is_asked_again_also_after_a_restart",
+    ),
+    "what-runs-is-not-noted": (UPLOADS, "test_a_host_that_was_lost_uploads_when_it_is_back"),
+    "what-was-noted-goes-before-it-is-kept": (
+        UPLOADS,
+        "test_a_disk_that_takes_nothing_keeps_what_was_noted",
+    ),
+    "sweep-of-outputs-outlives-its-term": (SWEEPER, "test_a_sweep_of_outputs_ends_when_the_term_does"),
+    "an-output-that-grows-is-read-for-ever": (
+        UPLOADS,
+        "test_an_output_that_grows_while_it_is_read_has_an_end",
+    ),
+    "a-bomb-is-unpacked": (STORED, "test_what_no_supervisor_has_uploaded_is_not_unpacked"),
+}

@@ -1,0 +1,105 @@
+"""What receivers are told (§12), each rule undone, one at a time. None is seen by the explorer: what is told decides nothing."""
+
+from __future__ import annotations
+
+from supervisor.daemon.leader import deliveries, notifier, notifier_inbox
+from supervisor.model import notifications
+from tests.explore.planting import text
+
+AFTER = "§12: an entry is marked after the receiver has accepted it"
+ONCE = "§12: each event is told at least once, over any change of leader"
+KNOWN = "§12: what is sent again has the same id"
+
+DEFECTS = (
+    text(
+        "marked-before-it-is-sent",
+        AFTER,
+        (
+            notifier.Notifier._send_next,
+            "self._deliveries.begin(receiver, record, entry, body)",
+            "self._put(record.uid, accepted_by(self._records[record.uid].record, entry, receiver.name))\n"
+            "    self._deliveries.begin(receiver, record, entry, body)",
+        ),
+    ),
+    text(
+        "marked-whatever-is-answered",
+        AFTER,
+        (deliveries.Deliveries.accepted, "if error is None:", "if True:"),
+    ),
+    text(
+        "accepted-by-one-is-accepted-by-all",
+        AFTER,
+        (
+            notifications.accepted_by,
+            "tuple(name for name in each.pending if name != receiver)",
+            "()",
+        ),
+    ),
+    text(
+        "what-was-written-down-is-forgotten-by-the-next-leader",
+        ONCE,
+        (
+            notifier.Notifier._read,
+            "if isinstance(record, Found):",
+            "if isinstance(record, Found) and not any(each.pending for each in record.record.entries):",
+        ),
+        (notifier.Notifier._read, "elif record is not None:", "elif isinstance(record, Unreadable):"),
+    ),
+    text(
+        "what-nobody-wrote-down-is-forgotten-by-the-next-leader",
+        ONCE,
+        (notifier.Notifier._read, "in self._failed():", "in ():"),
+    ),
+    text(
+        "a-write-that-failed-is-not-made-again",
+        ONCE,
+        (
+            notifier.Notifier._write_down,
+            "written += self._write_event(key, event, receivers)",
+            "try:\n            written += self._write_event(key, event, receivers)\n"
+            "        finally:\n            self._unwritten.pop(key, None)",
+        ),
+    ),
+    text(
+        "what-happened-between-two-steps-is-forgotten",
+        ONCE,
+        (
+            notifier_inbox.NotifierInbox.observe,
+            "self._seen = seen",
+            "self._seen = seen\n        self._happened.clear()",
+        ),
+    ),
+    text(
+        "what-is-over-is-not-sent",
+        ONCE,
+        (
+            notifications.next_for,
+            "if receiver in each.pending",
+            "if receiver in each.pending and not each.over",
+        ),
+    ),
+    text(
+        "the-next-message-overtakes",
+        "§12: the next message about a job is sent after the one before was accepted",
+        (notifications.next_for, "in record.entries", "in reversed(record.entries)"),
+    ),
+    text(
+        "what-is-old-is-told",
+        "§12: what happened before somebody was to be told is told to nobody",
+        (notifier.Notifier._begin, "if event.occurrence is not None:", "if False:"),
+    ),
+    text(
+        "every-try-has-an-id-of-its-own",
+        KNOWN,
+        (
+            notifications.notification_id,
+            "{entry.occurrence}",
+            "{entry.occurrence}.{len(entry.pending)}",
+        ),
+    ),
+    text(
+        "what-lasts-is-told-again-and-again",
+        "§12: what lasts is told once until it is over",
+        (notifications.recorded, "elif newest is not None and not newest.over:", "elif False:"),
+    ),
+)

@@ -1,0 +1,74 @@
+"""Real hosts upload what their drivers wrote: after an exit, and after a host that was lost has come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.faults.conftest import on_embedded
+from tests.testbed.fleet import DRIVER, Fleet
+from tests.testbed.fleet_member import FleetMember
+from tests.waiting import wait_until
+
+UPLOADS: dict[str, Any] = {"logs": {"upload": "on_exit", "keep": 3}, "update": {"prepare": "off"}}
+LAST_WORDS = "the last words\n"
+PATIENCE_S = 60.0
+
+
+def output_of(member: FleetMember, name: str, uid: str) -> Path:
+    return member.directory / "log" / name / f"{uid}.1.log"
+
+
+def says_more(fleet: Fleet, name: str, uid: str) -> FleetMember:
+    """The first attempt runs, and writes something."""
+    fleet.wait_state(name, "running")
+    member = fleet.host_of(name)
+    with output_of(member, name, uid).open("a") as file:
+        file.write(LAST_WORDS)
+    return member
+
+
+def stored(fleet: Fleet, name: str) -> list[str]:
+    return sorted(path.name for path in (fleet.directory / "store" / "logs" / name).glob("*/*"))
+
+
+def assert_from_the_store(fleet: Fleet, name: str) -> None:
+    found = fleet.ok("logs", name, "--attempt", "1", "-o", "json").document
+    assert found["source"] == "store" and found["output"].endswith(LAST_WORDS)
+
+
+@on_embedded
+def test_what_an_attempt_wrote_is_in_the_store_when_it_has_ended(fleet: Fleet, job: str) -> None:
+    uid = fleet.submit(job, **UPLOADS)
+    member = says_more(fleet, job, uid)
+    fleet.signal(fleet.process(job, DRIVER), 9)
+    fleet.wait_attempt(job, 2)
+    wait_until(lambda: stored(fleet, job) == ["1-3.log.gz"], PATIENCE_S, "the upload")
+    output_of(member, job, uid).unlink()
+    assert_from_the_store(fleet, job)
+    fleet.wait_state(job, "running")
+    assert stored(fleet, job) == ["1-3.log.gz"], "what runs is not uploaded"
+    fleet.cancel(job)
+    wait_until(
+        lambda: stored(fleet, job) == ["1-3.log.gz", "2-3.log.gz"], PATIENCE_S, "the upload of the last"
+    )
+    fleet.judge()
+
+
+@on_embedded
+def test_a_host_that_was_lost_uploads_when_it_is_back(fleet: Fleet, job: str) -> None:
+    uid = fleet.submit(job, **UPLOADS)
+    member = says_more(fleet, job, uid)
+    number = fleet.number(member)
+    waiting = member.directory / "log" / ".uploads"
+    wait_until(lambda: any(waiting.glob(f"{job}.*")), PATIENCE_S, "its name on the disk")
+    fleet.kill_host(member)
+    fleet.wait_attempt(job, 2)
+    ran = fleet.cli("logs", job, "--attempt", "1")
+    assert ran.code == 1 and "the store has no output of it" in ran.err
+    fleet.start_member(number)
+    wait_until(lambda: "1-3.log.gz" in stored(fleet, job), PATIENCE_S, "the upload")
+    output_of(member, job, uid).unlink()
+    assert_from_the_store(fleet, job)
+    assert not any(waiting.glob(f"{job}.{uid}.1.*"))
+    fleet.judge()

@@ -1,0 +1,209 @@
+"""Whatever happens to a job is told at least once, nothing else is, and it is marked after it was accepted: any history of jobs, of
+leaders that come, go, stop and go on, and of receivers that answer late, not at all, or so that it is not heard.
+
+The steps and the judge are in ``notifying``. What the judge forgives: an event of which no leader wrote anything down and which nothing
+in the registry shows any more, such as a failed job that somebody has resumed while nobody led.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.explore import defects_of_guards, defects_of_notifications
+from tests.property.notifying import (
+    NAMES,
+    NeverSent,
+    NotifyingWorld,
+    OutOfOrder,
+    WrittenByADeposedLeader,
+    WronglyMarked,
+)
+from tests.property.processes import StopPoint
+
+names = st.sampled_from(NAMES)
+picks = st.integers(0, 5)
+stops = st.one_of(
+    st.none(),
+    st.none(),
+    st.builds(StopPoint, st.just("commit"), st.integers(0, 2)),
+    st.builds(StopPoint, st.just("read"), st.integers(0, 5)),
+)
+faults = st.sampled_from(("", "", "", "reply lost", "not sent"))
+mostly = st.sampled_from((True, True, True, False))
+
+
+class NotifiedHistories(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: NotifyingWorld | None = None
+
+    @property
+    def world(self) -> NotifyingWorld:
+        assert self.made is not None
+        return self.made
+
+    @initialize()
+    def begins(self) -> None:
+        self.made = NotifyingWorld()
+        for name in NAMES:
+            self.made.submit(name)
+
+    @invariant()
+    def marks_are_true(self) -> None:
+        if self.made is not None:
+            self.made.judge()
+
+    def teardown(self) -> None:
+        if self.made is not None:
+            try:
+                self.made.rest()
+            finally:
+                self.made.close()
+
+    @rule(
+        name=names,
+        what=st.sampled_from(("fails", "fails", "quarantined", "quarantined", "rolled back")),
+        passes=mostly,
+        cleans=st.booleans(),
+    )
+    def job_changes(self, name: str, what: str, passes: bool, cleans: bool) -> None:
+        """What it was before is undone first. ``passes``: the leader sees it. ``cleans``: then it is cleaned."""
+        world = self.world
+        if not world.registered(name):
+            world.resumes(name)
+        elif world.is_quarantined(name):
+            world.runs(name)
+        elif what == "fails":
+            world.fails(name)
+        elif what == "quarantined":
+            world.quarantines(name)
+        else:
+            world.rolls_back(name)
+        if passes and world.leaders:
+            world.passes(world.leaders[-1])
+        if cleans:
+            world.cleans(name)
+
+    @precondition(lambda self: self.world.leaders)
+    @rule(pick=picks, stop=stops, fault=faults, passes=mostly)
+    def notifier_steps(self, pick: int, stop: StopPoint | None, fault: str, passes: bool) -> None:
+        world = self.world
+        leader = world.leaders[-1 - pick % len(world.leaders)]
+        if fault == "reply lost":
+            leader.client.lose_next_reply()
+        elif fault == "not sent":
+            leader.client.fail_next_commit_before()
+        if passes and leader.process is None:
+            world.passes(leader)
+        world.steps(leader, stop)
+
+    @precondition(lambda self: self.world.in_flight)
+    @rule(pick=picks, how=st.sampled_from(("accepted", "accepted", "refused", "lost")))
+    def receiver_answers(self, pick: int, how: str) -> None:
+        world = self.world
+        world.answers(world.in_flight[pick % len(world.in_flight)], how)
+
+    @rule(pick=picks, dies=st.booleans(), leads=mostly)
+    def leaders_change(self, pick: int, dies: bool, leads: bool) -> None:
+        world = self.world
+        if world.leaders and (dies or len(world.leaders) > 2):
+            world.leave(world.leaders[pick % len(world.leaders)])
+        if leads:
+            world.lead()
+            world.passes(world.leaders[-1])
+
+    @rule(seconds=st.sampled_from((1.0, 10.0, 700.0)))
+    def time_goes_by(self, seconds: float) -> None:
+        self.world.now_s += seconds
+
+    @rule()
+    def operator_pauses_or_unpauses(self) -> None:
+        self.world.pauses()
+
+
+ORDINARY = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+)
+
+
+def run(number: int, **changes: Any) -> None:
+    """With the ``number``-th seed; shrinks nothing."""
+    run_state_machine_as_test(
+        seed(number)(NotifiedHistories),
+        settings=settings(ORDINARY, **{"phases": [Phase.generate], "database": None, **changes}),
+    )
+
+
+def test_all_is_told_and_nothing_else_and_marked_after_it_was_accepted() -> None:
+    """Other histories in each run."""
+    run_state_machine_as_test(NotifiedHistories, settings=ORDINARY)
+
+
+# -- does it bite? -----------------------------------------------------------------------------------------------------
+
+BY_NAME = {
+    defect.name: defect
+    for defect in (*defects_of_notifications.DEFECTS, *defects_of_guards.DEFECTS)
+    if defect in defects_of_notifications.DEFECTS or "write-notifications" in defect.name
+}
+SEEN: dict[str, type[AssertionError]] = {
+    "marked-before-it-is-sent": WronglyMarked,
+    "marked-whatever-is-answered": WronglyMarked,
+    "accepted-by-one-is-accepted-by-all": WronglyMarked,
+    "what-was-written-down-is-forgotten-by-the-next-leader": NeverSent,
+    "what-nobody-wrote-down-is-forgotten-by-the-next-leader": NeverSent,
+    "a-write-that-failed-is-not-made-again": NeverSent,
+    "what-happened-between-two-steps-is-forgotten": NeverSent,
+    "what-is-over-is-not-sent": OutOfOrder,
+    "the-next-message-overtakes": OutOfOrder,
+    "write-notifications-unguarded-by-epoch": WrittenByADeposedLeader,
+}
+"""By the name of the defect: as what it shows."""
+
+UNSEEN: dict[str, str] = {
+    "what-is-old-is-told": "nothing has happened before somebody is to be told; unit.daemon.leader.test_notifier",
+    "every-try-has-an-id-of-its-own": "an id that nothing happened of is what this world calls invented; unit.daemon.leader.test_notifier",
+    "what-lasts-is-told-again-and-again": "an event that is told too often is told; unit.model.test_notifications",
+    "write-notifications-unguarded-by-pause": "a leader that knows of a pause does not come to write; unit.registry.test_notification_writes",
+    "write-notifications-unguarded-by-notifications": "whoever writes is the only leader; unit.registry.test_notification_writes",
+}
+
+SEEDS = 8
+
+
+def bites(defect: AbstractContextManager[object]) -> AssertionError | None:
+    """What is found while it is planted, in the ordinary number of histories."""
+    with defect:
+        for number in range(SEEDS):
+            try:
+                run(number)
+            except AssertionError as found:
+                return found
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEEN)
+def test_it_fails_while_a_defect_is_planted(name: str) -> None:
+    assert isinstance(bites(BY_NAME[name].patch()), SEEN[name])
+
+
+def test_of_each_defect_of_notifications_it_is_said_whether_it_shows() -> None:
+    assert sorted([*SEEN, *UNSEEN]) == sorted(BY_NAME)

@@ -1,0 +1,337 @@
+"""What the notifier writes down, sends and marks, step by step; ``property.test_notifications`` has any history of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from supervisor.clients.threads import run_in_thread
+from supervisor.daemon.leader.deliveries import AGAIN_FIRST_S, IN_FLIGHT_MAX
+from supervisor.daemon.leader.notifier import NotifyConfiguration
+from supervisor.model.records import Notifications
+from tests.property.notifying import InFlight, NotifyingLeader, NotifyingWorld
+
+
+@contextmanager
+def notified(*, is_on: bool = True) -> Iterator[NotifyingWorld]:
+    """With two jobs that run, and a leader."""
+    world = NotifyingWorld(is_on)
+    try:
+        for name in ("a", "b"):
+            world.submit(name)
+        yield world
+    finally:
+        world.close()
+
+
+def goes_on(world: NotifyingWorld, leader: NotifyingLeader | None = None) -> None:
+    leader = world.leaders[-1] if leader is None else leader
+    world.passes(leader)
+    world.steps(leader)
+
+
+def on_its_way(world: NotifyingWorld) -> list[tuple[str, str]]:
+    """The receiver, and the event with its occurrence."""
+    return sorted((each.receiver, each.message_id.partition(".")[2]) for each in world.in_flight)
+
+
+def one_to(world: NotifyingWorld, receiver: str) -> InFlight:
+    (found,) = [each for each in world.in_flight if each.receiver == receiver]
+    return found
+
+
+def pending(world: NotifyingWorld, name: str) -> list[tuple[str, ...]]:
+    return [entry.pending for entry in world.records()[world.jobs[name].uid].entries]
+
+
+def test_a_receiver_is_marked_after_it_has_accepted_and_by_itself() -> None:
+    with notified() as world:
+        world.fails("a")
+        goes_on(world)
+        assert on_its_way(world) == [("every", "failed.1"), ("failures", "failed.1")]
+        assert pending(world, "a") == [("every", "failures")]
+        world.answers(one_to(world, "every"), "accepted")
+        world.answers(one_to(world, "failures"), "refused")
+        goes_on(world)
+        assert pending(world, "a") == [("failures",)]
+        assert on_its_way(world) == []
+        world.now_s += AGAIN_FIRST_S
+        goes_on(world)
+        assert on_its_way(world) == [("failures", "failed.1")]
+
+
+def test_what_was_written_down_is_sent_by_the_next_leader_under_the_same_id() -> None:
+    """The first one has sent it, and dies before it has marked it."""
+    with notified() as world:
+        world.fails("a")
+        goes_on(world)
+        before = one_to(world, "every")
+        world.answers(before, "accepted")
+        world.leave(world.leaders[-1])
+        world.lead()
+        goes_on(world)
+        assert [each.message_id for each in world.in_flight if each.receiver == "every"] == [
+            before.message_id
+        ]
+
+
+def test_what_nobody_has_written_down_is_found_by_the_next_leader() -> None:
+    """The leader that concluded and cleaned up has died right after it."""
+    with notified() as world:
+        world.fails("a")
+        world.cleans("a")
+        world.leave(world.leaders[-1])
+        world.lead()
+        goes_on(world)
+        assert on_its_way(world) == [("every", "failed.1"), ("failures", "failed.1")]
+
+
+def test_what_could_not_be_written_down_is_written_down_later() -> None:
+    with notified() as world:
+        leader = world.leaders[-1]
+        world.quarantines("a")
+        world.passes(leader)
+        leader.client.fail_next_commit_before()
+        world.steps(leader)
+        assert world.records() == {}
+        world.runs("a")  # nothing shows it any more
+        goes_on(world)
+        goes_on(world)
+        assert on_its_way(world) == [("every", "quarantined.1")]
+
+
+def test_what_happened_between_two_steps_is_written_down() -> None:
+    """A view shows it, and the next one does not."""
+    with notified() as world:
+        leader = world.leaders[-1]
+        world.fails("a")
+        world.cleans("a")
+        world.passes(leader)
+        world.steps(leader)
+        assert on_its_way(world) == [("every", "failed.1"), ("failures", "failed.1")]
+
+
+def test_what_is_over_before_it_was_sent_is_sent_all_the_same() -> None:
+    with notified() as world:
+        world.quarantines("a")
+        goes_on(world)
+        world.answers(one_to(world, "every"), "refused")
+        world.runs("a")
+        goes_on(world)
+        (entry,) = world.records()[world.jobs["a"].uid].entries
+        assert entry.over and entry.pending == ("every",)
+        world.now_s += AGAIN_FIRST_S
+        goes_on(world)
+        assert on_its_way(world) == [("every", "quarantined.1")]
+
+
+def test_what_lasts_is_told_once_until_it_is_over_and_then_as_another_one() -> None:
+    with notified() as world:
+        world.quarantines("a")
+        for _ in range(3):
+            goes_on(world)
+            for message in list(world.in_flight):
+                world.answers(message, "accepted")
+        world.lead()
+        goes_on(world)
+        assert world.in_flight == []
+        world.runs("a")
+        goes_on(world)
+        world.quarantines("a")
+        goes_on(world)
+        assert on_its_way(world) == [("every", "quarantined.2")]
+
+
+def test_messages_about_a_job_go_out_in_order_and_those_about_others_do_not_wait() -> None:
+    def about(name: str) -> list[tuple[str, str]]:
+        uid = world.jobs[name].uid
+        return [
+            (each.receiver, each.message_id.partition(".")[2]) for each in world.in_flight if each.uid == uid
+        ]
+
+    with notified() as world:
+        world.rolls_back("a")
+        goes_on(world)
+        world.answers(one_to(world, "every"), "refused")
+        world.fails("a")
+        world.fails("b")
+        goes_on(world)
+        assert about("a") == [("failures", "failed.1")], "the first one is put off, and nothing overtakes it"
+        assert about("b") == [("every", "failed.1"), ("failures", "failed.1")]
+        world.now_s += AGAIN_FIRST_S
+        goes_on(world)
+        assert about("a") == [("failures", "failed.1"), ("every", "rolled_back.2")]
+        world.answers(next(each for each in world.in_flight if "rolled_back" in each.message_id), "accepted")
+        goes_on(world)
+        assert about("a") == [("failures", "failed.1"), ("every", "failed.1")]
+
+
+def test_what_happened_before_anybody_was_to_be_told_is_told_to_nobody_and_what_lasts_is() -> None:
+    with notified(is_on=False) as world:
+        world.fails("a")
+        world.cleans("a")
+        world.rolls_back("b")
+        world.quarantines("b")
+        goes_on(world)
+        assert on_its_way(world) == [("every", "quarantined.1")]
+        assert world.is_on()
+        world.resumes("a")
+        world.fails("a")
+        goes_on(world)
+        assert ("failures", "failed.2") in on_its_way(world)
+
+
+def test_every_try_has_the_same_id() -> None:
+    with notified() as world:
+        world.fails("a")
+        goes_on(world)
+        ids = {each.message_id for each in world.in_flight}
+        assert len(ids) == 1
+        world.answers(one_to(world, "failures"), "accepted")
+        world.answers(one_to(world, "every"), "lost")
+        goes_on(world)
+        world.now_s += AGAIN_FIRST_S
+        goes_on(world)
+        assert {each.message_id for each in world.in_flight} == ids
+
+
+def test_a_receiver_that_does_not_answer_keeps_nobody_waiting() -> None:
+    with notified() as world:
+        uid = world.jobs["a"].uid
+        for number in range(IN_FLIGHT_MAX + 3):
+            world.fails("a")
+            goes_on(world)
+            for message in [each for each in world.in_flight if each.receiver == "failures"]:
+                world.answers(message, "accepted")
+            goes_on(world)
+            assert f"{uid}.failed.{number + 1}" in world.accepted["failures"]
+            world.resumes("a")
+        assert [each.receiver for each in world.in_flight] == ["every"]
+
+
+def test_nothing_is_sent_while_paused_in_distrust_or_before_the_epoch_is_recorded() -> None:
+    with notified() as world:
+        world.fails("a")
+        for hindered in ("paused", "distrusted", "unrecorded"):
+            world.lead()
+            leader = world.leaders[-1]
+            world.passes(leader)
+            world.paused = hindered == "paused"
+            leader.term._distrust = "ZooKeeper was restored" if hindered == "distrusted" else None
+            leader.term._recorded = hindered != "unrecorded"
+            assert leader.notifier.step() is False
+            assert world.in_flight == [] and world.records() == {}
+
+
+def test_a_leader_without_receivers_switches_it_off_and_ends() -> None:
+    with notified() as world:
+        world.lead()
+        notifier = world.leaders[-1].notifier
+        notifier._configuration = NotifyConfiguration((), "bench", lambda _name: "")
+        assert notifier.step() is True
+        assert not world.is_on()
+        assert notifier.step() is True
+
+
+def test_a_leader_without_receivers_writes_nothing_where_nobody_was_ever_told() -> None:
+    with notified(is_on=False) as world:
+        notifier = world.leaders[-1].notifier
+        notifier._configuration = NotifyConfiguration((), "bench", lambda _name: "")
+        assert notifier.step() is True
+        assert not world.bench.has(world.bench.layout.notifications)
+
+
+def test_a_record_that_can_not_be_read_is_left_alone_and_hinders_no_other_job() -> None:
+    with notified() as world:
+        path = world.bench.layout.notifications_of(world.jobs["a"].uid)
+        world.bench.zoo.put(path, b"{")
+        world.fails("a")
+        world.fails("b")
+        world.leaders[-1].notifier._read_at_s = None
+        world.passes(world.leaders[-1])
+        world.leaders[-1].notifier.step()
+        assert {each.uid for each in world.in_flight} == {world.jobs["b"].uid}
+        assert world.bench.zoo.tree()[path] == b"{"
+        world.bench.zoo.remove(path)
+
+
+def test_who_is_no_receiver_any_more_keeps_its_place_and_a_new_one_is_told_from_now_on() -> None:
+    with notified() as world:
+        world.fails("a")
+        goes_on(world)
+        for message in list(world.in_flight):
+            world.answers(message, "refused")
+        world.lead()
+        every, failures = world.receivers()
+        notifier = world.leaders[-1].notifier
+        notifier._configuration = NotifyConfiguration((failures, every._replace(name="new")), "bench", str)
+        world.passes(world.leaders[-1])
+        notifier.step()
+        assert on_its_way(world) == [("failures", "failed.1")]
+        assert pending(world, "a") == [("every", "failures")]
+
+
+def test_a_message_says_what_list_and_explain_say() -> None:
+    bodies: list[dict[str, Any]] = []
+    with notified() as world:
+        every, _ = world.receivers()
+        receiver = every._replace(post=lambda _id, body: bodies.append(json.loads(body)))
+        notifier = world.leaders[-1].notifier
+        notifier._configuration = NotifyConfiguration((receiver,), "bench", "https://host/#/jobs/{}".format)
+        notifier._deliveries._start = run_in_thread
+        world.quarantines("a")
+        world.passes(world.leaders[-1])
+        notifier.step()
+        for task in notifier._deliveries._tasks.values():
+            assert task.sending is not None
+            task.sending.result(10)
+        uid = world.jobs["a"].uid
+        (body,) = bodies
+        at = body.pop("at")
+        assert at.endswith("Z")
+        assert body == {
+            "v": 1,
+            "id": f"{uid}.quarantined.1",
+            "event": "quarantined",
+            "cluster": "bench",
+            "job": "a",
+            "uid": uid,
+            "attempt": 1,
+            "revision": 1,
+            "state": "quarantined",
+            "cause": "no_spark",
+            "reason": "no Spark",
+            "command": "spark-supervisor resume a",
+            "link": "https://host/#/jobs/a",
+        }
+
+
+def test_a_record_that_is_gone_is_written_anew() -> None:
+    """The sweeper has removed it, or a person: what this leader knows of it is no reason to go on failing."""
+    with notified() as world:
+        world.quarantines("a")
+        goes_on(world)
+        world.bench.zoo.remove(world.bench.layout.notifications_of(world.jobs["a"].uid))
+        world.runs("a")
+        goes_on(world)
+        world.quarantines("a")
+        goes_on(world)
+        assert isinstance(world.records()[world.jobs["a"].uid], Notifications)
+
+
+def test_an_event_that_can_not_be_encoded_is_left_out() -> None:
+    with notified() as world:
+        leader = world.leaders[-1]
+        world.quarantines("a")
+        world.fails("b")
+        world.passes(leader)
+        seen = leader.inbox._seen
+        assert seen is not None
+        leader.inbox._seen = replace(
+            seen, lasting=tuple(replace(each, state="x" * 10_000) for each in seen.lasting)
+        )
+        leader.notifier.step()
+        assert {each.uid for each in world.in_flight} == {world.jobs["b"].uid}

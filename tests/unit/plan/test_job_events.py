@@ -1,0 +1,149 @@
+"""What a view shows of jobs that receivers are told of: pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from supervisor.model.notifications import JobEvent
+from supervisor.model.records import Cause, NotifiedEvent, Outcome, OwnState, QueryProgress
+from supervisor.model.seen import Found, Unreadable
+from supervisor.model.view import Leftover, Row, View
+from supervisor.plan.falling_behind import LAG_MIN, SAMPLE_S, WINDOW_S, LagVerdict, LagWatch
+from supervisor.plan.job_events import SeenEvents, events_of
+from supervisor.plan.make import Policy, make_plan
+from tests.unit.plan.rows import NOW_S, job, lease, leftover, own, updated
+
+E = NotifiedEvent
+NO_LAG = LagVerdict()
+
+
+def seen(row: Row, lag: LagVerdict = NO_LAG, **changes: Any) -> SeenEvents:
+    view = View({row.name: row}, {}, 1, **changes)
+    return events_of(view, make_plan(view, Policy(), NOW_S), lag)
+
+
+def permanent(**changes: Any) -> Any:
+    return own(OwnState.EXITED, cause=Cause.BAD_CHECKPOINT, reason="it is gone", permanent=True, **changes)
+
+
+def test_a_job_that_runs_is_told_of_nobody() -> None:
+    shown = seen(Row("j", job(), own(OwnState.CLAIMED), lease=lease()))
+    assert (shown.happened, shown.lasting) == ((), ())
+    assert shown.over == {("u1", E.QUARANTINED)}
+
+
+def test_a_quarantined_job_is_told_with_its_cause_its_sentence_and_the_first_command() -> None:
+    shown = seen(Row("j", job(), permanent()))
+    assert shown.lasting == (
+        JobEvent(
+            E.QUARANTINED,
+            "j",
+            "u1",
+            2,
+            1,
+            "quarantined",
+            "it is gone",
+            "bad_checkpoint",
+            "spark-supervisor checkpoint verify j",
+        ),
+    )
+    assert shown.over == frozenset()
+
+
+def test_records_that_can_not_be_read_are_told_of_whom_they_are_still_known_to_be() -> None:
+    damaged = Unreadable("it is not JSON", 3, 30)
+    (event,) = seen(Row("j", damaged, own(OwnState.CLAIMED))).lasting
+    assert (event.uid, event.state, event.revision) == ("u1", "quarantined", 0)
+    (event,) = seen(Row("j", job(), damaged)).lasting
+    assert (event.uid, event.attempt) == ("u1", 0)
+    assert seen(Row("j", damaged, damaged)).lasting == (), "nobody knows of which uid"
+    assert seen(Row("j", None, damaged)).lasting == ()
+
+
+def test_a_job_that_has_failed_is_told_by_its_dirty_result_and_other_ends_are_not() -> None:
+    failed = leftover(uid="u1")
+    record = replace(failed.result.record, outcome=Outcome.FAILED, reason="exit code 7", attempt=4)
+    row = Row("j", None, own(OwnState.VACANT), leftovers=(Leftover(Found(record, 1)),))
+    (event,) = seen(row).happened
+    assert (event.event, event.occurrence, event.reason) == (E.FAILED, 4, "exit code 7")
+    assert event.command == "spark-supervisor resume j"
+    for outcome in (Outcome.CANCELLED, Outcome.FINISHED):
+        other = Leftover(Found(replace(record, outcome=outcome), 1))
+        assert seen(replace(row, leftovers=(other,))).happened == ()
+
+
+def test_an_update_that_was_rolled_back_is_told_and_one_that_was_given_up_is_not() -> None:
+    ref = updated(target=3)
+    assert ref.record.update is not None
+    back = replace(ref.record, update=replace(ref.record.update, rolled_back="it stalled"))
+    (event,) = seen(Row("j", Found(back, 4), own(OwnState.CLAIMED), lease=lease())).happened
+    assert (event.event, event.occurrence) == (E.ROLLED_BACK, 3)
+    assert event.reason == "revision 3 was rolled back: it stalled"
+    given_up = replace(ref.record, update=replace(ref.record.update, given_up="no driver"))
+    assert seen(Row("j", Found(given_up, 4), own(OwnState.CLAIMED), lease=lease())).happened == ()
+
+
+def test_a_registry_that_is_not_trusted_shows_nothing() -> None:
+    assert seen(Row("j", job(), permanent()), distrust="restored") == SeenEvents()
+
+
+# -- lag ---------------------------------------------------------------------------------------------------------------
+
+
+def lagging(lag: float | None, **changes: Any) -> View:
+    query = QueryProgress(query="q", lag=lag)
+    held = own(OwnState.CLAIMED, **changes)
+    row = Row("j", job(), held, lease=lease(queries=(query,), attempt=held.record.attempt))
+    return View({"j": row}, {}, 1)
+
+
+def watched(lags: list[float], watch: LagWatch | None = None) -> LagVerdict:
+    """One each minute."""
+    watch = LagWatch() if watch is None else watch
+    verdict = LagVerdict()
+    for number, lag in enumerate(lags):
+        verdict = watch.judge(lagging(lag), NOW_S + number * SAMPLE_S)
+    return verdict
+
+
+MINUTES = round(WINDOW_S / SAMPLE_S)
+
+
+def test_a_query_falls_behind_when_its_lag_was_large_and_grew_for_the_whole_window() -> None:
+    grows = [LAG_MIN + 10.0 * number for number in range(1, MINUTES + 2)]
+    assert watched(grows[:-1]).behind == {}
+    assert watched(grows).behind == {
+        "u1": "query q is 1160 records behind its source, and was falling behind for 15 minutes"
+    }
+
+
+def test_a_large_lag_that_does_not_grow_is_no_event_and_no_end_of_one() -> None:
+    verdict = watched([50_000.0 - number for number in range(2 * MINUTES)])
+    assert (verdict.behind, verdict.caught_up) == ({}, frozenset())
+
+
+def test_a_small_lag_in_between_begins_the_window_anew() -> None:
+    grows = [LAG_MIN + 10.0 * number for number in range(1, MINUTES + 2)]
+    assert watched([*grows[:-2], LAG_MIN, grows[-1]]).behind == {}
+    assert watched([LAG_MIN]).caught_up == {"u1"}
+
+
+def test_another_attempt_is_neither_behind_nor_has_it_caught_up() -> None:
+    watch = LagWatch()
+    grows = [LAG_MIN + 10.0 * number for number in range(1, MINUTES + 2)]
+    assert watched(grows, watch).behind
+    at_s = NOW_S + (MINUTES + 1) * SAMPLE_S
+    verdict = watch.judge(lagging(90_000.0, attempt=3), at_s)
+    assert (verdict.behind, verdict.caught_up) == ({}, frozenset())
+    verdict = watch.judge(lagging(None, attempt=3), at_s + 1)
+    assert (verdict.behind, verdict.caught_up) == ({}, frozenset())
+    assert watch._samples == {}
+
+
+def test_what_falls_behind_and_what_has_caught_up_become_events() -> None:
+    row = Row("j", job(), own(OwnState.CLAIMED), lease=lease())
+    (event,) = seen(row, LagVerdict({"u1": "query q is behind"})).lasting
+    assert (event.event, event.state, event.reason) == (E.FALLING_BEHIND, "running", "query q is behind")
+    assert event.command == "spark-supervisor show j"
+    assert ("u1", E.FALLING_BEHIND) in seen(row, LagVerdict(caught_up=frozenset({"u1"}))).over
