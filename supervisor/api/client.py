@@ -7,6 +7,7 @@ only, or to this machine.
 from __future__ import annotations
 
 import ssl
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from supervisor.errors import (
 )
 from supervisor.model.job_row import JobRow, row_of_document
 from supervisor.model.records import Pause
+from supervisor.operations.explain_screen import ExplainScreen, screen_of_document
 from supervisor.operations.job_list import JobList, shared_hosts
 from supervisor.settings.addresses import are_loopback, split_host_port
 
@@ -139,6 +141,15 @@ class ApiClient:
         """Returns the document of ``explain``, of one job or of all. Raises SupervisorError."""
         return self._object("/explain" if name is None else f"/jobs/{name}/explain")
 
+    def explain_screen(self, name: str | None, *, verbose: bool) -> ExplainScreen:
+        """Returns what ``explain`` prints, of one job or of all. Raises SupervisorError."""
+        of = "/explain" if name is None else f"/jobs/{name}/explain"
+        document = self._object(f"{of}/screen", [("verbose", "true")] if verbose else [])
+        try:
+            return screen_of_document(document)
+        except (KeyError, TypeError, ValueError):
+            raise self._odd() from None
+
     def top(self) -> dict[str, Any]:
         """Returns the document of ``top``. Raises SupervisorError."""
         document = self._object("/top")
@@ -163,10 +174,7 @@ class ApiClient:
         answer of the API."""
         query = f"?{urlencode(parameters)}" if parameters else ""
         answer = self._ask(f"{PREFIX}{path}{query}", "application/json")
-        document = parsed_json(answer.body)
-        if answer.status == 200 and document is not None:
-            return document
-        raise self._error(answer.status, document)
+        return self.answer_document(answer, accepts=lambda _document: False)
 
     def get_text(self, target: str) -> WebAnswer:
         """Returns the text at ``target``, path and query, with its headers. Raises as ``get`` does, and AskElsewhere."""
@@ -176,9 +184,44 @@ class ApiClient:
         raise self._error(answer.status, parsed_json(answer.body))
 
     def _ask(self, target: str, kind: str) -> WebAnswer:
-        headers = {"Authorization": f"Bearer {self._token}", "Accept": kind}
-        request = WebRequest(headers=headers, tls=self._tls)
-        return ask(f"{self._url}{target}", ANSWER_S, ANSWER_MAX_BYTES, request)
+        headers = {"Accept": kind, "Accept-Encoding": "gzip"}
+        answer = self.send(target, WebRequest(headers=headers), ANSWER_S)
+        return answer._replace(body=self._unpacked(answer))
+
+    def _unpacked(self, answer: WebAnswer) -> bytes:
+        """Returns the body without compression. Raises Unreachable for what is larger than an answer may be, or no gzip."""
+        if answer.headers.get("content-encoding") != "gzip":
+            return answer.body
+        packed = zlib.decompressobj(wbits=31)
+        try:
+            body = packed.decompress(answer.body, ANSWER_MAX_BYTES)
+        except zlib.error:
+            raise self._odd() from None
+        if not packed.eof:
+            raise self._odd()
+        return body
+
+    def send(self, target: str, request: WebRequest, timeout_s: float) -> WebAnswer:
+        """Returns the answer to ``request``, to which the token is added. Raises NotSent if it certainly was not sent, and
+        Unreachable if no complete answer came."""
+        headers = {**request.headers, "Authorization": f"Bearer {self._token}"}
+        whole = request._replace(headers=headers, tls=self._tls)
+        return ask(f"{self._url}{target}", timeout_s, ANSWER_MAX_BYTES, whole)
+
+    def answer_document(self, answer: WebAnswer, accepts: Callable[[dict[str, Any]], bool]) -> Any:
+        """Returns the document of an answer that says that it succeeded, or of any other that ``accepts``. Raises as ``get``
+        does."""
+        document = parsed_json(answer.body)
+        if answer.status == 200 and document is not None:
+            return document
+        if isinstance(document, dict) and accepts(document):
+            return document
+        raise self._error(answer.status, document)
+
+    @staticmethod
+    def error_of(exit_code: int, what: str, remedy: str = "") -> SupervisorError:
+        """Returns the error that the command line raises with this exit code."""
+        return _ERRORS.get(exit_code, SupervisorError)(what, remedy)
 
     def _object(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
         document = self.get(path, parameters)
@@ -187,20 +230,20 @@ class ApiClient:
         return document
 
     def _error(self, status: int, document: Any) -> SupervisorError:
-        if status in (401, 403):
+        is_error = isinstance(document, dict) and isinstance(document.get("error"), str)
+        if status == 401 or (status == 403 and not is_error):
             return AccessDenied(
                 f"{self._url} does not let this client in ({status})",
                 "its api.token_files must name a file with the token of --token-file",
             )
-        if not isinstance(document, dict) or not isinstance(document.get("error"), str):
+        if not is_error:
             return self._odd(f" ({status})")
         code, remedy = document.get("exit_code"), document.get("remedy")
         said = document["error"], remedy if isinstance(remedy, str) else ""
         if status == 421:
             server = document.get("server")
             return AskElsewhere(*said, server if isinstance(server, str) else "")
-        kind = _ERRORS.get(code, SupervisorError) if isinstance(code, int) else SupervisorError
-        return kind(*said)
+        return self.error_of(code if isinstance(code, int) else 1, *said)
 
     def _odd(self, how: str = "") -> Unreachable:
         return Unreachable(

@@ -398,6 +398,15 @@ class ExplainDocument(LeadershipDocument):
     jobs: list[ExplanationDocument]
 
 
+class ExplainScreenDocument(TypedDict):
+    """What ``explain`` prints: ``lines`` of a label and a text, ``rows`` of the table of jobs (name, state, what comes
+    next, why), which is empty for one job, and ``notices``."""
+
+    lines: list[list[str]]
+    notices: list[str]
+    rows: list[list[str | None]]
+
+
 class CapacityDocument(TypedDict):
     """What a host offers."""
 
@@ -481,6 +490,39 @@ class ClusterDocument(TypedDict):
     pause: PauseDocument | None
     distrust: str | None
     accepted: AcceptedDocument | None
+
+
+class DoneDocument(TypedDict):
+    """What a command did to a job, durable by now. ``notices`` are what the command line prints besides."""
+
+    name: str
+    uid: str
+    did: str
+    notices: list[str]
+
+
+class AppliedDocument(TypedDict):
+    """What became of a spec, or with a dry run, what would. ``complaints`` has all that is wrong with it, a sentence
+    each."""
+
+    file: str
+    name: str | None
+    action: str
+    revision: int | None
+    why: str
+    exit_code: int
+    complaints: list[str]
+
+
+class ApplyDocument(TypedDict):
+    """What became of each spec. ``exit_code`` is the worst of theirs, and ``error`` the first sentence about it; ``notices``
+    are what the command line prints besides."""
+
+    applied: list[AppliedDocument]
+    exit_code: int
+    error: str | None
+    remedy: str | None
+    notices: list[str]
 
 
 class JobEventDocument(TypedDict):

@@ -15,8 +15,10 @@ from supervisor.operations.logs import OutputElsewhere, OutputMissing
 
 RETRY_AFTER_S: Final = 1
 _ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')
-HTTP_STATUS: Final = {2: 400, 3: 404, 4: 409, 5: 503, 7: 504}
-"""The HTTP status of an error by the exit code that the command line has for it; it is 500 for any other."""
+HTTP_STATUS: Final = {2: 400, 3: 404, 4: 409, 5: 503, 6: 504, 7: 504}
+"""The HTTP status of an error by the exit code that the command line has for it; it is 500 for any other. Of a write that is
+answered 504 the outcome is unknown."""
+AGAIN_LATER: Final = (429, 503)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def error_response(
     document."""
     what, remedy = complaint_of(complaint)
     document = {"error": what, "remedy": remedy or None, "exit_code": complaint.exit_code}
-    retry = {"Retry-After": str(RETRY_AFTER_S)} if code == 503 else {}
+    retry = {"Retry-After": str(RETRY_AFTER_S)} if code in AGAIN_LATER else {}
     return ApiResponse(code, encoded({**document, **(more or {})}), {**retry, **(headers or {})})
 
 

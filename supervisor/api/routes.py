@@ -57,6 +57,7 @@ class Route:
         return NAME in self.path
 
 
+_VERBOSE = QueryParameter("verbose", "Whether also what it rests on is told: true or false.", _BOOLEAN)
 _ALL = QueryParameter("all", "Whether every submission that is kept is listed: true or false.", _BOOLEAN)
 
 ROUTES: Final = (
@@ -141,6 +142,20 @@ ROUTES: Final = (
         "What becomes of all jobs that do not simply run, most urgent first.",
         documents.ExplainDocument,
     ),
+    Route(
+        "explainJobScreen",
+        f"/jobs/{NAME}/explain/screen",
+        "What explain prints of a job, in English, with times in UTC.",
+        documents.ExplainScreenDocument,
+        (_VERBOSE,),
+    ),
+    Route(
+        "explainScreen",
+        "/explain/screen",
+        "What explain prints of all jobs, in English, with times in UTC.",
+        documents.ExplainScreenDocument,
+        (_VERBOSE,),
+    ),
     Route("top", "/top", "What drivers take, and what hosts offer, as top prints it.", documents.TopDocument),
     Route("hosts", "/hosts", "The supervisors, as status prints them.", list[documents.HostDocument]),
     Route(
@@ -177,12 +192,19 @@ def path_of_stacks(name: str) -> str:
 
 def route_of(path: str) -> tuple[Route, str]:
     """Returns the route of a path, and the name in it, which is checked, or an empty one. Raises NotFound."""
-    parts = path.split("/")
     for route in ROUTES:
-        wanted = f"{PREFIX}{route.path}".split("/")
-        if len(wanted) == len(parts) and all(
-            want in (NAME, part) for want, part in zip(wanted, parts, strict=True)
-        ):
-            name = next((part for want, part in zip(wanted, parts, strict=True) if want == NAME), None)
-            return route, "" if name is None else known_name(name)
+        name = name_at(route.path, path)
+        if name is not None:
+            return route, known_name(name) if route.takes_name else ""
     raise NotFound(f"nothing is at {path[:100]!r}", f"{PREFIX}/openapi.json lists what there is")
+
+
+def name_at(template: str, path: str) -> str | None:
+    """Returns the name of a job in ``path``, as it was sent, or an empty one; None if ``template``, a path below the
+    prefix, is another one."""
+    parts, wanted = path.split("/"), f"{PREFIX}{template}".split("/")
+    if len(wanted) != len(parts) or not all(
+        want in (NAME, part) for want, part in zip(wanted, parts, strict=True)
+    ):
+        return None
+    return next((part for want, part in zip(wanted, parts, strict=True) if want == NAME), "")

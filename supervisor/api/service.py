@@ -8,16 +8,17 @@ the rule of the command line before it leads to any znode, and nothing of a path
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode
 
+from supervisor.api.encoded_answer import EncodedAnswer
 from supervisor.api.events import EventFeed, read_cluster
 from supervisor.api.job_document import job_document
 from supervisor.api.log_answers import LogAnswers
 from supervisor.api.openapi import openapi_document
-from supervisor.api.readings import read_jobs, read_status
 from supervisor.api.responses import (
     ApiResponse,
     RequestQuery,
@@ -34,9 +35,13 @@ from supervisor.clock import wall_s
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.logs import get_logger
 from supervisor.model.job_row import JobRow
+from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import CommandContext, require_submitted
 from supervisor.operations.explain_document import all_explained, one_explained
+from supervisor.operations.explain_screen import screen_of_all, screen_of_one
 from supervisor.operations.history import find_job, history_document, stories_of
+from supervisor.operations.job_list import JobList
+from supervisor.operations.listing import JobLister
 from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
 from supervisor.operations.selection import selector_of
 from supervisor.operations.top import take_top
@@ -63,9 +68,11 @@ class ApiService:
             "stacks": StacksAnswers(reads).answer,
             "explainJob": self._explain_job,
             "explain": self._explain,
+            "explainJobScreen": self._explain_job_screen,
+            "explainScreen": self._explain_screen,
             "hosts": self._hosts,
             "status": self._status,
-            "top": lambda _query, _name: self._reads.get("top", take_top),
+            "top": lambda _query, _name: _Wanted("top", take_top),
             "events": lambda _query, _name: ApiResponse(200, b"", kind=EVENT_STREAM),
             "openapi": lambda _query, _name: openapi_document(),
         }
@@ -75,45 +82,60 @@ class ApiService:
         self.events.close()
         self._reads.close()
 
-    def answer(self, method: str, target: str, if_none_match: str | None = None) -> ApiResponse:
-        """Returns the answer to a request for ``target``, which is path and query as they were sent. Never raises."""
+    def answer(
+        self,
+        method: str,
+        target: str,
+        if_none_match: str | None = None,
+        accept_encoding: str | None = None,
+    ) -> ApiResponse:
+        """Returns the answer to a request for ``target``, which is path and query as they were sent. The others are
+        headers of these names. Never raises."""
         if method not in METHODS:
-            error = InvalidInput(f"the method {method[:20]} is not allowed", "the API only reads: use GET")
+            error = InvalidInput(f"the method {method[:20]} is not allowed", "use GET")
             return error_response(405, error, {"Allow": ", ".join(METHODS)})
         path, _, query = target.partition("?")
         try:
             route, name = route_of(path)
             checked = _checked_query(route, query)
-            document = self._answers[route.operation](checked, name)
+            wanted = self._answers[route.operation](checked, name)
+            if isinstance(wanted, ApiResponse):
+                return wanted
+            if isinstance(wanted, _Wanted):
+                of = route.operation, tuple((key, *values) for key, values in checked.values.items())
+                found = self._reads.derive(wanted.key, wanted.read, of, wanted.encoded)
+            else:
+                found = EncodedAnswer(tagged(wanted))
+            return found.for_client(accept_encoding, if_none_match)
         except SupervisorError as error:
             return response_to(error)
         except Exception:  # the edge of a request
             log.exception("http_answer_failed", path=path[:100])
             return error_response(500, SupervisorError("internal error", "see the log of the supervisor"))
-        if isinstance(document, ApiResponse):
-            return document
-        headers = {}
-        if isinstance(document, _Page):
-            headers, document = document.headers, document.rows
-        return document_response(document, if_none_match, headers)
 
-    def _jobs(self, query: RequestQuery, _name: str) -> _Page:
+    def _jobs(self, query: RequestQuery, _name: str) -> _Wanted:
         every_uid = query.flag("all")
         names, selector = query.values.get("name"), query.values.get("selector")
         if names and selector:
             raise InvalidInput("give names of jobs, or a selector, not both")
         parsed = selector_of("selector", selector)
         limit = _limit(query.text("limit"))
-        listed = read_jobs(self._reads, every_uid=every_uid)
-        rows = [
-            row
-            for row in listed.rows
-            if (not names or row.name in names) and (parsed is None or parsed.selects(row.labels))
-        ]
-        return _page(rows, limit, query)
+
+        def page(listed: JobList) -> _Page:
+            rows = [
+                row
+                for row in listed.rows
+                if (not names or row.name in names) and (parsed is None or parsed.selects(row.labels))
+            ]
+            return _page(rows, limit, query)
+
+        def read(context: CommandContext) -> JobList:
+            return JobLister(context, every_uid=every_uid).take()
+
+        return _Wanted(("jobs", every_uid), read, page)
 
     def _job(self, _query: RequestQuery, name: str) -> Any:
-        return self._reads.get(("job", name), lambda context: job_document(context, find_job(context, name)))
+        return _Wanted(("job", name), lambda context: job_document(context, find_job(context, name)))
 
     def _history(self, query: RequestQuery, name: str) -> Any:
         uid, every_uid = query.text("uid"), query.flag("all")
@@ -123,7 +145,7 @@ class ApiService:
         def read(context: CommandContext) -> Any:
             return history_document(name, stories_of(context, name, uid, every_uid=every_uid))
 
-        return self._reads.get(("history", name, uid, every_uid), read)
+        return _Wanted(("history", name, uid, every_uid), read)
 
     def _explain_job(self, _query: RequestQuery, name: str) -> Any:
         def read(context: CommandContext) -> Any:
@@ -131,7 +153,7 @@ class ApiService:
             scene, wall_now_s = _scene(context)
             return one_explained(scene, explain_name(context, scene, name), wall_now_s)
 
-        return self._reads.get(("explain", name), read)
+        return _Wanted(("explain", name), read)
 
     def _explain(self, _query: RequestQuery, _name: str) -> Any:
         def read(context: CommandContext) -> Any:
@@ -139,16 +161,42 @@ class ApiService:
             scene, wall_now_s = _scene(context)
             return all_explained(scene, explain_all(context, scene), wall_now_s)
 
-        return self._reads.get("explain", read)
+        return _Wanted("explain", read)
 
-    def _status(self, _query: RequestQuery, _name: str) -> dict[str, Any]:
-        return read_status(self._reads)[0]
+    def _explain_job_screen(self, query: RequestQuery, name: str) -> Any:
+        verbose = query.flag("verbose")
+
+        def read(context: CommandContext) -> Any:
+            require_submitted(context, name)
+            scene, wall_now_s = _scene(context)
+            return screen_of_one(context, scene, name, wall_now_s, verbose=verbose).document()
+
+        return _Wanted(("explain screen", name, verbose), read)
+
+    def _explain_screen(self, query: RequestQuery, _name: str) -> Any:
+        verbose = query.flag("verbose")
+
+        def read(context: CommandContext) -> Any:
+            known = context.check() is not None
+            screen = screen_of_all(context, _scene(context)[0], verbose=verbose)
+            root = context.settings.zookeeper.root
+            notices = [] if known else [f"nothing was ever submitted at {root}"]
+            return {**screen.document(), "notices": notices}
+
+        return _Wanted(("explain screen", verbose), read)
+
+    def _status(self, _query: RequestQuery, _name: str) -> Any:
+        return _Wanted("status", status_of, lambda status: status[0])
 
     def _hosts(self, _query: RequestQuery, _name: str) -> Any:
-        document, error = read_status(self._reads)
-        if error is not None:
-            raise error
-        return document["supervisors"]
+        return _Wanted("status", status_of, _hosts_of)
+
+
+def _hosts_of(status: tuple[dict[str, Any], SupervisorError | None]) -> Any:
+    document, error = status
+    if error is not None:
+        raise error
+    return document["supervisors"]
 
 
 def _scene(context: CommandContext) -> tuple[Scene, float]:
@@ -157,6 +205,18 @@ def _scene(context: CommandContext) -> tuple[Scene, float]:
 
 
 # -- pages and tags -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Says what is read for a request (``SharedReads.get``), and what document, or page of one, is made of it."""
+
+    key: Hashable
+    read: Callable[[CommandContext], Any]
+    make: Callable[[Any], Any] = lambda document: document
+
+    def encoded(self, result: Any) -> EncodedAnswer:
+        return EncodedAnswer(tagged(self.make(result)))
 
 
 class _Page(NamedTuple):
@@ -182,12 +242,18 @@ def _page(rows: list[JobRow], limit: int | None, query: RequestQuery) -> _Page:
     return _Page([row.document() for row in rows[:cut]], headers)
 
 
-def document_response(
-    document: Any, if_none_match: str | None, headers: Mapping[str, str] | None = None
-) -> ApiResponse:
+def tagged(made: Any) -> ApiResponse:
+    """Returns the answer with a document, or a page of one, and its tag."""
+    headers = {}
+    if isinstance(made, _Page):
+        headers, made = made.headers, made.rows
+    kept = {"Cache-Control": "private, no-cache", **headers}
+    return with_tag(ApiResponse(200, encoded(made), kept))
+
+
+def document_response(document: Any, if_none_match: str | None) -> ApiResponse:
     """Returns a document with its tag, or 304 without it if the client has it already."""
-    kept = {"Cache-Control": "private, no-cache", **(headers or {})}
-    return unless_known(with_tag(ApiResponse(200, encoded(document), kept)), if_none_match)
+    return unless_known(tagged(document), if_none_match)
 
 
 # -- what a URL may hold ------------------------------------------------------------------------------------------

@@ -11,10 +11,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from supervisor.api.kept_contexts import KeptContexts
 from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s
 from supervisor.errors import Unreachable
@@ -25,11 +26,14 @@ WAITING_MAX: Final = 16
 """So many readings may be under way or wait for a thread; what comes besides is refused, and may try again."""
 FRESH_S: Final = 1.0
 """A reading answers who asked at most this long after it began, and whoever asked before."""
+DERIVED_MAX: Final = 8
+"""So much is kept that was made of one reading; a page of a list, for instance. What comes besides is made each time."""
 ANSWER_S: Final = 30.0
 BUSY: Final = "too many requests are being answered"
 AGAIN: Final = "try again in a moment"
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 @dataclass(eq=False)
@@ -38,6 +42,8 @@ class _Reading:
 
     result: Future[Any] = field(default_factory=Future)
     began_at_s: float | None = None
+    deriving: threading.Lock = field(default_factory=threading.Lock)
+    derived: dict[Hashable, Any] = field(default_factory=dict)
 
     def answers(self, now_s: float) -> bool:
         """Says whether somebody who asks now may have its result."""
@@ -48,36 +54,51 @@ class SharedReads:
     """``open_context`` opens what one thread reads with. It may be used by many threads at once."""
 
     def __init__(self, open_context: Callable[[], AbstractContextManager[CommandContext]]) -> None:
-        self._open_context = open_context
+        self._contexts = KeptContexts(open_context)
         self._lock = threading.Lock()
         self._readings: dict[Hashable, _Reading] = {}
-        self._free: list[tuple[ExitStack, CommandContext]] = []
         self._is_closed = False
         self._pool = Pool(READERS, "api")
 
     def get(self, key: Hashable, read: Callable[[CommandContext], T]) -> T:
         """Returns what ``read`` returns, or what it returned for the same ``key`` a moment ago. Raises what it raises, and
         Unreachable if too many are waiting already or if it takes too long."""
+        result: T = self._wait(self._joined(key, read))
+        return result
+
+    def derive(
+        self, key: Hashable, read: Callable[[CommandContext], T], of: Hashable, make: Callable[[T], D]
+    ) -> D:
+        """Returns what ``make`` makes of what ``get`` returns. It is made once for each reading and ``of``, which says
+        what of it is wanted, and goes with the reading. Raises as ``get`` does, and what ``make`` raises."""
         reading = self._joined(key, read)
+        result: T = self._wait(reading)
+        with reading.deriving:
+            if of in reading.derived:
+                found: D = reading.derived[of]
+                return found
+            made = make(result)
+            if len(reading.derived) < DERIVED_MAX:
+                reading.derived[of] = made
+            return made
+
+    def _wait(self, reading: _Reading) -> Any:
         try:
-            result: T = reading.result.result(ANSWER_S)
+            return reading.result.result(ANSWER_S)
         except TimeoutError:
             raise Unreachable("the answer takes too long", AGAIN) from None
         except CancelledError:
             raise Unreachable("this supervisor is stopping", "ask another one") from None
-        return result
 
     def close(self) -> None:
         """Drops what has not begun, and closes the sessions; what is under way ends by itself, and nobody waits for it."""
         with self._lock:
             self._is_closed = True
-            left, self._free = self._free, []
             readings = list(self._readings.values())
         self._pool.shutdown(wait=False, cancel_futures=True)
         for reading in readings:
             reading.result.cancel()
-        for stack, _context in left:
-            stack.close()
+        self._contexts.close()
 
     def _joined(self, key: Hashable, read: Callable[[CommandContext], Any]) -> _Reading:
         with self._lock:
@@ -107,26 +128,9 @@ class SharedReads:
             return
         reading.began_at_s = boottime_s()
         try:
-            with ExitStack() as stack:
-                result = read(self._context(stack))
+            with self._contexts.lend() as context:
+                result = read(context)
         except BaseException as error:  # noqa: BLE001 - it is for whoever asked
             reading.result.set_exception(error)
         else:
             reading.result.set_result(result)
-
-    def _context(self, stack: ExitStack) -> CommandContext:
-        """Returns a context for as long as ``stack`` is open; it is given back then."""
-        with self._lock:
-            taken = self._free.pop() if self._free else None
-        if taken is None:
-            opened = ExitStack()
-            taken = opened, opened.enter_context(self._open_context())
-        stack.callback(self._give_back, taken)
-        return taken[1]
-
-    def _give_back(self, taken: tuple[ExitStack, CommandContext]) -> None:
-        with self._lock:
-            if not self._is_closed:
-                self._free.append(taken)
-                return
-        taken[0].close()

@@ -8,32 +8,60 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from supervisor.api.token_file import read_token
 from supervisor.clients.reread_files import RereadFiles
+from supervisor.errors import InvalidInput
+
+READERS_KEY: Final = "api.token_files"
+OPERATORS_KEY: Final = "api.operator_token_files"
+
+
+class TokenHolder(NamedTuple):
+    """Says who has shown a token: ``name`` is the name of its file, and ``may_write`` says whether it is an operator's."""
+
+    name: str
+    may_write: bool
 
 
 class TokenFiles:
-    """Knows the tokens of ``files``, which are read again when they change (``clients.reread_files``). Raises InvalidInput
-    if one can't be used at first. ``now_s`` is CLOCK_BOOTTIME. It may be used by many threads at once."""
+    """Knows the tokens of ``readers`` and ``operators``, which are read again when they change (``clients.reread_files``).
+    Raises InvalidInput if one can't be used at first. ``now_s`` is CLOCK_BOOTTIME. It may be used by many threads at
+    once."""
 
-    def __init__(self, files: Sequence[Path], now_s: Callable[[], float]) -> None:
-        self._digests = RereadFiles(files, lambda: _digests_of(files), now_s)
+    def __init__(
+        self, readers: Sequence[Path], now_s: Callable[[], float], operators: Sequence[Path] = ()
+    ) -> None:
+        read = lambda: _holders(readers, operators)  # noqa: E731
+        self._holders = RereadFiles([*readers, *operators], read, now_s)
 
-    def admits(self, authorization: str | None) -> bool:
-        """Says whether the value of the header Authorization has one of the tokens. Each of them is compared."""
-        known = self._digests.get()
+    def holder(self, authorization: str | None) -> TokenHolder | None:
+        """Returns whose token the value of the header Authorization has, or None. Each of them is compared."""
+        known = self._holders.get()
         scheme, _, given = (authorization or "").strip().partition(" ")
         if scheme.lower() != "bearer":
-            return False
+            return None
         digest = _digest(given.strip())
-        return sum(hmac.compare_digest(digest, each) for each in known) > 0
+        found = [holder for each, holder in known.items() if hmac.compare_digest(digest, each)]
+        return found[0] if found else None
 
 
-def _digests_of(files: Sequence[Path]) -> tuple[bytes, ...]:
-    return tuple(_digest(read_token(path, "api.token_files")) for path in files)
+def _holders(readers: Sequence[Path], operators: Sequence[Path]) -> Mapping[bytes, TokenHolder]:
+    """Returns who holds the token of each digest. Raises InvalidInput, also for an operator's token that another file has:
+    it could not be said who asked for a write."""
+    found = {_digest(read_token(path, READERS_KEY)): TokenHolder(path.name, False) for path in readers}
+    for path in operators:
+        digest = _digest(read_token(path, OPERATORS_KEY))
+        if digest in found:
+            raise InvalidInput(
+                f"{OPERATORS_KEY}: {path} has the token of {found[digest].name}, too",
+                "give each client a token of its own",
+            )
+        found[digest] = TokenHolder(path.name, True)
+    return found
 
 
 def _digest(token: str) -> bytes:

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supervisor.cli.apply_over_api import apply_over_api
+from supervisor.cli.apply_screen import is_refused, print_applied, print_unchanged, said_of_action
 from supervisor.cli.completion import files
 from supervisor.cli.confirm import Yes, confirm_jobs
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, SignWith, Timeout, command, seconds
+from supervisor.cli.options import Chosen, SignWith, Timeout, command, over_api, seconds
 from supervisor.cli.output import notice, print_line
+from supervisor.cli.remote import api_of, refuse_over_api
 from supervisor.cli.several import SELECTOR
-from supervisor.cli.submit import complaints
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.model.phrases import counted
 from supervisor.operations.apply import (
@@ -89,6 +91,7 @@ VALUE_MAX = 60
 
 
 @command
+@over_api
 def apply(
     chosen: Chosen,
     paths: Paths,
@@ -126,24 +129,24 @@ def apply(
     if wait and dry_run:
         raise InvalidInput("--wait waits for what a dry run does not do: leave one of them out")
     wish = _prune_wish(prune, selector, prune_all)
+    api = api_of(chosen)
+    if api is not None:
+        _refuse_over_api(chosen, {"--wait": wait, "--prune": prune, "--sign-with": sign_with})
+        return apply_over_api(chosen, api, paths, set_key or (), again=again, dry_run=dry_run)
     settings = chosen.settings()
     sign = partial(signed, settings, sign_with)
     read = _read(settings, paths, set_key, may_be_empty=prune_all, sign=sign)
     with open_commands(settings, warn=notice) as context:
         applied = judge_all(context, read, again=again)
         pruned = [] if wish is None else judge_prune(context, applied, wish)
-        if _is_refused(chosen, applied):
+        if is_refused(chosen, applied):
             return _exit_code(applied)
         changed = (one.prepared for one in applied if one.action is not AppliedAction.UNCHANGED)
         warn_of_missing_sparks(context, filter(None, changed))
         if wish is not None and not dry_run:
             _confirm_prune([one for one in pruned if one.action is AppliedAction.PRUNED], wish, yes=yes)
         done = applied if dry_run else carry_out(context, applied, context.author)
-        for one in done:
-            if dry_run:
-                one.why = rollout(one)
-            if not chosen.document and one.action is not AppliedAction.UNCHANGED:
-                _print(one, "would be " if dry_run else "")
+        _tell(chosen, done, dry_run=dry_run)
         _prune(chosen, context, applied, pruned, dry_run=dry_run)
         try:
             if wait:
@@ -153,8 +156,22 @@ def apply(
                 documents = [one.document() for one in applied]
                 chosen.print_document([*documents, *(one.document() for one in pruned)])
     if not chosen.document:
-        _print_unchanged(applied)
+        print_unchanged(applied)
     return _exit_code([*applied, *pruned])
+
+
+def _tell(chosen: Chosen, done: Iterable[Applied], *, dry_run: bool) -> None:
+    """Says of each what became of it as soon as it is durable, or in a dry run what would."""
+    for one in done:
+        if dry_run:
+            one.why = rollout(one)
+        if not chosen.document and one.action is not AppliedAction.UNCHANGED:
+            print_applied(one, "would be " if dry_run else "")
+
+
+def _refuse_over_api(chosen: Chosen, given: Mapping[str, object]) -> None:
+    for option in (option for option, value in given.items() if value):
+        refuse_over_api(chosen, option)
 
 
 def _prune_wish(prune: bool, texts: list[str] | None, prune_all: bool) -> PruneWish | None:
@@ -214,7 +231,7 @@ def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
     read = _read(settings, paths, set_key)
     with open_commands(settings, warn=notice) as context:
         applied = judge_all(context, read, again=True)
-        if _is_refused(chosen, applied):
+        if is_refused(chosen, applied):
             return _exit_code(applied)
         found = [(one, differences(context, one)) for one in applied]
     if chosen.document:
@@ -234,7 +251,7 @@ def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
         for one, keys in found:
             if one.action is AppliedAction.UNCHANGED:
                 continue
-            print_line(f"{one.name}: would be {_done(one)}; {rollout(one)}")
+            print_line(f"{one.name}: would be {said_of_action(one)}; {rollout(one)}")
             for each in keys:
                 before, after = _shown(each.before, each.after)
                 print_line(f"  {each.key}: {before} → {after}")
@@ -251,54 +268,6 @@ def _read(
 ) -> list[Submitted]:
     files = spec_files(paths, may_be_empty=may_be_empty)
     return prepare_all(files, settings, notice, partial(read_located, changes=changes or ()), sign)
-
-
-def _is_refused(chosen: Chosen, applied: list[Applied]) -> bool:
-    """Returns whether anything is wrong with any file, and says all of it: then nothing is done of any."""
-    refused = [one for one in applied if one.error is not None]
-    if not refused:
-        return False
-    for one in refused:
-        for sentence in complaints(one.error) if one.error is not None else ():
-            notice(f"error: {sentence if str(one.source) in sentence else f'{one.source}: {sentence}'}")
-    if len(applied) > 1:
-        notice(f"nothing was done: {len(refused)} of {len(applied)} specs are refused")
-    if chosen.document:
-        for one in applied:
-            if one.error is None:
-                one.action, one.why, one.revision = AppliedAction.REFUSED, "another file is refused", 0
-        chosen.print_document([one.document() for one in applied])
-    return True
-
-
-def _print_unchanged(applied: list[Applied]) -> None:
-    """Says which are left as they are: in one line, but those of which there is more to say."""
-    unchanged = [one for one in applied if one.action is AppliedAction.UNCHANGED]
-    for one in unchanged:
-        if one.judged_why:
-            _print(one, "")
-    unchanged = [one for one in unchanged if not one.judged_why]
-    if unchanged:
-        names = ", ".join(str(one.name) for one in unchanged[:3])
-        more = f" and {len(unchanged) - 3} more" if len(unchanged) > 3 else ""
-        print_line(f"{names}{more}: unchanged")
-
-
-def _print(one: Applied, would: str) -> None:
-    if one.error is not None:
-        notice(f"error: {one.error}")
-        return
-    why = f"; {one.why}" if one.why else ""
-    print_line(f"{one.name}: {would if one.action is not AppliedAction.UNCHANGED else ''}{_done(one)}{why}")
-
-
-def _done(one: Applied) -> str:
-    assert one.action is not None
-    return (
-        f"{one.action.value} to revision {one.revision}"
-        if one.action is AppliedAction.UPDATED
-        else one.action.value
-    )
 
 
 def _exit_code(applied: Sequence[Applied | Pruned]) -> int:

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from supervisor.cli.change_over_api import change_over_api
 from supervisor.cli.confirm import Yes
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, Timeout, command, seconds
-from supervisor.cli.output import notice, print_line
+from supervisor.cli.options import Chosen, Timeout, command, over_api, seconds
+from supervisor.cli.output import notice
+from supervisor.cli.remote import api_of
 from supervisor.cli.several import (
     AskedJobs,
     Names,
     SelectorOption,
     SeveralChange,
     change_jobs,
-    line_of,
     named,
+    print_done,
 )
 from supervisor.errors import NotFound
 from supervisor.operations.context import CommandContext, open_commands, require_submitted
@@ -48,6 +50,7 @@ RunWait = Annotated[
 
 
 @command
+@over_api
 def cancel(
     chosen: Chosen,
     names: Names = None,
@@ -80,6 +83,7 @@ def cancel(
 
 
 @command
+@over_api
 def restart(
     chosen: Chosen,
     names: Names = None,
@@ -114,6 +118,7 @@ def restart(
         wait,
         timeout_s,
         gone=False,
+        options={"cold": cold},
     )
     return change_asked(chosen, AskedJobs.of(names, selector, yes), change)
 
@@ -176,6 +181,9 @@ def change_job(
 def change_asked(chosen: Chosen, asked: AskedJobs, change: SeveralChange) -> int:
     """Carries out ``change`` of all jobs that ``asked`` is about, and returns the worst exit code. Of one name the answer
     is one document, not a list."""
+    api = api_of(chosen)
+    if api is not None:
+        return change_over_api(chosen, api, asked, change)
     if asked.one is not None:
         job, until = named(asked.one), until_gone if change.gone else until_running
         return change_job(
@@ -189,11 +197,3 @@ def change_asked(chosen: Chosen, asked: AskedJobs, change: SeveralChange) -> int
         if context.check() is None:
             raise NotFound(f"there is no job: nothing was ever submitted at {settings.zookeeper.root}")
         return change_jobs(chosen, context, asked, change)
-
-
-def print_done(chosen: Chosen, done: Done) -> None:
-    """Says what was done, at once: it is durable, whatever comes of a wait."""
-    if chosen.document:
-        chosen.print_document({"name": done.name, "uid": done.uid, "did": done.did.value})
-        return
-    print_line(line_of(done))

@@ -121,7 +121,8 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         elif parsed.server is not None:
             raise InvalidInput(
                 f"{ctx.info_name} can't ask a server",
-                "leave --server out; list, show, status, top, history, explain and logs take it",
+                "leave --server out; list, show, status, top, history, explain, logs, stacks, cancel, suspend, resume, "
+                "restart and apply take it",
             )
         chosen = Chosen(parsed.config, parsed.output, parsed.debug, parsed.server, parsed.token_file)
         try:

@@ -19,6 +19,8 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.cli.columns import NUMBERS, Columns, last_cell, padded
+from supervisor.operations.spans import age as age
+from supervisor.operations.spans import span as span
 
 _ISO = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
@@ -100,31 +102,6 @@ def readable_size(count: int) -> str:
             break
         size, unit = size / 1024, larger
     return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
-
-
-def age(iso: str | None, now_s: float | None = None) -> str:
-    """Returns how long ago (or until) an ISO 8601 time is, in its largest unit, like ``42s`` or ``2d``."""
-    try:
-        passed_s = abs(
-            (time.time() if now_s is None else now_s) - datetime.fromisoformat(iso or "").timestamp()
-        )
-    except (ValueError, OverflowError):
-        return "-"
-    for unit, length_s in (("d", 86_400), ("h", 3600), ("m", 60)):
-        if passed_s >= 2 * length_s:
-            return f"{int(passed_s // length_s)}{unit}"
-    return f"{int(passed_s)}s"
-
-
-def span(seconds: float) -> str:
-    """Returns a time to wait for, in its two largest units: ``24s``, ``3m 24s``, ``2h 5m``, ``3d 4h``."""
-    left = max(0, round(seconds))
-    parts = []
-    for unit, length_s in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, left = divmod(left, length_s)
-        parts.append(f"{count}{unit}" if count else "")
-    first = next((n for n, part in enumerate(parts) if part), len(parts) - 1)
-    return " ".join(part for part in parts[first : first + 2] if part) or "0s"
 
 
 def local_time(iso: str | None, now_s: float | None = None) -> str:

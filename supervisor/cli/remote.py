@@ -33,5 +33,14 @@ def api_of(chosen: Chosen) -> ApiClient | None:
     return ApiClient(url, Path(named), Path(ca) if ca else None, source=_source(chosen))
 
 
+def refuse_over_api(chosen: Chosen, option: str) -> None:
+    """Raises InvalidInput if an API was chosen, for an option that needs ZooKeeper or the store. Nothing is done then."""
+    if chosen.server_url is not None:
+        raise InvalidInput(
+            f"{option} needs ZooKeeper or the store, and can't ask the server {chosen.server_url[:200]!r}",
+            "leave it out, or call the command on a host with supervisor.yaml",
+        )
+
+
 def _source(chosen: Chosen) -> str:
     return "--server" if chosen.server else SERVER_VARIABLE

@@ -6,9 +6,10 @@ one. What is done of each is told on a line of its own, as soon as it is durable
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,10 +19,11 @@ from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen
 from supervisor.cli.output import notice, print_line
 from supervisor.errors import InvalidInput, NotFound, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.model.labels import Selector
 from supervisor.model.phrases import counted
 from supervisor.operations.context import CommandContext
 from supervisor.operations.names import known_name
-from supervisor.operations.selection import Selected, jobs_and_failed, selector_of
+from supervisor.operations.selection import Jobs, Selected, jobs_and_failed, selector_of
 from supervisor.operations.waiting import wait_gone, wait_running
 
 if TYPE_CHECKING:
@@ -79,7 +81,8 @@ class AskedJobs:
 class SeveralChange:
     """Describes what is done with each job. ``verb`` and ``participle`` are words for sentences. ``act`` does it.
     ``takes`` says whether it is for this one of the jobs that a selector finds, and ``takes_which`` which these are.
-    With ``wait`` it is waited for at most ``timeout_s``; with ``gone`` until no driver is alive, else until it runs."""
+    With ``wait`` it is waited for at most ``timeout_s``; with ``gone`` until no driver is alive, else until it runs.
+    ``options`` is what a server is told besides, where one is asked (``cli.change_over_api``)."""
 
     verb: str
     participle: str
@@ -89,6 +92,7 @@ class SeveralChange:
     wait: bool
     timeout_s: float
     gone: bool
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -112,22 +116,48 @@ class ChangedJob:
 def change_jobs(chosen: Chosen, context: CommandContext, asked: AskedJobs, change: SeveralChange) -> int:
     """Carries out ``change`` of all jobs that ``asked`` is about, and returns the worst exit code."""
     jobs = _jobs(context, asked, change)
+    confirm_change(jobs, asked, change)
+    with context.auditor.together():
+        changed = carry_out_and_report(chosen, jobs, change, partial(change.act, context))
+    if change.wait:
+        _wait(context, changed, change)
+    return exit_code_of(changed)
+
+
+def confirm_change(jobs: Sequence[Selected], asked: AskedJobs, change: SeveralChange) -> None:
+    """Says which jobs ``change`` is about, and asks for a yes, if there is more than one. Raises as ``confirm``."""
     if len(jobs) > 1:
         names = [job.name for job in jobs]
         confirm_jobs(f"{change.verb} {counted(len(names), 'job')}", names, yes=asked.yes)
+
+
+def carry_out_and_report(
+    chosen: Chosen, jobs: Sequence[Selected], change: SeveralChange, act: Callable[[Selected], Done]
+) -> list[ChangedJob]:
+    """Carries ``change`` out by ``act``, job by job, and says of each what came of it as soon as it is durable."""
     changed: list[ChangedJob] = []
-    with context.auditor.together():
-        for one in _carry_out(context, jobs, change):
-            changed.append(one)
-            if one.error is not None:
-                notice(f"error: {one.error}")
-            elif one.done is not None and not chosen.document:
-                print_line(line_of(one.done))
+    for one in _carry_out(jobs, change, act):
+        changed.append(one)
+        if one.error is not None:
+            notice(f"error: {one.error}")
+        elif one.done is not None and not chosen.document:
+            print_line(line_of(one.done))
     if chosen.document:
         chosen.print_document([one.document() for one in changed])
-    if change.wait:
-        _wait(context, changed, change)
+    return changed
+
+
+def exit_code_of(changed: Sequence[ChangedJob]) -> int:
+    """Returns the worst exit code."""
     return max(one.error.exit_code if one.error is not None else 0 for one in changed)
+
+
+def print_done(chosen: Chosen, done: Done) -> None:
+    """Says what was done, at once: it is durable, whatever comes of a wait."""
+    if chosen.document:
+        chosen.print_document({"name": done.name, "uid": done.uid, "did": done.did.value})
+        return
+    print_line(line_of(done))
 
 
 def named(name: str) -> Selected:
@@ -146,6 +176,12 @@ def _jobs(context: CommandContext, asked: AskedJobs, change: SeveralChange) -> S
     if selector is None:
         return [named(name) for name in asked.names]
     jobs = jobs_and_failed(context.zoo(), context.layout).selected(selector)
+    return taken_of(jobs, change, selector)
+
+
+def taken_of(jobs: Jobs, change: SeveralChange, selector: Selector) -> Sequence[Selected]:
+    """Returns those of ``jobs``, which ``selector`` has chosen, that ``change`` is for, and says which can't be read. Raises
+    NotFound if there is none."""
     for name in jobs.unreadable:
         notice(f"{name} is left out: its labels can't be read (see explain {name})")
     found = [job for job in jobs.found if change.takes(job)]
@@ -155,7 +191,7 @@ def _jobs(context: CommandContext, asked: AskedJobs, change: SeveralChange) -> S
 
 
 def _carry_out(
-    context: CommandContext, jobs: Sequence[Selected], change: SeveralChange
+    jobs: Sequence[Selected], change: SeveralChange, act: Callable[[Selected], Done]
 ) -> Iterator[ChangedJob]:
     gone: SupervisorError | None = None
     for job in jobs:
@@ -164,7 +200,7 @@ def _carry_out(
             if gone is not None:
                 raise Unreachable(f"{job.name} was not {change.participle}: {gone}")
             known_name(job.name)
-            one.done = change.act(context, job)
+            one.done = act(job)
         except SupervisorError as error:
             one.error = error
             gone = gone or (error if isinstance(error, Unreachable | OutcomeUnknown) else None)

@@ -12,14 +12,14 @@ from supervisor.cli.change import (
     RunWait,
     change_asked,
     change_job,
-    print_done,
     until_gone,
     until_running,
 )
 from supervisor.cli.confirm import Yes
-from supervisor.cli.options import Chosen, SignWith, Timeout, command, seconds
+from supervisor.cli.options import Chosen, SignWith, Timeout, command, over_api, seconds
 from supervisor.cli.output import notice
-from supervisor.cli.several import AskedJobs, Names, SelectorOption, SeveralChange
+from supervisor.cli.remote import refuse_over_api
+from supervisor.cli.several import AskedJobs, Names, SelectorOption, SeveralChange, print_done
 from supervisor.cli.with_savepoint import NO_NEW_SPEC, resume_from, save_stopped, savepoint_document
 from supervisor.errors import InvalidInput
 from supervisor.operations.context import CommandContext
@@ -53,6 +53,7 @@ Save = Annotated[
 
 
 @command
+@over_api
 def suspend(
     chosen: Chosen,
     names: Names = None,
@@ -76,6 +77,7 @@ def suspend(
     """
     timeout_s = seconds("--timeout", timeout)
     if savepoint:
+        refuse_over_api(chosen, "--savepoint")
         name, which = _job_and_savepoint(names, selector)
         return _suspend_and_save(chosen, name, which, timeout_s)
 
@@ -103,6 +105,7 @@ def _job_and_savepoint(names: list[str] | None, selector: list[str] | None) -> t
 
 
 @command
+@over_api
 def resume(
     chosen: Chosen,
     names: Names = None,
@@ -135,12 +138,16 @@ def resume(
     asked = AskedJobs.of(names, selector, yes)
     _require_consistent(asked, accept_fresh_start, from_savepoint, to, sign_with)
     if asked.one is not None and from_savepoint is not None:
+        refuse_over_api(chosen, "--from-savepoint")
         return _resume_from(chosen, asked.one, from_savepoint, to, sign_with, until_running(wait, timeout_s))
 
     def act(context: CommandContext, job: Selected) -> Done:
         return context.commands.resume(job.name, fresh_start=accept_fresh_start)
 
-    change = SeveralChange("resume", "resumed", act, lambda _: True, "job", wait, timeout_s, gone=False)
+    options = {"accept_fresh_start": accept_fresh_start}
+    change = SeveralChange(
+        "resume", "resumed", act, lambda _: True, "job", wait, timeout_s, gone=False, options=options
+    )
     return change_asked(chosen, asked, change)
 
 

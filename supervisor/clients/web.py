@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from supervisor.clients.threads import run_in_thread
-from supervisor.errors import Unreachable
+from supervisor.errors import NotSent, Unreachable
 from supervisor.model.records import clip
 
 ANSWER_MAX_BYTES = 8 * 2**20
@@ -88,7 +88,8 @@ def ask_json(
 
 def ask(url: str, timeout_s: float, max_bytes: int, request: WebRequest = PLAIN) -> WebAnswer:
     """Returns the answer to one request. Raises Unreachable, with a text that names the address, if there is no complete
-    answer within ``timeout_s`` seconds, or if it is larger than ``max_bytes``."""
+    answer within ``timeout_s`` seconds, or if it is larger than ``max_bytes``; NotSent if no connection came about, so that
+    nothing can have come of it."""
     parts = urlsplit(url)
     at, until_at_s = _named(parts), time.monotonic() + timeout_s
     asked = run_in_thread("fetch", partial(_exchange, parts, request, until_at_s, max_bytes))
@@ -96,12 +97,24 @@ def ask(url: str, timeout_s: float, max_bytes: int, request: WebRequest = PLAIN)
         answer = asked.result(timeout_s)
     except TimeoutError:
         raise Unreachable(f"{at} does not answer within {timeout_s:.1f} s (timed out)") from None
+    except _NotConnectedError as error:
+        raise NotSent(_silent(at, error.why)) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise Unreachable(f"{at} does not answer ({clip(why, SAID_MAX_BYTES)})") from None
+        raise Unreachable(_silent(at, error)) from None
     if len(answer.body) > max_bytes:
         raise Unreachable(f"{at} answers with more than {max_bytes} bytes")
     return answer
+
+
+class _NotConnectedError(Exception):
+    def __init__(self, why: Exception) -> None:
+        super().__init__(str(why))
+        self.why = why
+
+
+def _silent(at: str, error: Exception) -> str:
+    why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return f"{at} does not answer ({clip(why, SAID_MAX_BYTES)})"
 
 
 def _named(parts: SplitResult) -> str:
@@ -118,7 +131,10 @@ def _exchange(parts: SplitResult, request: WebRequest, until_at_s: float, max_by
         connection = http.client.HTTPConnection(parts.netloc, timeout=timeout_s)
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     with contextlib.closing(connection):
-        connection.connect()
+        try:
+            connection.connect()
+        except (OSError, ValueError) as error:
+            raise _NotConnectedError(error) from None
         with connection.sock as inner:
             connection.sock = _BoundedSocket(inner, until_at_s)
             connection.request(request.method, target, request.body, dict(request.headers))

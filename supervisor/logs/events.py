@@ -61,6 +61,13 @@ EVENTS: Final[dict[str, Event]] = {
         "Certificate, users or tokens of HTTP have changed and can't be used; those from before count.",
         "why next",
     ),
+    "api_request": Event(
+        "Somebody has asked the API; token is the name of the file whose token was shown. Writes are always logged.",
+        "token address method path status duration_s whole",
+    ),
+    "api_requests_not_logged": Event(
+        "So many requests came at once that some reads and refusals have no line of their own.", "count next"
+    ),
     "http_answer_failed": Event("A defect while answering a request.", "path"),
     "zookeeper_callback_failed": Event("A defect in the handling of a change of the ZooKeeper session."),
     "sentinel_not_told": Event(

@@ -34,6 +34,7 @@ from supervisor.settings.small_files import shortened
 from supervisor.spec.job import canonical_json, spec_sha256
 from supervisor.spec.moved import moved_spec
 
+NOTHING_DIFFERS: Final = "nothing differs"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
@@ -57,8 +58,9 @@ ACTIONS: Final[Mapping[Change, AppliedAction]] = {
 
 @dataclass(slots=True)
 class Applied:
-    """Holds what became of the spec in ``source``, or with a dry run, what would. ``revision`` is the number that the
-    job has from now on. Until all is judged, ``judged`` and ``action`` are None."""
+    """Holds what became of the spec in ``source``, or with a dry run, what would. ``revision`` is the number that the job
+    has from now on. Until all is judged, ``judged`` and ``action`` are None. ``reported_name`` is set where another process
+    has judged it, which told the name of the job (``api.write_client``)."""
 
     source: Path
     prepared: Prepared | None = None
@@ -68,15 +70,18 @@ class Applied:
     revision: int = 0
     why: str = ""
     error: SupervisorError | None = None
+    reported_name: str | None = None
 
     @property
     def name(self) -> str | None:
-        return self.prepared.name if self.prepared is not None else None
+        return self.prepared.name if self.prepared is not None else self.reported_name
 
     @property
     def judged_why(self) -> str:
         """Returns what there is to say of it besides its action."""
-        return self.judged.why if self.judged is not None else self.why
+        if self.judged is not None:
+            return self.judged.why
+        return "" if self.why == NOTHING_DIFFERS else self.why
 
     def refuse(self, error: SupervisorError) -> None:
         self.error, self.action, self.why = error, AppliedAction.REFUSED, str(error)
@@ -190,6 +195,21 @@ def at_its_place(prepared: Prepared, place: MovedPlace) -> Prepared:
     return replace(prepared, spec=moved, sha256=spec_sha256(moved))
 
 
+def refuse_all(applied: Sequence[Applied]) -> bool:
+    """Returns whether anything is wrong with any file. Then nothing is done of any, and each says so."""
+    if all(one.error is None for one in applied):
+        return False
+    for one in applied:
+        if one.error is None:
+            one.action, one.why, one.revision = AppliedAction.REFUSED, "another file is refused", 0
+    return True
+
+
+def exit_code_of(applied: Sequence[Applied]) -> int:
+    """Returns the worst of their exit codes."""
+    return max((one.error.exit_code if one.error is not None else 0 for one in applied), default=0)
+
+
 def carry_out(context: CommandContext, applied: Iterable[Applied], by: str) -> Iterator[Applied]:
     """Does what was judged, of jobs that differ only, and yields each when it is durable. ``by`` is who asked for it.
 
@@ -296,7 +316,7 @@ def rollout(one: Applied) -> str:
     if one.judged.change is Change.WITHDRAW:
         return one.judged.why
     if one.judged.change is Change.NONE:
-        return one.judged.why or "nothing differs"
+        return one.judged.why or NOTHING_DIFFERS
     before = f"; {one.judged.why}" if one.judged.why else ""
     if not one.judged.runs:
         return f"no driver of it runs; the next one is of the new revision{before}"

@@ -1,7 +1,8 @@
 """Says who gives a command: the one source of every ``by`` in the registry, and of the audit.
 
 It is the principal as which ZooKeeper has authenticated this connection, where it has; else the kernel's number of the
-user, on this host. What a user may set himself (``LOGNAME``, ``USER``) never counts.
+user, on this host. For a write over the API it is the operator whose token was shown, and his address. What a user may
+set himself (``LOGNAME``, ``USER``) never counts.
 """
 
 from __future__ import annotations
@@ -42,3 +43,9 @@ def user_here() -> str:
 def supervisor_as_author(supervisor_id: str) -> str:
     """Returns the author of what the supervisor ``supervisor_id`` does by itself, as short as a record has it."""
     return clip(f"supervisor:{supervisor_id}", BY_MAX_BYTES)
+
+
+def operator_as_author(name: str, address: str) -> str:
+    """Returns the author of a write over the API: the name of the file of the operator's token, and the address of the
+    connection, as short as a record has it. Both are the supervisor's own knowledge; nothing of the request is in it."""
+    return clip(f"token:{name}@{address}", BY_MAX_BYTES)

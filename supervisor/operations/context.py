@@ -59,12 +59,14 @@ def store_of(settings: Settings, deadline_s: float | None = None) -> Store:
 @dataclass(frozen=True)
 class CommandContext:
     """Holds what a command works with. It connects at the first use, and to ZooKeeper and the store
-    separately on purpose: a cancel needs no store. ``warn`` is told what a user should know."""
+    separately on purpose: a cancel needs no store. ``warn`` is told what a user should know. ``acting_for`` is who asked
+    this process for it, where that is not who runs it (``operations.author: operator_as_author``)."""
 
     settings: Settings
     sessions: KeptSession[ZooClient]
     layout: Layout
     warn: Callable[[str], None] = lambda _why: None
+    acting_for: str | None = None
 
     @cached_property
     def commands(self) -> JobOperations:
@@ -84,6 +86,8 @@ class CommandContext:
     @cached_property
     def author(self) -> str:
         """Returns who gives this command (``operations.author``). Raises Unreachable."""
+        if self.acting_for is not None:
+            return self.acting_for
         return author_of(self.zoo(), self.settings.zookeeper.access)
 
     def zoo(self) -> ZooClient:

@@ -432,14 +432,14 @@ class JobOperations:
 
     # -- cancel, suspend ------------------------------------------------------------------------------------------
 
-    def cancel(self, name: str, *, chosen: ChosenJob | None = None) -> Done:
+    def cancel(self, name: str, *, chosen: ChosenJob | None = None, only_uid: str | None = None) -> Done:
         """Cancels the live uid, or a failed one. When this returns, the uid never starts again (I2).
 
         With ``chosen`` it cancels only what was chosen before: raises Conflict, and has done nothing, if the job was
-        submitted anew since, or if its reference is not at that version any more.
+        submitted anew since, or if its reference is not at that version any more. ``only_uid`` is as in ``suspend``.
         """
         start = self.job_records(name)
-        uid = _uid_to_cancel(start, name)
+        uid = _must_be_only(name, _uid_to_cancel(start, name), only_uid)
         if isinstance(start.ref, Unreadable) and start.result is not None:
             uid = new_uid(name)  # the reference can't say whose it is, and that uid has ended already
 
@@ -480,9 +480,10 @@ class JobOperations:
         tx = user_writes.cancel_failed(self._context(), result, found.own)
         return JobWrite(tx, Done(record.name, record.uid, Did.CANCELLED), _is_cancelled)
 
-    def suspend(self, name: str) -> Done:
-        """Stops the job but keeps it. Raises Conflict for a job that has ended."""
-        uid = _live(self.job_records(name), name).record.uid
+    def suspend(self, name: str, *, only_uid: str | None = None) -> Done:
+        """Stops the job but keeps it. Raises Conflict for a job that has ended, and if ``only_uid`` is given and the name
+        has another submission now."""
+        uid = _must_be_only(name, _live(self.job_records(name), name).record.uid, only_uid)
 
         def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
@@ -502,17 +503,18 @@ class JobOperations:
 
     # -- resume, restart ------------------------------------------------------------------------------------------
 
-    def resume(self, name: str, *, fresh_start: bool = False) -> Done:
+    def resume(self, name: str, *, fresh_start: bool = False, only_uid: str | None = None) -> Done:
         """Runs the job again; also clears a spent budget or a quarantine. A failed uid is registered again.
 
-        With ``fresh_start``, the next start, once, may find another checkpoint than the job left, or none.
+        With ``fresh_start``, the next start, once, may find another checkpoint than the job left, or none. ``only_uid`` is
+        as in ``suspend``.
         """
-        return self._run_again(name, "resumed", Did.RESUMED, fresh_start=fresh_start)
+        return self._run_again(name, "resumed", Did.RESUMED, fresh_start=fresh_start, only_uid=only_uid)
 
-    def restart(self, name: str, *, cold: bool = False) -> Done:
+    def restart(self, name: str, *, cold: bool = False, only_uid: str | None = None) -> Done:
         """Asks for a new attempt now; with ``cold``, without a prepared driver. Raises Conflict for a suspended
-        job (resume it)."""
-        return self._run_again(name, "restarted", Did.RESTARTED, cold=cold)
+        job (resume it). ``only_uid`` is as in ``suspend``."""
+        return self._run_again(name, "restarted", Did.RESTARTED, cold=cold, only_uid=only_uid)
 
     def move(self, name: str, to: str) -> Done:
         """Asks that the job goes on on the host ``to``. The leader has a driver prepared there, and then stops the present
@@ -569,10 +571,18 @@ class JobOperations:
             raise Conflict(f"the policy of {host} has refused {job.name}", helps)
 
     def _run_again(
-        self, name: str, event: str, did: Did, *, fresh_start: bool = False, cold: bool = False
+        self,
+        name: str,
+        event: str,
+        did: Did,
+        *,
+        fresh_start: bool = False,
+        cold: bool = False,
+        only_uid: str | None = None,
     ) -> Done:
         start = self.job_records(name)
         uid = start.ref.record.uid if isinstance(start.ref, Found) else _failed(start, name).record.uid
+        _must_be_only(name, uid, only_uid)
 
         def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
@@ -995,6 +1005,14 @@ def _must_be_newest(found: JobRecords, name: str, uid: str) -> None:
     """
     if _newest(found) not in ("", uid):
         raise Conflict(f"{name} was submitted anew meanwhile: try again")
+
+
+def _must_be_only(name: str, uid: str, only_uid: str | None) -> str:
+    """Returns ``uid``, which the name has now. Raises Conflict if the command is for another submission only. Whatever is
+    written from here on names that uid."""
+    if only_uid is not None and only_uid != uid:
+        raise Conflict(f"{name} is another submission now: nothing was done", "look at it again")
+    return uid
 
 
 def _must_be_as_chosen(found: JobRecords, name: str, uid: str, chosen: ChosenJob) -> None:

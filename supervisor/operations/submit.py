@@ -135,16 +135,17 @@ def prepare_all(
     warn: Callable[[str], None],
     read: SpecReader = read_spec_file,
     sign: Callable[[Prepared], Prepared] = lambda prepared: prepared,
+    root: Path | None = None,
 ) -> list[Submitted]:
     """Reads and checks every file, has each signed by ``sign``, and asks the Spark masters whether they answer, before
-    any other request is sent. ``warn`` is called with each warning. Raises nothing: what is wrong with a file is its
-    ``error``."""
+    any other request is sent. ``warn`` is called with each warning. ``root`` is as for ``prepare_spec``. Raises nothing:
+    what is wrong with a file is its ``error``."""
     submitted = []
     for source in sources:
         one = Submitted(source)
         submitted.append(one)
         try:
-            one.prepared = prepare(source, settings.defaults, read)
+            one.prepared = prepare(source, settings.defaults, read, root)
             one.name = one.prepared.name
             require_allowed(one.prepared, settings)
             one.prepared = sign(one.prepared)
@@ -250,20 +251,22 @@ def _begin_all(submitted: list[Submitted], begin: Callable[[JobSpec], BeginsWith
                 one.error = error
 
 
-def prepare(path: Path, defaults: Defaults, read: SpecReader = read_spec_file) -> Prepared:
-    """Reads and checks the spec in ``path`` and the local files that it names. Raises ``InvalidInput``."""
-    return prepare_spec(read(path, defaults), path)
+def prepare(
+    path: Path, defaults: Defaults, read: SpecReader = read_spec_file, root: Path | None = None
+) -> Prepared:
+    """Reads and checks the spec in ``path`` and the local files that it names. ``root`` is as for ``prepare_spec``. Raises
+    ``InvalidInput``."""
+    return prepare_spec(read(path, defaults), path, root)
 
 
-def prepare_spec(spec: JobSpec, path: Path) -> Prepared:
+def prepare_spec(spec: JobSpec, path: Path, root: Path | None = None) -> Prepared:
     """Returns ``spec`` as it will be stored. ``path`` is where it comes from, for messages; local files are relative to its
-    directory. Raises ``InvalidInput``."""
-    files = tuple(
-        LocalFile(file, digest_of(source_chunks(file)).sha256) for file in local_files(spec, path.parent)
-    )
+    directory, which lies below ``root`` if that is given. Raises ``InvalidInput``."""
+    base = path.parent if root is None else root / path.parent
+    files = tuple(LocalFile(file, digest_of(source_chunks(file)).sha256) for file in local_files(spec, base))
     if spec.python.archive is not None and is_local_path(spec.python.archive):
-        require_environment(path.parent / spec.python.archive)
-    stored = stored_spec(spec, path.parent, {file.path: file.reference for file in files})
+        require_environment(base / spec.python.archive)
+    stored = stored_spec(spec, base, {file.path: file.reference for file in files})
     return Prepared(
         path, stored, spec_sha256(stored), files, (*secret_warnings(spec), *map(str, memory_warnings(spec)))
     )

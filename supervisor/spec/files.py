@@ -44,16 +44,20 @@ def read_located(path: Path, defaults: Defaults | None = None, changes: Iterable
 def read_text(path: Path) -> str:
     """Returns the text of a spec, or of one that it extends. Raises ``InvalidInput``."""
     try:
-        data = read_small(path, SPEC_MAX_BYTES + 3)  # with a byte order mark
-        text = data.decode("utf-8-sig")
+        return text_of(path, read_small(path, SPEC_MAX_BYTES + 3))  # with a byte order mark
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "its name is impossible"
+        raise InvalidInput(f"spec {shortened(path)} cannot be read ({why})", "check its name") from None
+
+
+def text_of(path: Path, data: bytes) -> str:
+    """Returns the text of a spec whose bytes are ``data``; ``path`` is for messages. Raises ``InvalidInput``."""
+    try:
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         large = len(data) > SPEC_MAX_BYTES
         why = f"larger than {SPEC_MAX_BYTES // 1024} KiB" if large else "not UTF-8 text; save it as UTF-8"
         raise InvalidInput(f"{path} is {why}") from None
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "its name is impossible"
-        raise InvalidInput(f"spec {shortened(path)} cannot be read ({why})", "check its name") from None
-    return text
 
 
 def local_files(spec: JobSpec, base_dir: Path) -> tuple[Path, ...]:

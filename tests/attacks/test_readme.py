@@ -57,7 +57,7 @@ def test_whoever_could_turn_hostile_has_a_row() -> None:
     _, table = TRUST.split("## If it turned hostile")
     table, _ = table.split("## The store")
     found = [row for row in rows(table) if row[0] != "who"]
-    assert len(found) == 11
+    assert len(found) == 13
     for who, could, stopped, remains in found:
         assert could and stopped, who
         assert remains.startswith("**accepted:** "), who

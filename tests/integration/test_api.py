@@ -39,6 +39,9 @@ class FleetWithApi(Fleet):
         self.token = self.directory / "token"
         self.token.write_text(f"{TOKEN}\n")
         self.token.chmod(0o600)
+        self.operator = self.directory / "ann"
+        self.operator.write_text("o" * 40)
+        self.operator.chmod(0o600)
 
     def _write_config(self, member: FleetMember) -> None:
         super()._write_config(member)
@@ -47,6 +50,7 @@ class FleetWithApi(Fleet):
         self.urls[member.id] = f"https://localhost:{port}"
         tls = {"cert": str(signed.cert), "key": str(signed.key)}
         api: dict[str, Any] = {"listen": f"127.0.0.1:{port}", "token_files": [str(self.token)], "tls": tls}
+        api["operator_token_files"] = [str(self.operator)]
         api["url"] = self.urls[member.id]
         member.config.write_text(yaml.safe_dump({**yaml.safe_load(member.config.read_text()), "api": api}))
 
@@ -58,13 +62,13 @@ class Laptop:
     fleet: FleetWithApi
     patch: pytest.MonkeyPatch
 
-    def run(self, member: str, *words: str) -> CommandResult:
+    def run(self, member: str, *words: str, token: Path | None = None) -> CommandResult:
         out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True), io.StringIO()
         with self.patch.context() as laptop:
             laptop.setenv("SPARK_SUPERVISOR_CONFIG", "/nowhere/supervisor.yaml")
             laptop.setenv("SPARK_SUPERVISOR_SERVER", self.fleet.urls[member])
             laptop.setenv("SPARK_SUPERVISOR_SERVER_CA", str(self.fleet.authority.ca))
-            laptop.setenv("SPARK_SUPERVISOR_TOKEN_FILE", str(self.fleet.token))
+            laptop.setenv("SPARK_SUPERVISOR_TOKEN_FILE", str(token or self.fleet.token))
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 code = run_command([*words])
         return CommandResult(code, bytes(out.buffer.getvalue()).decode(), err.getvalue())  # type: ignore[attr-defined]
@@ -110,6 +114,27 @@ def test_a_server_of_another_authority_is_not_believed(laptop: Laptop, tmp_path:
     laptop.fleet.authority = Authority(tmp_path, "another authority")
     ran = laptop.run("s0", "list")
     assert ran.code == 5 and "does not answer" in ran.err and TOKEN not in ran.err
+
+
+def test_an_operator_writes_over_any_supervisor_and_the_audit_says_who(
+    laptop: Laptop, tmp_path: Path
+) -> None:
+    fleet, ann = laptop.fleet, laptop.fleet.operator
+    fleet.submit("clicks")
+    fleet.wait_state("clicks", "running")
+    refused = laptop.run("s0", "restart", "clicks")
+    assert refused.code == 5 and "the token of token may only read" in refused.err
+    restarted = laptop.run("s0", "restart", "clicks", "--cold", token=ann)
+    assert restarted.code == 0 and "clicks: restarted" in restarted.out, restarted.err
+    wait_until(lambda: (fleet.show("clicks")["attempt"] or 0) > 1, 60, what="the next attempt")
+    (tmp_path / "app.py").write_text("print('hello')\n")
+    (tmp_path / "fresh.yaml").write_text("name: fresh\napplication: app.py\nunbounded: false\n")
+    applied = laptop.run("s1", "apply", str(tmp_path / "fresh.yaml"), token=ann)
+    assert applied.code == 0 and "fresh: created" in applied.out, applied.err
+    assert laptop.run("s1", "cancel", "clicks", "fresh", "--yes", token=ann).code == 0
+    audited = fleet.ok("audit", "-o", "json").document
+    by_ann = [line["what"] for line in audited["lines"] if line["by"] == "token:ann@127.0.0.1"]
+    assert by_ann == ["restart", "submit", "cancel", "cancel"]
 
 
 def output_in(member: FleetMember, attempt: int) -> bytes:

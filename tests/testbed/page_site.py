@@ -77,7 +77,9 @@ class MadeUpService:
         rows = [row_of_document(job) for job in self.documents.get("/jobs", [])]
         return ClusterReading(rows_by_name(rows), dict(self.documents.get("/status", {})))
 
-    def answer(self, method: str, target: str, if_none_match: str | None = None) -> ApiResponse:
+    def answer(
+        self, method: str, target: str, if_none_match: str | None = None, _accepts: str | None = None
+    ) -> ApiResponse:
         path = target.partition("?")[0].removeprefix(PREFIX)
         self.asked.append(target)
         if path not in self.documents:

@@ -27,6 +27,7 @@ READERS = {
     "operations/job_view.py": "ages, on a screen",
     "operations/listing.py": "ages, on a screen",
     "operations/scene.py": "ages, on a screen",
+    "operations/spans.py": "ages, on a screen",
     "operations/waiting.py": "ends a wait for a driver that makes no query",
     "observe/status.py": "ages of jobs, in a document",
     "records/ids.py": "makes a uid sortable; its random half makes it unique",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from supervisor.cli.doctor.api import API
 from supervisor.cli.doctor.clusters import CLUSTERS, CLUSTERS_DEEP
 from supervisor.cli.doctor.directories import DIRECTORIES
 from supervisor.cli.doctor.findings import AnyArea
@@ -30,6 +31,7 @@ AREAS: Final[tuple[AnyArea, ...]] = (
     ZOOKEEPER,
     ZOOKEEPER_SECURITY,
     HOST,
+    API,
     DIRECTORIES,
     CLUSTERS,
     CLUSTERS_DEEP,

@@ -18,6 +18,7 @@ import structlog
 import supervisor
 from supervisor.api.service import ApiService
 from supervisor.api.shared_reads import SharedReads
+from supervisor.api.writes import ApiWrites
 from supervisor.checkpoint.commit_log import CommitLog, open_commit_log
 from supervisor.checkpoint.opening import open_checkpoint
 from supervisor.checkpoint.preflight import left_behind
@@ -550,8 +551,10 @@ class Assembly:
         settings = self._settings
         if settings.api.listen is None:
             return None
-        service = ApiService(SharedReads(partial(open_commands, settings)), settings.supervisor.log_dir)
-        return ApiHttpServer(settings.api, service)
+        opened = partial(open_commands, settings)
+        service = ApiService(SharedReads(opened), settings.supervisor.log_dir)
+        writes = ApiWrites(opened) if settings.api.operator_token_files else None
+        return ApiHttpServer(settings.api, service, writes)
 
     def _live(self) -> bool:
         return self._watchdog.stuck(boottime_s()) is None

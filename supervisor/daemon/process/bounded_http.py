@@ -269,6 +269,22 @@ class BoundedHandler(BaseHTTPRequestHandler):
         while left > 0 and (data := self._receive(left)):
             left -= len(data)
 
+    def read_body(self, length: int, timeout_s: float) -> bytearray | None:
+        """Returns the ``length`` bytes that follow the header, or None if they have not come within ``timeout_s``."""
+        self._until_at_s = boottime_s() + timeout_s
+        body = bytearray(self.rfile.read(length))  # what came with the header
+        while len(body) < length:
+            data = self._receive(length - len(body))
+            if not data:
+                return None
+            body += data
+        return body
+
+    def linger(self, timeout_s: float) -> None:
+        """Reads what is left of a body, for ``timeout_s`` at most, after an answer that did not wait for it."""
+        self._until_at_s = boottime_s() + timeout_s
+        self._linger()
+
     def has_asked(self) -> bool:
         """Notes that a whole request was read. Returns False if the connection was put out meanwhile: nobody is to be
         answered."""

@@ -51,11 +51,11 @@ def closed(schema: Any) -> Any:
     return made
 
 
-def problems(path: str, code: str, answer: Any) -> list[str]:
+def problems(path: str, code: str, answer: Any, method: str = "get") -> list[str]:
     description = closed(openapi_document())
-    schema = description["paths"][f"{PREFIX}{path}"]["get"]["responses"][code]["content"]["application/json"][
-        "schema"
-    ]
+    schema = description["paths"][f"{PREFIX}{path}"][method]["responses"][code]["content"][
+        "application/json"
+    ]["schema"]
     validator = Draft202012Validator({**schema, "components": description["components"]})
     return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(answer)]
 

@@ -161,3 +161,49 @@ def test_closing_ends_sessions_and_waits_for_nobody(reader: Reader, reads: Share
     wait_until(lambda: reader.closed == reader.opened == READERS, what="closed sessions")
     with pytest.raises(Unreachable):
         reads.get("a", reader.once)
+
+
+def test_what_is_made_of_a_reading_is_made_once_and_goes_with_it(reads: SharedReads, reader: Reader) -> None:
+    made: list[int] = []
+
+    def double(number: int) -> int:
+        made.append(number)
+        return 2 * number
+
+    assert [reads.derive("key", reader.once, "double", double) for _ in range(3)] == [2, 2, 2]
+    assert reads.derive("key", reader.once, "another", lambda number: -number) == -1
+    assert (made, reader.read) == ([1], 1)
+    reader.clock += shared_reads.FRESH_S
+    assert reads.derive("key", reader.once, "double", double) == 4 and made == [1, 2]
+
+
+def test_what_can_not_be_made_is_not_kept(reads: SharedReads, reader: Reader) -> None:
+    def refuse(_number: int) -> int:
+        raise NotFound("nothing there")
+
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            reads.derive("key", reader.once, "refused", refuse)
+    assert reads.derive("key", reader.once, "refused", lambda number: number) == 1
+
+
+def test_so_much_is_kept_of_a_reading_and_the_rest_is_made_each_time(
+    reads: SharedReads, reader: Reader
+) -> None:
+    made: list[int] = []
+    for _ in range(2):
+        for number in range(shared_reads.DERIVED_MAX + 2):
+            reads.derive("key", reader.once, number, lambda _result, number=number: made.append(number))
+    assert len(made) == shared_reads.DERIVED_MAX + 2 + 2
+
+
+def test_many_that_ask_at_once_have_it_made_once(reads: SharedReads, reader: Reader) -> None:
+    made: list[int] = []
+
+    def ask() -> int:
+        return reads.derive("key", reader.once, "it", lambda number: made.append(number) or number)
+
+    threads, answers = asking(12, ask)
+    for thread in threads:
+        thread.join(60)
+    assert answers == [1] * 12 and made == [1]

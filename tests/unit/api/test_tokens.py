@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> list[Path]:
 def test_each_token_is_admitted_and_nothing_else(files: list[Path]) -> None:
     known = TokenFiles(files, Clock())
     for header in (f"Bearer {ONE}", f"bearer {TWO}", f"  BEARER   {TWO} "):
-        assert known.admits(header), header
+        assert known.holder(header), header
     for wrong in (
         None,
         "",
@@ -46,16 +46,16 @@ def test_each_token_is_admitted_and_nothing_else(files: list[Path]) -> None:
         f"Bearer {ONE} {TWO}",
         "Bearer \u00e9",
     ):
-        assert not known.admits(wrong), wrong
+        assert not known.holder(wrong), wrong
 
 
 def test_a_token_is_changed_without_a_restart(files: list[Path]) -> None:
     clock = Clock()
     known = TokenFiles(files, clock)
     files[0].write_text("3" * 40)
-    assert known.admits(f"Bearer {ONE}")
+    assert known.holder(f"Bearer {ONE}")
     clock.now_s += reread_files.RECHECK_S
-    assert known.admits(f"Bearer {'3' * 40}") and not known.admits(f"Bearer {ONE}")
+    assert known.holder(f"Bearer {'3' * 40}") and not known.holder(f"Bearer {ONE}")
 
 
 def test_a_file_that_breaks_later_neither_opens_nor_closes(files: list[Path]) -> None:
@@ -64,10 +64,10 @@ def test_a_file_that_breaks_later_neither_opens_nor_closes(files: list[Path]) ->
     for broken in ("", "short"):
         files[0].write_text(broken)
         clock.now_s += reread_files.RECHECK_S
-        assert known.admits(f"Bearer {ONE}") and not known.admits(f"Bearer {broken}")
+        assert known.holder(f"Bearer {ONE}") and not known.holder(f"Bearer {broken}")
     files[0].unlink()
     clock.now_s += reread_files.RECHECK_S
-    assert known.admits(f"Bearer {ONE}")
+    assert known.holder(f"Bearer {ONE}")
 
 
 def test_a_new_token_counts_once_its_permissions_are_mended(files: list[Path]) -> None:
@@ -76,10 +76,10 @@ def test_a_new_token_counts_once_its_permissions_are_mended(files: list[Path]) -
     files[0].write_text("3" * 40)
     files[0].chmod(0o644)
     clock.now_s += reread_files.RECHECK_S
-    assert known.admits(f"Bearer {ONE}"), "everybody may read the new one"
+    assert known.holder(f"Bearer {ONE}"), "everybody may read the new one"
     files[0].chmod(0o600)
     clock.now_s += reread_files.RECHECK_S
-    assert known.admits(f"Bearer {'3' * 40}") and not known.admits(f"Bearer {ONE}")
+    assert known.holder(f"Bearer {'3' * 40}") and not known.holder(f"Bearer {ONE}")
 
 
 @pytest.mark.parametrize(

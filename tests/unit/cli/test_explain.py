@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from supervisor.cli.explain import _brief, lines_of
-from supervisor.cli.plain import plain_lines
 from supervisor.clients.store.files import FileStore
 from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.model.actions import Assign, Drain
@@ -40,6 +38,8 @@ from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import SeenAcceptance, View
 from supervisor.observe.listing import seconds_of
 from supervisor.operations.explain_document import document_of
+from supervisor.operations.explain_screen import lines_of, row_of
+from supervisor.operations.explain_words import plain_lines
 from supervisor.plan.decide import cell_of
 from supervisor.plan.explain import Explainer, Explanation, explain_ended
 from supervisor.plan.make import Policy, make_plan
@@ -368,12 +368,12 @@ def test_what_only_seems_to_run_is_in_the_list_of_what_needs_a_look() -> None:
     for seems in ("failed before, no batch yet", "half of it failed"):
         explained = of(VIEWS[seems])
         assert explained.state == "running" and not explained.is_fine
-        assert _brief(explained)[-1] == explained.reason
+        assert row_of(explained)[-1] == explained.reason
     assert of(VIEWS["healthy"]).is_fine
 
 
 def test_the_table_says_why_there_is_no_place() -> None:
-    assert _brief(of(VIEWS["no room"]))[-1] == of(VIEWS["no room"]).why != of(VIEWS["no room"]).reason
+    assert row_of(of(VIEWS["no room"]))[-1] == of(VIEWS["no room"]).why != of(VIEWS["no room"]).reason
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])

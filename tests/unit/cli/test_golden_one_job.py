@@ -200,6 +200,7 @@ FACTS = {
     "zookeeper-security": replace(facts.SECURED, acl="enforce"),
     "host": facts.HOST,
     "directories": facts.DIRECTORIES,
+    "api": facts.API,
     "clusters": facts.CLUSTERS,
     "clusters-deep": DeepFacts(NOT_DEEP),
     "receivers": ReceiversFacts(),

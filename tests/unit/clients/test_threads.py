@@ -30,6 +30,7 @@ RAW = {
 
 STARTED = {
     "act/carry_out.py": ({"Pool"}, "actions of a pass: a slow one delays no other job's"),
+    "api/bounded_writes.py": ({"Pool"}, "bounds what requests of the API write at once"),
     "api/shared_reads.py": ({"Pool"}, "bounds what requests of the API read at once"),
     "checkpoint/inspect.py": ({"Pool"}, "listings and reads of a checkpoint, for one look"),
     "savepoints/create.py": ({"Pool"}, "copies of a savepoint's files"),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from supervisor.cli.doctor.api import ApiFacts
 from supervisor.cli.doctor.catalogue import AREAS, listed
 from supervisor.cli.doctor.clusters import ClustersFacts, DeepFacts, OneCluster
 from supervisor.cli.doctor.directories import DirectoryFacts
@@ -62,6 +63,15 @@ CLUSTER = OneCluster(
     "prod",
     answer=ClusterAnswer("m1:8080 is ALIVE", version="4.3.0", room="1 worker, 2 of 2 cores free"),
     host="10.0.0.7",
+)
+API = ApiFacts(
+    "0.0.0.0:8781",
+    "https://host-a:8781",
+    has_tls=True,
+    days_left=90.2,
+    is_named=True,
+    readers=2,
+    unanswered="",
 )
 CLUSTERS = ClustersFacts((CLUSTER,), "4.3.0")
 
@@ -717,6 +727,22 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         PROBLEM,
         "http.tls.cert /x",
     ),
+    ("api", ApiFacts(), SKIPPED, "there is no API"),
+    ("api", API, OK, "0.0.0.0:8781, for others https://host-a:8781: it answers"),
+    ("api", replace(API, unanswered=None), OK, "no supervisor runs here"),
+    ("api", replace(API, unanswered="connection refused"), PROBLEM, "connection refused"),
+    ("api", replace(API, url=""), WARNING, "set api.url"),
+    ("api-certificate", ApiFacts(), SKIPPED, "there is no API"),
+    ("api-certificate", API, OK, "valid for 90 days, and names this host"),
+    ("api-certificate", ApiFacts("127.0.0.1:8781"), OK, "from this host only"),
+    ("api-certificate", replace(API, tls_error="api.tls.cert /x can't be used (no)"), PROBLEM, "/x"),
+    ("api-certificate", replace(API, days_left=3.2), WARNING, "expires in 3 days"),
+    ("api-certificate", replace(API, days_left=-3.2), WARNING, "has expired"),
+    ("api-certificate", replace(API, is_named=False), WARNING, "does not name the host of https://host-a"),
+    ("api-tokens", ApiFacts(), SKIPPED, "there is no API"),
+    ("api-tokens", API, OK, "2 tokens may read, and none may write"),
+    ("api-tokens", replace(API, operators=1), OK, "1 may also write"),
+    ("api-tokens", replace(API, tokens_error="everybody may read /x"), PROBLEM, "everybody may read /x"),
     ("runtime-dir", DIRECTORIES, OK, "can be used (tmpfs"),
     ("runtime-dir", runtime(exists=False, existing="/run"), OK, "will be made in /run"),
     ("runtime-dir", runtime(error="/run/x is not a directory"), PROBLEM, "is not a directory"),

@@ -1,7 +1,7 @@
 """Puts an explanation for ``explain`` into plain English: what is so, why, and what comes next, each once.
 
 It only chooses the words: what the plan decided stands in the ``Explanation``. The plan's own words are for
-``--verbose``.
+``--verbose`` (``operations.explain_screen``). Times are ISO 8601 in UTC; who prints them makes them local.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from supervisor.cli.output import age, local_time, span
 from supervisor.clock import wall_iso
 from supervisor.model.actions import (
     Assign,
@@ -34,6 +33,7 @@ from supervisor.model.phrases import counted
 from supervisor.model.records import OwnState
 from supervisor.model.silence import unanswered_after_s
 from supervisor.model.state import JobState, next_attempt
+from supervisor.operations.spans import age, span
 from supervisor.plan.decide import WaitingAssignment
 from supervisor.plan.explain import Await
 from supervisor.plan.table import Wanted
@@ -317,8 +317,4 @@ def does(step: Action | WaitingAssignment) -> str:
 
 
 def _by(wait_s: float | None, wall_now_s: float) -> str:
-    return (
-        ""
-        if wait_s is None
-        else f"{local_time(wall_iso(wall_now_s + wait_s), wall_now_s)} (in {span(wait_s)})"
-    )
+    return "" if wait_s is None else f"{wall_iso(wall_now_s + wait_s)} (in {span(wait_s)})"

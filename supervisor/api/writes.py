@@ -1,0 +1,183 @@
+"""Carries out the writes of the API by the operations of the command line: the same refusals, the same words, the same
+lines of the audit.
+
+``daemon.process.api_server`` calls it, after it has checked that an operator's token was shown over TLS. Who asks is what
+the supervisor knows itself: the name of the token's file, and the address of the connection. A body is hostile: pydantic
+judges it (``api.write_requests``), and what an apply brings is kept apart from this host (``operations.bundle``).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from supervisor.api.bounded_writes import BoundedWrites, NotBegun, WriteOnce
+from supervisor.api.responses import HTTP_STATUS, ApiResponse, encoded, error_response, response_to
+from supervisor.api.write_requests import (
+    ApplyRequest,
+    BundleFile,
+    CancelRequest,
+    RestartRequest,
+    ResumeRequest,
+    SuspendRequest,
+)
+from supervisor.api.write_routes import WriteRoute
+from supervisor.clients.web import parsed_json
+from supervisor.errors import Complaint, InvalidInput, SupervisorError
+from supervisor.logs import get_logger
+from supervisor.operations.apply import Applied, exit_code_of
+from supervisor.operations.author import operator_as_author
+from supervisor.operations.bundle import BundleWish, SpecBundle, apply_bundle
+from supervisor.operations.context import CommandContext, require_submitted
+from supervisor.operations.jobs import Done, JobOperations
+from supervisor.operations.names import known_name
+from supervisor.settings.sections import validated
+
+log = get_logger(__name__)
+
+WRITERS: Final = 2
+NOTICES_MAX: Final = 100
+BUNDLES_MAX: Final = 1
+"""So many bundles are held at once; they are large."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedOverApi:
+    """Is one request: ``body`` was posted to ``route``, whose path has ``name``, by ``operator`` from ``address``, with
+    ``key``."""
+
+    route: WriteRoute
+    name: str
+    body: bytes | bytearray
+    key: str
+    operator: str
+    address: str
+
+    @property
+    def once(self) -> WriteOnce:
+        said = hashlib.sha256(f"{self.route.operation}\0{self.name}\0".encode())
+        said.update(self.body)
+        return WriteOnce(self.operator, self.key, said.digest())
+
+
+class ApiWrites:
+    """Writes to one cluster, with what ``open_context`` opens. ``bundles`` bounds how many bundles are held: whoever
+    reads one takes it before. It may be used by many threads at once."""
+
+    def __init__(self, open_context: Callable[[], AbstractContextManager[CommandContext]]) -> None:
+        self._of_jobs = BoundedWrites(open_context, WRITERS, "api-write")
+        self._of_bundles = BoundedWrites(open_context, BUNDLES_MAX, "api-apply")  # no stop waits for an apply
+        self.bundles = threading.BoundedSemaphore(BUNDLES_MAX)
+
+    def close(self) -> None:
+        """Drops what has not begun."""
+        self._of_jobs.close()
+        self._of_bundles.close()
+
+    def answer(self, asked: AskedOverApi) -> ApiResponse:
+        """Returns the answer, when what was asked for is durable. Never raises."""
+        route = asked.route
+        try:
+            known_name(asked.name) if route.takes_name else None
+            request = validated(route.request, _object(asked.body), "the body")
+            lane = self._of_bundles if isinstance(request, ApplyRequest) else self._of_jobs
+            return lane.carry_out(asked.once, partial(_result_of, asked, request), route.answer_s)
+        except NotBegun as error:
+            return error_response(429, error)
+        except SupervisorError as error:
+            return response_to(error)
+        except Exception:  # the edge of a request
+            log.exception("http_answer_failed", path=route.path)
+            return error_response(500, SupervisorError("internal error", "see the log of the supervisor"))
+
+
+def _object(body: bytes | bytearray) -> dict[str, Any]:
+    """Returns the object in ``body``; an empty body says nothing. Raises InvalidInput."""
+    document = parsed_json(bytes(body)) if body else {}
+    if not isinstance(document, dict):
+        raise InvalidInput("the body is no JSON object", 'send {"KEY": VALUE}, or {}')
+    return document
+
+
+def _result_of(asked: AskedOverApi, request: Any, kept: CommandContext) -> ApiResponse:
+    """Returns the answer to ``request``, in the name of its operator. Errors about a job are answers, so that the same
+    key gets them again; Raises Unreachable where nothing was done."""
+    notices: list[str] = []
+    author = operator_as_author(asked.operator, asked.address)
+    context = replace(kept, warn=notices.append, acting_for=author)
+    if isinstance(request, ApplyRequest):
+        return _applied(context, request, notices)
+    require_submitted(context, asked.name)
+    done = _done(context.commands, asked.name, request)
+    document = {"name": done.name, "uid": done.uid, "did": done.did.value, "notices": notices[:NOTICES_MAX]}
+    return ApiResponse(200, encoded(document))
+
+
+def _done(commands: JobOperations, name: str, request: Any) -> Done:
+    match request:
+        case CancelRequest():
+            return commands.cancel(name, only_uid=request.uid)
+        case SuspendRequest():
+            return commands.suspend(name, only_uid=request.uid)
+        case ResumeRequest():
+            return commands.resume(name, fresh_start=request.accept_fresh_start, only_uid=request.uid)
+        case RestartRequest():
+            return commands.restart(name, cold=request.cold, only_uid=request.uid)
+    raise AssertionError(f"no operation is for {type(request)}")
+
+
+# -- apply --------------------------------------------------------------------------------------------------------
+
+
+def _applied(context: CommandContext, request: ApplyRequest, notices: list[str]) -> ApiResponse:
+    wish = BundleWish(request.specs, request.set, again=request.again, dry_run=request.dry_run)
+    with tempfile.TemporaryDirectory(prefix="spark-supervisor-apply-") as folder:
+        bundle = SpecBundle(Path(folder), _files(request.files), request.set)
+        applied = apply_bundle(context, bundle, wish)
+
+        def shown(text: str) -> str:
+            return text.replace(f"{folder}/", "")
+
+        documents = [_document(one, shown) for one in applied]
+    worst = max(applied, key=lambda one: one.error.exit_code if one.error is not None else 0)
+    said = Complaint() if worst.error is None else worst.error.complaint
+    exit_code = exit_code_of(applied)
+    answer: Mapping[str, Any] = {
+        "applied": documents,
+        "exit_code": exit_code,
+        "error": shown(said.what) or None,
+        "remedy": shown(said.remedy) or None,
+        "notices": [shown(notice) for notice in notices[:NOTICES_MAX]],
+    }
+    return ApiResponse(200 if exit_code == 0 else HTTP_STATUS.get(exit_code, 500), encoded(answer))
+
+
+def _document(one: Applied, shown: Callable[[str], str]) -> dict[str, Any]:
+    error = one.error
+    others = error.others if isinstance(error, InvalidInput) else ()
+    complaints = [] if error is None else [shown(text) for text in (str(error), *others)]
+    document = one.document()
+    return {**document, "why": shown(document["why"]), "complaints": complaints}
+
+
+def _files(sent: list[BundleFile]) -> dict[str, bytes]:
+    """Returns the bytes of what was sent, by path. Raises InvalidInput."""
+    found: dict[str, bytes] = {}
+    for file in sent:
+        if file.path in found:
+            raise InvalidInput(f"the file {file.path[:200]!r} was sent twice", "send each once")
+        try:
+            data = base64.b64decode(file.base64, validate=True) if file.base64 is not None else b""
+        except (binascii.Error, ValueError):
+            raise InvalidInput(f"base64 of the file {file.path[:200]!r} is none") from None
+        found[file.path] = data if file.text is None else file.text.encode(errors="surrogatepass")
+    return found

@@ -1,0 +1,168 @@
+"""Makes what ``explain`` prints, of one job and of all: lines of a label and a text, and rows of a table.
+
+``cli.explain`` prints it, from here or from the API of a supervisor (``api.service``), which makes the same. Times are
+ISO 8601 in UTC; who prints them makes them local. It decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from supervisor.clock import wall_iso
+from supervisor.model.actions import Alarm
+from supervisor.model.phrases import counted
+from supervisor.operations.context import CommandContext
+from supervisor.operations.explain_words import brief, long_silence_s, plain_lines
+from supervisor.operations.scene import Scene, explain_all, explain_name, stall_timeout_of
+from supervisor.operations.spans import span
+from supervisor.plan.explain import Explanation
+
+ACCEPT = "spark-supervisor accept-registry --help"
+
+
+@dataclass(frozen=True)
+class ExplainScreen:
+    """Holds what is printed: ``notices`` for whoever looks on, ``lines`` of a label and a text, and ``rows`` of the table of
+    jobs (name, state, what comes next, why), which is empty for one job."""
+
+    lines: list[list[str]]
+    notices: list[str] = field(default_factory=list)
+    rows: list[list[str | None]] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def screen_of_document(document: Any) -> ExplainScreen:
+    """Returns the screen of which ``document`` is the document. Raises ValueError, TypeError or KeyError for what is
+    none."""
+    return ExplainScreen(
+        [[str(label), str(text)] for label, text in document["lines"]],
+        [str(notice) for notice in document["notices"]],
+        [[name, state, following, why] for name, state, following, why in document["rows"]],
+    )
+
+
+def screen_of_one(
+    context: CommandContext, scene: Scene, name: str, wall_now_s: float, *, verbose: bool
+) -> ExplainScreen:
+    """Returns the screen of one job. ``wall_now_s`` is of the same instant as ``scene``. Raises SupervisorError."""
+    explained = explain_name(context, scene, name)
+    silent = long_silence_s(explained) is not None
+    stall_timeout_s = stall_timeout_of(context, scene, name) if silent else None
+    lines = list(plain_lines(explained, wall_now_s, stall_timeout_s))
+    if scene.view.distrust:
+        lines.append(("you can", ACCEPT))
+    if verbose:
+        lines += [
+            ("", ""),
+            *lines_of(explained, wall_now_s),
+            ("leader", f"{scene.leader or 'nobody'} (epoch {scene.epoch})"),
+        ]
+    notices = []
+    if scene.store_error is not None:
+        notices.append(
+            f"the store could not be asked whether it knows of a newer registry: {scene.store_error}"
+        )
+    return ExplainScreen([[label, text] for label, text in lines], notices)
+
+
+def screen_of_all(context: CommandContext, scene: Scene, *, verbose: bool) -> ExplainScreen:
+    """Returns the screen of all jobs. Raises SupervisorError."""
+    everything = explain_all(context, scene)
+    notable = [explained for explained in everything if not explained.is_fine]
+    fine, others = len(everything) - len(notable), len(notable)
+    count = f"{fine} as wanted" + (f", {others} to look at" if others else "") if everything else "none"
+    lines = [[label, text] for label, text in (*_heads(scene, verbose=verbose), ("jobs:", count))]
+    return ExplainScreen(lines, rows=[row_of(explained) for explained in notable])
+
+
+def row_of(explained: Explanation) -> list[str | None]:
+    """Returns the row of a job in the table."""
+    following, why = brief(explained)
+    return [explained.name, explained.state.value, following, why]
+
+
+def lines_of(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str]]:
+    """Yields (label, text): what the explanation rests on, in the words of the plan.
+
+    ``wall_now_s`` is of the same instant as the explanation.
+    """
+    if explained.attempt:
+        where = f" on {explained.host}" if explained.host else ""
+        failures = f", {counted(explained.failures, 'failure')} in a row" if explained.failures else ""
+        yield "attempt", f"{explained.attempt}{where}{failures}"
+    if explained.record is not None and (
+        explained.record.progress is None or explained.record.progress.batch_id is None
+    ):
+        yield "phase", f"{explained.record.phase.value}, no batch yet"
+    yield from _lease(explained, wall_now_s)
+    if explained.held_by:
+        yield "held", str(explained.held_by)
+    if explained.waits_for:
+        yield "waits for", str(explained.waits_for) + _until(explained.wait_s, wall_now_s)
+    if explained.action:
+        leader = "would" if explained.held_by else "will now"
+        yield "plan", f"the leader {leader} {explained.action}: {explained.why}"
+    elif explained.then and explained.waits_for:
+        yield "plan", f"then {explained.then}"
+    for host in explained.hosts:
+        room = f"{host.drivers} of {host.drivers_max} drivers, {host.free_memory // 2**20}m free, {host.starting} of "
+        room += f"{host.starting_max} starting"
+        yield "host", f"{host.id}: {room}" + (f"; {host.lacking}" if host.lacking else "")
+    if explained.alarm:
+        yield "alarm", str(explained.alarm)
+    if explained.cell and explained.rule:
+        owned, wanted = explained.cell
+        yield "rule", f"ownership {owned.value} × wanted {wanted.value} → {explained.rule.value}"
+
+
+def _lease(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str]]:
+    lease = explained.lease
+    if lease is None:
+        return
+    length = f"{lease.lease_s:g}s" if lease.lease_s is not None else "unreadable"
+    if not lease.is_silent:
+        yield "lease", f"{length}, renewed {lease.silent_s:.0f}s ago"
+        return
+    since_at_s = wall_now_s - lease.silent_s
+    since, until = wall_iso(since_at_s), wall_iso(since_at_s + lease.full_wait_s)
+    outlive = (
+        f" (in it {lease.executors_outlive_s:g}s in which executors may outlive their driver)"
+        if lease.executors_outlive_s
+        else ""
+    )
+    yield (
+        "lease",
+        (
+            f"{length}, silent since {since}: its shim or host may be gone; "
+            f"the full wait W = {lease.full_wait_s:.1f}s{outlive} ends at {until}, later if the leader is younger than that"
+        ),
+    )
+
+
+def _until(wait_s: float | None, wall_now_s: float) -> str:
+    return "" if wait_s is None else f", until {wall_iso(wall_now_s + wait_s)} (in {span(wait_s)})"
+
+
+def _heads(scene: Scene, *, verbose: bool) -> Iterator[tuple[str, str]]:
+    yield "leader:", (scene.leader or "nobody") + (f" (epoch {scene.epoch})" if verbose else "")
+    if scene.leader is None:
+        yield "", "jobs run on, and stop when told to; nothing is started until somebody leads"
+    if scene.view.distrust:
+        sentence = (
+            f"the registry is not trusted: {scene.view.distrust}; nothing is started, stopped or cleaned"
+        )
+        yield "trust:", f"{sentence}; see {ACCEPT}"
+    if scene.view.paused:
+        yield (
+            "paused:",
+            f"{scene.view.pause.sentence if scene.view.pause else 'yes'}; spark-supervisor unpause ends it",
+        )
+    for alarm in scene.explainer.alarms:
+        if alarm != Alarm(scene.view.distrust or ""):
+            yield "alarm:", str(alarm)
+    if scene.store_error is not None:
+        yield "store:", scene.store_error

@@ -1,0 +1,212 @@
+"""``api.bounded_writes``: each request once, bounds for what waits and for each operator, and what a restart drops."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from supervisor.api import bounded_writes
+from supervisor.api.bounded_writes import (
+    BURST,
+    KEPT_S,
+    PER_S,
+    WAITING_MAX,
+    BoundedWrites,
+    NotBegun,
+    WriteOnce,
+)
+from supervisor.api.responses import ApiResponse
+from supervisor.errors import Conflict, OutcomeUnknown, Unreachable
+from tests.waiting import wait_until
+
+ANSWER_S = 60.0
+
+
+class Registry:
+    """Counts what is carried out; ``clock`` is CLOCK_BOOTTIME. While ``gate`` is closed, nothing ends."""
+
+    def __init__(self) -> None:
+        self.begun = self.closed = 0
+        self.clock = 100.0
+        self.gate = threading.Event()
+        self.gate.set()
+        self.error: Exception | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[Any]:
+        yield self
+        self.closed += 1
+
+    def write(self, _context: Any) -> ApiResponse:
+        self.begun += 1
+        number = self.begun
+        assert self.gate.wait(60)
+        if self.error is not None:
+            raise self.error
+        return ApiResponse(200, str(number).encode())
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
+    registry = Registry()
+    monkeypatch.setattr(bounded_writes, "boottime_s", lambda: registry.clock)
+    return registry
+
+
+@pytest.fixture
+def writes(registry: Registry) -> Iterator[BoundedWrites]:
+    writes = BoundedWrites(registry.open, 1, "test")  # type: ignore[arg-type]
+    yield writes
+    registry.gate.set()
+    writes.close()
+
+
+def once(key: str, operator: str = "ann", digest: bytes = b"d") -> WriteOnce:
+    return WriteOnce(operator, key, digest)
+
+
+def in_thread(writes: BoundedWrites, registry: Registry, key: str, answers: list[Any]) -> threading.Thread:
+    def run() -> None:
+        try:
+            answers.append(writes.carry_out(once(key), registry.write, ANSWER_S).body)
+        except Exception as error:
+            answers.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_the_same_key_is_carried_out_once_and_answered_alike(
+    writes: BoundedWrites, registry: Registry
+) -> None:
+    answers = {writes.carry_out(once("k"), registry.write, ANSWER_S).body for _ in range(3)}
+    assert answers == {b"1"} and registry.begun == 1
+    assert writes.carry_out(once("other"), registry.write, ANSWER_S).body == b"2"
+    assert writes.carry_out(once("k", "bob"), registry.write, ANSWER_S).body == b"3", "another operator's key"
+
+
+def test_who_asks_again_while_it_is_carried_out_gets_its_answer(
+    writes: BoundedWrites, registry: Registry
+) -> None:
+    registry.gate.clear()
+    answers: list[Any] = []
+    threads = [in_thread(writes, registry, "k", answers) for _ in range(2)]
+    wait_until(lambda: registry.begun == 1, what="the first")
+    registry.gate.set()
+    for thread in threads:
+        thread.join(60)
+    assert answers == [b"1", b"1"]
+
+
+def test_a_key_that_was_sent_with_another_request_is_a_conflict(
+    writes: BoundedWrites, registry: Registry
+) -> None:
+    writes.carry_out(once("k"), registry.write, ANSWER_S)
+    with pytest.raises(Conflict, match="sent with another request before: nothing was done"):
+        writes.carry_out(once("k", digest=b"e"), registry.write, ANSWER_S)
+    assert registry.begun == 1
+
+
+def test_an_outcome_that_is_unknown_is_remembered_and_not_tried_again(
+    writes: BoundedWrites, registry: Registry
+) -> None:
+    registry.error = OutcomeUnknown("unknown")
+    for _ in range(2):
+        with pytest.raises(OutcomeUnknown):
+            writes.carry_out(once("k"), registry.write, ANSWER_S)
+    assert registry.begun == 1
+
+
+def test_what_has_done_nothing_may_be_tried_again_with_the_same_key(
+    writes: BoundedWrites, registry: Registry
+) -> None:
+    registry.error = Unreachable("down")
+    with pytest.raises(Unreachable):
+        writes.carry_out(once("k"), registry.write, ANSWER_S)
+    registry.error = None
+    assert writes.carry_out(once("k"), registry.write, ANSWER_S).body == b"2"
+
+
+def test_what_takes_too_long_goes_on_and_the_same_key_has_its_answer(
+    writes: BoundedWrites, registry: Registry
+) -> None:
+    registry.gate.clear()
+    with pytest.raises(OutcomeUnknown, match="the same Idempotency-Key gets its answer"):
+        writes.carry_out(once("k"), lambda context: registry.write(context), 0.2)
+    registry.gate.set()
+    assert writes.carry_out(once("k"), registry.write, ANSWER_S).body == b"1"
+
+
+def test_what_was_not_begun_in_time_is_not_carried_out_later(
+    writes: BoundedWrites, registry: Registry
+) -> None:
+    registry.gate.clear()
+    answers: list[Any] = []
+    thread = in_thread(writes, registry, "first", answers)
+    wait_until(lambda: registry.begun == 1, what="the first")
+    with pytest.raises(NotBegun, match="nothing was done"):
+        writes.carry_out(once("second"), registry.write, 0.05)
+    registry.gate.set()
+    thread.join(60)
+    assert writes.carry_out(once("third"), registry.write, ANSWER_S).body == b"2", "the second never was"
+
+
+def test_so_many_may_wait_and_no_more(writes: BoundedWrites, registry: Registry) -> None:
+    registry.gate.clear()
+    answers: list[Any] = []
+    threads = [in_thread(writes, registry, f"k{number}", answers) for number in range(WAITING_MAX)]
+    wait_until(lambda: len(writes._known) == WAITING_MAX, what="all that may wait")
+    with pytest.raises(NotBegun, match="too many writes"):
+        writes.carry_out(once("more"), registry.write, ANSWER_S)
+    registry.gate.set()
+    for thread in threads:
+        thread.join(60)
+    assert len(answers) == WAITING_MAX == registry.begun
+
+
+def test_each_operator_has_a_rate_of_his_own(writes: BoundedWrites, registry: Registry) -> None:
+    for number in range(BURST):
+        writes.carry_out(once(f"k{number}"), registry.write, ANSWER_S)
+    with pytest.raises(NotBegun, match="ann asks for more than"):
+        writes.carry_out(once("more"), registry.write, ANSWER_S)
+    assert writes.carry_out(once("k", "bob"), registry.write, ANSWER_S).code == 200
+    assert writes.carry_out(once("k0"), registry.write, ANSWER_S).body == b"1", "an answer costs nothing"
+    registry.clock += 1 / PER_S
+    assert writes.carry_out(once("more"), registry.write, ANSWER_S).code == 200
+
+
+def test_keys_are_forgotten_in_the_end(
+    writes: BoundedWrites, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_writes, "KEPT_MAX", 20)
+    writes.carry_out(once("k"), registry.write, ANSWER_S)
+    registry.clock += KEPT_S
+    writes.carry_out(once("another"), registry.write, ANSWER_S)
+    assert writes.carry_out(once("k"), registry.write, ANSWER_S).body == b"3"
+    for number in range(25):
+        registry.clock += 1 / PER_S
+        writes.carry_out(once(f"k{number}"), registry.write, ANSWER_S)
+        assert len(writes._known) <= 20
+
+
+def test_a_supervisor_that_stops_drops_what_has_not_begun(writes: BoundedWrites, registry: Registry) -> None:
+    registry.gate.clear()
+    answers: list[Any] = []
+    threads = [in_thread(writes, registry, "first", answers)]
+    wait_until(lambda: registry.begun == 1, what="the first")
+    threads.append(in_thread(writes, registry, "second", answers))
+    wait_until(lambda: len(writes._known) == 2, what="the second")
+    writes.close()
+    threads[1].join(60)
+    assert isinstance(answers[0], NotBegun)
+    registry.gate.set()
+    threads[0].join(60)
+    assert answers[1] == b"1" and registry.begun == 1
+    wait_until(lambda: registry.closed == 1, what="the session's end")
+    with pytest.raises(NotBegun):
+        writes.carry_out(once("late"), registry.write, ANSWER_S)
