@@ -9,7 +9,9 @@ stopped: a JVM is held for the milliseconds that its own dump takes.
 from __future__ import annotations
 
 import os
+import select
 import shlex
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,8 @@ from supervisor.records.codec import decode
 
 ANSWER_S: Final = 10.0
 """So long one dump of all processes may take."""
+LATE_S: Final = 5.0
+"""So much later its own alarm has ended what asks, unless the driver has stopped it (SIGSTOP): nobody waits longer."""
 DUMP_MAX_BYTES: Final = 8 * 2**20
 _LAUNCH_MAX_BYTES: Final = 4 * 2**20
 _CHUNK_BYTES: Final = 64 * 1024
@@ -91,9 +95,9 @@ def _collected(task: DiagnosticsTask, user: DriverUser | None) -> Iterator[bytes
         process = DiagnosticsProcess(task, user)
     except OSError as error:
         raise SupervisorError(f"no process could be started ({error.strerror or error})") from None
-    left = DUMP_MAX_BYTES
+    left, until_at_s = DUMP_MAX_BYTES, time.monotonic() + task.within_s + LATE_S
     try:
-        while left > 0 and (piece := os.read(process.output, min(left, _CHUNK_BYTES))):
+        while left > 0 and (piece := _next_piece(process.output, min(left, _CHUNK_BYTES), until_at_s)):
             left -= len(piece)
             yield piece
         if left == DUMP_MAX_BYTES:
@@ -103,6 +107,14 @@ def _collected(task: DiagnosticsTask, user: DriverUser | None) -> Iterator[bytes
         process.kill()
         process.reap()
         process.close()
+
+
+def _next_piece(output: int, max_bytes: int, until_at_s: float) -> bytes:
+    """Returns what comes next, or nothing at the end, and if nothing has come by then."""
+    watched = select.poll()
+    watched.register(output, select.POLLIN)
+    wait_s = max(0.0, until_at_s - time.monotonic())
+    return os.read(output, max_bytes) if watched.poll(wait_s * 1000) else b""
 
 
 def _launch_of(driver: RunningDriver) -> Launch:

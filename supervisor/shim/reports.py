@@ -44,6 +44,7 @@ the lease record."""
 NUMBER_MAX: Final = 1e15
 BATCH_MS_MAX: Final = 1e12
 TRIGGER_MAX_S: Final = 1e8
+STATE_MAX_BYTES: Final = 2**60
 """What is computed of reported numbers has to stay within the bounds of a record, whatever a driver reports."""
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid, as the kernel fills them in
 
@@ -150,7 +151,7 @@ def parse(data: bytes) -> Reported | None:
             reported,
             progress=_progress(body),
             batch=_batch(body),
-            state_bytes=_count(body.get("state_bytes")),
+            state_bytes=_count(body.get("state_bytes"), STATE_MAX_BYTES),
         )
     if event == "error":
         kind, message = _one_line(body.get("kind")), _one_line(body.get("message"))
@@ -212,8 +213,8 @@ def _is_endless(value: Any) -> bool:
     return isinstance(value, int) and abs(value) > BATCH_ID_MAX
 
 
-def _count(value: Any) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= BATCH_ID_MAX
+def _count(value: Any, most: int = BATCH_ID_MAX) -> int | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
     return value if is_count else None
 
 
@@ -246,7 +247,7 @@ def _batch(body: dict[str, Any]) -> TimedBatch | None:
     rows = _number(body.get("rows"))
     done_per_s = _number(body.get("processed_rows_per_s"))
     if rows is None and ms is not None and done_per_s is not None:
-        rows = float(round(done_per_s * ms / 1000))
+        rows = _number(round(done_per_s * ms / 1000))
     if ms is None or rows is None or rows < 1:
         return None
     return TimedBatch(rows, ms, _within(body.get("input_rows_per_s"), 0.0, NUMBER_MAX))

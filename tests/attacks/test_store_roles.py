@@ -156,6 +156,7 @@ PLACES: Final = {
     "epochs": (STORE, "prod/etl/epochs/0000000001"),
     "checks": (STORE, "prod/etl/checks/abc"),
     "audit": (STORE, "prod/etl/audit/0000000001"),
+    "logs": (STORE, "prod/etl/logs/orders/u1/1-5.log.gz"),
     "another cluster's specs": (STORE, "prod/etl2/specs/orders/u1/1-00.json"),
     "own checkpoint": (CHECKPOINTS, "streams/orders/offsets/0"),
     "savepoint beside it": (CHECKPOINTS, "streams/orders.savepoints/orders/s1/data/metadata"),
@@ -169,12 +170,15 @@ CREATE: Final = frozenset({"read", "create"})
 MAY: Final[dict[str, dict[str, frozenset[str]]]] = {
     "supervisor": {
         **dict.fromkeys(
-            ("mark", "specs", "artifacts", "savepoints", "epochs", "checks", "audit"), EVERYTHING
+            ("mark", "specs", "artifacts", "savepoints", "epochs", "checks", "audit", "logs"), EVERYTHING
         ),
         **dict.fromkeys(("own checkpoint", "savepoint beside it"), EVERYTHING),
         **dict.fromkeys(("checkpoint of a longer name", "another job's checkpoint"), EVERYTHING),
     },
-    "submitter": {"specs": CREATE, "artifacts": CREATE, "audit": CREATE, "savepoints": READ, "mark": READ},
+    "submitter": {
+        **dict.fromkeys(("specs", "artifacts", "audit"), CREATE),
+        **dict.fromkeys(("savepoints", "logs", "mark"), READ),
+    },
     "job": {"own checkpoint": EVERYTHING},
 }
 """All that a role may. What is not here is refused."""

@@ -37,11 +37,13 @@ class DiagnosticsProcess:
     def __init__(self, task: DiagnosticsTask, user: DriverUser | None) -> None:
         """Starts it. Raises OSError when that is not possible."""
         given = json.dumps({**asdict(task), "user": None if user is None else asdict(user)}).encode()
-        if len(given) > _TASK_MAX_BYTES:  # a pipe takes more than this at once: nobody waits
+        if len(given) > _TASK_MAX_BYTES:  # a pipe takes more than this at once, unless its user has too many
             raise OSError(f"a task of {len(given)} bytes")
         (asked, ask), (self.output, written) = os.pipe(), os.pipe()
         try:
-            os.write(ask, given)
+            os.set_blocking(ask, False)  # nobody waits
+            if os.write(ask, given) < len(given):
+                raise OSError("a pipe has no room for the task")
             self.pid = _spawn(asked, written)
         except OSError:
             os.close(self.output)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+from typing import Any
 
 import pytest
 
 from supervisor.api import stacks_answers
+from supervisor.clients.diagnostics.child import DiagnosticsProcess
 from supervisor.model.records import OwnState
+from supervisor.operations import stacks
 from tests.fakes.running_driver import running_driver_of
 from tests.unit.api.conftest import Fleet
 from tests.unit.api.test_log_answers import elsewhere
@@ -32,6 +37,24 @@ def test_a_dump_is_text_with_the_attempt_it_is_of(empty: Fleet, uid: str) -> Non
         assert (answer.headers["Log-Uid"], answer.headers["Log-Attempt"]) == (uid, "1")
         assert b"at waits_for_its_sink" in answer.body
         assert b"waits_for_its_sink" not in empty.ask("/jobs/a/stacks?of=jvm").body
+
+
+def test_a_driver_that_stops_who_asks_holds_up_no_request(
+    empty: Fleet, uid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver may send signals to it, which has become its user; an alarm does not end what is stopped."""
+
+    class Stopped(DiagnosticsProcess):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            os.kill(self.pid, signal.SIGSTOP)
+
+    monkeypatch.setattr(stacks, "DiagnosticsProcess", Stopped)
+    monkeypatch.setattr(stacks, "ANSWER_S", 0.1)
+    monkeypatch.setattr(stacks, "LATE_S", 0.1, raising=False)
+    with running_driver_of(empty.terminal.home / "run", "a", uid):
+        for _ in range(stacks_answers.AT_ONCE_MAX + 1):
+            assert "without a word" in empty.error("/jobs/a/stacks")[1]["error"]
 
 
 def test_another_host_is_named_with_the_address_of_its_api(empty: Fleet, uid: str) -> None:

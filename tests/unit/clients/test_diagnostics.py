@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
@@ -263,3 +264,20 @@ def test_the_process_is_ended_at_once() -> None:
 def test_a_task_that_is_too_large_starts_nothing() -> None:
     with pytest.raises(OSError, match="a task of"):
         DiagnosticsProcess(DiagnosticsTask((1,), ("x" * 100_000,)), None)
+
+
+def test_a_pipe_without_room_for_the_task_starts_nothing_and_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A user with many pipes open gets small ones (fs.pipe-user-pages-soft): nobody reads before the process runs."""
+    before, whole = len(os.listdir("/proc/self/fd")), os.pipe
+
+    def small() -> tuple[int, int]:
+        ends = whole()
+        fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, 4096)
+        return ends
+
+    monkeypatch.setattr(os, "pipe", small)
+    with pytest.raises(OSError):
+        DiagnosticsProcess(DiagnosticsTask((1,), ("x" * 20_000,)), None)
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from supervisor.model.batch_time import WARM_UP
 from supervisor.model.checkpoint_expectation import QUERIES_MAX, CheckpointExpectation, queries_of
 from supervisor.model.records import Lease, QueryProgress
 from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.shim import health, queries, stopping
 from supervisor.shim.fitting import fitting
 from supervisor.shim.lease import record_of
-from supervisor.shim.reports import ReportSocket, parse
+from supervisor.shim.reports import BATCH_ID_MAX, ReportSocket, parse
 from supervisor.shim.state import Life, Now
 from supervisor.shim.turn import Turn
 from tests.golden.sample_records import USAGE
@@ -99,6 +100,27 @@ def test_whatever_batches_a_driver_reports_its_lease_can_be_read() -> None:
             world.deliver(report)
         lease = record_of(Turn(world.state, Now(100.0, 1.8e9)))
         assert decode(Lease, encode(lease), "p") == lease
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"batch_ms": 1e12, "processed_rows_per_s": 9.9e14},
+        {"batch_ms": 1, "rows": 1, "state_bytes": 2**61},
+        {"batch_ms": 1, "rows": 1, "state_bytes": BATCH_ID_MAX},
+    ],
+)
+def test_what_follows_from_large_numbers_is_within_the_bounds_of_the_record(told: dict[str, Any]) -> None:
+    """It would go into the ownership with the tombstone, too."""
+    world = ShimWorld()
+    world.connect()
+    world.run()
+    for _ in range(WARM_UP + 1):
+        report = parse(json.dumps({"event": "progress", "id": "a", **told}).encode())
+        assert report is not None
+        world.deliver(report)
+    lease = record_of(Turn(world.state, Now(100.0, 1.8e9)))
+    assert decode(Lease, encode(lease), "p") == lease
 
 
 @pytest.mark.parametrize(
