@@ -58,6 +58,11 @@ def test_what_looks_like_a_secret_in_a_text_is_covered(text: str, shown: str) ->
     assert covered(text) == shown
 
 
+@pytest.mark.parametrize("text", ["password=abc123", "password: abc123, token='xyz'", "http://me:abc@there/"])
+def test_what_is_covered_twice_is_covered_once(text: str) -> None:
+    assert covered(covered(text)) == covered(text) != text
+
+
 def test_a_text_that_is_one_long_name_takes_no_longer_than_others() -> None:
     """It took 75 s once, in a shim: 64 KiB on one line. Here as a count of steps, in a text that would take hours else."""
     text = "token" * 200_000
