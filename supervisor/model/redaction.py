@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
-from supervisor.model.secret import REDACTED, SecretSource, covered, is_secret_name
+from supervisor.model.secret import REDACTED, SecretSource, covered, is_secret_file_name, is_secret_name
 
 SHORTEST: Final = 6
 """A shorter known secret is not searched for: it would cover half of every text (true, false), and be read off that."""
@@ -44,7 +44,7 @@ class Redactor:
         if isinstance(value, Mapping):
             return {self.text(str(key)): self.document(each, str(key)) for key, each in value.items()}
         if isinstance(value, str):
-            is_named = is_secret_name(name) and not name.endswith(("_file", "_files"))
+            is_named = is_secret_name(name) and not is_secret_file_name(name)
             return REDACTED if is_named and not value.startswith(_REFERENCE_START) else self.text(value)
         if isinstance(value, Sequence):
             return [self.document(each, name) for each in value]

@@ -30,6 +30,7 @@ _NAMED = re.compile(
 """The name is bounded, because a text that is one long name must not take time that grows with its square. What is covered
 already stays as it is."""
 _IN_URL = re.compile(r"(?<=://)([^\s/:@]*):[^\s/@]+@")
+_FILE_ENDINGS = ("_file", "_files")
 REDACTED = "*********(redacted)"
 
 
@@ -127,6 +128,11 @@ def secrets_in(spec: Mapping[str, Any]) -> SpecSecrets:
 def is_secret_name(name: str) -> bool:
     """Returns whether what has this name is taken for a secret, such as a variable or a key of a configuration."""
     return bool(_SECRET.search(name))
+
+
+def is_secret_file_name(name: str) -> bool:
+    """Returns whether a key of a configuration names a file with a secret, or several."""
+    return is_secret_name(name) and name.endswith(_FILE_ENDINGS)
 
 
 def covered(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from supervisor.clients import run_dir
 from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model.launch import Launch
-from supervisor.model.secret import SecretRef, SecretSource, is_secret_name, secrets_in
+from supervisor.model.secret import SecretRef, SecretSource, is_secret_file_name, is_secret_name, secrets_in
 from supervisor.model.seen import Found
 from supervisor.observe.listing import OneJob
 from supervisor.operations.context import CommandContext
@@ -40,13 +40,9 @@ def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _of_settings(context: CommandContext) -> Iterator[str]:
-    """Yields what is in the files that the configuration names as those of secrets, and the secrets that stand in it."""
-    settings = context.settings
-    zookeeper = settings.zookeeper
-    for file in (*settings.api.token_files, zookeeper.auth.password_file, zookeeper.tls.key_password_file):
-        if file is not None:
-            yield from _of_file(str(file))
-    yield from _named_in(settings.model_dump(mode="json"))
+    """Yields the secrets that stand in the configuration, and what is in the files that it names as those of secrets: by the
+    names of the keys, so that no section is forgotten."""
+    yield from _named_in(context.settings.model_dump(mode="json"))
 
 
 def _named_in(document: Any, name: str = "") -> Iterator[str]:
@@ -56,7 +52,9 @@ def _named_in(document: Any, name: str = "") -> Iterator[str]:
     elif isinstance(document, list):
         for each in document:
             yield from _named_in(each, name)
-    elif isinstance(document, str) and is_secret_name(name) and not name.endswith(("_file", "_files")):
+    elif isinstance(document, str) and is_secret_file_name(name):
+        yield from _of_file(document)
+    elif isinstance(document, str) and is_secret_name(name):
         yield document
 
 

@@ -31,6 +31,9 @@ SECRETS = {
     "a file of the host": "referenced-file-hush",
     "the environment": "aws-environment-hush",
     "a token of the API": "api-token-hush-" + "x" * 32,
+    "a token of an operator": "operator-token-hush-" + "y" * 32,
+    "the key of notifications": "whsec_bm90aWZpY2F0aW9uLWtleS1odXNoLWh1c2gh",
+    "a token of a cluster": "cluster-token-hush",
     "the password of ZooKeeper": "zookeeper-password-hush",
     "a property of the configuration": "configured-conf-hush",
     "what only the driver was given": "launch-only-hush",
@@ -45,8 +48,11 @@ def planted(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> str:
     home = terminal.home
     (home / "planted").write_text(SECRETS["a file of the host"] + "\n")
     (home / "token").write_text(SECRETS["a token of the API"] + "\n")
+    (home / "operator").write_text(SECRETS["a token of an operator"] + "\n")
+    (home / "notify").write_text(SECRETS["the key of notifications"] + "\n")
+    (home / "cluster").write_text(SECRETS["a token of a cluster"] + "\n")
     (home / "zk").write_text(SECRETS["the password of ZooKeeper"] + "\n")
-    for file in ("planted", "token", "zk"):
+    for file in ("planted", "token", "operator", "notify", "cluster", "zk"):
         (home / file).chmod(0o600)
     monkeypatch.setenv("PLANTED", SECRETS["a variable of the supervisor"])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRETS["the environment"])
@@ -58,7 +64,9 @@ def planted(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> str:
             f"zookeeper: {{auth: {{mechanism: digest-md5, username: u, password_file: {home}/zk}}, ",
         )
         + f"defaults: {{conf: {{spark.hadoop.fs.s3a.secret.key: {SECRETS['a property of the configuration']}}}}}\n"
-        + f"api: {{token_files: [{home}/token]}}\n"
+        + f"api: {{token_files: [{home}/token], operator_token_files: [{home}/operator], tls: {{cert: {home}/c, key: {home}/k}}}}\n"
+        + f"notify: [{{url: https://hooks.example.org/x, secret_file: {home}/notify, 'on': [failed]}}]\n"
+        + f"clusters: {{k: {{master: 'k8s://https://127.0.0.1:1', namespace: n, image: i, token_file: {home}/cluster}}}}\n"
     )
     terminal.bench.run("a")
     said = "\n".join(
