@@ -65,7 +65,7 @@ def parts_of(context: CommandContext, name: str | None) -> list[BundlePart]:
     """Returns the parts of a bundle about a job, or about the cluster. Nothing is read yet, but whether ZooKeeper answers:
     if it does not, its parts say so, without a wait for each."""
     parts = [
-        BundlePart("versions.json", "versions of this host's software", lambda: _versions()),
+        BundlePart("versions.json", "versions of this host's software", _versions),
         BundlePart("settings.json", "supervisor.yaml with its defaults", lambda: _settings(context)),
         BundlePart("supervisor.log", f"the latest lines of {UNIT} in the journal", _journal),
     ]
@@ -102,7 +102,7 @@ def _of_job(context: CommandContext, name: str) -> list[BundlePart]:
         return history_document(name, stories_of(context, name, every_uid=True))
 
     def stacks() -> str:
-        return b"".join(thread_dumps(running_driver(context, name), 1, 0.0, KINDS)).decode("utf-8", "replace")
+        return _decoded(b"".join(thread_dumps(running_driver(context, name), 1, 0.0, KINDS)))
 
     return [
         BundlePart("job/explain.json", f"explain {name}", explained),
@@ -149,10 +149,10 @@ def write_bundle(path: Path, parts: Iterable[BundlePart], redactor: Redactor) ->
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        raise Conflict(f"{path} exists already", "choose another name with -o") from None
+        raise Conflict(f"{path} exists already", "choose another name with --file") from None
     except OSError as error:
         raise InvalidInput(
-            f"{path} can't be written ({error.strerror})", "choose another place with -o"
+            f"{path} can't be written ({error.strerror})", "choose another place with --file"
         ) from None
     try:
         os.fchmod(descriptor, 0o600)

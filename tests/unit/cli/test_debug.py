@@ -151,7 +151,7 @@ def test_a_file_that_is_there_is_not_written_over(terminal: Terminal, planted: s
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for path in (precious, tmp_path / "link"):
         ran = terminal.run("debug", "bundle", "-f", str(path))
-        assert ran.code == 4 and "exists already" in ran.err
+        assert ran.code == 4 and "exists already" in ran.err and "with --file" in ran.err
     assert precious.read_text() == "mine" and not (tmp_path / "nowhere").exists()
     assert terminal.run("debug", "bundle", "-f", str(tmp_path / "no" / "x")).code == 2
 
