@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from supervisor.api.rate_budget import RateBudget
 from supervisor.logs import get_logger
 
 log = get_logger(__name__)
@@ -44,21 +45,15 @@ class AccessLog:
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._lock = threading.Lock()
-        self._left = float(BURST)
-        self._at_s = now_s()
+        self._budget = RateBudget(BURST, PER_S, now_s())
         self._omitted = 0
 
     def note(self, asked: AskedRequest) -> None:
         """Logs a request, or counts it."""
         with self._lock:
-            now_s = self._now_s()
-            self._left = min(float(BURST), self._left + (now_s - self._at_s) * PER_S)
-            self._at_s = now_s
-            is_logged = asked.is_write or self._left >= 1
-            if not is_logged:
+            if not self._budget.spend(self._now_s(), is_forced=asked.is_write):
                 self._omitted += 1
                 return
-            self._left = max(0.0, self._left - 1)
             omitted, self._omitted = self._omitted, 0
         if omitted:
             log.warning("api_requests_not_logged", count=omitted, next="they were answered all the same")

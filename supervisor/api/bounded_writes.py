@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from supervisor.api.kept_contexts import KeptContexts
+from supervisor.api.rate_budget import RateBudget
 from supervisor.api.responses import ApiResponse
 from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s
@@ -53,12 +54,6 @@ class _Write:
     result: Future[ApiResponse] = field(default_factory=Future)
 
 
-@dataclass(slots=True)
-class _Budget:
-    left: float
-    at_s: float
-
-
 class BoundedWrites:
     """``open_context`` opens what one of the ``writers`` threads works with; ``name`` is for threads. It may be used by many
     threads at once."""
@@ -69,7 +64,7 @@ class BoundedWrites:
         self._contexts = KeptContexts(open_context)
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str], _Write] = {}
-        self._budgets: dict[str, _Budget] = {}
+        self._budgets: dict[str, RateBudget] = {}
         self._is_closed = False
         self._pool = Pool(writers, name)
 
@@ -124,14 +119,11 @@ class BoundedWrites:
             return write
 
     def _spend(self, operator: str, now_s: float) -> None:
-        budget = self._budgets.setdefault(operator, _Budget(BURST, now_s))
-        budget.left = min(float(BURST), budget.left + (now_s - budget.at_s) * PER_S)
-        budget.at_s = now_s
-        if budget.left < 1:
+        budget = self._budgets.setdefault(operator, RateBudget(BURST, PER_S, now_s))
+        if not budget.spend(now_s):
             raise NotBegun(
                 f"nothing was done: {operator} asks for more than {PER_S:g} writes a second", "try again"
             )
-        budget.left -= 1
 
     def _make_room(self, now_s: float) -> None:
         """Forgets the keys of writes that are over, the oldest first."""

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from supervisor.api.changes import ClusterKnown, ClusterReading, changes, rows_by_name
 from supervisor.api.event_ring import EventRing, RingPosition, position_of
-from supervisor.api.readings import read_jobs, read_status
+from supervisor.api.readings import STATUS, jobs_reading
 from supervisor.api.shared_reads import SharedReads
 from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s, wall_iso
@@ -165,8 +165,8 @@ class EventFeed:
 def read_cluster(reads: SharedReads) -> ClusterReading:
     """Reads the cluster, as requests do."""
     return ClusterReading(
-        jobs=_unless_failed(lambda: rows_by_name(read_jobs(reads, every_uid=False).rows)),
-        status=_unless_failed(lambda: read_status(reads)[0]),
+        jobs=_unless_failed(lambda: rows_by_name(jobs_reading(every_uid=False).by(reads).rows)),
+        status=_unless_failed(lambda: STATUS.by(reads)[0]),
     )
 
 

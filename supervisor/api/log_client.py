@@ -1,8 +1,7 @@
 """Fetches what a driver wrote from the API, piece by piece, for ``cli.logs``: from the host that has it.
 
-Each answer names the address of the next. A server that does not have it names the one that does, which is asked once in its
-place: if that one does not have it either, it is an error. So nobody is sent in circles. If that one can't be asked, the
-first one gives what was uploaded to the store.
+Each answer names the address of the next. If the host that has it can't be asked, the first server gives what was uploaded
+to the store.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
-from supervisor.api.client import ApiClient, AskElsewhere
+from supervisor.api.client import ApiClient
+from supervisor.api.host_client import HostClient
 from supervisor.api.routes import (
     ATTEMPT_HEADER,
     LOST_HEADER,
@@ -24,7 +24,7 @@ from supervisor.api.routes import (
     path_of_logs,
 )
 from supervisor.clients.web import WebAnswer
-from supervisor.errors import AccessDenied, SupervisorError, Unreachable
+from supervisor.errors import SupervisorError, Unreachable
 
 _NEXT: Final = re.compile(r'<([^<>\s]{1,2000})>; rel="next"')
 
@@ -66,12 +66,12 @@ class LogPiece:
         return not self.text and asked == [str(self.attempt)]
 
 
-class LogClient:
-    """Asks ``api``, and the servers that it names."""
+class LogClient(HostClient):
+    """Asks ``api``, and the servers that it names, for what the drivers of the job ``name`` wrote."""
 
     def __init__(self, api: ApiClient, name: str) -> None:
-        self._api, self._name = api, name
-        self._asked = api
+        super().__init__(api)
+        self._name = name
 
     def get(self, target: str) -> LogPiece:
         """Returns the piece at ``target``. Raises SupervisorError. After Unreachable the first server is asked again: it
@@ -82,28 +82,7 @@ class LogClient:
             self._asked = self._api
             raise
 
-    def answer(self, target: str) -> WebAnswer:
-        """Returns the text at ``target``. It asks the server that answered last, then the first one, then the one that
-        that names. Raises SupervisorError."""
-        if self._asked is not self._api:
-            try:
-                return self._asked.get_text(target)
-            except AskElsewhere:
-                self._asked = self._api
-        try:
-            return self._api.get_text(target)
-        except AskElsewhere as elsewhere:
-            other = self._api.of(elsewhere.server) if elsewhere.server else None
-            if other is None:
-                return self._stored(target, elsewhere)
-            try:
-                answer = other.get_text(target)
-            except (Unreachable, AccessDenied) as error:
-                return self._stored(target, error)
-            self._asked = other
-            return answer
-
-    def _stored(self, target: str, error: SupervisorError) -> WebAnswer:
+    def _without_host(self, target: str, error: SupervisorError) -> WebAnswer:
         """Returns what was uploaded, from the first server. Raises ``error``, for which it is asked, if there is nothing."""
         of_store = urlencode({"source": SOURCE_STORE})
         try:

@@ -3,20 +3,35 @@ gets one reading (``api.shared_reads``)."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
 from supervisor.api.shared_reads import SharedReads
-from supervisor.errors import SupervisorError
 from supervisor.operations.cluster_status import status_of
+from supervisor.operations.context import CommandContext
 from supervisor.operations.job_list import JobList
 from supervisor.operations.listing import JobLister
 
-
-def read_jobs(reads: SharedReads, *, every_uid: bool) -> JobList:
-    """Returns the list. Raises SupervisorError."""
-    return reads.get(("jobs", every_uid), lambda context: JobLister(context, every_uid=every_uid).take())
+T = TypeVar("T")
 
 
-def read_status(reads: SharedReads) -> tuple[dict[str, Any], SupervisorError | None]:
-    """Returns the document of ``status``, and the error if ZooKeeper did not answer. Raises SupervisorError."""
-    return reads.get("status", status_of)
+@dataclass(frozen=True)
+class SharedReading(Generic[T]):
+    """Says how a document is read, and the ``key`` by which requests share that."""
+
+    key: Hashable
+    read: Callable[[CommandContext], T]
+
+    def by(self, reads: SharedReads) -> T:
+        """Returns what is read now, or was a moment ago. Raises SupervisorError."""
+        return reads.get(self.key, self.read)
+
+
+def jobs_reading(*, every_uid: bool) -> SharedReading[JobList]:
+    """Returns how the list is read."""
+    return SharedReading(("jobs", every_uid), lambda context: JobLister(context, every_uid=every_uid).take())
+
+
+STATUS: Final = SharedReading("status", status_of)
+"""The document of ``status``, and the error if ZooKeeper did not answer."""

@@ -19,6 +19,7 @@ from supervisor.api.events import EventFeed, read_cluster
 from supervisor.api.job_document import job_document
 from supervisor.api.log_answers import LogAnswers
 from supervisor.api.openapi import openapi_document
+from supervisor.api.readings import STATUS, jobs_reading
 from supervisor.api.responses import (
     ApiResponse,
     RequestQuery,
@@ -35,13 +36,11 @@ from supervisor.clock import wall_s
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.logs import get_logger
 from supervisor.model.job_row import JobRow
-from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import CommandContext, require_submitted
 from supervisor.operations.explain_document import all_explained, one_explained
 from supervisor.operations.explain_screen import screen_of_all, screen_of_one
 from supervisor.operations.history import find_job, history_document, stories_of
 from supervisor.operations.job_list import JobList
-from supervisor.operations.listing import JobLister
 from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
 from supervisor.operations.selection import selector_of
 from supervisor.operations.top import take_top
@@ -129,10 +128,8 @@ class ApiService:
             ]
             return _page(rows, limit, query)
 
-        def read(context: CommandContext) -> JobList:
-            return JobLister(context, every_uid=every_uid).take()
-
-        return _Wanted(("jobs", every_uid), read, page)
+        listing = jobs_reading(every_uid=every_uid)
+        return _Wanted(listing.key, listing.read, page)
 
     def _job(self, _query: RequestQuery, name: str) -> Any:
         return _Wanted(("job", name), lambda context: job_document(context, find_job(context, name)))
@@ -186,10 +183,10 @@ class ApiService:
         return _Wanted(("explain screen", verbose), read)
 
     def _status(self, _query: RequestQuery, _name: str) -> Any:
-        return _Wanted("status", status_of, lambda status: status[0])
+        return _Wanted(STATUS.key, STATUS.read, lambda status: status[0])
 
     def _hosts(self, _query: RequestQuery, _name: str) -> Any:
-        return _Wanted("status", status_of, _hosts_of)
+        return _Wanted(STATUS.key, STATUS.read, _hosts_of)
 
 
 def _hosts_of(status: tuple[dict[str, Any], SupervisorError | None]) -> Any:

@@ -29,6 +29,7 @@ from supervisor.operations.jobs import Did, Done
 
 SPARE_S: Final = 10.0
 """The client waits so much longer than the server, which knows better what came about."""
+TOO_LARGE: Final = "put large files on every host and name them as local:/path, or on S3 as s3://bucket/key"
 BUSY_MAX_S: Final = 60.0
 BUSY_PAUSE_S: Final = 1.0
 ASK_AGAIN: Final = "show tells what came about; the same command may be given again"
@@ -98,7 +99,7 @@ class WriteClient:
         if len(body) > BUNDLE_MAX_BYTES:
             raise InvalidInput(
                 f"what is to be sent is larger than {BUNDLE_MAX_BYTES >> 20} MiB",
-                "put large files on every host and name them as local:/path, or on S3 as s3://bucket/key",
+                TOO_LARGE,
             )
         until_at_s = boottime_s() + BUSY_MAX_S
         while True:
@@ -134,7 +135,7 @@ def _sent(files: Mapping[str, Path]) -> list[dict[str, str]]:
         if size * 4 // 3 > BUNDLE_MAX_BYTES:
             raise InvalidInput(
                 f"{path} and the files before it are too large to be sent: {BUNDLE_MAX_BYTES * 3 // 4 >> 20} MiB at most",
-                "put large files on every host and name them as local:/path, or on S3 as s3://bucket/key",
+                TOO_LARGE,
             )
     try:
         return [

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from supervisor.api.log_client import LogClient
+from supervisor.api.host_client import HostClient
 from supervisor.api.routes import ATTEMPT_HEADER, path_of_stacks
 from supervisor.cli.logs import write_output
 from supervisor.cli.options import Chosen, Name, command, over_api, seconds
@@ -57,7 +57,7 @@ def stacks(
     kinds = KINDS if jvm == python else ("jvm",) if jvm else ("python",)
     api = api_of(chosen)
     if api is not None:
-        client = LogClient(api, name)
+        client = HostClient(api)
         attempt, dumps = _fetched(client, name, kinds, times, every_s)
         _print(chosen, name, attempt, dumps)
         return 0
@@ -76,7 +76,7 @@ def _print(chosen: Chosen, name: str, attempt: int, dumps: Iterator[bytes]) -> N
 
 
 def _fetched(
-    client: LogClient, name: str, kinds: tuple[str, ...], times: int, every_s: float
+    client: HostClient, name: str, kinds: tuple[str, ...], times: int, every_s: float
 ) -> tuple[int, Iterator[bytes]]:
     """Returns the attempt, and its dumps as they are fetched."""
     target = path_of_stacks(name) + (f"?of={kinds[0]}" if len(kinds) == 1 else "")

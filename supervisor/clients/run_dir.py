@@ -51,6 +51,7 @@ SHIM, TWIN, DRIVER = "shim.json", "twin.json", "driver.json"
 SHIM_LOG, KILLS = "shim.log", "kills"
 HANDED, OPENING, READY = "handed.json", "opening", "ready"
 
+LAUNCH_MAX_BYTES = 4 * 2**20
 _DEADLINE_WIDTH = 20
 _PID_MAX = 2**22
 _TICKS_MAX = 2**63 - 1

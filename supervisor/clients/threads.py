@@ -2,8 +2,9 @@
 (``unit.clients.test_threads``) lists which module uses which, and why.
 
 A ``BackgroundThread`` is a named thread with one piece of work, mostly a loop that lasts as long as its
-owner. A ``Pool`` is a bounded number of named threads for many items. ``run_in_thread`` runs work whose
-outcome may be asked for, and which need not be waited for.
+owner; a ``TurnLoop`` is one that is called again and again, and can be woken. A ``Pool`` is a bounded number of
+named threads for many items. ``run_in_thread`` runs work whose outcome may be asked for, and which need not be
+waited for.
 
 *Stop.* A loop waits on an event or a queue of its own; ``BackgroundThread.stop`` signals that through ``ask``
 and waits for the end for a limited time. When a pool is closed, what has not begun is dropped and what has
@@ -82,6 +83,30 @@ class BackgroundThread:
             if self._failed is None:
                 raise
             self._failed(self.name, error)
+
+
+class TurnLoop(BackgroundThread):
+    """Calls ``turn`` in a thread called ``name`` until it is stopped: again after the seconds that it returns (None: for as
+    long as nobody calls ``wake``), and at once after ``wake``. An error of ``turn`` ends the loop."""
+
+    def __init__(self, name: str, turn: Callable[[], float | None]) -> None:
+        super().__init__(name, self._take_turns, ask=self._ask_to_stop)
+        self._turn = turn
+        self._woken = threading.Event()
+        self.is_stopping = False
+
+    def wake(self) -> None:
+        """Makes the next turn begin at once. It never blocks or raises."""
+        self._woken.set()
+
+    def _ask_to_stop(self) -> None:
+        self.is_stopping = True
+        self._woken.set()
+
+    def _take_turns(self) -> None:
+        while not self.is_stopping:
+            self._woken.wait(self._turn())
+            self._woken.clear()
 
 
 class Pool(ThreadPoolExecutor):

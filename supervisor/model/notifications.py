@@ -31,6 +31,8 @@ COMMAND_MAX_BYTES: Final = 120
 
 RECORD_MAX_BYTES: Final = 8192
 
+EventKey = tuple[str, NotifiedEvent, int | None]
+
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
@@ -46,6 +48,11 @@ class JobEvent:
     cause: str = ""
     command: str = ""
     occurrence: int | None = None
+
+    @property
+    def key(self) -> EventKey:
+        """Returns what tells it from other events, as far as they are known to be others."""
+        return self.uid, self.event, self.occurrence
 
 
 def notification_id(uid: str, entry: Notification) -> str:

@@ -23,7 +23,6 @@ from supervisor.operations.context import CommandContext
 from supervisor.records.codec import decode
 
 _FILE_MAX_BYTES: Final = 64 * 1024
-_LAUNCH_MAX_BYTES: Final = 4 * 2**20
 
 
 def known_secrets(context: CommandContext, jobs: Iterable[OneJob]) -> frozenset[str]:
@@ -81,7 +80,7 @@ def _of_launch(context: CommandContext, job: OneJob, named: frozenset[str]) -> I
     attempts = context.settings.supervisor.runtime_dir / "attempts"
     path = str(attempts / f"{job.uid}.{job.own.attempt}" / run_dir.LAUNCH)
     with suppress(OSError, Corrupt):
-        data = run_dir.read_file(path, _LAUNCH_MAX_BYTES)
+        data = run_dir.read_file(path, run_dir.LAUNCH_MAX_BYTES)
         launch = None if data is None else decode(Launch, data, path)
         given = {} if launch is None else {**launch.env, **launch.hadoop_conf, **launch.spark_conf}
         yield from (value for name, value in given.items() if is_secret_name(name) or name in named)

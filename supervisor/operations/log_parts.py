@@ -230,7 +230,7 @@ def open_parts(path: Path) -> Iterator[LogParts]:
 
 def read_regular(path: Path, max_bytes: int) -> bytes:
     """Returns the end of a file ``<log_dir>/<name>/<file>``, under the rules of this module. Raises OSError."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    folder = _open_folder(path.parent)
     try:
         descriptor = _open_file(folder, path.name)
     finally:
@@ -245,7 +245,7 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
 def _opened(path: Path, stack: ExitStack) -> list[_Part]:
     """Opens the newest part first: what is rotated meanwhile is met twice, and never missed."""
     try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        folder = _open_folder(path.parent)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -265,6 +265,10 @@ def _opened(path: Path, stack: ExitStack) -> list[_Part]:
         part = _Part(stream, status.st_size, status.st_ino, status.st_mtime, is_current)
         parts.setdefault(status.st_ino, part)
     return list(reversed(parts.values()))
+
+
+def _open_folder(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _open_file(folder: int, name: str) -> int:

@@ -71,6 +71,12 @@ class OutputPlace:
         """Returns the name of the host, or at least of its supervisor."""
         return self.host or self.supervisor
 
+    def ways_of(self, command: str) -> list[str]:
+        """Returns how ``command`` is given there. Without a host only its supervisor's id is known, which need not be a
+        host's name."""
+        ways = [f"ssh {self.host} {command}"] if self.host else []
+        return ways + ([f"{command} --server {shlex.quote(self.server)}"] if self.server else [])
+
 
 @dataclass(frozen=True)
 class AttemptOutput:
@@ -214,10 +220,7 @@ def missing(job: OneJob, output: AttemptOutput, place: OutputPlace) -> OutputMis
         lack = "has written nothing yet" if number == latest_attempt(job) else "has left nothing that is kept"
         return OutputMissing(f"{which} {lack}: {path} does not exist; {_kept(output)}")
     command = f"spark-supervisor logs {job.row.name} --attempt {number}"
-    # without a host: only its supervisor's id is known, which need not be a host's name
-    ways = [f"ssh {place.host} {command}"] if place.host else []
-    ways += [f"{command} --server {shlex.quote(place.server)}"] if place.server else []
-    there = f"{', or '.join([*ways, f'read {path} there'])}; {_kept(output)}"
+    there = f"{', or '.join([*place.ways_of(command), f'read {path} there'])}; {_kept(output)}"
     return OutputElsewhere(f"{which} ran on {place.name}: {there}", "", place)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import select
-import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,7 +37,6 @@ ANSWER_S: Final = 10.0
 LATE_S: Final = 5.0
 """So much later its own alarm has ended what asks, unless the driver has stopped it (SIGSTOP): nobody waits longer."""
 DUMP_MAX_BYTES: Final = 8 * 2**20
-_LAUNCH_MAX_BYTES: Final = 4 * 2**20
 _CHUNK_BYTES: Final = 64 * 1024
 
 
@@ -61,9 +59,7 @@ def running_driver(context: CommandContext, name: str) -> RunningDriver:
     found = own_output(context, job, own.attempt)
     if not found.place.is_here:
         place = found.place
-        command = f"spark-supervisor stacks {name}"
-        ways = [f"ssh {place.host} {command}"] if place.host else []
-        ways += [f"{command} --server {shlex.quote(place.server)}"] if place.server else []
+        ways = place.ways_of(f"spark-supervisor stacks {name}")
         what = f"attempt {own.attempt} of {name} runs on {place.name}"
         raise OutputElsewhere(f"{what}: {', or '.join(ways)}" if ways else what, "", place)
     attempts = context.settings.supervisor.runtime_dir / "attempts"
@@ -120,7 +116,7 @@ def _next_piece(output: int, max_bytes: int, until_at_s: float) -> bytes:
 def _launch_of(driver: RunningDriver) -> Launch:
     path = str(driver.directory / run_dir.LAUNCH)
     try:
-        data = run_dir.read_file(path, _LAUNCH_MAX_BYTES)
+        data = run_dir.read_file(path, run_dir.LAUNCH_MAX_BYTES)
         if data is None:
             raise NotFound(f"{path} does not exist", "the attempt may just be ending")
         return decode(Launch, data, path)

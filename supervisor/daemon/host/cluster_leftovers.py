@@ -15,7 +15,7 @@ from functools import partial
 
 import structlog
 
-from supervisor.clients.threads import BackgroundThread
+from supervisor.clients.threads import TurnLoop
 from supervisor.clock import boottime_s
 from supervisor.clusters.application import Application, ClusterClient, ClusterSilent
 from supervisor.clusters.leftovers import holds_something, of_job
@@ -68,19 +68,17 @@ class ClusterLeftovers:
         self._requests: dict[tuple[str, str], EndRequest] = {}
         self._asked: dict[tuple[str, str], str] = {}
         self._silent: dict[str, str] = {}
-        self._wake = threading.Event()
-        self._stopping = False
         self._boundary = ErrorBoundary("clusters")
-        self._thread = BackgroundThread("clusters", self._run, ask=self._ask_to_stop)
+        self._loop = TurnLoop("clusters", self.turn)
 
     def start(self) -> None:
         """Starts the thread, if this host has a cluster to ask."""
         if self._clients:
-            self._thread.start()
+            self._loop.start()
 
     def stop(self) -> None:
         """Stops the thread without waiting for a cluster that hangs."""
-        self._thread.stop()
+        self._loop.stop()
 
     def request_end(self, cluster: str, job: str, uid: str, why: str) -> None:
         """Asks for the end of what is left of attempts of ``uid``. It never blocks or raises. A cluster without a client
@@ -96,7 +94,7 @@ class ClusterLeftovers:
                 self._asked.clear()
             self._asked[key] = why
             self._requests[key] = EndRequest(cluster, uid, job, why, now_s, now_s)
-        self._wake.set()
+        self._loop.wake()
 
     def starts(self, cluster: str, given: Assignment) -> None:
         """Is called before the attempt of ``given`` starts."""
@@ -107,15 +105,6 @@ class ClusterLeftovers:
         given = launch.assignment
         self.request_end(launch.on_cluster, given.name, given.uid, f"attempt {given.attempt} has gone")
 
-    def _ask_to_stop(self) -> None:
-        self._stopping = True
-        self._wake.set()
-
-    def _run(self) -> None:
-        while not self._stopping:
-            self._wake.wait(self.turn())
-            self._wake.clear()
-
     def turn(self) -> float | None:
         """Carries out what is due. Returns the seconds until the next request is due, or None if there is none. A cluster
         that was silent in this turn is not asked again in it."""
@@ -124,7 +113,7 @@ class ClusterLeftovers:
             due = [one for one in self._requests.values() if one.due_at_s <= now_s]
         silent: set[str] = set()
         for request in due:
-            if self._stopping:
+            if self._loop.is_stopping:
                 break
             is_done = request.cluster not in silent and self._boundary.attempt(
                 request.uid,

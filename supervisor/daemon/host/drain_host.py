@@ -23,7 +23,7 @@ import structlog
 
 from supervisor.clients import processes, run_dir
 from supervisor.clock import boottime_s
-from supervisor.daemon.host.hosted_attempts import LAUNCH_MAX_BYTES, read_handed
+from supervisor.daemon.host.hosted_attempts import read_handed
 from supervisor.errors import Corrupt
 from supervisor.model.launch import Launch
 from supervisor.records.codec import decode
@@ -138,7 +138,7 @@ def _describe(directory: Path, one: _Leaving) -> None:
     """Notes which attempt it is, and how long its stop may take."""
     path = str(directory / run_dir.LAUNCH)
     try:
-        launch = decode(Launch, run_dir.read_file(path, LAUNCH_MAX_BYTES) or b"", path)
+        launch = decode(Launch, run_dir.read_file(path, run_dir.LAUNCH_MAX_BYTES) or b"", path)
         if is_prepared(one.directory):
             launch = read_handed(str(directory), one.directory) or launch
     except (OSError, Corrupt):

@@ -23,7 +23,6 @@ from supervisor.model.records import Assignment
 from supervisor.records.codec import decode
 from supervisor.records.layout import is_attempt, is_prepared
 
-LAUNCH_MAX_BYTES = 4 * 2**20
 REMOVAL_S = 1.0
 """So long the agent's round removes one working directory; the rest is for the next round."""
 
@@ -42,7 +41,7 @@ def read_launch(directory: str, key: str) -> Launch | None:
     Corrupt if the file can't be believed, or is about another attempt, or about a cgroup that is not the
     attempt's own: the processes there are left alone."""
     path = f"{directory}/{run_dir.LAUNCH}"
-    data = run_dir.read_file(path, LAUNCH_MAX_BYTES + 1)
+    data = run_dir.read_file(path, run_dir.LAUNCH_MAX_BYTES + 1)
     if data is None:
         return None
     launch = _launch_of(data, path)
@@ -77,8 +76,8 @@ def read_handed(directory: str, prepared_key: str) -> Launch | None:
 
 
 def _launch_of(data: bytes, path: str) -> Launch:
-    if len(data) > LAUNCH_MAX_BYTES:
-        raise Corrupt(f"{path} is larger than the {LAUNCH_MAX_BYTES} bytes it may have")
+    if len(data) > run_dir.LAUNCH_MAX_BYTES:
+        raise Corrupt(f"{path} is larger than the {run_dir.LAUNCH_MAX_BYTES} bytes it may have")
     return decode(Launch, data, path)
 
 

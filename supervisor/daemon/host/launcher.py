@@ -37,7 +37,7 @@ from supervisor.daemon.host.admission import admitted, as_started, require_signe
 from supervisor.daemon.host.attempt_reporter import report
 from supervisor.daemon.host.driver_users import DriverUsers
 from supervisor.daemon.host.handover import MadeLaunch, difference, launch_of_opening
-from supervisor.daemon.host.hosted_attempts import LAUNCH_MAX_BYTES, HostedAttempts, HostedState
+from supervisor.daemon.host.hosted_attempts import HostedAttempts, HostedState
 from supervisor.daemon.host.preflight import KnownCheckpoint, PreflightCheck, check_of
 from supervisor.daemon.host.prepared import HostCapacity, HostLoad, no_assignment_yet
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers, as_extra, files_of
@@ -276,7 +276,7 @@ class Launcher:
             handed = self._barrier.held(key, handed)
         with self._barrier.about_to_start(key) if check is not None else nullcontext():
             try:
-                data = encode(handed, LAUNCH_MAX_BYTES)
+                data = encode(handed, run_dir.LAUNCH_MAX_BYTES)
                 is_handed = run_dir.hand_over(str(self._hosted.attempts_dir), prepared_key, key, data)
             except OSError as error:
                 is_handed = self._hosted.state_of(key) in (HostedState.HOSTED, HostedState.LOST)
@@ -469,7 +469,9 @@ class Launcher:
     def _make_run_dir(self, key: str, launch: Launch) -> str | None:
         try:
             umask.make_shared_directories(str(Path(launch.log_path).parent), umask.GROUP)
-            return run_dir.create(str(self._hosted.attempts_dir), key, encode(launch, LAUNCH_MAX_BYTES))
+            return run_dir.create(
+                str(self._hosted.attempts_dir), key, encode(launch, run_dir.LAUNCH_MAX_BYTES)
+            )
         except OSError as error:
             raise Refused(
                 Cause.NO_ROOM, f"{self._host}: {error.filename}: {error.strerror}", "make room there"

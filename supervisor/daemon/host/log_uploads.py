@@ -17,7 +17,6 @@ import itertools
 import os
 import re
 import tempfile
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ from typing import Final
 import structlog
 
 from supervisor.clients import umask
-from supervisor.clients.threads import BackgroundThread
+from supervisor.clients.threads import TurnLoop
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.launch import Launch
@@ -100,17 +99,15 @@ class LogUploads:
         self._logs = logs
         self._pause_s = PERIOD_S
         self._logged = ""
-        self._wake = threading.Event()
-        self._stopping = False
         self._boundary = ErrorBoundary("log-uploads")
-        self._thread = BackgroundThread("log-uploads", self._run, ask=self._ask_to_stop)
+        self._loop = TurnLoop("log-uploads", self.turn)
 
     def start(self) -> None:
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Stops the thread, without waiting for a store or a disk that hangs. The next supervisor goes on."""
-        self._thread.stop()
+        self._loop.stop()
 
     def ended(self, launch: Launch) -> None:
         """Is called when the run directory of ``launch`` goes. It never blocks or raises."""
@@ -122,16 +119,7 @@ class LogUploads:
             _make_name(self._ended, key)
         except OSError as error:
             self._log_missing(key, f"that it ended can't be noted ({error.strerror})")
-        self._wake.set()
-
-    def _ask_to_stop(self) -> None:
-        self._stopping = True
-        self._wake.set()
-
-    def _run(self) -> None:
-        while not self._stopping:
-            self._wake.wait(self.turn())
-            self._wake.clear()
+        self._loop.wake()
 
     def turn(self) -> float:
         """Uploads what has ended. Returns the seconds after which to look again."""
@@ -140,7 +128,7 @@ class LogUploads:
         waiting: list[UploadedKey] = self._boundary.attempt("waiting", partial(self._of_ended, hosted), [])
         for key in waiting:
             answers = self._boundary.attempt(str(key), partial(self._attend, key), True)
-            if self._stopping or not answers:
+            if self._loop.is_stopping or not answers:
                 break
         else:
             self._pause_s = PERIOD_S

@@ -33,6 +33,7 @@ from supervisor.errors import Corrupt, GuardFailed, NotLeader, NotSent, OutcomeU
 from supervisor.metrics import Metrics
 from supervisor.model.notifications import (
     LASTING,
+    EventKey,
     JobEvent,
     accepted_by,
     ended,
@@ -54,8 +55,6 @@ TICK_S: Final = 1.0
 READ_EVERY_S: Final = 600.0
 WRITES_MAX: Final = 200
 """So many events are written down in one step, so that answers are not kept waiting by many events at once."""
-
-EventKey = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ class Notifier:
         shown = self._inbox.take()
         if shown is None:
             return False
-        self._unwritten.update({_key(event): event for event in (*shown.happened, *shown.lasting)})
+        self._unwritten.update({event.key: event for event in (*shown.happened, *shown.lasting)})
         try:
             self._write_and_send(shown)
         except (GuardFailed, OutcomeUnknown):
@@ -154,7 +153,7 @@ class Notifier:
                 self._unreadable.add(uid)
                 self._boundary.log_error(path, Corrupt(record.reason))
         for event in self._failed():
-            self._unwritten.setdefault(_key(event), event)
+            self._unwritten.setdefault(event.key, event)
         if switch is None or not switch.record.on:
             self._begin(switch)
         self._deliveries.forget(frozenset(self._records))
@@ -257,7 +256,3 @@ class Notifier:
         link = self._configuration.link(record.name)
         body = message_of(self._configuration.cluster, link, record, entry)
         self._deliveries.begin(receiver, record, entry, body)
-
-
-def _key(event: JobEvent) -> EventKey:
-    return event.uid, event.event.value, event.occurrence

@@ -14,7 +14,7 @@ from typing import Final
 
 from supervisor.clock import boottime_s
 from supervisor.model.actions import Plan
-from supervisor.model.notifications import JobEvent
+from supervisor.model.notifications import EventKey, JobEvent
 from supervisor.model.view import View
 from supervisor.plan.falling_behind import LagWatch
 from supervisor.plan.job_events import SeenEvents, events_of
@@ -30,7 +30,7 @@ class NotifierInbox:
         self._lag = LagWatch()
         self._lock = threading.Lock()
         self._seen: SeenEvents | None = None
-        self._happened: dict[tuple[str, str, int | None], JobEvent] = {}
+        self._happened: dict[EventKey, JobEvent] = {}
         self._missed = False
 
     def observe(self, view: View, plan: Plan) -> None:
@@ -42,7 +42,7 @@ class NotifierInbox:
                 if len(self._happened) >= HAPPENED_MAX:
                     self._missed = True
                     break
-                self._happened[event.uid, event.event.value, event.occurrence] = event
+                self._happened[event.key] = event
 
     def take(self) -> SeenEvents | None:
         """Returns what the newest view shows, with all that has happened since the last call; None before the first view."""

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import supervisor
-from supervisor.clients.threads import BackgroundThread, Pool, run_in_thread
+from supervisor.clients.threads import BackgroundThread, Pool, TurnLoop, run_in_thread
 from tests.waiting import wait_until
 
 PACKAGE = Path(supervisor.__file__).parent
-WAYS = {"BackgroundThread", "Pool", "run_in_thread"}
+WAYS = {"BackgroundThread", "Pool", "TurnLoop", "run_in_thread"}
 RAW = {
     "Thread",
     "Timer",
@@ -52,7 +52,7 @@ STARTED = {
         "each store operation has a deadline, whatever hangs",
     ),
     "clients/task_child.py": ({"BackgroundThread"}, "ends the child with its parent"),
-    "clients/threads.py": ({"BackgroundThread"}, "run_in_thread is made of it"),
+    "clients/threads.py": ({"BackgroundThread"}, "run_in_thread and TurnLoop are made of it"),
     "clients/zookeeper_probe.py": ({"Pool"}, "servers are asked side by side"),
     "coord/contender.py": ({"BackgroundThread"}, "the loop of the election"),
     "coord/epoch_recorder.py": ({"BackgroundThread"}, "a takeover does not wait for the store"),
@@ -60,10 +60,10 @@ STARTED = {
     "daemon/host/preparer.py": ({"Pool"}, "prepared drivers: no start of an attempt waits for one"),
     "daemon/host/cluster_news.py": ({"run_in_thread"}, "asks clusters, whose answer nobody waits for"),
     "daemon/host/preflight.py": ({"run_in_thread"}, "looks beside the preparation of a start"),
-    "daemon/host/cluster_leftovers.py": ({"BackgroundThread"}, "asks clusters: nobody waits for it"),
+    "daemon/host/cluster_leftovers.py": ({"TurnLoop"}, "asks clusters: nobody waits for it"),
     "daemon/host/archive_ahead.py": ({"BackgroundThread"}, "trains while no driver is starting"),
     "daemon/host/fence_ahead.py": ({"BackgroundThread"}, "compiles while nobody waits for it"),
-    "daemon/host/log_uploads.py": ({"BackgroundThread"}, "waits for a store and a disk: nobody waits for it"),
+    "daemon/host/log_uploads.py": ({"TurnLoop"}, "waits for a store and a disk: nobody waits for it"),
     "daemon/host/housekeeping.py": ({"BackgroundThread"}, "a loop that may hang on a disk"),
     "daemon/process/bounded_http.py": ({"BackgroundThread"}, "the loop that takes connections"),
     "daemon/leader/left_behind.py": ({"run_in_thread"}, "looks at checkpoints: no pass waits for one"),
@@ -260,3 +260,28 @@ def test_without_room_for_a_thread_it_is_told_at_once(
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(RuntimeError):
         start()
+
+
+def test_a_turn_comes_after_its_time_or_when_it_is_woken() -> None:
+    turns: list[float | None] = [0.0, None, None]
+    taken: list[int] = []
+
+    def turn() -> float | None:
+        taken.append(len(taken))
+        return turns[len(taken) - 1]
+
+    loop = TurnLoop("turns", turn)
+    loop.start()
+    wait_until(lambda: len(taken) == 2)
+    assert not loop.join(0.2) and len(taken) == 2, "nobody has woken it"
+    loop.wake()
+    wait_until(lambda: len(taken) == 3)
+    assert loop.stop(10.0) and loop.is_stopping and len(taken) == 3
+
+
+def test_a_loop_that_is_stopped_before_its_first_turn_takes_none() -> None:
+    taken: list[None] = []
+    loop = TurnLoop("turns", lambda: taken.append(None))
+    loop.stop()
+    loop.start()
+    assert loop.join(10.0) and not taken

@@ -370,7 +370,7 @@ def test_the_thread_uploads_and_stops(uploading: UploadRig) -> None:
             break
         threading.Event().wait(0.02)
     uploading.uploads.stop()
-    assert uploading.text(key()) == b"x\n" and not uploading.uploads._thread.is_alive()
+    assert uploading.text(key()) == b"x\n" and not uploading.uploads._loop.is_alive()
 
 
 class KilledHere(BaseException):
