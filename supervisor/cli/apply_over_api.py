@@ -1,8 +1,7 @@
 """Applies specs by the API of a supervisor: sends them with all files that they name, and prints what ``cli.apply`` prints.
 
 The specs go as they are; the server reads and judges them, with the defaults and the policy of its host. Paths are told
-as seen
-from here, or from the directory that has them all.
+as seen from here, or from the directory that has them all.
 """
 
 from __future__ import annotations

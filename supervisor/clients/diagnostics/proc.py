@@ -41,7 +41,7 @@ class ProcessView(NamedTuple):
 
 def view_of(pid: int, pss_max_bytes: int | None = None) -> ProcessView | None:
     """Returns the process, or None if there is none (any more). PSS is asked for only of a process that is not larger than
-    ``pss_max_bytes``: the kernel takes 10 ms for each GiB, in which the process can't map memory."""
+    ``pss_max_bytes``: the kernel takes 20 to 50 ms for each GiB, in which the process can't map memory."""
     try:
         found = processes.stat(pid)
         boot = processes.boot_id()

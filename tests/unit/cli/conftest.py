@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,3 +84,8 @@ def terminal(
     )
     monkeypatch.setenv("SPARK_SUPERVISOR_CONFIG", str(terminal.config))
     return terminal
+
+
+def replace_sleep(patch: pytest.MonkeyPatch, module: ModuleType, sleep: Callable[[float], object]) -> None:
+    """Replaces what ``module`` sleeps by, and for nobody else: every thread of the process shares ``time.sleep``."""
+    patch.setattr(module, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))

@@ -18,7 +18,7 @@ from supervisor.cli.logs import harmless
 from supervisor.model.records import OwnState, with_entry
 from supervisor.shim.output import RotatedFile
 from tests.fakes.registry_bench import AT
-from tests.unit.cli.conftest import Terminal
+from tests.unit.cli.conftest import Terminal, replace_sleep
 from tests.waiting import wait_until
 
 
@@ -210,7 +210,7 @@ def test_following_goes_on_with_the_next_attempt_and_ends_with_the_job(
         elif chapter == "cancel":
             terminal.bench.commands().cancel("a")
 
-    monkeypatch.setattr(logs.time, "sleep", next_chapter)
+    replace_sleep(monkeypatch, logs, next_chapter)
     ran = terminal.run("logs", "a", "-f")
     assert (ran.code, ran.out) == (0, "first\nsecond\n")
     assert "attempt 2" in ran.err
@@ -225,6 +225,6 @@ def test_following_to_another_host_ends_with_its_name(
     output_of(terminal, uid, 1).write_text("first\n")
     terminal.config.write_text(terminal.config.read_text().replace("id: host-a", "id: host-b"))
     move = lambda _seconds: terminal.bench.set_own("a", OwnState.CLAIMED, attempt=2)  # noqa: E731
-    monkeypatch.setattr(logs.time, "sleep", move)
+    replace_sleep(monkeypatch, logs, move)
     ran = terminal.run("logs", "a", "-f")
     assert (ran.code, ran.out) == (1, "first\n") and "ran on host-a.example" in ran.err

@@ -26,7 +26,7 @@ from supervisor.settings.file import load_settings
 from tests.fakes.registry_bench import AT
 from tests.unit.api.conftest import Fleet, empty
 from tests.unit.api.test_uploaded_logs import uploaded
-from tests.unit.cli.conftest import Ran, terminal
+from tests.unit.cli.conftest import Ran, replace_sleep, terminal
 from tests.unit.cli.test_over_api import TOKEN, Laptop
 
 __all__ = ["empty", "terminal"]
@@ -179,7 +179,7 @@ def chapters(hosts: Hosts, *story: Callable[[], Any]) -> None:
     def sleep(_seconds: float) -> None:
         next(told, lambda: None)()
 
-    hosts.patch.setattr(logs.time, "sleep", sleep)
+    replace_sleep(hosts.patch, logs, sleep)
 
 
 def test_following_goes_on_to_another_host_and_ends_with_the_job(hosts: Hosts) -> None:
