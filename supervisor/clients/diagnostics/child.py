@@ -68,12 +68,11 @@ class DiagnosticsProcess:
             self._pidfd = None
 
     def read(self, max_bytes: int, until_at_s: float) -> bytes | None:
-        """Returns what it writes next, nothing at its end, and None if neither has come by ``until_at_s`` (of
-        ``time.monotonic``). Raises OSError."""
-        watched = select.poll()
+        """Returns what it writes next, nothing at its end, and None from ``until_at_s`` on (of ``time.monotonic``), if it
+        has not ended by then. Raises OSError."""
+        watched, left_s = select.poll(), until_at_s - time.monotonic()
         watched.register(self.output, select.POLLIN)
-        wait_s = max(0.0, until_at_s - time.monotonic())
-        return os.read(self.output, max_bytes) if watched.poll(wait_s * 1000) else None
+        return os.read(self.output, max_bytes) if left_s > 0 and watched.poll(left_s * 1000) else None
 
     def kill(self) -> None:
         """Ends it at once. Idempotent, never raises."""
