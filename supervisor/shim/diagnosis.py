@@ -47,6 +47,7 @@ def task_for(launch: Launch, directory: str, pids: Iterable[int], asked: Diagnos
         launch.cgroup,
         orders_path(launch.channel_in(directory), launch.user is not None),
         asked.within_s,
+        heap=asked.heap,
     )
 
 

@@ -232,6 +232,16 @@ def test_the_collection_ends_at_its_time_whatever_hangs() -> None:
     assert "== thread dump 50 of 100" not in text
 
 
+@pytest.mark.parametrize("heap", [True, False])
+def test_a_jvm_is_not_held_for_its_heap_if_it_is_not_to_be(monkeypatch: pytest.MonkeyPatch, heap: bool) -> None:
+    monkeypatch.setattr(proc, "kind_of", lambda *_: "jvm")
+    pieces: list[str] = []
+    with jvm("answers") as (_, child):
+        collect(DiagnosticsTask((child.pid,), times=1, within_s=20.0, heap=heap), pieces.append)
+    text = "".join(pieces)
+    assert "1|threaddump|" in text and ("1|inspectheap|-all|" in text) is heap
+
+
 def test_the_process_collects_and_gets_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     started = DiagnosticsProcess(

@@ -153,3 +153,4 @@ def test_the_driver_of_another_user_takes_orders_in_its_own_directory() -> None:
 def test_a_task_names_no_more_processes_than_are_looked_at() -> None:
     task = task_for(LAUNCH, "/run/a", range(10_000), shim.Diagnose(5.0, "why"))
     assert isinstance(task, DiagnosticsTask) and len(task.pids) < 100 and task.within_s == 5.0
+    assert task.heap and not task_for(LAUNCH, "/run/a", (), shim.Diagnose(5.0, "why", heap=False)).heap
