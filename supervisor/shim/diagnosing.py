@@ -34,8 +34,8 @@ def is_awaited(turn: Turn, cause: Cause, why: str) -> bool:
 
 
 def forget(turn: Turn) -> None:
-    """Handles that a driver is not silent any more: it is judged anew, its next silence is diagnosed again, and whatever ends
-    it later is not what the diagnostics of this one are of. Their file stays, and says of when it is."""
+    """Handles that a driver is not silent any more: it is judged anew, its next silence is diagnosed again, and the
+    diagnostics of this one are not those of its end. Their file stays, and says of when it is."""
     if turn.state.diagnosed:
         turn.set(diagnosing_until_at_s=None, diagnosed=False, diagnostics="")
 

@@ -2,8 +2,8 @@
 
 The process that collects them (``clients.diagnostics``) is the driver's user, and writes into a pipe; a thread of the shim,
 which alone may write where the logs are, copies that into the file. So a disk that hangs holds up this thread only, and a
-driver's user gets nowhere. The thread ends when the process does, by itself or by a kill; and one that its driver has stopped
-(SIGSTOP), so that its own alarm does not end it, is killed ``LATE_S`` after its time.
+driver's user gets nowhere. The thread ends when the process does, by itself or by a kill. A process that its driver has
+stopped (SIGSTOP), so that its own alarm does not end it, is killed ``LATE_S`` after its time.
 
 The file is made anew under a name of its own and gets its name when it is whole, or as whole as it got: no link is followed,
 and diagnostics of the same attempt that were there before are replaced.
@@ -69,6 +69,7 @@ class Diagnosis(threading.Thread):
         self._log = log
         self._open = threading.Lock()
         self._process: DiagnosticsProcess | None = DiagnosticsProcess(task, launch.user)
+        self.pid = self._process.pid
         self._read = self._process.read
         self._until_at_s = time.monotonic() + task.within_s + LATE_S
         self._is_late = False
@@ -87,7 +88,9 @@ class Diagnosis(threading.Thread):
                 path = self._path
                 self._log("shim_diagnosed", path=path, bytes=size)
             else:
-                self._log("shim_not_diagnosed", "warning", why=LATE if self._is_late else "nothing was written")
+                self._log(
+                    "shim_not_diagnosed", "warning", why=LATE if self._is_late else "nothing was written"
+                )
             remove_surplus(os.path.dirname(self._path))
         except OSError as error:
             self._log("shim_not_diagnosed", "warning", why=str(error))

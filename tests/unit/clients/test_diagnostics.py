@@ -233,7 +233,9 @@ def test_the_collection_ends_at_its_time_whatever_hangs() -> None:
 
 
 @pytest.mark.parametrize("heap", [True, False])
-def test_a_jvm_is_not_held_for_its_heap_if_it_is_not_to_be(monkeypatch: pytest.MonkeyPatch, heap: bool) -> None:
+def test_a_jvm_is_not_held_for_its_heap_if_it_is_not_to_be(
+    monkeypatch: pytest.MonkeyPatch, heap: bool
+) -> None:
     monkeypatch.setattr(proc, "kind_of", lambda *_: "jvm")
     pieces: list[str] = []
     with jvm("answers") as (_, child):

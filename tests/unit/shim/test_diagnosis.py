@@ -22,7 +22,6 @@ from supervisor.shim.diagnosis import Diagnosis, remove_surplus, task_for
 from tests.unit.shim.world import LAUNCH
 from tests.waiting import wait_until
 
-
 WITHIN_S = 12.0
 
 
@@ -37,9 +36,7 @@ class Heard:
         self.lines.append((event, fields))
 
 
-def collected(
-    log_path: Path, *, kill: bool = False, times: int = 1, ends_within_s: float = 60.0
-) -> Heard:
+def collected(log_path: Path, *, kill: bool = False, times: int = 1, ends_within_s: float = 60.0) -> Heard:
     launch, heard = replace(LAUNCH, log_path=str(log_path)), Heard()
     asked = shim.Diagnose(WITHIN_S, "no sign for 60 s", ("query q: active",))
     task = replace(task_for(launch, "/run/a", [os.getpid()], asked), times=times, every_s=30.0)
