@@ -63,8 +63,8 @@ class AbsentSupervisor:
 
 
 def absent_of(rows: Iterable[Row], present: Container[str]) -> tuple[AbsentSupervisor, ...]:
-    """Returns the supervisors that have drivers and are not among those ``present``, in the order of their ids. A driver that
-    is assigned and not yet claimed does not count: it is placed anew."""
+    """Returns the supervisors that have drivers and are not among those ``present``, in the order of their ids. A
+    driver that is assigned and not yet claimed does not count: it is placed anew."""
     owned = (row.own.record for row in rows if isinstance(row.own, Found))
     hosts = [
         (own.supervisor, own.host) for own in owned if own.state in LEASED and own.supervisor not in present
