@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Callable
 
 from supervisor.api.access_log import AccessLog, AskedRequest
+from supervisor.api.bounded_writes import RepeatedWrite, WriteOnce
 from supervisor.api.page.files import PageFiles
 from supervisor.api.responses import ApiResponse, error_response, response_to
 from supervisor.api.routes import EVENT_STREAM, EVENTS_PATH
@@ -22,7 +23,7 @@ from supervisor.api.shared_reads import AGAIN, BUSY
 from supervisor.api.tokens import TokenFiles, TokenHolder
 from supervisor.api.write_head import WriteHead, judge_write_head
 from supervisor.api.write_routes import BODY_MAX_BYTES, WriteRoute, write_route_of
-from supervisor.api.writes import ApiWrites, AskedOverApi
+from supervisor.api.writes import ApiWrites, AskedOverApi, begun_digest
 from supervisor.clock import boottime_s
 from supervisor.daemon.process.bounded_http import BoundedHandler, BoundedServer
 from supervisor.daemon.process.http_access import HttpAccess
@@ -208,24 +209,47 @@ class _Handler(BoundedHandler):
         return error_response(403, denied)
 
     def _take_body(self, route: WriteRoute, name: str, head: WriteHead) -> None:
-        """Reads the body and sends what came of it. A large one is held for one request at a time."""
+        """Reads the body and sends what came of it. A large one is held for one request at a time; of one that was sent
+        before nothing is held."""
         assert self.writes is not None and self.holder is not None
-        is_large = route.body_max_bytes > BODY_MAX_BYTES
-        if is_large and not self.writes.bundles.acquire(blocking=False):
-            self._refuse_unread(error_response(429, Unreachable(f"nothing was done: {BUSY}", AGAIN)))
+        operator = self.holder.name
+        if route.body_max_bytes <= BODY_MAX_BYTES:
+            self._read_and_answer(route, name, head)
             return
-        try:
-            body = self.read_body(head.length, route.body_s)
-            if body is None:
-                late = InvalidInput(f"the body did not come within {route.body_s:g} s: nothing was done")
-                self._refuse_unread(error_response(408, late))
-                return
-            operator, address = self.holder.name, str(self.client_address[0])
-            asked = AskedOverApi(route, name, body, head.key, operator, address)
-            self._respond(self.writes.answer(asked))
-        finally:
-            if is_large:
-                self.writes.bundles.release()
+        taken = self.writes.take_bundle_slot(operator, head.key)
+        if isinstance(taken, ApiResponse):
+            self._refuse_unread(taken)
+        elif taken is not None:
+            self._answer_again(route, name, head, taken)
+        else:
+            try:
+                self._read_and_answer(route, name, head)
+            finally:
+                self.writes.give_bundle_slot_back(operator, head.key)
+
+    def _read_and_answer(self, route: WriteRoute, name: str, head: WriteHead) -> None:
+        assert self.writes is not None and self.holder is not None
+        body = bytearray()
+        if not self.read_body(head.length, route.body_s, body.extend):
+            self._refuse_late(route)
+            return
+        operator, address = self.holder.name, str(self.client_address[0])
+        self._respond(self.writes.answer(AskedOverApi(route, name, body, head.key, operator, address)))
+
+    def _answer_again(self, route: WriteRoute, name: str, head: WriteHead, repeated: RepeatedWrite) -> None:
+        assert self.writes is not None and self.holder is not None
+        said = begun_digest(route, name)
+        if not self.read_body(head.length, route.body_s, said.update):
+            self._refuse_late(route)
+            return
+        once = WriteOnce(self.holder.name, head.key, said.digest())
+        self._respond(self.writes.answer_again(repeated, route, once))
+
+    def _refuse_late(self, route: WriteRoute) -> None:
+        late = f"the body did not come within {route.body_s:g} s: this request has done nothing"
+        self._refuse_unread(
+            error_response(408, InvalidInput(late, "send it again, with the same Idempotency-Key"))
+        )
 
     def _refuse_unread(self, response: ApiResponse) -> None:
         """Sends an answer to a request whose body was not read."""

@@ -18,7 +18,7 @@ import socket
 import socketserver
 import ssl
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -269,16 +269,20 @@ class BoundedHandler(BaseHTTPRequestHandler):
         while left > 0 and (data := self._receive(left)):
             left -= len(data)
 
-    def read_body(self, length: int, timeout_s: float) -> bytearray | None:
-        """Returns the ``length`` bytes that follow the header, or None if they have not come within ``timeout_s``."""
+    def read_body(self, length: int, timeout_s: float, take: Callable[[bytes], object]) -> bool:
+        """Calls ``take`` with the ``length`` bytes that follow the header, piece by piece. Returns False if they have not
+        all come within ``timeout_s``."""
         self._until_at_s = boottime_s() + timeout_s
-        body = bytearray(self.rfile.read(length))  # what came with the header
-        while len(body) < length:
-            data = self._receive(length - len(body))
-            if not data:
-                return None
-            body += data
-        return body
+        piece = self.rfile.read(length)  # what came with the header
+        left = length - len(piece)
+        take(piece)
+        while left > 0:
+            piece = self._receive(left)
+            if not piece:
+                return False
+            left -= len(piece)
+            take(piece)
+        return True
 
     def linger(self, timeout_s: float) -> None:
         """Reads what is left of a body, for ``timeout_s`` at most, after an answer that did not wait for it."""
