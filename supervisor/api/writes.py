@@ -109,7 +109,8 @@ class ApiWrites:
 
     def take_bundle_slot(self, operator: str, key: str) -> ApiResponse | RepeatedWrite | None:
         """Takes the slot for the bundle of a request. Returns None if it is taken: then ``give_bundle_slot_back`` is to be
-        called. Else it returns what was sent before with this key, which needs no slot, or the answer to who may try again."""
+        called. Else it returns what was sent before with this key, which needs no slot, or the answer to who may try
+        again."""
         repeated = self._of_bundles.repeat_of(operator, key)
         if repeated is not None:
             return repeated

@@ -24,7 +24,7 @@ from supervisor.api.shared_reads import SharedReads
 from supervisor.api.tokens import TokenFiles
 from supervisor.api.writes import ApiWrites, AskedOverApi
 from supervisor.clock import boottime_s
-from supervisor.daemon.process import api_server
+from supervisor.daemon.process import api_server, bounded_http
 from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import InvalidInput
 from supervisor.settings.api import ApiSettings
@@ -248,6 +248,41 @@ def test_a_body_that_is_too_large_is_refused_unread(site: WriteSite) -> None:
     head += f"Idempotency-Key: {KEY}\r\nContent-Length: {write_routes.WRITE_ROUTES[-1].body_max_bytes + 1}\r\n\r\n"
     assert site.send(head.encode()).startswith(b"HTTP/1.0 413 ")
     assert site.writes.asked == []
+
+
+@pytest.mark.parametrize(
+    ("token", "path", "code"), [("x" * 40, APPLY, 401), (READER, APPLY, 403), (OPERATOR, CANCEL, 413)]
+)
+def test_who_sends_a_large_body_that_is_refused_unread_gets_the_answer(
+    site: WriteSite, token: str, path: str, code: int
+) -> None:
+    """A client that reads nothing before it has sent everything, and does not forgive that it can't."""
+    large = b"x" * (8 * 2**20)
+    assert site.post(path, token=token, body=large)[0] == code
+
+
+def test_who_sends_a_large_body_when_too_much_is_asked_gets_the_answer(site: WriteSite) -> None:
+    slots = site.server._server.slots.others
+    taken = 0
+    while slots.acquire(blocking=False):
+        taken += 1
+    assert site.post(APPLY, body=b"x" * (8 * 2**20))[0] == 503
+    for _ in range(taken):
+        slots.release()
+
+
+def test_a_connection_whose_rest_is_read_makes_room_for_others(
+    site: WriteSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_server, "LINGER_S", 600.0)
+    head = f"POST {APPLY} HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n".encode()
+    lingering = [site.connect() for _ in range(bounded_http.CONNECTIONS_MAX)]
+    for connection in lingering:
+        connection.sendall(head)
+        assert connection.recv(9) == b"HTTP/1.0 "
+    assert site.post()[0] == 200
+    for connection in lingering:
+        connection.close()
 
 
 def test_a_body_that_does_not_come_is_given_up_and_nothing_is_done(
