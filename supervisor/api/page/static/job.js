@@ -13,7 +13,7 @@ const PLOT = { width: 300, height: 60 };
 const FIGURES = [
   { key: "batch_ms", label: "Batch time", write: milliseconds, mark: (job) => triggerMs(job.progress) },
   { key: "lag", label: "Lag", write: number },
-  { key: "input_rows_per_s", label: "Rows in per second", write: number },
+  { key: "input_rows_per_s", label: "Rows/s in", write: number },
 ];
 const PLANNED = { finished: "good", stopped: "calm", assigned: "start", claimed: "start", submitted: "start", resumed: "start" };
 const KINDS = [
@@ -180,8 +180,8 @@ function timeLine(entries) {
 
 function queryOf(query) {
   const figures = [
-    ["batch", query.batch_id], ["in", query.input_rows_per_s === null ? null : `${number(query.input_rows_per_s)}/s`],
-    ["done", query.processed_rows_per_s === null ? null : `${number(query.processed_rows_per_s)}/s`],
+    ["batch", query.batch_id], ["rows/s in", query.input_rows_per_s === null ? null : number(query.input_rows_per_s)],
+    ["rows/s done", query.processed_rows_per_s === null ? null : number(query.processed_rows_per_s)],
     ["took", milliseconds(query.batch_ms) || null], ["trigger each", milliseconds(triggerMs(query)) || null], ["lag", query.lag === null ? null : number(query.lag)],
     ["state rows", query.state_rows === null ? null : number(query.state_rows)],
   ].filter(([, value]) => value !== null && value !== undefined);
