@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from supervisor.errors import Complaint, SupervisorError
+from supervisor.errors import Complaint, NotFound, SupervisorError
 from supervisor.model.phrases import counted
 from supervisor.model.records import PLANNED_CAUSES, Member, OwnState
 from supervisor.model.seen import Found
@@ -42,6 +42,12 @@ class OutputMissing(SupervisorError):
             return
         self.complaint = Complaint(f"{self.complaint.what}; {why}", self.complaint.remedy)
         self.args = (str(self.complaint),)
+
+
+class NoSuchAttempt(OutputMissing):
+    """The submission has had fewer attempts."""
+
+    exit_code = NotFound.exit_code
 
 
 class OutputElsewhere(OutputMissing):
@@ -214,6 +220,10 @@ def missing(job: OneJob, output: AttemptOutput, place: OutputPlace) -> OutputMis
     """Returns an error that says where the output must be, as far as the records show."""
     path, number = place.path, output.attempt
     which = f"attempt {number} of {job.row.name}"
+    if not place.name and number > latest_attempt(job):
+        return NoSuchAttempt(
+            f"{job.row.name} has had no attempt {number}: its latest is {latest_attempt(job)}; {_kept(output)}"
+        )
     if not place.name:
         return OutputMissing(f"{which} is not known, and {path} does not exist on this host; {_kept(output)}")
     if place.is_here:
