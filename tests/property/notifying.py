@@ -9,7 +9,8 @@ receiver was sent, and what stands in /notifications. What it forgives:
   the history of its job, or ``ROLLED_BACK_KEPT`` more roll backs;
 * an entry that had to make room, if by the rule of ``model.notifications`` it was its turn (``_judge_room``);
 * a quarantine that was over before a leader which had seen it has written anything down;
-* what happened before anybody was to be told (``ancient``): then it must not be told.
+* what happened before anybody was to be told (``ancient``): then it must not be told, but for what somebody has resumed while the first
+  leader with receivers began: its view had the result no more, and the results that it read after it neither.
 """
 
 from __future__ import annotations
@@ -170,6 +171,7 @@ class NotifyingWorld:
         self.now_s = 10_000.0
         self.paused = False
         self.uids: dict[str, str] = {}  # the newest of each name
+        self.submitted: dict[str, list[str]] = {}
         self.submissions = 0
         self.happened: dict[str, Happening] = {}  # by id
         self.entries: Counter[str] = Counter()  # by uid
@@ -228,12 +230,16 @@ class NotifyingWorld:
         uid = f"{self.submissions}-{name_suffix(name)}"  # the same in each run
         self.bench.commands().submit(submission(name, uid=uid))
         self.uids[name] = uid
+        self.submitted.setdefault(name, []).append(uid)
         self.runs(name)
 
     def resumes(self, name: str) -> None:
         """A failed job is registered again, and its result is gone then; a quarantined one is to be tried again."""
         if not self.registered(name):
             self.entries[self.bench.own(name).uid] += 1
+            switch = self.switch()
+            if self.ancient is not None and not (switch is not None and switch.from_history):
+                self.ancient -= {known for known in self.ancient if known.startswith(f"{self.uids[name]}.")}
         self.bench.commands().resume(name)
 
     def cancels(self, name: str) -> None:
@@ -318,12 +324,16 @@ class NotifyingWorld:
         """As the leader does, by a view that shows it."""
         if self.paused or not self.leaders or not self.passes(self.leaders[-1]):
             return
-        path = self.bench.layout.result(self.uids[name])
-        result = self.bench.record(Result, path)
-        if isinstance(result, Found) and result.record.state is not Cleanliness.CLEAN:
-            self._commit(
-                clean_up(self._context(), result, self._own(name), None, None, dead=True, waited=None)
-            )
+        for uid in self.dirty(name):
+            result, own = self.bench.record(Result, self.bench.layout.result(uid)), self._own(name)
+            assert isinstance(result, Found)
+            is_its = own.record.uid == uid
+            self._commit(clean_up(self._context(), result, own, None, None, dead=is_its, waited=None))
+
+    def dirty(self, name: str) -> list[str]:
+        """Its uids that have ended, and were not cleaned up."""
+        results = [self.bench.result(uid) for uid in self.submitted[name]]
+        return [each.uid for each in results if each is not None and each.state is Cleanliness.DIRTY]
 
     def quarantines(self, name: str) -> None:
         self._exits(name, Cause.NO_SPARK, "no Spark", permanent=True)
@@ -430,7 +440,8 @@ class NotifyingWorld:
         if leader is self.leaders[-1]:
             leader.shown |= self.visible()
             for name, uid in self.uids.items():
-                if self.is_quarantined(name):
+                if self.is_quarantined(name) and not self.dirty(name):
+                    # else the plan is first to clean up, and says nothing of it
                     leader.quarantines[uid] = self.bench.own(name).attempt
         return True
 
@@ -606,6 +617,8 @@ class NotifyingWorld:
         leader = self.leaders[-1]
         for _ in range(STEPS_MAX):
             self.now_s += READ_EVERY_S + AGAIN_MAX_S
+            for name in self.uids:
+                self.cleans(name)
             self.passes(leader)
             self.steps(leader)
             if not self.in_flight and not any(

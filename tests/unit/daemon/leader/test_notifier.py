@@ -11,7 +11,8 @@ from typing import Any
 from supervisor.clients.threads import run_in_thread
 from supervisor.daemon.leader.deliveries import AGAIN_FIRST_S, IN_FLIGHT_MAX
 from supervisor.daemon.leader.notifier import NotifyConfiguration
-from supervisor.model.records import Notifications
+from supervisor.model.notifications import ENTRIES_MAX, notification_id
+from supervisor.model.records import Notifications, NotifyingSince
 from tests.property.notifying import InFlight, NotifyingLeader, NotifyingWorld
 
 
@@ -111,6 +112,135 @@ def test_what_happened_between_two_steps_is_written_down() -> None:
         world.passes(leader)
         world.steps(leader)
         assert on_its_way(world) == [("every", "failed.1"), ("failures", "failed.1")]
+
+
+def test_what_failed_and_was_resumed_before_a_leader_has_read_it_is_told_from_the_history() -> None:
+    """By a leader of the same term, whose view did not show the result, and by the next one."""
+    for next_one in (False, True):
+        with notified() as world:
+            world.fails("a")
+            world.resumes("a")
+            if next_one:
+                world.leave(world.leaders[-1])
+                world.lead()
+            goes_on(world)
+            assert on_its_way(world) == [("every", "failed.1"), ("failures", "failed.1")]
+            (entry,) = world.records()[world.uids["a"]].entries
+            assert (entry.state, entry.reason, entry.attempt) == ("failed", "exit code 7", 1)
+
+
+def test_what_was_resumed_and_cancelled_since_is_told_from_the_history_of_its_result() -> None:
+    with notified() as world:
+        uid = world.uids["a"]
+        world.fails("a")
+        world.cancels("a")
+        world.cleans("a")
+        world.submit("a")
+        world.leave(world.leaders[-1])
+        world.lead()
+        goes_on(world)
+        assert {each.message_id for each in world.in_flight} == {f"{uid}.failed.1"}
+
+
+def test_two_failures_that_nobody_has_read_are_told_in_their_order() -> None:
+    with notified() as world:
+        world.fails("a")
+        world.resumes("a")
+        world.runs("a")
+        world.fails("a")
+        goes_on(world)
+        entries = world.records()[world.uids["a"]].entries
+        assert [each.occurrence for each in entries] == [1, 2]
+
+
+def test_what_has_made_room_is_not_told_again_from_the_history() -> None:
+    with notified() as world:
+        world.fails("a")
+        world.resumes("a")
+        for _ in range(ENTRIES_MAX):
+            for change in (world.runs, world.quarantines, world.resumes):
+                change("a")
+                goes_on(world)
+                for message in list(world.in_flight):
+                    world.answers(message, "accepted")
+        world.runs("a")
+        world.fails("a")
+        goes_on(world)
+        uid = world.uids["a"]
+        assert f"{uid}.failed.1" not in {notification_id(uid, each) for each in world.records()[uid].entries}
+        world.lead()
+        goes_on(world)
+        assert {each.message_id for each in world.in_flight} == {f"{uid}.failed.{2 + ENTRIES_MAX}"}
+
+
+def test_a_roll_back_is_told_after_another_update_and_after_a_cancel() -> None:
+    for ends in (False, True):
+        with notified() as world:
+            uid = world.uids["a"]
+            world.rolls_back("a")
+            world.updates("a")
+            if ends:
+                world.cancels("a")
+            world.leave(world.leaders[-1])
+            world.lead()
+            goes_on(world)
+            assert on_its_way(world) == [("every", "rolled_back.2")]
+            assert world.records()[uid].entries[0].reason == "revision 2 was rolled back"
+
+
+def test_what_histories_show_of_the_time_before_they_were_read_is_told_to_nobody() -> None:
+    """A leader of the version before has seen neither; what a result shows is told."""
+    with notified() as world:
+        world.fails("a")
+        world.resumes("a")
+        world.version_before_has_begun()
+        world.fails("b")
+        world.lead()
+        goes_on(world)
+        assert {each.uid for each in world.in_flight} == {world.uids["b"]}
+        assert pending(world, "a") == [()]
+        assert world.bench.record(NotifyingSince, world.bench.layout.notifications).record.from_history
+        world.runs("a")
+        world.fails("a")
+        world.resumes("a")
+        goes_on(world)
+        assert pending(world, "a") == [(), ("every", "failures")]
+
+
+def test_a_quarantine_that_is_over_within_one_step_is_told() -> None:
+    with notified() as world:
+        world.quarantines("a")
+        world.passes(world.leaders[-1])
+        world.resumes("a")
+        goes_on(world)
+        assert on_its_way(world) == [("every", "quarantined.1")]
+        assert world.records()[world.uids["a"]].entries[0].over
+
+
+def test_a_later_attempt_that_is_quarantined_is_told_though_nobody_saw_that_it_ran() -> None:
+    with notified() as world:
+        world.quarantines("a")
+        goes_on(world)
+        world.answers(one_to(world, "every"), "accepted")
+        world.resumes("a")
+        world.runs("a")
+        world.quarantines("a")
+        goes_on(world)
+        assert on_its_way(world) == [("every", "quarantined.2")]
+        assert [each.over for each in world.records()[world.uids["a"]].entries] == [True, False]
+
+
+def test_a_job_that_is_quarantined_beside_an_older_one_is_told_once_that_is_cleaned_up() -> None:
+    """The plan cleans up first, and says nothing of it: this is no end of a quarantine, and no event."""
+    with notified() as world:
+        world.cancels("a")
+        world.submit("a")
+        world.quarantines("a")
+        goes_on(world)
+        assert on_its_way(world) == []
+        world.cleans("a")
+        goes_on(world)
+        assert on_its_way(world) == [("every", "quarantined.1")]
 
 
 def test_what_is_over_before_it_was_sent_is_sent_all_the_same() -> None:
