@@ -134,6 +134,7 @@ class NotifyingLeader:
         self.quarantines: dict[str, int] = {}
         self.taken_quarantines: dict[str, int] = {}
         self.hindered = False
+        self.has_passed = False
         self.notifier = Notifier(
             term,
             layout,
@@ -152,6 +153,7 @@ class NotifyingLeader:
         view = self.observer.take_view(None)
         plan = make_plan(view, Policy(), now_s)
         self.inbox.observe(view, plan)
+        self.has_passed = True
 
 
 class Happening(NamedTuple):
@@ -480,7 +482,7 @@ class NotifyingWorld:
     def _judge_step(self, leader: NotifyingLeader) -> None:
         """After a step that came to its end. One in which a write has failed is to read again, and to go on."""
         if leader.notifier._read_at_s is None:
-            if leader.hindered:
+            if leader.hindered or not leader.has_passed:
                 return
             raise NeverSent("a step gave up, and nothing was in its way")
         leader.hindered = leader.client._fail_commit is not None

@@ -154,23 +154,29 @@ def test_two_failures_that_nobody_has_read_are_told_in_their_order() -> None:
 
 
 def test_what_has_made_room_is_not_told_again_from_the_history() -> None:
-    with notified() as world:
-        world.fails("a")
-        world.resumes("a")
-        for _ in range(ENTRIES_MAX):
-            for change in (world.runs, world.quarantines, world.resumes):
-                change("a")
-                goes_on(world)
-                for message in list(world.in_flight):
-                    world.answers(message, "accepted")
-        world.runs("a")
-        world.fails("a")
+    def goes_on_and_is_answered() -> None:
         goes_on(world)
+        for message in list(world.in_flight):
+            world.answers(message, "accepted")
+
+    with notified() as world:
+        for _ in range(2):
+            world.rolls_back("a")
+            world.runs("a")
+            goes_on_and_is_answered()
+        for _ in range(ENTRIES_MAX):
+            for change in (world.quarantines, world.resumes, world.runs):
+                change("a")
+                goes_on_and_is_answered()
+        goes_on_and_is_answered()
         uid = world.uids["a"]
-        assert f"{uid}.failed.1" not in {notification_id(uid, each) for each in world.records()[uid].entries}
+        assert f"{uid}.rolled_back.2" not in {
+            notification_id(uid, each) for each in world.records()[uid].entries
+        }
+        assert world.bench.ref("a").record.rolled_back == (2, 4)
         world.lead()
         goes_on(world)
-        assert {each.message_id for each in world.in_flight} == {f"{uid}.failed.{2 + ENTRIES_MAX}"}
+        assert world.in_flight == []
 
 
 def test_a_roll_back_is_told_after_another_update_and_after_a_cancel() -> None:
