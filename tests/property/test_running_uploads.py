@@ -171,7 +171,8 @@ class CopyWorld:
 
     def _judge_pieces(self, text: bytes, pieces: Sequence[PieceKey]) -> None:
         """Each is a part of what was written, and follows on the one before, or leaves out a number."""
-        begin, places = 0, []
+        begin = 0
+        places: list[tuple[int, int, int]] = []
         for piece in pieces:
             one, begin = text[begin : begin + piece.bytes], begin + piece.bytes
             if self.was_truncated:

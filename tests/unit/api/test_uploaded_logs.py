@@ -8,14 +8,17 @@ import socket
 import threading
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from supervisor.api import fetched_outputs, log_pieces
+from supervisor.clients.store.base import Store
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import Unreachable
 from supervisor.model.records import OwnState, with_entry
 from supervisor.operations import uploaded_output
+from supervisor.operations.uploaded_output import UploadedLog, fetch_stored
 from supervisor.registry.uploaded_logs import (
     OBJECT_MAX_BYTES,
     PIECE_OBJECT_MAX_BYTES,
@@ -153,11 +156,13 @@ def test_what_is_missing_between_pieces_is_said(
 def test_an_output_is_fetched_once_for_all_of_its_pieces(
     empty: Fleet, uid: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetched = []
-    real = fetched_outputs.fetch_stored
-    monkeypatch.setattr(
-        fetched_outputs, "fetch_stored", lambda *given: fetched.append(given[1].names) or real(*given)
-    )
+    fetched: list[tuple[str, ...]] = []
+
+    def fetch(store: Store, found: UploadedLog, target: IO[bytes]) -> float:
+        fetched.append(found.names)
+        return fetch_stored(store, found, target)
+
+    monkeypatch.setattr(fetched_outputs, "fetch_stored", fetch)
     monkeypatch.setattr(log_pieces, "PIECE_MAX_BYTES", 1000)
     texts = [b"".join(b"%d %05d\n" % (number, line) for line in range(500)) for number in (1, 2, 3)]
     first, second = uploaded_while_it_runs(empty, uid, *texts[:2])
