@@ -114,6 +114,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._now_s = now_s
         self._make_process_families()
+        self._make_host_families()
         self._make_fleet_families()
         self._make_job_families()
         self._build.labels(version).set(1)
@@ -523,6 +524,7 @@ class Metrics:
             "Assignments that this host can't start at the moment (store unreachable, ...); it tries again",
         )
 
+    def _make_host_families(self) -> None:
         self._log_uploads_waiting = self._gauge(
             "log_uploads_waiting",
             "Outputs of drivers of this host that should be in the store and are not, or not up to date",
