@@ -17,9 +17,9 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 PSS_MAX_BYTES: Final = 512 * 1024**2
 PSS_MAX_S: Final = 0.05
@@ -53,14 +53,33 @@ class ProcessUsage(NamedTuple):
     rss_bytes: int
 
 
+class Apart(Protocol):
+    """Knows the children of this process that are not of the tree: the pids of those that may be seen, and the processor
+    time in seconds of those that it has waited for."""
+
+    @property
+    def apart(self) -> Container[int]: ...
+
+    @property
+    def apart_cpu_s(self) -> float: ...
+
+
 class TreeMeter:
     """Reads the usage of one tree. ``cgroup`` is its cgroup v2, whose members ``members`` returns; without one its
-    processes are the descendants of this process, which as child subreaper is the parent of every orphan of the tree."""
+    processes are the descendants of this process, which as child subreaper is the parent of every orphan of the tree, but
+    not those that ``children`` keeps apart."""
 
-    def __init__(self, cgroup: str | None, members: Callable[[], Iterable[int]], proc: str = "/proc") -> None:
+    def __init__(
+        self,
+        cgroup: str | None,
+        members: Callable[[], Iterable[int]],
+        proc: str = "/proc",
+        children: Apart | None = None,
+    ) -> None:
         self._cgroup = cgroup
         self._members = members
         self._proc = proc
+        self._children = children
 
     def read(self) -> TreeReading | None:
         """Returns the usage now; None if nothing of the tree is seen, or it can't be read."""
@@ -83,11 +102,14 @@ class TreeMeter:
     def _of_processes(self) -> TreeReading | None:
         numbers = (int(entry) for entry in os.listdir(self._proc) if entry.isdigit())
         found = [each for each in map(self._stat, numbers) if each is not None]
-        reading = self._added(_descendants(found, os.getpid()))
+        apart, apart_cpu_s = (
+            ((), 0.0) if self._children is None else (self._children.apart, self._children.apart_cpu_s)
+        )
+        reading = self._added([each for each in _descendants(found, os.getpid()) if each.pid not in apart])
         if reading is None:
             return None
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return reading._replace(cpu_s=reading.cpu_s + reaped.ru_utime + reaped.ru_stime)
+        return reading._replace(cpu_s=reading.cpu_s + reaped.ru_utime + reaped.ru_stime - apart_cpu_s)
 
     def _added(self, found: list[ProcessUsage]) -> TreeReading | None:
         if not found:

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -76,6 +77,16 @@ def test_without_a_group_the_descendants_are_added_up(tmp_path: Path) -> None:
     assert reading is not None
     assert (reading.memory_bytes, reading.source) == (200 * MIB, MemorySource.PSS)
     assert 7.0 + before_s - 0.01 <= reading.cpu_s <= 7.0 + reaped_s() + 0.01
+
+
+def test_a_child_that_is_kept_apart_does_not_count(tmp_path: Path) -> None:
+    process(tmp_path, os.getpid() + 1, os.getpid(), rss=200 * MIB, cpu_s=3.0, pss=150 * MIB)
+    process(tmp_path, os.getpid() + 2, os.getpid(), rss=30 * MIB, cpu_s=40.0, pss=20 * MIB)
+    apart = SimpleNamespace(apart={os.getpid() + 2}, apart_cpu_s=1000.0)
+    before_s = reaped_s()
+    reading = TreeMeter(None, no_members, str(tmp_path), apart).read()
+    assert reading is not None and reading.memory_bytes == 150 * MIB
+    assert 3.0 + before_s - 1000.01 <= reading.cpu_s <= 3.0 + reaped_s() - 999.99
 
 
 def test_a_process_of_another_user_counts_with_all_its_pages(tmp_path: Path) -> None:
