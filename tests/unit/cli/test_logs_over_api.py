@@ -393,6 +393,17 @@ def test_what_a_host_had_uploaded_when_it_was_lost(hosts: Hosts) -> None:
 
 
 @pytest.mark.parametrize("server", ["", "http://127.0.0.1:1"])
+def test_a_host_that_can_not_be_asked_has_uploaded_what_runs(hosts: Hosts, server: str) -> None:
+    """Its session is not over yet, or its network is."""
+    hosts.move_to_b(server=server)
+    piece = PieceKey(UploadedKey("a", hosts.uid, 2, 5), 1, 4, "1f.0123456789ab.4")
+    UploadedLogs(store_of(hosts.fleet)).put_piece(piece, gzip.compress(b"one\n"))
+    ran = hosts.run("logs", "a")
+    assert (ran.code, ran.out) == (0, "one\n") and "uploaded until" in ran.err
+    assert hosts.run("logs", "a", "-f").code in (1, 5), "that waits for its host"
+
+
+@pytest.mark.parametrize("server", ["", "http://127.0.0.1:1"])
 def test_a_host_that_can_not_be_asked_has_uploaded_it(hosts: Hosts, server: str) -> None:
     """It is registered, and has no API, or none that is reached."""
     ended_on_b(hosts, server)
