@@ -52,11 +52,12 @@ class NoSuchAttempt(OutputMissing):
 
 class OutputElsewhere(OutputMissing):
     """The attempt ran on another host: on ``host``, or at least under ``supervisor``. ``server`` is the address of the API
-    there, or empty if none is known."""
+    there, or empty if none is known. ``is_up`` says whether its supervisor is registered."""
 
     def __init__(self, what: str, remedy: str, place: OutputPlace) -> None:
         super().__init__(what, remedy)
         self.host, self.supervisor, self.server = place.host, place.supervisor, place.server
+        self.is_up = place.is_up
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from tests.explore.caught_adapters import CAUGHT_ADAPTERS
 from tests.explore.caught_logs import CAUGHT_LOGS
 from tests.fakes.registry_bench import Bench
 from tests.unit.daemon.host.test_log_uploads import UploadRig
+from tests.unit.daemon.host.test_running_uploads import RunningRig
 from tests.unit.daemon.leader.test_sweeper import swept
 from tests.unit.registry import test_fixed_znodes
 
@@ -691,6 +692,7 @@ FIXTURES: dict[str, Callable[[], Any]] = {
     "on_disk": _on_disk,
     "bench": Bench,
     "uploading": lambda: UploadRig(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
+    "running": lambda: RunningRig(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "swept_rig": lambda: swept(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "monkeypatch": pytest.MonkeyPatch,
     "tmp_path": lambda: Path(tempfile.mkdtemp(prefix="caught-by-tests-")),
