@@ -41,12 +41,18 @@ class TokenFiles:
     def holder(self, authorization: str | None) -> TokenHolder | None:
         """Returns whose token the value of the header Authorization has, or None. Each of them is compared."""
         known = self._holders.get()
-        scheme, _, given = (authorization or "").strip().partition(" ")
-        if scheme.lower() != "bearer":
+        given = bearer_token(authorization or "")
+        if given is None:
             return None
-        digest = _digest(given.strip())
+        digest = _digest(given)
         found = [holder for each, holder in known.items() if hmac.compare_digest(digest, each)]
         return found[0] if found else None
+
+
+def bearer_token(authorization: str) -> str | None:
+    """Returns the token in the value of the header Authorization, or None if it holds none."""
+    scheme, _, given = authorization.strip().partition(" ")
+    return given.strip() or None if scheme.lower() == "bearer" else None
 
 
 def _holders(readers: Sequence[Path], operators: Sequence[Path]) -> Mapping[bytes, TokenHolder]:

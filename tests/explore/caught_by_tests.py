@@ -22,6 +22,7 @@ from tests.explore.caught_adapters import CAUGHT_ADAPTERS
 from tests.explore.caught_logs import CAUGHT_LOGS
 from tests.fakes.registry_bench import Bench
 from tests.unit.daemon.host.test_log_uploads import UploadRig
+from tests.unit.daemon.host.test_running_uploads import RunningRig
 from tests.unit.daemon.leader.test_sweeper import swept
 from tests.unit.registry import test_fixed_znodes
 
@@ -110,7 +111,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     ),
     "what-nobody-wrote-down-is-forgotten-by-the-next-leader": (
         NOTIFIER,
-        "test_what_nobody_has_written_down_is_found_by_the_next_leader",
+        "test_what_was_resumed_and_cancelled_since_is_told_from_the_history_of_its_result",
     ),
     "a-write-that-failed-is-not-made-again": (
         NOTIFIER,
@@ -118,7 +119,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     ),
     "what-happened-between-two-steps-is-forgotten": (
         NOTIFIER,
-        "test_what_happened_between_two_steps_is_written_down",
+        "test_a_quarantine_that_is_over_within_one_step_is_told",
     ),
     "what-is-over-is-not-sent": (NOTIFIER, "test_what_is_over_before_it_was_sent_is_sent_all_the_same"),
     "the-next-message-overtakes": (
@@ -133,6 +134,26 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "what-lasts-is-told-again-and-again": (
         NOTIFIER,
         "test_what_lasts_is_told_once_until_it_is_over_and_then_as_another_one",
+    ),
+    "a-later-attempt-is-quarantined-as-the-one-before": (
+        NOTIFIER,
+        "test_a_later_attempt_that_is_quarantined_is_told_though_nobody_saw_that_it_ran",
+    ),
+    "what-was-resumed-is-forgotten": (
+        NOTIFIER,
+        "test_what_failed_and_was_resumed_before_a_leader_has_read_it_is_told_from_the_history",
+    ),
+    "a-roll-back-is-forgotten-with-the-next-update": (
+        NOTIFIER,
+        "test_a_roll_back_is_told_after_another_update_and_after_a_cancel",
+    ),
+    "what-histories-show-is-told-by-the-version-after": (
+        NOTIFIER,
+        "test_what_histories_show_of_the_time_before_they_were_read_is_told_to_nobody",
+    ),
+    "what-has-made-room-is-told-again": (
+        NOTIFIER,
+        "test_what_has_made_room_is_not_told_again_from_the_history",
     ),
     "write-notifications-unguarded-by-epoch": (NOTIFICATION_WRITES, "test_a_deposed_leader_writes_nothing"),
     "write-notifications-unguarded-by-pause": (
@@ -671,6 +692,7 @@ FIXTURES: dict[str, Callable[[], Any]] = {
     "on_disk": _on_disk,
     "bench": Bench,
     "uploading": lambda: UploadRig(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
+    "running": lambda: RunningRig(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "swept_rig": lambda: swept(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "monkeypatch": pytest.MonkeyPatch,
     "tmp_path": lambda: Path(tempfile.mkdtemp(prefix="caught-by-tests-")),
