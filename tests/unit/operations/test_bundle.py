@@ -16,7 +16,9 @@ BASE = "application: app.py\nconf: {spark.a: '1'}\nenv: {A: x}\n"
 
 
 def files(specs: int) -> dict[str, bytes]:
-    found = {f"{n}.yaml": f"name: job-{n}\nextends: _base.yaml\nconf: {{spark.c: '{n}'}}\n" for n in range(specs)}
+    found = {
+        f"{n}.yaml": f"name: job-{n}\nextends: _base.yaml\nconf: {{spark.c: '{n}'}}\n" for n in range(specs)
+    }
     return {name: text.encode() for name, text in {**found, "_base.yaml": BASE, "app.py": ""}.items()}
 
 
