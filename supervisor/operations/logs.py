@@ -231,8 +231,11 @@ def missing(job: OneJob, output: AttemptOutput, place: OutputPlace) -> OutputMis
         lack = "has written nothing yet" if number == latest_attempt(job) else "has left nothing that is kept"
         return OutputMissing(f"{which} {lack}: {path} does not exist; {_kept(output)}")
     command = f"spark-supervisor logs {job.row.name} --attempt {number}"
-    there = f"{', or '.join([*place.ways_of(command), f'read {path} there'])}; {_kept(output)}"
-    return OutputElsewhere(f"{which} ran on {place.name}: {there}", "", place)
+    read = f"read {path} there" if place.is_up else f"read {path} there, if its log_dir is that of this host"
+    there = f"{', or '.join([*place.ways_of(command), read])}; {_kept(output)}"
+    ran = "ran" if has_ended(job, number) else "runs"
+    absent = "" if place.is_up else f", whose supervisor {place.supervisor} is not connected"
+    return OutputElsewhere(f"{which} {ran} on {place.name}{absent}: {there}", "", place)
 
 
 def _kept(output: AttemptOutput) -> str:
