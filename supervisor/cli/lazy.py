@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 RESEMBLES: Final = 0.7
-"""A name is suggested for another one from this likeness on: ``cancle`` is like ``cancel``, ``bogus`` not like ``logs``."""
+"""A name is suggested for another one from this likeness on, as ``difflib`` measures it."""
 
 
 class CommandEntry(NamedTuple):
