@@ -23,6 +23,8 @@ from typing import Final, NamedTuple, Protocol
 
 PSS_MAX_BYTES: Final = 512 * 1024**2
 PSS_MAX_S: Final = 0.05
+SAME_RSS_SHARE: Final = 0.02
+"""Of one memory two sizes are read, one after the other, and meanwhile it may grow."""
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
@@ -45,12 +47,24 @@ class TreeReading(NamedTuple):
 
 
 class ProcessUsage(NamedTuple):
-    """Holds what /proc/<pid>/stat says of one process. ``cpu_s`` has the time of children that it has waited for, too."""
+    """Holds what /proc/<pid>/stat says of one process. ``cpu_s`` has the time of children that it has waited for, too.
+    ``stack`` is the address at which its stack starts."""
 
     pid: int
     ppid: int
     cpu_s: float
     rss_bytes: int
+    size_bytes: int
+    stack: int
+
+    def has_memory_of(self, parent: ProcessUsage | None) -> bool:
+        """Returns whether this is a child that has not executed its program yet and has the memory of ``parent`` until then
+        (vfork, posix_spawn), or was forked this moment."""
+        if parent is None or (self.stack, self.size_bytes) != (parent.stack, parent.size_bytes):
+            return False
+        return (
+            abs(self.rss_bytes - parent.rss_bytes) <= max(self.rss_bytes, parent.rss_bytes) * SAME_RSS_SHARE
+        )
 
 
 class Apart(Protocol):
@@ -115,7 +129,9 @@ class TreeMeter:
         if not found:
             return None
         began_at_s, memory, source = time.monotonic(), 0, MemorySource.PSS
-        for each in sorted(found, key=lambda process: process.rss_bytes):
+        by_pid = {each.pid: each for each in found}
+        counted = (each for each in found if not each.has_memory_of(by_pid.get(each.ppid)))
+        for each in sorted(counted, key=lambda process: process.rss_bytes):
             pss = None
             if each.rss_bytes <= PSS_MAX_BYTES and time.monotonic() - began_at_s < PSS_MAX_S:
                 pss = self._pss(each.pid)
@@ -132,7 +148,10 @@ class TreeMeter:
         # The second field is the command in parentheses, and may itself hold blanks and parentheses.
         fields = line[line.rindex(b")") + 2 :].split()
         ticks = sum(int(field) for field in fields[11:15])
-        return ProcessUsage(pid, int(fields[1]), ticks / _TICKS_PER_S, int(fields[21]) * _PAGE_BYTES)
+        rss_bytes = int(fields[21]) * _PAGE_BYTES
+        return ProcessUsage(
+            pid, int(fields[1]), ticks / _TICKS_PER_S, rss_bytes, int(fields[20]), int(fields[25])
+        )
 
     def _pss(self, pid: int) -> int | None:
         """Returns the bytes of one process; None if it has ended, or is another user's."""

@@ -192,6 +192,7 @@ def cancel(
         at=context.at,
         submitted_at=job.submitted_at if job else "",
         submitted_by=job.submitted_by if job else "",
+        rolled_back=job.rolled_back if job else (),
         op=context.op_id,
         failures=old.failures if old else 0,
         history=with_entry(

@@ -3,10 +3,10 @@
 What that process is to do goes through a pipe, and nothing of this process' environment is given to it but where Python and
 this package are: it becomes another user, and the environment of a supervisor may hold secrets.
 
-It is forked, and nothing waits for its exec. ``posix_spawn`` and ``subprocess`` would (``vfork``), with Python's global lock
-held: where Python's executable can't be opened, because its disk hangs or what checks files at exec does, the shim would
-neither renew nor kill until it could. A process that stands by, forked when the shim begins, would do the same for a page
-table and some hundred pages for as long as each job lives, and for a driver that is silent on such a host only.
+It is forked, and nothing waits for its exec. posix_spawn and ``subprocess`` would (vfork), with Python's global lock held:
+where Python's executable can't be opened, because its disk hangs or what checks files at exec does, the shim would neither
+renew nor kill until it could. A process that stands by, forked when the shim begins, would do the same, but takes 6 MiB of
+its own (measured) for as long as each job lives.
 """
 
 from __future__ import annotations

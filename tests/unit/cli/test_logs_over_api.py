@@ -152,13 +152,13 @@ def test_nobody_is_sent_in_circles(hosts: Hosts) -> None:
     """The host that is named says that another has it."""
     hosts.move_to_b(server=hosts.a)
     ran = hosts.run("logs", "a")
-    assert ran.code == 1 and "ran on host-b.example" in ran.err
+    assert ran.code == 1 and "runs on host-b.example" in ran.err
 
 
 def test_a_host_whose_api_is_not_known(hosts: Hosts) -> None:
     hosts.move_to_b(server="")
     ran = hosts.run("logs", "a")
-    assert ran.code == 1 and "ran on host-b.example: ssh host-b.example spark-supervisor logs a" in ran.err
+    assert ran.code == 1 and "runs on host-b.example: ssh host-b.example spark-supervisor logs a" in ran.err
 
 
 def test_on_a_host_of_the_cluster_the_way_over_the_api_is_said(hosts: Hosts) -> None:

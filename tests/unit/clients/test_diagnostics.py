@@ -308,9 +308,11 @@ def test_an_executable_that_cannot_be_opened_holds_up_nobody(
     try:
         fcntl.fcntl(lease, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         started = DiagnosticsProcess(DiagnosticsTask((os.getpid(),), within_s=600.0), None)
-        assert os.readlink(f"/proc/{started.pid}/exe") != str(program), "it was waited for until exec"
-        started.kill()
-        started.reap()
+        try:
+            assert os.readlink(f"/proc/{started.pid}/exe") != str(program), "it was waited for until exec"
+        finally:
+            started.kill()
+            started.reap()
         assert os.read(started.output, 1) == b""
         started.close()
     finally:
