@@ -251,7 +251,7 @@ class NotifyingWorld:
     def updates(self, name: str) -> None:
         """Over what it says of an update before."""
         layout, ref = self.bench.layout, self.bench.ref(name)
-        own = self.bench.record(Ownership, layout.own(name))
+        own = self._own(name)
         target = SpecRevision(revision=ref.record.next_revision, spec=ref.record.spec, terms=ref.record.terms)
         context = UserWriteContext(layout, "op", AT, "me")
         self.bench.put(layout.job(name), with_update(context, ref.record, own, AskedRevision(target, "me")))
