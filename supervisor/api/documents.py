@@ -344,6 +344,14 @@ class RemedyDocument(TypedDict):
     note: str
 
 
+class AbsentDocument(TypedDict):
+    """A supervisor that is not connected, although so many drivers are its own: they run on under their shims."""
+
+    id: str
+    host: str
+    drivers: int
+
+
 class ExplanationDocument(TypedDict):
     """What becomes of a job, and why. ``action`` is what the leader does now, ``then`` what it does at ``until``."""
 
@@ -368,6 +376,7 @@ class ExplanationDocument(TypedDict):
     then: str | None
     standby: str | None
     failed_update: str | None
+    absent_supervisor: str | None
     move: str | None
     hosts: list[RoomDocument]
     alarm: str | None
@@ -384,6 +393,7 @@ class LeadershipDocument(TypedDict):
     paused: bool
     distrust: str | None
     alarms: list[str]
+    absent: list[AbsentDocument]
     store_error: str | None
 
 
@@ -483,6 +493,7 @@ class ClusterDocument(TypedDict):
     leader: str | None
     epoch: int | None
     supervisors: list[HostDocument]
+    absent: list[AbsentDocument]
     zookeeper: ZooKeeperDocument
     store: StoreDocument
     jobs: dict[str, int]

@@ -12,11 +12,9 @@ NUMBERS = frozenset(
         "BATCH MS",
         "BATCH S",
         "CPU %",
-        "DONE/S",
         "DRIVER",
         "DRIVERS",
         "FAILURES",
-        "IN/S",
         "LAG",
         "LOAD %",
         "MEMORY",
@@ -28,7 +26,8 @@ NUMBERS = frozenset(
         "RESTARTS",
         "REVISION",
         "ROWS",
-        "ROWS/S",
+        "ROWS/S DONE",
+        "ROWS/S IN",
         "SIZE",
         "STATE ROWS",
         "STORES",
@@ -45,14 +44,16 @@ class Columns:
     """Defines what a table looks like. ``state`` is the index of the column that is coloured.
 
     ``spare`` names the columns that may be left out for lack of room, the least important first; without any,
-    lines may be wider than a terminal. With ``whole``, the last column is a sentence, or empty, and is never
-    cut: one that has no room beside its row, even without the spare columns, stands below it.
+    lines may be wider than a terminal. With ``whole``, the last column is a sentence, or empty: one that has no
+    room beside its row, even without the spare columns, stands below it, and is not cut. With ``below_max``, it has
+    that many lines there at most, of which the last one then ends in an ellipsis.
     """
 
     head: Sequence[str]
     state: int | None = None
     spare: Sequence[str] = ()
     whole: bool = False
+    below_max: int | None = None
 
 
 def last_cell(columns: Columns, line: Sequence[str]) -> str:

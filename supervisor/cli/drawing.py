@@ -34,14 +34,22 @@ LAST_MIN = 16
 INDENT = "  "
 
 
-def print_drawn(columns: Columns, lines: Sequence[Sequence[str]], width: int) -> None:
-    """Prints what ``drawn`` returns."""
-    Console(highlight=False, width=WIDE_ENOUGH).print(drawn(columns, lines, width))
+class DrawnTable(Group):
+    """Is a table for a terminal. ``is_cut`` says whether sentences below their rows are not whole."""
+
+    is_cut = False
+
+
+def print_drawn(columns: Columns, lines: Sequence[Sequence[str]], width: int) -> bool:
+    """Prints what ``drawn`` returns, and returns its ``is_cut``."""
+    table = drawn(columns, lines, width)
+    Console(highlight=False, width=WIDE_ENOUGH).print(table)
+    return table.is_cut
 
 
 def drawn(
     columns: Columns, lines: Sequence[Sequence[str]], width: int, marked: frozenset[int] = frozenset()
-) -> Group:
+) -> DrawnTable:
     """Draws a table for a terminal of ``width``.
 
     Names are whole; the last column is cut or, if it is to be whole, broken below its row. ``marked`` are the
@@ -69,19 +77,32 @@ def drawn(
         line.rstrip()
         return line
 
-    console = Console(width=width)
     head = columns.head[last]
     page = [
         drawn_line(columns.head, head if not columns.whole or cell_len(head) <= room else "", "bold", None)
     ]
+    is_cut = False
     for number, line in enumerate(lines):
         style = "reverse" if number in marked else ""
         beside = not columns.whole or needed[number] <= max(room, 0)
         page.append(drawn_line(line, lasts[number] if beside else "", style, columns.state))
         if not beside:
-            broken = Text(lasts[number]).wrap(console, max(1, width - len(INDENT)))
-            page.extend(Text(f"{INDENT}{part.plain.rstrip()}", style, no_wrap=True) for part in broken)
-    return Group(*page)
+            broken, is_cut_here = _broken(lasts[number], max(1, width - len(INDENT)), columns.below_max)
+            page.extend(Text(f"{INDENT}{part}", style, no_wrap=True) for part in broken)
+            is_cut = is_cut or is_cut_here
+    table = DrawnTable(*page)
+    table.is_cut = is_cut
+    return table
+
+
+def _broken(text: str, width: int, lines_max: int | None) -> tuple[list[str], bool]:
+    """Returns the lines of ``text``, and whether there are more than ``lines_max``: then the last one of these is cut."""
+    lines = [part.plain.rstrip() for part in Text(text).wrap(Console(width=width), width)]
+    if lines_max is None or len(lines) <= lines_max:
+        return lines, False
+    last = Text(" ".join(lines[lines_max - 1 :]))
+    last.truncate(width, overflow="ellipsis")
+    return [*lines[: lines_max - 1], last.plain], True
 
 
 def _fitting(

@@ -41,10 +41,11 @@ from supervisor.operations.listing import JobLister
 from supervisor.operations.selection import selector_of
 
 NARROW = Columns(
-    ("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"),
+    ("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S IN", "REASON"),
     state=1,
-    spare=("ROWS/S", "ATTEMPT", "BATCH", "HOST", "SINCE"),
+    spare=("ROWS/S IN", "ATTEMPT", "BATCH", "HOST", "SINCE"),
     whole=True,
+    below_max=1,
 )
 WIDE = Columns(
     (
@@ -59,7 +60,7 @@ WIDE = Columns(
         "HOST",
         "DRIVER",
         "BATCH",
-        "ROWS/S",
+        "ROWS/S IN",
         "LAG",
         "NEXT",
         "CHECKPOINT",
@@ -68,6 +69,7 @@ WIDE = Columns(
     ),
     state=2,
     whole=True,
+    below_max=1,
 )
 WIDE_SPARE = (
     "LABELS",
@@ -79,7 +81,7 @@ WIDE_SPARE = (
     "SUPERVISOR",
     "FAILURES",
     "RESTARTS",
-    "ROWS/S",
+    "ROWS/S IN",
     "ATTEMPT",
     "BATCH",
     "HOST",
@@ -109,8 +111,8 @@ def list_jobs(
 ) -> int:
     """List the jobs, or those that are named or have labels; of each name the live uid, or the newest if it failed.
 
-    SINCE: for how long in this state. BATCH, ROWS/S, LAG (records): of the query that reported last. REASON: what is not
-    well, in short; show has all of it. A narrow terminal leaves other columns out.
+    SINCE: for how long in this state. BATCH, ROWS/S IN (rows that arrive in a second), LAG (records): of the query that
+    reported last. REASON: what is not well, in short; explain has all of it. A narrow terminal leaves other columns out.
 
     \b
     Examples:
@@ -144,8 +146,8 @@ def list_jobs(
             chosen.print_document(listed.document())
         else:
             _print_pause(listed)
-            print_table(columns, [row_cells(row) for row in with_supervisors(listed).rows])
-            _print_remedies(listed)
+            is_cut = print_table(columns, [row_cells(row) for row in with_supervisors(listed).rows])
+            _print_remedies(listed, is_cut)
     return _print_missing(names or (), listed)
 
 
@@ -179,13 +181,14 @@ def _print_missing(names: Iterable[str], listed: JobList) -> int:
     return NotFound.exit_code if missing else 0
 
 
-def _print_remedies(listed: JobList) -> None:
-    """Tells a person which command helps with jobs that wait for a person."""
-    if terminal_width() is not None and any(row.state in ("failed", "quarantined") for row in listed.rows):
+def _print_remedies(listed: JobList, is_cut: bool) -> None:
+    """Tells a person which command has the whole of a reason, and helps with jobs that wait for a person."""
+    needs_somebody = any(row.state in ("failed", "quarantined") for row in listed.rows)
+    said = ["has the whole of a reason that is cut (…)"] if is_cut else []
+    said += ["says what to do about a job that is failed or quarantined"] if needs_somebody else []
+    if terminal_width() is not None and said:
         print()
-        print_labelled(
-            "", "spark-supervisor explain NAME says what to do about a job that is failed or quarantined"
-        )
+        print_labelled("", f"spark-supervisor explain NAME {', and '.join(said)}")
 
 
 def _print_pause(listed: JobList) -> None:
@@ -269,5 +272,5 @@ def _wide(row: JobRow) -> list[Any]:
 def _progress(row: JobRow) -> tuple[int | None, str | None]:
     if row.progress is None:
         return None, None
-    rate = row.progress.processed_rows_per_s
+    rate = row.progress.input_rows_per_s
     return row.progress.batch_id, None if rate is None else f"{rate:.1f}"

@@ -44,7 +44,7 @@ Exit codes:
   2  wrong usage, or an invalid spec or configuration
   3  not found
   4  conflict: it exists, or was changed meanwhile
-  5  ZooKeeper or store unreachable: nothing was acknowledged
+  5  ZooKeeper, store or API unreachable, or it refused the credentials: nothing was acknowledged
   6  outcome unknown: the message says how to find out
   7  timed out waiting
 

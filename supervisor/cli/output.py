@@ -54,10 +54,11 @@ def print_json(document: Any) -> None:
 
 def print_table(
     columns: Columns | Sequence[str], rows: Iterable[Sequence[Any]], *, colour_column: int | None = None
-) -> None:
+) -> bool:
     """Prints columns two spaces apart.
 
-    On a terminal the last column takes what is left of the width, and is cut or broken to it.
+    On a terminal the last column takes what is left of the width, and is cut or broken to it. Returns whether a
+    sentence is cut there (``Columns.below_max``).
     """
     if not isinstance(columns, Columns):
         columns = Columns(columns, colour_column)
@@ -66,14 +67,14 @@ def print_table(
     if width is not None:
         from supervisor.cli import drawing  # rich takes 40 ms to load: a pipe starts without it
 
-        drawing.print_drawn(columns, lines, width)
-        return
+        return drawing.print_drawn(columns, lines, width)
     whole = [list(columns.head), *([*line[:-1], last_cell(columns, line)] for line in lines)]
     widths = [max(len(line[n]) for line in whole) for n in range(len(columns.head))]
     widths[-1] = widths[-1] if columns.head[-1].strip() in NUMBERS else 0
     for line in whole:
         texts = [padded(columns, n, text, widths[n] - len(text)) for n, text in enumerate(line)]
         print("  ".join(texts).rstrip())
+    return False
 
 
 def terminal_width() -> int | None:

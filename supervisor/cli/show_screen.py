@@ -36,8 +36,8 @@ from supervisor.spec.job import without_defaults
 
 LABEL = 17
 QUERIES = Columns(
-    ("QUERY", "STATE", "BATCH", "IN/S", "DONE/S", "BATCH MS", "LAG", "LAST SIGN", "ERROR"),
-    spare=("LAG", "BATCH MS", "DONE/S"),
+    ("QUERY", "STATE", "BATCH", "ROWS/S IN", "ROWS/S DONE", "BATCH MS", "LAG", "LAST SIGN", "ERROR"),
+    spare=("ROWS/S DONE", "BATCH MS", "LAG"),
     whole=True,
 )
 

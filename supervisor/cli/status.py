@@ -9,9 +9,11 @@ from supervisor.cli.options import Chosen, command, over_api
 from supervisor.cli.output import age, local_time, notice, print_labelled, print_table, with_local_times
 from supervisor.cli.remote import api_of
 from supervisor.errors import SupervisorError
+from supervisor.model.load import AbsentSupervisor
 from supervisor.model.policies import policies_text
 from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import open_commands
+from supervisor.operations.explain_words import absent_text
 
 SUPERVISORS = Columns(
     ("SUPERVISOR", "HOST", "LEADER", "DRIVERS", "UP", "SOFTWARE", "ADDRESS"),
@@ -74,6 +76,8 @@ def _print(document: dict[str, Any]) -> None:
     for member in document["supervisors"]:
         if member["cordoned"]:
             lines.append(("cordoned", _cordoned(member)))
+    for absent in document.get("absent", ()):
+        lines.append(("absent", absent_text(AbsentSupervisor(**absent))))
     if document["distrust"]:
         lines.append(("distrust", document["distrust"]))
     if document["accepted"] and document["accepted"]["waiting"]:

@@ -25,7 +25,7 @@ JOBS = Columns(
         "BATCH S",
         "TRIGGER",
         "LOAD %",
-        "ROWS/S",
+        "ROWS/S IN",
         "STATE ROWS",
         "STATE",
         "LAG",
@@ -64,8 +64,9 @@ def top(chosen: Chosen, hosts: Hosts = False, sort: Sort = TopOrder.MEMORY) -> i
     """Show what drivers take: processors, memory, time of a batch beside its trigger, rows, state, lag.
 
     CPU %: 100 is one processor. BATCH S, TRIGGER, LOAD %: the newest batch, in seconds, of the query that is loaded most,
-    and its share of the interval of its trigger. MARK: over-committed if more is reserved than offered, or the peaks of
-    its drivers add up to more; idle if they are a tenth of what it offers, or less.
+    and its share of the interval of its trigger. ROWS/S IN: rows that arrive in a second. MARK: over-committed
+    if more is reserved than offered, or the peaks of its drivers add up to more; idle if they are a tenth of what it
+    offers, or less.
 
     \b
     Examples:
@@ -104,7 +105,7 @@ def _job(job: dict[str, Any]) -> list[Any]:
         None if job["batch_ms"] is None else f"{job['batch_ms'] / 1000:.1f}",
         None if job["trigger_s"] is None else f"{job['trigger_s']:g} s",
         _percent(job["share_of_trigger"]),
-        None if job["processed_rows_per_s"] is None else f"{job['processed_rows_per_s']:.1f}",
+        None if job["input_rows_per_s"] is None else f"{job['input_rows_per_s']:.1f}",
         _whole(job["state_rows"]),
         _size(job["state_bytes"]),
         _whole(job["lag"]),

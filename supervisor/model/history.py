@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from supervisor.model.records import DETAIL_MAX_BYTES, PLANNED_CAUSES, Cause, HistoryEntry, clip
+from supervisor.model.records import BY_MAX_BYTES, DETAIL_MAX_BYTES, PLANNED_CAUSES, Cause, HistoryEntry, clip
 
 FAILURES: Final = frozenset(cause.value for cause in Cause if cause not in PLANNED_CAUSES)
 ENTRIES_KEPT: Final = 100
@@ -55,6 +55,7 @@ _DETAIL_BYTES: Final = (48, 16, 0)
 _WORD_BYTES: Final = 40
 _PLAIN_MAX_BYTES: Final = 1 << 17
 _NUMBER: Final = re.compile(r"\d+")
+_BY: Final = re.compile(r"(?:^| )\(by ((?:(?!\(by ).)*)\)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ def opened(earlier: str, uid: str) -> tuple[HistoryEntry, ...]:
     return tuple(
         item
         if item.count > 1 or item.omitted
-        else HistoryEntry(at=item.at, event=item.event, attempt=item.attempt, detail=item.detail)
+        else HistoryEntry(at=item.at, event=item.event, attempt=item.attempt, detail=item.detail, by=item.by)
         for item in _items(earlier, uid)
     )
 
@@ -123,20 +124,19 @@ def _add(items: list[Series], entry: HistoryEntry) -> None:
     """Appends ``entry``, or counts it in the last of ``items`` if it is a failure like that one: the entries
     that led to it are dropped then.
     """
-    said = " ".join(filter(None, (entry.detail, entry.by and f"(by {entry.by})")))
-    detail = clip(said, DETAIL_MAX_BYTES)
     new = Series(
         at=clip(entry.at, _WORD_BYTES),
         event=clip(entry.event, _WORD_BYTES),
         attempt=entry.attempt,
-        detail=detail,
+        detail=clip(entry.detail, DETAIL_MAX_BYTES),
+        by=clip(entry.by, BY_MAX_BYTES),
     )
     if is_failure(entry):
         end = len(items)
         while end and items[end - 1].event in _ROUTINE and items[end - 1].attempt == entry.attempt:
             end -= 1
         before = items[end - 1] if end else None
-        if before is not None and is_failure(before) and not before.omitted and _alike(before, entry):
+        if before is not None and is_failure(before) and not before.omitted and _alike(before, new):
             items[end - 1 :] = [
                 replace(before, count=before.count + 1, last_at=entry.at, last_attempt=entry.attempt)
             ]
@@ -146,7 +146,8 @@ def _add(items: list[Series], entry: HistoryEntry) -> None:
 
 def _alike(before: Series, entry: HistoryEntry) -> bool:
     later = max(before.attempt, before.last_attempt) < entry.attempt
-    return later and before.event == entry.event and same_words(before.detail) == same_words(entry.detail)
+    is_same = (before.event, before.by) == (entry.event, entry.by)
+    return later and is_same and same_words(before.detail) == same_words(entry.detail)
 
 
 def _fitting(items: list[Series], uid: str, max_bytes: int) -> str:
@@ -163,16 +164,18 @@ def _fitting(items: list[Series], uid: str, max_bytes: int) -> str:
         if len(text) <= max_bytes:
             return text
         firsts = set(_firsts(items))
-        items = [
-            item if n in firsts else replace(item, detail=clip(item.detail, most) if most else "")
-            for n, item in enumerate(items)
-        ]
+        items = [item if n in firsts else _cut(item, most) for n, item in enumerate(items)]
         text = _packed(items, uid)
     while len(text) > max_bytes:
         for _ in range(1 + len(items) // 20):
             _drop_one(items)
         text = _packed(items, uid)
     return text
+
+
+def _cut(item: Series, most: int) -> Series:
+    """Returns ``item`` with a detail of at most ``most`` bytes; where there is none, it does not say who asked either."""
+    return replace(item, detail=clip(item.detail, most)) if most else replace(item, detail="", by="")
 
 
 def _drop_one(items: list[Series]) -> None:
@@ -217,7 +220,7 @@ def _packed(items: Sequence[Series], uid: str) -> str:
             item.attempt - before
             for item, before in zip(items, [0, *(item.attempt for item in items)], strict=False)
         ],
-        [item.detail for item in items],
+        [_with_by(item.detail, item.by) for item in items],
         [
             [n, item.count, item.last_at, item.last_attempt, item.omitted]
             for n, item in enumerate(items)
@@ -248,8 +251,9 @@ def _items(earlier: str, uid: str) -> list[Series]:
                 at_ms += at
                 at = _iso(at_ms)
             attempt += _number(more)
+            words, by = _without_by(_text(detail))
             items.append(
-                Series(at=_text(at), event=_text(event), attempt=_count(attempt), detail=_text(detail))
+                Series(at=_text(at), event=_text(event), attempt=_count(attempt), detail=words, by=by)
             )
         for n, count, last_at, last_attempt, omitted in folded:
             items[_count(n)] = replace(
@@ -262,6 +266,19 @@ def _items(earlier: str, uid: str) -> list[Series]:
     except (ValueError, TypeError, IndexError, OverflowError, OSError, RecursionError, zlib.error):
         return []
     return items
+
+
+def _with_by(detail: str, by: str) -> str:
+    """Returns ``detail`` with who asked for it at its end. So it is packed, because a version before takes no further
+    column: words that end as if somebody had asked get nobody's name after them."""
+    is_plain = not by and _BY.search(detail) is None
+    return detail if is_plain else f"{detail} (by {by})".lstrip()
+
+
+def _without_by(text: str) -> tuple[str, str]:
+    """Returns the detail and who asked for it, of what ``_with_by`` returned."""
+    found = _BY.search(text)
+    return (text, "") if found is None else (text[: found.start()], found[1])
 
 
 def _text(value: Any) -> str:

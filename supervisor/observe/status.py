@@ -8,14 +8,14 @@ session time that ZooKeeper granted, so that any two processes that ask get the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import SupervisorError
 from supervisor.model.acceptance import why_held
 from supervisor.model.labels import unpacked
-from supervisor.model.load import Load, loads_of
+from supervisor.model.load import Load, absent_of, loads_of
 from supervisor.model.records import Cordon, EpochRecord, LeaderHint, Member, Pause
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.view import SeenAcceptance, cordoned_by
@@ -62,6 +62,7 @@ def take_status(
             )
             for member in members
         ],
+        "absent": [asdict(absent) for absent in absent_of(view.rows.values(), view.members)],
         "zookeeper": {
             "state": "connected",
             "hosts": configuration.hosts,
@@ -83,6 +84,7 @@ def unreachable_status(configuration: ClusterConfiguration, store_ok: bool) -> d
         "leader": None,
         "epoch": None,
         "supervisors": [],
+        "absent": [],
         "zookeeper": {"state": "unreachable", "hosts": configuration.hosts, "session": None},
         "store": {"url": configuration.store_url, "ok": store_ok},
         "jobs": {},

@@ -35,7 +35,7 @@ from supervisor.model.actions import (
     Withdraw,
 )
 from supervisor.model.driver_memory import next_memory
-from supervisor.model.load import Load
+from supervisor.model.load import Load, absent_of
 from supervisor.model.policies import refused_policies
 from supervisor.model.records import (
     DEAD,
@@ -172,6 +172,7 @@ class Explanation:
     submission of the name may be alive still. ``standby`` says what there is of the prepared driver that its spec
     asks for, or is empty; ``failed_update`` says what became of its newest update if that has failed (given up, rolled back
     or neither yet), ``move`` why it is to leave its host and what keeps it there for now; both may be empty.
+    ``absent`` is the supervisor of its driver's host if that is not connected, else empty.
     ``diagnostics`` is what is known of the end of the latest attempt that left any.
     """
 
@@ -204,6 +205,7 @@ class Explanation:
     standby: str = ""
     failed_update: str = ""
     move: str = ""
+    absent: str = ""
 
     @property
     def is_fine(self) -> bool:
@@ -238,6 +240,7 @@ class Explainer:
         self._notes = {note.name: note for note in free.notes}
         real = make_plan(view, policy, now_s)
         self._real = {action.name for action in real.actions}
+        self.absent = absent_of(view.rows.values(), view.members)
         self.alarms = tuple(dict.fromkeys((*real.alarms, *free.alarms)))
 
     def job(self, name: str) -> Explanation:
@@ -284,6 +287,9 @@ class Explainer:
             standby=self._prepared.standby(row),
             failed_update=_failed_update(row),
             move=note.why if note is not None and note.moves else "",
+            absent=own.supervisor
+            if own is not None and mine and absent_of((row,), self._view.members)
+            else "",
         )
 
     def _awaited(

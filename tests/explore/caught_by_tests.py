@@ -22,6 +22,7 @@ from tests.explore.caught_adapters import CAUGHT_ADAPTERS
 from tests.explore.caught_logs import CAUGHT_LOGS
 from tests.fakes.registry_bench import Bench
 from tests.unit.daemon.host.test_log_uploads import UploadRig
+from tests.unit.daemon.host.test_running_uploads import RunningRig
 from tests.unit.daemon.leader.test_sweeper import swept
 from tests.unit.registry import test_fixed_znodes
 
@@ -70,6 +71,30 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "what-else-is-wrong-waits-for-diagnostics": (
         DIAGNOSING,
         "test_a_wait_for_the_cluster_that_is_over_waits_for_no_diagnostics",
+    ),
+    "a-stop-waits-for-a-look-at-the-heap": (
+        DIAGNOSING,
+        "test_one_that_is_to_stop_is_not_held_up_by_a_look_at_its_heap",
+    ),
+    "an-exec-that-hangs-holds-up-the-shim": (
+        "unit.clients.test_diagnostics",
+        "test_an_executable_that_cannot_be_opened_holds_up_nobody",
+    ),
+    "who-stops-the-collector-is-not-diagnosed-again": (
+        "unit.shim.test_diagnosis",
+        "test_a_collector_that_its_driver_has_stopped_is_ended_and_waited_for_no_longer",
+    ),
+    "a-silence-that-is-over-explains-another-end": (
+        DIAGNOSING,
+        "test_the_diagnostics_of_a_silence_that_is_over_are_those_of_no_end",
+    ),
+    "a-silence-that-is-over-explains-the-end-of-a-stop": (
+        DIAGNOSING,
+        "test_one_that_comes_back_while_it_is_to_stop_is_diagnosed_anew_if_it_does_not_end",
+    ),
+    "the-collector-counts-as-the-driver": (
+        "unit.clients.test_tree_usage",
+        "test_a_child_that_is_kept_apart_does_not_count",
     ),
     "marked-before-it-is-sent": (NOTIFIER, "test_a_receiver_is_marked_after_it_has_accepted_and_by_itself"),
     "marked-whatever-is-answered": (
@@ -667,6 +692,7 @@ FIXTURES: dict[str, Callable[[], Any]] = {
     "on_disk": _on_disk,
     "bench": Bench,
     "uploading": lambda: UploadRig(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
+    "running": lambda: RunningRig(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "swept_rig": lambda: swept(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "monkeypatch": pytest.MonkeyPatch,
     "tmp_path": lambda: Path(tempfile.mkdtemp(prefix="caught-by-tests-")),

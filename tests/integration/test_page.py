@@ -488,8 +488,31 @@ def test_an_address_that_names_no_job_shows_the_table(browser: Browser, url: str
     browser.wait(lambda: browser.jobs(), "the jobs")
     browser.chrome.get(f"{url}/#/jobs/broken")
     browser.wait_text(".head", "broken")
-    browser.chrome.get(f"{url}/#/jobs/%E0%A4%A")
+    browser.chrome.get(f"{url}/#/elsewhere")
     browser.wait(lambda: len(browser.jobs()) == 2, "the table")
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("Clicks", "No job Clicks"),
+        ("clicks/attempts/9", "No job clicks/attempts/9"),
+        ("%E0%A4%A", "No job %E0%A4%A"),
+        ("%3Cimg%20src=x%3E", "No job <img src=x>"),
+    ],
+)
+def test_an_address_of_what_can_be_no_job_is_said_to_be_so(
+    browser: Browser, service: MadeUpService, url: str, address: str, shown: str
+) -> None:
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/{address}")
+    browser.wait_text(".missing h1", shown)
+    assert nothing_ran(browser)
+    browser.press(Keys.ESCAPE)
+    browser.wait(lambda: len(browser.jobs()) == 2, "the table")
+    assert not any("/jobs/" in target for target in service.asked)
     assert browser.complaints() == []
 
 
@@ -516,8 +539,31 @@ def test_a_job_that_is_not_there_is_said_to_be_so(browser: Browser, url: str) ->
     browser.enter(url)
     browser.wait(lambda: browser.jobs(), "the jobs")
     browser.chrome.get(f"{url}/#/jobs/nobody")
-    browser.wait_text(".job .banner", "nothing is at")
+    browser.wait_text(".missing", "No job nobody", "nothing is at")
+    assert not any(each.is_displayed() for each in browser.all(".card, .logs")), "no empty cards"
     browser.wait_text(".fresh", "live")
+    browser.picture("missing")
+    browser.one(".missing a").click()
+    browser.wait(lambda: len(browser.jobs()) == 2, "the table")
+    assert browser.complaints() == []
+
+
+def test_a_job_that_is_cleaned_up_while_somebody_looks_is_said_to_be_gone(
+    browser: Browser, service: MadeUpService, url: str
+) -> None:
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".timeline", "submitted")
+    documents = service.documents
+    service.documents = {path: each for path, each in documents.items() if "/jobs/clicks" not in path}
+    browser.wait_text(".missing", "No job clicks any more")
+    assert not any(each.is_displayed() for each in browser.all(".card, .logs"))
+    service.documents = documents
+    browser.wait_text(".head", "clicks", "running")
+    browser.wait(lambda: not browser.one(".missing").is_displayed(), "the job again")
+    assert browser.text(".timeline")
+    assert browser.complaints() == []
 
 
 def test_it_fits_a_phone_and_a_dark_room(service: MadeUpService, url: str) -> None:

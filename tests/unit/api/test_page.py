@@ -158,3 +158,15 @@ def test_the_pictures_in_the_documents_are_small_and_in_the_wheel() -> None:
 def test_the_page_reads_no_more_often_than_readings_are_shared() -> None:
     (period_ms,) = re.findall(r"\bPERIOD_MS = (\d+);", (STATIC / "reading.js").read_text())
     assert int(period_ms) / 1000 >= 2 * FRESH_S
+
+
+def test_a_rate_of_rows_has_the_name_that_it_has_everywhere() -> None:
+    """Spark has two: the rows that arrive in a second, and those of a batch beside the time that it took."""
+    named = {
+        path.name: set(re.findall(r"[\"`]((?:rows/s|[^\"`]*per second)[^\"`]*)[\"`]", path.read_text(), re.I))
+        for path in SCRIPTS
+    }
+    assert {name: words for name, words in named.items() if words} == {
+        "fleet.js": {"Rows/s in"},
+        "job.js": {"Rows/s in", "rows/s in", "rows/s done"},
+    }

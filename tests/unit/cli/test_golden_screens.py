@@ -61,8 +61,8 @@ def well(terminal: Terminal) -> None:
             progress=Progress(
                 query="q",
                 batch_id=batch,
-                input_rows_per_s=1.0,
-                processed_rows_per_s=rate,
+                input_rows_per_s=rate,
+                processed_rows_per_s=2 * rate,
                 batch_ms=300.0,
                 at=AT,
                 lag=7012,

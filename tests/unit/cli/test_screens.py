@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from supervisor.cli import output
-from supervisor.model.records import Cause, Member, Progress, QueryProgress
+from supervisor.model.records import HISTORY_MAX, Cause, HistoryEntry, Member, Progress, QueryProgress
+from supervisor.registry.older_history import older_aside
 from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 
@@ -52,8 +53,10 @@ def test_the_table_has_a_line_per_job(terminal: Terminal) -> None:
         ),
     )
     head, line = terminal.run("list").out.splitlines()
-    assert head.split() == ["NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"]
-    assert re.fullmatch(r"a +running +\d+\w +1 +host-a\.example +41 +20\.2", line), (
+    assert re.split("  +", head) == [
+        *("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S IN", "REASON")
+    ]
+    assert re.fullmatch(r"a +running +\d+\w +1 +host-a\.example +41 +1\.0", line), (
         "a job that runs as wanted needs no reason"
     )
     wide = terminal.run("list", "-o", "wide").out.splitlines()[1]
@@ -128,6 +131,27 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
     assert shown["spec"]["name"] == "a" and shown["uid"] == uid and shown["spec_error"] is None
     text = terminal.run("show", "a").out
     assert "user_error" in text and "checkpoint: s3://bucket/a" in text
+
+
+def test_the_history_says_who_asked_for_what_is_packed(terminal: Terminal) -> None:
+    terminal.submit("a")
+    bench = terminal.bench
+    bench.exit("a", Cause.USER_ERROR)
+    own = bench.own("a")
+    entries = tuple(
+        HistoryEntry(at=f"2026-11-20T00:00:{n:02}.000Z", event="draining", detail=f"{n}", by="sasl:anna")
+        for n in range(HISTORY_MAX)
+    )
+    packed = older_aside(replace(own, history=entries))
+    assert len(packed.history) < len(entries) and packed.earlier
+    bench.put(bench.layout.own("a"), packed)
+    document = terminal.run("history", "a", "-o", "json").json["uids"][0]["history"]
+    drained = [entry for entry in document if entry["event"] == "draining"]
+    assert [(entry["detail"], entry["by"]) for entry in drained] == [
+        (f"{n}", "sasl:anna") for n in range(HISTORY_MAX)
+    ]
+    for command in ("history", "show"):
+        assert terminal.run(command, "a").out.count("(by sasl:anna)") == HISTORY_MAX, command
 
 
 def test_show_says_how_its_next_driver_is_prepared_by_what_was_registered(terminal: Terminal) -> None:

@@ -230,18 +230,40 @@ def test_reasons_below_their_rows_take_room_on_the_screen_too(
         terminal.bench.bootstrapped = True
         terminal.bench.exit(name, permanent=True)
         own = terminal.bench.layout.own(name)
-        terminal.bench.put(own, replace(terminal.bench.own(name), reason="the whole reason " * 10 + "END"))
+        terminal.bench.put(own, replace(terminal.bench.own(name), reason="START " + "the whole reason " * 10))
     story(monkeypatch)
     with on_screen(monkeypatch, 80) as screen:
         run_command(["list", "--watch"])
     more = re.search(r"… and (\d+) more", screen.raw)
-    assert more is not None and screen.raw.count("END") == 2 * (20 - int(more[1])) < 40, (
+    assert more is not None and screen.raw.count("START") == 2 * (20 - int(more[1])) < 40, (
         "drawn once more at the end"
     )
     assert "every 2 s" in screen.raw, "the foot is not pushed out"
 
 
-def test_list_on_a_terminal_says_a_reason_whole_and_first_that_the_cluster_is_paused(
+def test_list_on_a_terminal_has_one_line_of_a_reason_and_says_where_all_of_it_is(
+    fleet: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for options in ([], ["-o", "wide"]):
+        with on_screen(monkeypatch, 80) as screen:
+            run_command(["list", *options])
+        (shown,) = (line for line in screen.lines if "日本語" in line)
+        assert shown.startswith("  ") and shown.endswith("…")
+        said = " ".join(line.strip() for line in screen.lines)
+        assert said.count("spark-supervisor explain NAME has the whole of a reason that is cut (…)") == 1
+    with on_screen(monkeypatch, 2000) as screen:
+        run_command(["list"])
+    assert screen.raw.count("日本語") == 40 and "that is cut" not in screen.raw
+    assert fleet.run("list").out.count("日本語") == 40, "in a pipe nothing is cut"
+    (document,) = (row for row in fleet.run("list", "-o", "json").json if row["state"] == "quarantined")
+    assert document["reason"].count("日本語") == 40
+    with on_screen(monkeypatch, 80) as screen:
+        run_command(["explain", document["name"]])
+    assert "".join(screen.raw.split()).count("日本語") >= 40
+
+
+def test_list_on_a_terminal_says_first_that_the_cluster_is_paused(
     fleet: Terminal,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -249,7 +271,6 @@ def test_list_on_a_terminal_says_a_reason_whole_and_first_that_the_cluster_is_pa
     with on_screen(monkeypatch, 80) as screen:
         run_command(["list"])
     assert screen.lines[0].startswith("the cluster is paused by ")
-    assert screen.raw.count("日本語") == 40, "nothing is cut"
     piped = fleet.run("list")
     assert piped.out.startswith("NAME") and piped.err.startswith("the cluster is paused by "), (
         "a script reads the table alone"

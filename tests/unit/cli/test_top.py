@@ -51,7 +51,14 @@ def query(name: str = "counts", ms: float = 3000.0, **changes: Any) -> QueryUse:
 
 def reported(name: str = "counts", **changes: Any) -> QueryProgress:
     use = QueryProgress(
-        query=name, id="1", batch_id=7, batch_ms=3500.0, processed_rows_per_s=20.0, lag=5.0, state_rows=9.0
+        query=name,
+        id="1",
+        batch_id=7,
+        batch_ms=3500.0,
+        input_rows_per_s=18.0,
+        processed_rows_per_s=20.0,
+        lag=5.0,
+        state_rows=9.0,
     )
     return replace(use, **changes)
 
@@ -129,6 +136,7 @@ def test_the_screens(fleet: Terminal) -> None:
         "LOAD",
         "%",
         "ROWS/S",
+        "IN",
         "STATE",
         "ROWS",
         "STATE",
@@ -146,7 +154,7 @@ def test_the_screens(fleet: Terminal) -> None:
         "10",
         "s",
         "35",
-        "20.0",
+        "18.0",
         "9",
         "4.0",
         "MiB",

@@ -6,6 +6,7 @@ import binascii
 import json
 import random
 import zlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -229,6 +230,61 @@ def packed(body: object) -> str:
 
 
 def test_who_asked_for_something_is_packed_with_it() -> None:
-    entry = HistoryEntry(at="2026-11-21T00:46:50.123Z", event="suspended", detail="why", by="sasl:alice")
-    (packed,) = opened(put_aside([entry], "", UID, 1500), UID)
-    assert packed.detail == "why (by sasl:alice)"
+    entry = HistoryEntry(at=at(5), event="suspended", detail="why", by="sasl:alice")
+    assert opened(put_aside([entry], "", UID, 1500), UID) == (entry,)
+    again = put_aside([replace(entry, at=at(6), by="supervisor:host-a", detail="")], "", UID, 1500)
+    assert [(each.detail, each.by) for each in opened(again, UID)] == [("", "supervisor:host-a")]
+
+
+WORDS = st.text(st.characters(exclude_categories=("C", "Z")), max_size=12)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(WORDS, st.builds("{} (by {})".format, WORDS, WORDS)), st.one_of(st.just(""), WORDS)
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_words_that_look_like_who_asked_stay_words(said: list[tuple[str, str]]) -> None:
+    entries = tuple(
+        HistoryEntry(at=at(n), event="draining", attempt=n, detail=detail.strip(), by=by)
+        for n, (detail, by) in enumerate(said)
+    )
+    assert opened(put_aside(entries, "", "u", 4000), "u") == entries
+
+
+def test_who_asked_is_kept_where_the_words_are_cut() -> None:
+    chance = random.Random(7)
+    entries = [
+        HistoryEntry(
+            at=at(n),
+            event="draining",
+            detail=f"{chance.getrandbits(400):0100x}",
+            by="uid:1000@host-a.example",
+        )
+        for n in range(100)
+    ]
+    kept = opened(put_aside(entries, "", "u", ROOM), "u")
+    assert len(kept) == ENTRIES_KEPT
+    assert {each.by for each in kept} == {"uid:1000@host-a.example"}
+    assert {len(each.detail.encode()) for each in kept} == {16}
+
+
+def test_failures_of_one_author_are_one_series_with_it() -> None:
+    failures = [
+        HistoryEntry(at=at(n), event="user_error", attempt=n, detail=f"exit code {n}", by="uid:0@a")
+        for n in range(1, 4)
+    ]
+    (series,) = opened(put_aside(failures, "", "u", ROOM), "u")
+    assert isinstance(series, Series)
+    assert (series.count, series.detail, series.by) == (3, "exit code 1", "uid:0@a")
+
+
+def test_a_version_before_reads_all_but_who_asked() -> None:
+    """It takes exactly these columns, and shows who asked as the end of the words."""
+    entry = HistoryEntry(at=at(5), event="suspended", detail="why", by="sasl:alice")
+    columns = json.loads(zlib.decompress(binascii.a2b_base64(put_aside([entry], "", "u", ROOM))))
+    assert columns[2:] == [["suspended"], [0], ["why (by sasl:alice)"], []]

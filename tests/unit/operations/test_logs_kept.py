@@ -18,7 +18,9 @@ UID = "20261127-0412-k3v9"
 def error_of(directory: Path) -> str:
     output = AttemptOutput("clicks", UID, 4711, directory / f"{UID}.4711.log")
     place = OutputPlace("", "", is_here=False, is_up=False, path=output.path, server="")
-    return str(missing(cast(Any, SimpleNamespace(row=SimpleNamespace(name="clicks"))), output, place))
+    own = SimpleNamespace(uid=UID, attempt=4711)
+    job = SimpleNamespace(row=SimpleNamespace(name="clicks"), uid=UID, own=own, result=None)
+    return str(missing(cast(Any, job), output, place))
 
 
 def test_all_attempts_are_named_while_they_are_few(tmp_path: Path) -> None:

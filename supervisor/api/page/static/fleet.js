@@ -4,6 +4,7 @@ import { el, rebuild, reconcile, setAttribute, setText, svg } from "./dom.js";
 import { age, counted, milliseconds, number, setAge } from "./format.js";
 import { draw, forgetAllBut, plot, remember, valuesOf } from "./plot.js";
 import { Poll } from "./reading.js";
+import { absentText } from "./words.js";
 
 const PAGE_ROWS = 200;
 const SPARK = { width: 72, height: 18 };
@@ -18,7 +19,7 @@ const COLUMNS = [
   { key: "host", label: "Host", value: (job) => job.host ?? "" },
   { key: "restarts", label: "Restarts", value: (job) => job.restarts ?? -1, isNumber: true },
   { key: "batch", label: "Last batch", value: (job) => -Date.parse(job.progress?.at ?? 0), isNumber: true },
-  { key: "rate", label: "Rows/s", value: (job) => job.progress?.input_rows_per_s ?? -1, isNumber: true },
+  { key: "rate", label: "Rows/s in", value: (job) => job.progress?.input_rows_per_s ?? -1, isNumber: true },
   { key: "batch_ms", label: "Batch time", value: (job) => job.progress?.batch_ms ?? -1, isNumber: true },
   { key: "lag", label: "Lag", value: (job) => job.progress?.lag ?? -1, isNumber: true },
   { key: "since", label: "Since", value: (job) => -Date.parse(job.since ?? 0), isNumber: true },
@@ -97,7 +98,12 @@ export class FleetView {
   showHosts() {
     if (!this.status) return;
     const shared = new Set(this.status.supervisors.map((host) => host.host)).size < this.status.supervisors.length;
-    reconcile(this.hosts, this.status.supervisors, (host) => host.id, () => el("article", { class: "host-card" }), (card, host) => {
+    const hosts = [...this.status.supervisors, ...this.status.absent.map((absent) => ({ ...absent, absent: true }))];
+    reconcile(this.hosts, hosts, (host) => host.id, () => el("article", { class: "host-card" }), (card, host) => {
+      if (host.absent) {
+        setAttribute(card, "class", "host-card absent");
+        return rebuild(card, [host], () => absentCard(host));
+      }
       const silent = [...this.leases.values()].filter((job) => job.host === host.id || (!shared && job.host === host.host));
       setAttribute(card, "class", `host-card${host.leader ? " leads" : ""}${host.cordoned ? " cordoned" : ""}`);
       rebuild(card, [host, silent.map((job) => [job.name, job.lease.renewed_at])], () => hostCard(host, silent));
@@ -302,6 +308,14 @@ function figure(cell, text, values, write, mark = null) {
 
 export function labelsOf(labels) {
   return Object.entries(labels).map(([key, value]) => el("span", { class: "label" }, value ? `${key}=${value}` : key));
+}
+
+function absentCard(host) {
+  return [
+    el("h2", {}, el("span", {}, host.id), el("span", { class: "badge" }, "not connected")),
+    el("p", { class: "silent" }, `${counted(host.drivers, "driver")} may run there`),
+    el("p", { class: "quiet" }, absentText(host.id, host.host)),
+  ];
 }
 
 function hostCard(host, silent) {

@@ -5,6 +5,7 @@ import { el, rebuild, reconcile, setText } from "./dom.js";
 import { labelsOf, placeOf } from "./fleet.js";
 import { age, counted, localTime, milliseconds, moment, number, sentence } from "./format.js";
 import { LogTail } from "./log.js";
+import { noJob } from "./missing.js";
 import { draw, plot, remember, valuesOf } from "./plot.js";
 import { Poll } from "./reading.js";
 import { linesOf } from "./words.js";
@@ -13,7 +14,7 @@ const PLOT = { width: 300, height: 60 };
 const FIGURES = [
   { key: "batch_ms", label: "Batch time", write: milliseconds, mark: (job) => triggerMs(job.progress) },
   { key: "lag", label: "Lag", write: number },
-  { key: "input_rows_per_s", label: "Rows in per second", write: number },
+  { key: "input_rows_per_s", label: "Rows/s in", write: number },
 ];
 const PLANNED = { finished: "good", stopped: "calm", assigned: "start", claimed: "start", submitted: "start", resumed: "start" };
 const KINDS = [
@@ -32,10 +33,13 @@ export class JobView {
     this.parts.lines = el("dl", { class: "lines" });
     this.parts.facts = el("dl", { class: "facts" });
     this.trouble = el("p", { class: "banner", hidden: true });
+    this.missing = el("section", { class: "missing", role: "status", hidden: true });
+    this.absent = new Map();
+    this.wasThere = false;
     this.log = new LogTail(name);
     this.element = this.make();
-    const noted = (error, poll) => (this.noteMissing(error), onRead(error?.status === 404 ? null : error, poll));
-    const path = `/jobs/${encodeURIComponent(name)}`;
+    const noted = (error, poll) => (this.noteMissing(error, poll.document), onRead(error?.status === 404 ? null : error, poll));
+    const path = (this.path = `/jobs/${encodeURIComponent(name)}`);
     this.polls = [
       new Poll(path, (job) => this.onJob(job), noted),
       new Poll(`${path}/explain`, (explained) => this.onExplained(explained), noted, { isSpokenOf: false }),
@@ -48,12 +52,12 @@ export class JobView {
     const card = (title, ...nodes) => el("section", { class: "card", "aria-label": title }, el("h2", {}, title), ...nodes);
     this.moreQueries = el("p", { class: "quiet" });
     this.queriesCard = card("Queries", queries, this.moreQueries);
-    return el("div", { class: "job" },
-      el("p", {}, el("a", { class: "back", href: "#/" }, "‹ all jobs")), head, this.trouble,
+    this.shown = el("div", {}, head, this.trouble,
       el("div", { class: "columns" },
         el("div", {}, card("Why, and what helps", lines, remedies), card("What happened", history)),
         el("div", {}, card("Figures", plots), this.queriesCard, card("Facts", facts), spec)),
       this.log.element);
+    return el("div", { class: "job" }, el("p", {}, el("a", { class: "back", href: "#/" }, "‹ all jobs")), this.missing, this.shown);
   }
 
   stop() {
@@ -72,14 +76,22 @@ export class JobView {
     if (event.key === "Escape") location.hash = "#/";
   }
 
-  noteMissing(error) {
-    this.trouble.hidden = error?.status !== 404;
-    if (error?.status === 404) setText(this.trouble, error.message);
+  /** Notes what a reading of `path` has found. Without the job itself nothing else of it is shown. */
+  noteMissing(error, path) {
+    if (error === null) this.absent.delete(path);
+    else if (error.status === 404) this.absent.set(path, error.message);
+    const why = this.absent.get(this.path), [other] = this.absent.values();
+    this.missing.hidden = why === undefined;
+    this.shown.hidden = why !== undefined;
+    if (why !== undefined) rebuild(this.missing, [why, this.wasThere], () => noJob(this.name, why, this));
+    this.trouble.hidden = other === undefined;
+    setText(this.trouble, other);
   }
 
   // -- the job --------------------------------------------------------------------------------------------------------
 
   onJob(job) {
+    this.wasThere = true;
     remember(`job ${job.uid ?? job.name}`, job.progress);
     rebuild(this.parts.head, [job.name, job.state, job.since, job.labels, job.desired], () => [
       el("h1", {}, job.name, " ", el("span", { class: `pill ${job.state}` }, el("span", { class: `dot ${job.state}` }), job.state),
@@ -180,8 +192,8 @@ function timeLine(entries) {
 
 function queryOf(query) {
   const figures = [
-    ["batch", query.batch_id], ["in", query.input_rows_per_s === null ? null : `${number(query.input_rows_per_s)}/s`],
-    ["done", query.processed_rows_per_s === null ? null : `${number(query.processed_rows_per_s)}/s`],
+    ["batch", query.batch_id], ["rows/s in", query.input_rows_per_s === null ? null : number(query.input_rows_per_s)],
+    ["rows/s done", query.processed_rows_per_s === null ? null : number(query.processed_rows_per_s)],
     ["took", milliseconds(query.batch_ms) || null], ["trigger each", milliseconds(triggerMs(query)) || null], ["lag", query.lag === null ? null : number(query.lag)],
     ["state rows", query.state_rows === null ? null : number(query.state_rows)],
   ].filter(([, value]) => value !== null && value !== undefined);

@@ -4,6 +4,7 @@ import { el, rebuild, setText } from "./dom.js";
 import { FleetView } from "./fleet.js";
 import { age, tickAges } from "./format.js";
 import { JobView } from "./job.js";
+import { MissingView } from "./missing.js";
 import { Poll, ReadError, noteStream, read, token } from "./reading.js";
 import { Stream } from "./stream.js";
 
@@ -162,12 +163,25 @@ function showBanners(status) {
 
 // -- which view -------------------------------------------------------------------------------------------------------
 
+function viewOf(name) {
+  if (name === undefined) return new FleetView(noteRead);
+  return /^[a-z0-9-]+$/.test(name) ? new JobView(name, noteRead) : new MissingView(decoded(name));
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 function route() {
-  const name = /^#\/jobs\/([a-z0-9-]+)$/.exec(location.hash)?.[1];
+  const name = /^#\/jobs\/(.+)$/.exec(location.hash)?.[1];
   const wanted = name === undefined ? "fleet" : `job ${name}`;
   if (page.view?.wanted === wanted) return;
   page.view?.stop();
-  page.view = name === undefined ? new FleetView(noteRead) : new JobView(name, noteRead);
+  page.view = viewOf(name);
   page.view.wanted = wanted;
   main.replaceChildren(page.view.element);
   if (page.status) page.view.onStatus(page.status);

@@ -19,12 +19,20 @@ export function linesOf(explained) {
   add("lease", explained.lease, ...leaseOf(explained.lease));
   add("standby", explained.standby, ...sentence(explained.standby));
   add("update", explained.failed_update, ...sentence(explained.failed_update));
+  if (explained.absent_supervisor)
+    add("supervisor", explained.absent_supervisor, ...sentence(absentText(explained.absent_supervisor, explained.host)));
   add("move", explained.move, ...sentence(explained.move));
   if (explained.alarm) add("alarm", explained.alarm, ...sentence(explained.alarm));
   for (const host of explained.hosts)
     add(`on ${host.id}`, host, `${host.drivers} of ${host.drivers_max} drivers, ${host.starting} of ${host.starting_max} starting` +
       (host.lacking ? `; ${host.lacking}` : ""));
   return lines;
+}
+
+/** Returns what it means that the supervisor of a host is not connected, and what helps. */
+export function absentText(id, host) {
+  return `${id} on ${host} is not connected: drivers there run on under their shims, and what ends there is started on ` +
+    "another host that has room; start spark-supervisor there again";
 }
 
 function stateOf(explained) {
