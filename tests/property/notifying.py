@@ -182,7 +182,7 @@ class NotifyingWorld:
         self.old: set[str] = set()  # what happened before a leader had receivers
         self.ancient: frozenset[str] | None = None  # of these, what had happened when the first one began
         self.order: dict[str, list[str]] = {}  # ids that were ever written down, by uid
-        self.told_quarantines: dict[str, dict[int, str]] = {}
+        self.reported_quarantines: dict[str, dict[int, str]] = {}
         self.known: dict[str, Notifications] = {}
         self.gone: set[str] = set()  # of these, those that had to make room before each receiver had them
         self.in_flight: list[InFlight] = []
@@ -251,7 +251,7 @@ class NotifyingWorld:
     def updates(self, name: str) -> None:
         """Over what it says of an update before."""
         layout, ref = self.bench.layout, self.bench.ref(name)
-        own = self.bench.record(Ownership, layout.own(name))
+        own = self._own(name)
         target = SpecRevision(revision=ref.record.next_revision, spec=ref.record.spec, terms=ref.record.terms)
         context = UserWriteContext(layout, "op", AT, "me")
         self.bench.put(layout.job(name), with_update(context, ref.record, own, AskedRevision(target, "me")))
@@ -492,7 +492,7 @@ class NotifyingWorld:
         missing = {
             (uid, attempt)
             for uid, attempt in leader.taken_quarantines.items()
-            if attempt not in self._told_quarantines(uid)
+            if attempt not in self._reported_quarantines(uid)
         }
         if missing:
             raise NeverSent(f"shown to a leader as quarantined, and not written down: {sorted(missing)}")
@@ -528,9 +528,9 @@ class NotifyingWorld:
     def written(self) -> set[str]:
         return {known for ids in self.order.values() for known in ids}
 
-    def _told_quarantines(self, uid: str) -> dict[int, str]:
+    def _reported_quarantines(self, uid: str) -> dict[int, str]:
         """The ids of quarantines that were written down, by attempt."""
-        return self.told_quarantines.setdefault(uid, {})
+        return self.reported_quarantines.setdefault(uid, {})
 
     def records(self) -> dict[str, Notifications]:
         zoo, layout = self.bench.zoo.client(), self.bench.layout
@@ -583,10 +583,10 @@ class NotifyingWorld:
             if known not in self.happened:
                 raise Invented(known)
             return
-        told = self._told_quarantines(uid)
-        if entry.attempt in told or entry.attempt not in self.quarantined.get(uid, ()):
+        reported = self._reported_quarantines(uid)
+        if entry.attempt in reported or entry.attempt not in self.quarantined.get(uid, ()):
             raise Invented(f"{known} of attempt {entry.attempt}")
-        told[entry.attempt] = known
+        reported[entry.attempt] = known
 
     def _judge_room(self, uid: str, before: Notifications, now: Notifications) -> None:
         """Of too many entries the first that goes is the oldest that each receiver has, then the oldest; never the newest of a kind."""
@@ -642,7 +642,7 @@ class NotifyingWorld:
             if self.is_quarantined(name):
                 attempt = self.bench.own(name).attempt
                 wanted.add(
-                    self._told_quarantines(uid).get(attempt, f"{uid}.quarantined.of attempt {attempt}")
+                    self._reported_quarantines(uid).get(attempt, f"{uid}.quarantined.of attempt {attempt}")
                 )
         wanted = (wanted | written) - self.old - self.gone
         for receiver, events in RECEIVERS.items():

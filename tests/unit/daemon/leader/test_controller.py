@@ -183,11 +183,11 @@ def test_receivers_are_told_of_a_result_before_it_is_cleaned_up(
     inbox = rig.controller.notifier_inbox = NotifierInbox()
     executor = rig.controller._executor
 
-    def carried_out(*arguments: object) -> None:
+    def interrupted(*arguments: object) -> None:
         ActionExecutor.carry_out(executor, *arguments)  # type: ignore[arg-type]
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(executor, "carry_out", carried_out)
+    monkeypatch.setattr(executor, "carry_out", interrupted)
     rig.controller._full_at_s = float("-inf")
     with pytest.raises(RuntimeError):
         rig.done()

@@ -454,7 +454,7 @@ def test_a_record_that_is_gone_is_written_anew() -> None:
         world.quarantines("a")
         goes_on(world)
         world.bench.zoo.remove(world.bench.layout.notifications_of(world.uids["a"]))
-        for known in (world.known, world.order, world.told_quarantines):
+        for known in (world.known, world.order, world.reported_quarantines):
             known.clear()
         world.leaders[-1].hindered = True
         world.runs("a")
