@@ -369,6 +369,7 @@ class ExplanationDocument(TypedDict):
     standby: str | None
     failed_update: str | None
     move: str | None
+    supervisor_down: str | None
     hosts: list[RoomDocument]
     alarm: str | None
     last_exit: ExitDocument | None
@@ -476,13 +477,23 @@ class AcceptedDocument(TypedDict):
     waiting: str | None
 
 
+class AbsentDocument(TypedDict):
+    """A supervisor that is down, with the number of drivers that it had: they do not need it."""
+
+    id: str
+    host: str
+    drivers: int
+
+
 class ClusterDocument(TypedDict):
-    """The cluster. ``jobs`` counts jobs by state; ``distrust`` says why nothing is acted on."""
+    """The cluster. ``absent`` are supervisors that are down while drivers of theirs may run; ``jobs`` counts jobs by state;
+    ``distrust`` says why nothing is acted on."""
 
     cluster: str
     leader: str | None
     epoch: int | None
     supervisors: list[HostDocument]
+    absent: list[AbsentDocument]
     zookeeper: ZooKeeperDocument
     store: StoreDocument
     jobs: dict[str, int]

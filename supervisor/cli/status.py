@@ -9,6 +9,7 @@ from supervisor.cli.options import Chosen, command, over_api
 from supervisor.cli.output import age, local_time, notice, print_labelled, print_table, with_local_times
 from supervisor.cli.remote import api_of
 from supervisor.errors import SupervisorError
+from supervisor.model.phrases import counted
 from supervisor.model.policies import policies_text
 from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import open_commands
@@ -71,6 +72,11 @@ def _print(document: dict[str, Any]) -> None:
     ]
     if document["paused"]:
         lines.append(("paused", f"{_paused(document['pause'])}; nothing is started or cleaned"))
+    for gone in document.get("absent", ()):
+        where = f" ({gone['host']})" if gone["host"] != gone["id"] else ""
+        does = "do" if gone["drivers"] > 1 else "does"
+        drivers = f"{counted(gone['drivers'], 'driver')} there {does} not need it"
+        lines.append(("down", f"{gone['id']}{where}: {drivers}; nothing is started there until it is up"))
     for member in document["supervisors"]:
         if member["cordoned"]:
             lines.append(("cordoned", _cordoned(member)))

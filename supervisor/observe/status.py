@@ -16,9 +16,9 @@ from supervisor.errors import SupervisorError
 from supervisor.model.acceptance import why_held
 from supervisor.model.labels import unpacked
 from supervisor.model.load import Load, loads_of
-from supervisor.model.records import Cordon, EpochRecord, LeaderHint, Member, Pause
+from supervisor.model.records import DEAD, Cordon, EpochRecord, LeaderHint, Member, Pause
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.view import SeenAcceptance, cordoned_by
+from supervisor.model.view import SeenAcceptance, View, cordoned_by
 from supervisor.observe import listing
 from supervisor.observe.observer import Observer
 from supervisor.records.layout import Layout
@@ -62,6 +62,7 @@ def take_status(
             )
             for member in members
         ],
+        "absent": _absent(view, loads),
         "zookeeper": {
             "state": "connected",
             "hosts": configuration.hosts,
@@ -76,6 +77,14 @@ def take_status(
     }
 
 
+def _absent(view: View, loads: dict[str, Load]) -> list[dict[str, Any]]:
+    """Returns the supervisors that are not up although drivers of theirs may be: these go on, each under its shim."""
+    owns = [row.own.record for row in view.rows.values() if isinstance(row.own, Found)]
+    hosts = {own.supervisor: own.host for own in owns if own.host and own.state not in DEAD}
+    gone = sorted(each for each in loads if each and each not in view.members)
+    return [{"id": each, "host": hosts.get(each, each), "drivers": loads[each].drivers} for each in gone]
+
+
 def unreachable_status(configuration: ClusterConfiguration, store_ok: bool) -> dict[str, Any]:
     """Returns the document while ZooKeeper does not answer: what is not known is null."""
     return {
@@ -83,6 +92,7 @@ def unreachable_status(configuration: ClusterConfiguration, store_ok: bool) -> d
         "leader": None,
         "epoch": None,
         "supervisors": [],
+        "absent": [],
         "zookeeper": {"state": "unreachable", "hosts": configuration.hosts, "session": None},
         "store": {"url": configuration.store_url, "ok": store_ok},
         "jobs": {},

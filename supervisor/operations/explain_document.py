@@ -77,6 +77,7 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
         "standby": explained.standby or None,
         "failed_update": explained.failed_update or None,
         "move": explained.move or None,
+        "supervisor_down": explained.supervisor_down or None,
         "hosts": [asdict(host) for host in explained.hosts],
         "alarm": _text(explained.alarm),
         "last_exit": exit_document(explained.last_exit),

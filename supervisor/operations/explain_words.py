@@ -67,6 +67,8 @@ def plain_lines(
         query = f" of {progress.query}" if progress.query else ""
         yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago"
     yield from _silence(explained, stall_timeout_s)
+    if explained.supervisor_down:
+        yield "supervisor", explained.supervisor_down
     if explained.standby:
         yield "standby", explained.standby
     if explained.failed_update:

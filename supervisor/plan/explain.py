@@ -172,7 +172,8 @@ class Explanation:
     submission of the name may be alive still. ``standby`` says what there is of the prepared driver that its spec
     asks for, or is empty; ``failed_update`` says what became of its newest update if that has failed (given up, rolled back
     or neither yet), ``move`` why it is to leave its host and what keeps it there for now; both may be empty.
-    ``diagnostics`` is what is known of the end of the latest attempt that left any.
+    ``diagnostics`` is what is known of the end of the latest attempt that left any. ``supervisor_down`` says that the
+    supervisor of its host is not up while an attempt is claimed there, or is empty.
     """
 
     name: str
@@ -204,6 +205,7 @@ class Explanation:
     standby: str = ""
     failed_update: str = ""
     move: str = ""
+    supervisor_down: str = ""
 
     @property
     def is_fine(self) -> bool:
@@ -284,6 +286,17 @@ class Explainer:
             standby=self._prepared.standby(row),
             failed_update=_failed_update(row),
             move=note.why if note is not None and note.moves else "",
+            supervisor_down=self._down(own, lease) if own is not None and mine else "",
+        )
+
+    def _down(self, own: Ownership, lease: LeaseReading | None) -> str:
+        """Says that the supervisor of an attempt that is claimed is not up; its shim and its driver do not need it."""
+        if own.state in DEAD or own.state is OwnState.ASSIGNED or own.supervisor in self._view.members:
+            return ""
+        if lease is not None and lease.is_silent:
+            return f"{own.supervisor} is down, too: its host may be lost"
+        return (
+            f"{own.supervisor} is down: the driver does not need it; nothing is started there until it is up"
         )
 
     def _awaited(

@@ -51,6 +51,7 @@ STATUS_KEYS = [
     "leader",
     "epoch",
     "supervisors",
+    "absent",
     "zookeeper",
     "store",
     "jobs",
