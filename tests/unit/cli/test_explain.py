@@ -94,6 +94,7 @@ KEYS = [
     "standby",
     "failed_update",
     "move",
+    "supervisor_down",
     "hosts",
     "alarm",
     "last_exit",
