@@ -4,8 +4,8 @@ There is one ``Metrics`` per supervisor process; its HTTP server serves it at ``
 kinds of series:
 
 * of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``, ``starts_refused``,
-  ``starts_delayed``, ``notifications``, ``class_archive*``, ``job_start_seconds`` but for ``queued``, ``build_info``,
-  ``process_*``;
+  ``starts_delayed``, ``notifications``, ``log_uploads_waiting``, ``class_archive*``, ``job_start_seconds`` but for
+  ``queued``, ``build_info``, ``process_*``;
 * of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``, ``supervisors``,
   ``capacity_*``, ``prepared_drivers``, ``takeover_seconds``, ``reconcile_*``, ``notifications_pending``,
   ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state`` of those that no supervisor hosts at
@@ -114,6 +114,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._now_s = now_s
         self._make_process_families()
+        self._make_host_families()
         self._make_fleet_families()
         self._make_job_families()
         self._build.labels(version).set(1)
@@ -189,6 +190,10 @@ class Metrics:
     def cluster_asked(self, cluster: str, ok: bool) -> None:
         """Notes whether the cluster of that name answered when this supervisor asked it."""
         self._cluster_ok.labels(cluster).set(float(ok))
+
+    def set_log_uploads_waiting(self, count: int) -> None:
+        """Sets of how many attempts of this host the store lacks output that it should have."""
+        self._log_uploads_waiting.set(count)
 
     def observe_kill(self, killer: str, seconds: float) -> None:
         """Notes that a driver tree was killed by one of ``KILLERS``, in ``seconds``."""
@@ -519,6 +524,11 @@ class Metrics:
             "Assignments that this host can't start at the moment (store unreachable, ...); it tries again",
         )
 
+    def _make_host_families(self) -> None:
+        self._log_uploads_waiting = self._gauge(
+            "log_uploads_waiting",
+            "Outputs of drivers of this host that should be in the store and are not, or not up to date",
+        )
         self._archive_ready = self._gauge(
             "class_archive_ready", "Whether the class-data archives for this host's Java and Sparks are there"
         )

@@ -2,7 +2,13 @@
 the answer of the first.
 
 So a client that has lost its connection may send a restart again, and nothing is restarted twice. Keys are remembered by
-this process, for ``KEPT_S`` and not more than ``KEPT_MAX``: another supervisor, and this one after a restart, knows none.
+this process, for ``KEPT_S`` after the answer was made: another supervisor, and this one after a restart, knows none.
+
+Memory is bounded, and nothing is carried out twice for that: if ``KEPT_MAX`` keys are remembered, new requests are refused
+until the oldest has been kept for its time; if the answers are larger than ``KEPT_BYTES_MAX`` together, of the oldest only
+the key is kept, so that who sends it again learns that it was carried out. Errors are kept as the answers that they become:
+an exception would keep the request, by its frames.
+
 Called by ``api.writes``.
 """
 
@@ -17,11 +23,14 @@ from typing import Final
 
 from supervisor.api.kept_contexts import KeptContexts
 from supervisor.api.rate_budget import RateBudget
-from supervisor.api.responses import ApiResponse
+from supervisor.api.responses import ApiResponse, error_response, response_to
 from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s
-from supervisor.errors import Conflict, OutcomeUnknown, Unreachable
+from supervisor.errors import Conflict, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.logs import get_logger
 from supervisor.operations.context import CommandContext
+
+log = get_logger(__name__)
 
 WAITING_MAX: Final = 8
 """So many writes may be under way or wait for a thread; what comes besides is refused, and may try again."""
@@ -29,7 +38,9 @@ BURST: Final = 60
 PER_S: Final = 5.0
 """Each operator may ask for ``BURST`` writes at once, and for so many a second in the long run."""
 KEPT_S: Final = 600.0
-KEPT_MAX: Final = 1000
+KEPT_MAX: Final = 10_000
+"""Three operators who write as fast as they may for ``KEPT_S`` do not come so far."""
+KEPT_BYTES_MAX: Final = 16 * 2**20
 
 Work = Callable[[CommandContext], ApiResponse]
 
@@ -46,11 +57,16 @@ class WriteOnce:
     key: str
     digest: bytes
 
+    @property
+    def name(self) -> tuple[str, str]:
+        return self.operator, self.key
+
 
 @dataclass(eq=False)
 class _Write:
     digest: bytes
-    began_at_s: float
+    ended_at_s: float = 0.0
+    size_bytes: int = 0
     result: Future[ApiResponse] = field(default_factory=Future)
 
 
@@ -63,60 +79,96 @@ class BoundedWrites:
     ) -> None:
         self._contexts = KeptContexts(open_context)
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, str], _Write] = {}
+        self._under_way: dict[tuple[str, str], _Write] = {}
+        self._answered: dict[tuple[str, str], _Write] = {}
+        """It is in the order in which they ended."""
+        self._kept_bytes = 0
         self._budgets: dict[str, RateBudget] = {}
         self._is_closed = False
         self._pool = Pool(writers, name)
 
     def carry_out(self, once: WriteOnce, work: Work, answer_s: float) -> ApiResponse:
-        """Returns what ``work`` returns, or what it has returned for the same key. Raises what it raises; NotBegun if
-        nothing was begun, Conflict if the key was sent with another request, and OutcomeUnknown if it takes longer than
-        ``answer_s``: then it goes on."""
-        write = self._joined(once, work)
-        try:
-            return write.result.result(answer_s)
-        except TimeoutError:
-            if write.result.cancel():
-                self._forget(once, write)
-                raise NotBegun("nothing was done: other writes take too long", "try again later") from None
-            raise OutcomeUnknown(
-                f"the outcome is unknown: it takes more than {answer_s:g} s, and goes on",
-                "the same request with the same Idempotency-Key gets its answer",
-            ) from None
-        except CancelledError:
-            raise NotBegun(
-                "nothing was done: this supervisor is stopping, or was busy", "try again"
-            ) from None
+        """Returns what ``work`` returns, or what it has returned for the same key; its errors become answers, too. Raises
+        NotBegun if nothing was begun, and what ``work`` raised as Unreachable, which has done nothing; Conflict if the key
+        was sent with another request; and OutcomeUnknown if it takes longer than ``answer_s``: then it goes on."""
+        return self._awaited(once, self._joined(once, work), answer_s)
+
+    def repeat_of(self, operator: str, key: str) -> RepeatedWrite | None:
+        """Returns what a request is that was sent with this key before, or None if it is the first: a repeated one is
+        answered without what it says, by its digest alone."""
+        with self._lock:
+            self._forget_old(boottime_s())
+            known = self._known((operator, key))
+            return None if known is None else RepeatedWrite(self, known)
+
+    def when_over(self, name: tuple[str, str], act: Callable[[], object]) -> None:
+        """Calls ``act`` once nothing is under way with this operator and key: now, or in the thread that carries it out."""
+        with self._lock:
+            write = self._under_way.get(name)
+        if write is None:
+            act()
+        else:
+            write.result.add_done_callback(lambda _result: act())
 
     def close(self) -> None:
         """Drops what has not begun. What is under way is carried out, and nobody waits for it."""
         with self._lock:
             self._is_closed = True
-            writes = list(self._known.values())
+            writes = list(self._under_way.values())
         self._pool.shutdown(wait=False, cancel_futures=True)
         for write in writes:
             write.result.cancel()
         self._contexts.close()
 
+    # -- who asks -----------------------------------------------------------------------------------------------------
+
     def _joined(self, once: WriteOnce, work: Work) -> _Write:
         with self._lock:
             now_s = boottime_s()
-            known = self._known.get((once.operator, once.key))
+            self._forget_old(now_s)
+            known = self._known(once.name)
             if known is not None:
-                if known.digest != once.digest:
-                    raise Conflict(
-                        "this Idempotency-Key was sent with another request before: nothing was done",
-                        "make a new one for each request",
-                    )
-                return known
-            waiting = sum(not one.result.done() for one in self._known.values())
-            if self._is_closed or waiting >= WAITING_MAX:
+                return _same(known, once)
+            if self._is_closed or len(self._under_way) >= WAITING_MAX:
                 raise NotBegun("nothing was done: too many writes are being carried out", "try again")
+            if len(self._under_way) + len(self._answered) >= KEPT_MAX:
+                raise NotBegun("nothing was done: too many writes were made lately", "try again later")
             self._spend(once.operator, now_s)
-            self._make_room(now_s)
-            write = self._known[once.operator, once.key] = _Write(once.digest, now_s)
-            self._pool.submit(self._carry_out, once, write, work)
+            write = self._under_way[once.name] = _Write(once.digest)
+            try:
+                self._pool.submit(self._carry_out, once, write, work)
+            except RuntimeError:
+                write.result.cancel()  # it may be queued all the same
+                self._forget(once, write)
+                raise NotBegun(
+                    "nothing was done: no thread can be started", "try again in a moment"
+                ) from None
             return write
+
+    def _awaited(self, once: WriteOnce, write: _Write, answer_s: float) -> ApiResponse:
+        try:
+            return write.result.result(answer_s)
+        except TimeoutError:
+            if not self._is_dropped(once, write):
+                raise OutcomeUnknown(
+                    f"the outcome is unknown: it takes more than {answer_s:g} s, and goes on",
+                    "the same request with the same Idempotency-Key gets its answer",
+                ) from None
+        except CancelledError:
+            pass
+        with self._lock:
+            known = self._known(once.name)
+        if known is not None and known is not write:  # somebody has sent it again meanwhile
+            return self._awaited(once, _same(known, once), answer_s)
+        raise NotBegun("nothing was done: other writes take too long, or this supervisor stops", "try again")
+
+    def _is_dropped(self, once: WriteOnce, write: _Write) -> bool:
+        """Drops a write that has not begun. Returns False if it has."""
+        with self._lock:
+            if not write.result.cancel():
+                return False
+            self._forget(once, write)
+            return True
 
     def _spend(self, operator: str, now_s: float) -> None:
         budget = self._budgets.setdefault(operator, RateBudget(BURST, PER_S, now_s))
@@ -125,28 +177,91 @@ class BoundedWrites:
                 f"nothing was done: {operator} asks for more than {PER_S:g} writes a second", "try again"
             )
 
-    def _make_room(self, now_s: float) -> None:
-        """Forgets the keys of writes that are over, the oldest first."""
-        over = [key for key, one in self._known.items() if one.result.done()]
-        surplus = len(self._known) + 1 - KEPT_MAX
-        for number, key in enumerate(over):
-            if number < surplus or now_s - self._known[key].began_at_s >= KEPT_S:
-                del self._known[key]
+    # -- who carries out ----------------------------------------------------------------------------------------------
 
     def _carry_out(self, once: WriteOnce, write: _Write, work: Work) -> None:
         if not write.result.set_running_or_notify_cancel():
             return
         try:
-            with self._contexts.lend() as context:
-                answer = work(context)
-        except BaseException as error:  # noqa: BLE001 - it is for whoever asked
-            if isinstance(error, Unreachable):  # nothing was done, so that it may be tried again
+            answer = self._answer(work)
+        except Exception as error:  # noqa: BLE001 - nothing was done, so that it may be tried again
+            with self._lock:
                 self._forget(once, write)
             write.result.set_exception(error)
-        else:
-            write.result.set_result(answer)
+            return
+        with self._lock:
+            self._forget(once, write)
+            self._keep(once, write, answer)
+        write.result.set_result(answer)
+
+    def _answer(self, work: Work) -> ApiResponse:
+        """Returns the answer. Raises what opening a context raises, and Unreachable of ``work``: then nothing was done."""
+        with self._contexts.lend() as context:
+            try:
+                return work(context)
+            except Unreachable:
+                raise
+            except SupervisorError as error:
+                return response_to(error)
+            except Exception:  # the edge of a request
+                log.exception("http_answer_failed")
+                return error_response(500, SupervisorError("internal error", "see the log of the supervisor"))
+
+    # -- what is remembered: under the lock ---------------------------------------------------------------------------
+
+    def _known(self, name: tuple[str, str]) -> _Write | None:
+        return self._under_way.get(name) or self._answered.get(name)
+
+    def _keep(self, once: WriteOnce, write: _Write, answer: ApiResponse) -> None:
+        write.ended_at_s, write.size_bytes = boottime_s(), len(answer.body)
+        self._answered[once.name] = write
+        self._kept_bytes += write.size_bytes
+        for name, oldest in self._answered.items():
+            if self._kept_bytes <= KEPT_BYTES_MAX:
+                return
+            self._kept_bytes -= oldest.size_bytes
+            self._answered[name] = _without_answer(oldest)
+
+    def _forget_old(self, now_s: float) -> None:
+        while self._answered:
+            name, oldest = next(iter(self._answered.items()))
+            if now_s - oldest.ended_at_s < KEPT_S:
+                return
+            self._kept_bytes -= oldest.size_bytes
+            del self._answered[name]
 
     def _forget(self, once: WriteOnce, write: _Write) -> None:
-        with self._lock:
-            if self._known.get((once.operator, once.key)) is write:
-                del self._known[once.operator, once.key]
+        if self._under_way.get(once.name) is write:
+            del self._under_way[once.name]
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedWrite:
+    """Stands for a request that was sent before: ``write`` is what came of it."""
+
+    writes: BoundedWrites
+    write: _Write
+
+    def answer(self, once: WriteOnce, answer_s: float) -> ApiResponse:
+        """Returns the answer, as ``BoundedWrites.carry_out`` does. Raises as that does."""
+        return self.writes._awaited(once, _same(self.write, once), answer_s)
+
+
+def _same(known: _Write, once: WriteOnce) -> _Write:
+    """Returns what is known of the key. Raises Conflict if that was sent with another request."""
+    if known.digest != once.digest:
+        raise Conflict(
+            "this Idempotency-Key was sent with another request before: nothing was done",
+            "make a new one for each request",
+        )
+    return known
+
+
+def _without_answer(write: _Write) -> _Write:
+    known = _Write(write.digest, write.ended_at_s)
+    forgotten = Conflict(
+        "this request was carried out before, and its answer is not kept any more",
+        "show tells what came about",
+    )
+    known.result.set_result(response_to(forgotten))
+    return known

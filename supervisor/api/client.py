@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
+from supervisor.api.connect_remedies import connect_complaint
 from supervisor.api.routes import PREFIX
 from supervisor.api.token_file import read_token
 from supervisor.clients.web import WebAnswer, WebRequest, ask, parsed_json
@@ -22,6 +23,7 @@ from supervisor.errors import (
     Conflict,
     InvalidInput,
     NotFound,
+    NotSent,
     OutcomeUnknown,
     SupervisorError,
     TimedOut,
@@ -206,7 +208,14 @@ class ApiClient:
         Unreachable if no complete answer came."""
         headers = {**request.headers, "Authorization": f"Bearer {self._token}"}
         whole = request._replace(headers=headers, tls=self._tls)
-        return ask(f"{self._url}{target}", timeout_s, ANSWER_MAX_BYTES, whole)
+        try:
+            return ask(f"{self._url}{target}", timeout_s, ANSWER_MAX_BYTES, whole)
+        except Unreachable as error:
+            is_later = self.has_tls and not isinstance(error, NotSent)
+            complaint = connect_complaint(self._url, error.__cause__, self._ca)
+            if is_later or not complaint:
+                raise
+            raise type(error)(*complaint) from None
 
     def answer_document(self, answer: WebAnswer, accepts: Callable[[dict[str, Any]], bool]) -> Any:
         """Returns the document of an answer that says that it succeeded, or of any other that ``accepts``. Raises as ``get``
@@ -232,8 +241,9 @@ class ApiClient:
     def _error(self, status: int, document: Any) -> SupervisorError:
         is_error = isinstance(document, dict) and isinstance(document.get("error"), str)
         if status == 401 or (status == 403 and not is_error):
+            why = f"{status}: {document['error']}" if is_error else f"{status}"
             return AccessDenied(
-                f"{self._url} does not let this client in ({status})",
+                f"{self._url} does not let this client in ({why})",
                 "its api.token_files must name a file with the token of --token-file",
             )
         if not is_error:

@@ -344,6 +344,14 @@ class RemedyDocument(TypedDict):
     note: str
 
 
+class AbsentDocument(TypedDict):
+    """A supervisor that is not connected, although so many drivers are its own: they run on under their shims."""
+
+    id: str
+    host: str
+    drivers: int
+
+
 class ExplanationDocument(TypedDict):
     """What becomes of a job, and why. ``action`` is what the leader does now, ``then`` what it does at ``until``."""
 
@@ -368,8 +376,8 @@ class ExplanationDocument(TypedDict):
     then: str | None
     standby: str | None
     failed_update: str | None
+    absent_supervisor: str | None
     move: str | None
-    supervisor_down: str | None
     hosts: list[RoomDocument]
     alarm: str | None
     last_exit: ExitDocument | None
@@ -385,6 +393,7 @@ class LeadershipDocument(TypedDict):
     paused: bool
     distrust: str | None
     alarms: list[str]
+    absent: list[AbsentDocument]
     store_error: str | None
 
 
@@ -477,17 +486,8 @@ class AcceptedDocument(TypedDict):
     waiting: str | None
 
 
-class AbsentDocument(TypedDict):
-    """A supervisor that is down, with the number of drivers that it had: they do not need it."""
-
-    id: str
-    host: str
-    drivers: int
-
-
 class ClusterDocument(TypedDict):
-    """The cluster. ``absent`` are supervisors that are down while drivers of theirs may run; ``jobs`` counts jobs by state;
-    ``distrust`` says why nothing is acted on."""
+    """The cluster. ``jobs`` counts jobs by state; ``distrust`` says why nothing is acted on."""
 
     cluster: str
     leader: str | None

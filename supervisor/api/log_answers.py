@@ -16,15 +16,18 @@ from supervisor.api.responses import ApiResponse, RequestQuery
 from supervisor.api.routes import (
     ATTEMPT_HEADER,
     FOLLOW_JOB,
+    HOST_HEADER,
     LOST_HEADER,
     PATH_HEADER,
     SOURCE_HEADER,
     SOURCE_HOST,
     SOURCE_STORE,
     UID_HEADER,
+    UNTIL_HEADER,
     path_of_logs,
 )
 from supervisor.api.shared_reads import SharedReads
+from supervisor.clock import wall_iso
 from supervisor.errors import InvalidInput, Unreachable
 from supervisor.operations.history import find_job
 from supervisor.operations.logs import (
@@ -76,7 +79,8 @@ class LogAnswers:
             return self._of_another(query, name)
         output, sequel = found.output, self._sequel(query, found.output)
         piece = None if _is_of_store(query) else self._pieces.of_files(output, query)
-        return _response(query, output, piece or self._without_files(query, found, sequel), sequel)
+        piece = piece or self._without_files(query, found, sequel)
+        return _response(query, output, piece, sequel, found.place.name)
 
     def _of_another(self, query: RequestQuery, name: str) -> ApiResponse:
         """Answers for an earlier submission, of which only what was uploaded can be there."""
@@ -98,7 +102,7 @@ class LogAnswers:
         it comes first."""
         output, place, is_of_store = found.output, found.place, _is_of_store(query)
         piece, why = None, ""
-        if (is_of_store or place.is_here or not place.is_up) and has_ended(found.job, output.attempt):
+        if _may_be_stored(query, found):
             piece, why = self._pieces.of_store(output, query)
         if piece is None and not is_of_store:
             piece = _empty(query, found, sequel)
@@ -125,6 +129,15 @@ def _is_of_store(query: RequestQuery) -> bool:
     return query.text("source") == SOURCE_STORE
 
 
+def _may_be_stored(query: RequestQuery, found: OwnOutput) -> bool:
+    """Says whether to look in the store. A follow waits for the host of an attempt that goes on; who only wants what there
+    is gets what a lost host has uploaded until then."""
+    place, is_asked = found.place, _is_of_store(query)
+    if has_ended(found.job, found.output.attempt):
+        return is_asked or place.is_here or not place.is_up
+    return query.text("follow") is None and (is_asked or not place.is_up)
+
+
 def _empty(query: RequestQuery, found: OwnOutput, sequel: Sequel) -> OutputPiece | None:
     """Returns an empty piece if a follow is to go on though there are no files here, else None. What lies on a host whose
     supervisor is down is waited for, until the attempt is over; then the follow goes on without it."""
@@ -139,7 +152,9 @@ def _empty(query: RequestQuery, found: OwnOutput, sequel: Sequel) -> OutputPiece
     return OutputPiece(b"", None, is_lost=True) if follow == FOLLOW_JOB and sequel.job is not None else None
 
 
-def _response(query: RequestQuery, output: AttemptOutput, piece: OutputPiece, sequel: Sequel) -> ApiResponse:
+def _response(
+    query: RequestQuery, output: AttemptOutput, piece: OutputPiece, sequel: Sequel, host: str = ""
+) -> ApiResponse:
     headers = {
         UID_HEADER: output.uid,
         ATTEMPT_HEADER: str(output.attempt),
@@ -148,6 +163,9 @@ def _response(query: RequestQuery, output: AttemptOutput, piece: OutputPiece, se
     }
     if piece.is_lost:
         headers[LOST_HEADER] = "true"
+    if piece.until_s:
+        headers[UNTIL_HEADER] = wall_iso(piece.until_s)
+        headers |= {HOST_HEADER: quote(host)} if host else {}
     following = _following(query, output, piece, sequel)
     if following is not None:
         target = f"{path_of_logs(output.name)}?{urlencode(following)}"

@@ -15,12 +15,14 @@ from supervisor.api.client import ApiClient
 from supervisor.api.host_client import HostClient
 from supervisor.api.routes import (
     ATTEMPT_HEADER,
+    HOST_HEADER,
     LOST_HEADER,
     PATH_HEADER,
     SOURCE_HEADER,
     SOURCE_HOST,
     SOURCE_STORE,
     UID_HEADER,
+    UNTIL_HEADER,
     path_of_logs,
 )
 from supervisor.clients.web import WebAnswer
@@ -49,7 +51,8 @@ class WantedLog:
 @dataclass(frozen=True)
 class LogPiece:
     """Is a part of the output of an attempt. ``following`` is the address of the next, or None; ``is_lost`` says that some
-    output before this piece is gone. ``path`` is the file on its host, or the key in the store: ``source`` says which."""
+    output before this piece is gone. ``path`` is the file on its host, or the key in the store: ``source`` says which. If
+    the store has only what was uploaded until some time, that is ``uploaded_until``, else empty; ``host`` has the rest."""
 
     uid: str
     attempt: int
@@ -58,6 +61,8 @@ class LogPiece:
     following: str | None
     is_lost: bool
     source: str
+    uploaded_until: str = ""
+    host: str = ""
 
     @property
     def is_waiting(self) -> bool:
@@ -111,4 +116,6 @@ class LogClient(HostClient):
             following=target,
             is_lost=LOST_HEADER.lower() in said,
             source=said.get(SOURCE_HEADER.lower(), SOURCE_HOST),
+            uploaded_until=said.get(UNTIL_HEADER.lower(), ""),
+            host=unquote(said.get(HOST_HEADER.lower(), "")),
         )

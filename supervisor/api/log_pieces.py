@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from supervisor.api.fetched_outputs import FetchedOutputs
 from supervisor.api.responses import RequestQuery
 from supervisor.api.shared_reads import AGAIN, BUSY, SharedReads
 from supervisor.clock import wall_s
 from supervisor.errors import SupervisorError, Unreachable
 from supervisor.operations.log_parts import STORED_INODE, LogParts, LogPosition, LogStart, open_parts
 from supervisor.operations.logs import AttemptOutput
-from supervisor.operations.uploaded_output import NOT_STORED, find_stored, not_asked, open_stored
+from supervisor.operations.uploaded_output import NOT_STORED, find_stored, not_asked
 from supervisor.settings.units import parse_duration_s
 
 PIECE_MAX_BYTES: Final = 2**20
@@ -29,12 +30,14 @@ FETCHERS_MAX: Final = 2
 
 class OutputPiece(NamedTuple):
     """Is a part of the output. ``cursor`` says where it ends, or is None if there are no files yet. ``key`` is that of the
-    output in the store, or empty if it comes from files."""
+    output in the store, or of its newest piece, or empty if it comes from files. If only pieces are there, the newest was
+    uploaded at ``until_s``, seconds since the epoch; else that is 0."""
 
     text: bytes
     cursor: str | None
     is_lost: bool = False
     key: str = ""
+    until_s: float = 0.0
 
     @property
     def is_all(self) -> bool:
@@ -48,6 +51,7 @@ class OutputPieces:
     def __init__(self, reads: SharedReads) -> None:
         self._reads = reads
         self._readers = threading.BoundedSemaphore(READERS_MAX)
+        self._fetched = FetchedOutputs()
         self._fetchers = threading.BoundedSemaphore(FETCHERS_MAX)
 
     def of_files(self, output: AttemptOutput, query: RequestQuery) -> OutputPiece | None:
@@ -71,8 +75,11 @@ class OutputPieces:
                 return None, not_asked(trouble)
             if found is None:
                 return None, NOT_STORED
-            with _errors_of(Path(str(found.key))), open_stored(store, found) as parts:
-                return _read(parts, query)._replace(key=str(found.key)), ""
+            key = found.names[-1]
+            with _errors_of(Path(key)), self._fetched.open(store, found) as parts:
+                piece = _read(parts, query)._replace(key=key, until_s=found.until_s)
+            has_lost = cursor is None and found.has_gaps
+            return (piece._replace(is_lost=True) if has_lost else piece), ""
 
 
 @contextmanager

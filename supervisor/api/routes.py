@@ -22,7 +22,20 @@ was uploaded."""
 SOURCE_HOST, SOURCE_STORE = "host", "store"
 LOST_HEADER: Final = "Log-Lost"
 """The files in which the client had read are gone: some output is missing before this piece."""
-LOG_HEADERS: Final = ("Link", UID_HEADER, ATTEMPT_HEADER, PATH_HEADER, SOURCE_HEADER, LOST_HEADER)
+UNTIL_HEADER: Final = "Log-Uploaded-Until"
+"""The store has only what the attempt wrote until then, a time in UTC."""
+HOST_HEADER: Final = "Log-Host"
+"""It goes with that: the host that has the rest, if it is known."""
+LOG_HEADERS: Final = (
+    "Link",
+    UID_HEADER,
+    ATTEMPT_HEADER,
+    PATH_HEADER,
+    SOURCE_HEADER,
+    LOST_HEADER,
+    UNTIL_HEADER,
+    HOST_HEADER,
+)
 EVENTS_PATH: Final = f"{PREFIX}/events"
 EVENT_STREAM: Final = "text/event-stream"
 _BOOLEAN: Final = "true|false"

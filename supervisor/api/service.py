@@ -90,11 +90,10 @@ class ApiService:
     ) -> ApiResponse:
         """Returns the answer to a request for ``target``, which is path and query as they were sent. The others are
         headers of these names. Never raises."""
-        if method not in METHODS:
-            error = InvalidInput(f"the method {method[:20]} is not allowed", "use GET")
-            return error_response(405, error, {"Allow": ", ".join(METHODS)})
         path, _, query = target.partition("?")
         try:
+            if method not in METHODS:
+                return _method_refused(method, path)
             route, name = route_of(path)
             checked = _checked_query(route, query)
             wanted = self._answers[route.operation](checked, name)
@@ -187,6 +186,14 @@ class ApiService:
 
     def _hosts(self, _query: RequestQuery, _name: str) -> Any:
         return _Wanted(STATUS.key, STATUS.read, _hosts_of)
+
+
+def _method_refused(method: str, path: str) -> ApiResponse:
+    """Returns the answer to a method that nothing is read with. Raises NotFound if there is nothing below the prefix."""
+    if path.startswith(f"{PREFIX}/"):
+        route_of(path)
+    error = InvalidInput(f"the method {method[:20]} is not allowed", "use GET")
+    return error_response(405, error, {"Allow": ", ".join(METHODS)})
 
 
 def _hosts_of(status: tuple[dict[str, Any], SupervisorError | None]) -> Any:

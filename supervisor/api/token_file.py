@@ -15,6 +15,17 @@ TOKEN_MAX_CHARACTERS: Final = 512
 _TOKEN: Final = re.compile(rf"[\x21-\x7e]{{{TOKEN_MIN_CHARACTERS},{TOKEN_MAX_CHARACTERS}}}")
 
 
+def is_without_token(path: Path) -> bool:
+    """Returns whether the file is empty or not there: then nobody has its token."""
+    try:
+        with path.open("rb") as file:
+            return not file.read(TOKEN_MIN_CHARACTERS).strip()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
 def read_token(path: Path, key: str) -> str:
     """Returns the token in the file that ``key`` names. Raises InvalidInput, also for a file that everybody may read."""
     try:

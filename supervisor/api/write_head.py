@@ -48,8 +48,9 @@ def judge_write_head(
     if not re.fullmatch(KEY_PATTERN, key):
         return _refused(
             400,
-            f"the header {KEY_HEADER} is missing, or is none",
-            "send 16 to 64 letters, digits, dashes and underscores, new for each request, as uuidgen makes them",
+            f"the header {KEY_HEADER} is missing, or is not valid",
+            "send it once, with 16 to 64 letters, digits, dashes and underscores that are new for each request; "
+            "cat /proc/sys/kernel/random/uuid prints such a key",
         )
     return WriteHead(int(length), key)
 

@@ -12,7 +12,6 @@ import base64
 import binascii
 import hashlib
 import tempfile
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -20,8 +19,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from supervisor.api.bounded_writes import BoundedWrites, NotBegun, WriteOnce
-from supervisor.api.responses import HTTP_STATUS, ApiResponse, encoded, error_response, response_to
+from supervisor.api.bounded_writes import BoundedWrites, NotBegun, RepeatedWrite, WriteOnce
+from supervisor.api.bundle_slot import BundleSlot
+from supervisor.api.responses import (
+    HTTP_STATUS,
+    RETRY_AFTER_S,
+    ApiResponse,
+    encoded,
+    error_response,
+    response_to,
+)
 from supervisor.api.write_requests import (
     ApplyRequest,
     BundleFile,
@@ -32,7 +39,7 @@ from supervisor.api.write_requests import (
 )
 from supervisor.api.write_routes import WriteRoute
 from supervisor.clients.web import parsed_json
-from supervisor.errors import Complaint, InvalidInput, SupervisorError
+from supervisor.errors import Complaint, Conflict, InvalidInput, SupervisorError, Unreachable
 from supervisor.logs import get_logger
 from supervisor.operations.apply import Applied, exit_code_of
 from supervisor.operations.author import operator_as_author
@@ -46,8 +53,6 @@ log = get_logger(__name__)
 
 WRITERS: Final = 2
 NOTICES_MAX: Final = 100
-BUNDLES_MAX: Final = 1
-"""So many bundles are held at once; they are large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +69,24 @@ class AskedOverApi:
 
     @property
     def once(self) -> WriteOnce:
-        said = hashlib.sha256(f"{self.route.operation}\0{self.name}\0".encode())
+        said = begun_digest(self.route, self.name)
         said.update(self.body)
         return WriteOnce(self.operator, self.key, said.digest())
 
 
+def begun_digest(route: WriteRoute, name: str) -> Any:
+    """Returns the digest of a request to ``route``, whose path has ``name``, to which its body is to be added."""
+    return hashlib.sha256(f"{route.operation}\0{name}\0".encode())
+
+
 class ApiWrites:
-    """Writes to one cluster, with what ``open_context`` opens. ``bundles`` bounds how many bundles are held: whoever
-    reads one takes it before. It may be used by many threads at once."""
+    """Writes to one cluster, with what ``open_context`` opens. One bundle is held at a time: whoever reads one takes the
+    slot for it before. It may be used by many threads at once."""
 
     def __init__(self, open_context: Callable[[], AbstractContextManager[CommandContext]]) -> None:
         self._of_jobs = BoundedWrites(open_context, WRITERS, "api-write")
-        self._of_bundles = BoundedWrites(open_context, BUNDLES_MAX, "api-apply")  # no stop waits for an apply
-        self.bundles = threading.BoundedSemaphore(BUNDLES_MAX)
+        self._of_bundles = BoundedWrites(open_context, 1, "api-apply")  # no stop waits for an apply
+        self._slot = BundleSlot()
 
     def close(self) -> None:
         """Drops what has not begun."""
@@ -86,25 +96,63 @@ class ApiWrites:
     def answer(self, asked: AskedOverApi) -> ApiResponse:
         """Returns the answer, when what was asked for is durable. Never raises."""
         route = asked.route
-        try:
+
+        def answer_of() -> ApiResponse:
             known_name(asked.name) if route.takes_name else None
             request = validated(route.request, _object(asked.body), "the body")
             lane = self._of_bundles if isinstance(request, ApplyRequest) else self._of_jobs
             return lane.carry_out(asked.once, partial(_result_of, asked, request), route.answer_s)
-        except NotBegun as error:
-            return error_response(429, error)
-        except SupervisorError as error:
-            return response_to(error)
-        except Exception:  # the edge of a request
-            log.exception("http_answer_failed", path=route.path)
-            return error_response(500, SupervisorError("internal error", "see the log of the supervisor"))
+
+        return _answered(route, answer_of)
+
+    # -- bundles ------------------------------------------------------------------------------------------------------
+
+    def take_bundle_slot(self, operator: str, key: str) -> ApiResponse | RepeatedWrite | None:
+        """Takes the slot for the bundle of a request. Returns None if it is taken: then ``give_bundle_slot_back`` is to be
+        called. Else it returns what was sent before with this key, which needs no slot, or the answer to who may try
+        again."""
+        repeated = self._of_bundles.repeat_of(operator, key)
+        if repeated is not None:
+            return repeated
+        if self._slot.take((operator, key)):
+            return None
+        if self._slot.is_of((operator, key)):
+            same = Conflict(
+                "the same request is being received, and will be carried out",
+                "send it again in a moment, with the same Idempotency-Key: it gets the answer of the first",
+            )
+            return error_response(409, same, {"Retry-After": str(RETRY_AFTER_S)})
+        return error_response(
+            429, Unreachable("nothing was done: another apply is being carried out", "try again in a moment")
+        )
+
+    def give_bundle_slot_back(self, operator: str, key: str) -> None:
+        """Frees the slot as soon as the request of its holder is carried out: until then its bundle is held."""
+        self._of_bundles.when_over((operator, key), self._slot.give_back)
+
+    def answer_again(self, repeated: RepeatedWrite, route: WriteRoute, once: WriteOnce) -> ApiResponse:
+        """Returns the answer to a request that was sent before. Never raises."""
+        return _answered(route, lambda: repeated.answer(once, route.answer_s))
+
+
+def _answered(route: WriteRoute, answer: Callable[[], ApiResponse]) -> ApiResponse:
+    """Returns the answer, or that to its error."""
+    try:
+        return answer()
+    except NotBegun as error:
+        return error_response(429, error)
+    except SupervisorError as error:
+        return response_to(error)
+    except Exception:  # the edge of a request
+        log.exception("http_answer_failed", path=route.path)
+        return error_response(500, SupervisorError("internal error", "see the log of the supervisor"))
 
 
 def _object(body: bytes | bytearray) -> dict[str, Any]:
     """Returns the object in ``body``; an empty body says nothing. Raises InvalidInput."""
     document = parsed_json(bytes(body)) if body else {}
     if not isinstance(document, dict):
-        raise InvalidInput("the body is no JSON object", 'send {"KEY": VALUE}, or {}')
+        raise InvalidInput("the body is not a JSON object", 'send {"KEY": VALUE}, or {}')
     return document
 
 
@@ -178,6 +226,9 @@ def _files(sent: list[BundleFile]) -> dict[str, bytes]:
         try:
             data = base64.b64decode(file.base64, validate=True) if file.base64 is not None else b""
         except (binascii.Error, ValueError):
-            raise InvalidInput(f"base64 of the file {file.path[:200]!r} is none") from None
+            raise InvalidInput(
+                f"the base64 of the file {file.path[:200]!r} can't be decoded",
+                "send its bytes in Base64 (RFC 4648, without line breaks), or as text",
+            ) from None
         found[file.path] = data if file.text is None else file.text.encode(errors="surrogatepass")
     return found

@@ -32,7 +32,8 @@ def audit(chosen: Chosen, name: About = None, count: Count = 50) -> int:
     """Show who asked for which write, newest last, and verify it. Exit code 1: something is wrong with the audit.
 
     Each line has the hash of the line before, and ZooKeeper knows the newest: a line that was changed or removed shows,
-    among those that are read. A line says what was asked for; show and history say what came of it.
+    among those that are read. A line says what was asked for; show and history say what came of it. A write that met
+    another change is tried again, with a line for each try.
 
     \b
     Examples:

@@ -8,13 +8,17 @@ and when its options or arguments are completed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
+
+RESEMBLES: Final = 0.7
+"""A name is suggested for another one from this likeness on, as ``difflib`` measures it."""
 
 
 class CommandEntry(NamedTuple):
@@ -50,18 +54,29 @@ class ListedCommand(TyperCommand):
 
 
 class LazyGroup(TyperGroup):
-    """Holds the commands of ``table``, in its order; a subclass defines the table."""
+    """Holds the commands of ``table``, in its order; a subclass defines the table. ``instead`` has the commands to use in
+    place of words that other tools have."""
 
     table: ClassVar[Sequence[CommandEntry]] = ()
+    instead: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+        super().__init__(**{**given, "suggest_commands": False})
         self.commands = {entry.name: ListedCommand(entry) for entry in self.table} | dict(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Returns the command that ``args`` begin with, imported.
 
-        Listing and completing names do not call this.
+        Listing and completing names do not call this. An unknown name is answered with those that resemble it closely.
         """
-        name, command, rest = super().resolve_command(ctx, args)
+        try:
+            name, command, rest = super().resolve_command(ctx, args)
+        except Exception as error:  # typer's error of wrong usage, which it does not export
+            word = args[0] if args else ""
+            near = self.instead.get(word) or difflib.get_close_matches(
+                word, list(self.commands), cutoff=RESEMBLES
+            )
+            if near and isinstance(message := getattr(error, "message", None), str):
+                error.message = f"{message.rstrip('.')}. Did you mean {', '.join(map(repr, near))}?"  # type: ignore[attr-defined]
+            raise
         return name, command.load() if isinstance(command, ListedCommand) else command, rest

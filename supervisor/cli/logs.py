@@ -23,12 +23,19 @@ from supervisor.api.routes import FOLLOW_ATTEMPT, FOLLOW_JOB, SOURCE_HOST, SOURC
 from supervisor.cli.options import Chosen, Name, command, over_api, seconds
 from supervisor.cli.output import notice
 from supervisor.cli.remote import api_of
-from supervisor.clock import wall_s
+from supervisor.clock import wall_iso, wall_s
 from supervisor.errors import InvalidInput, Unreachable
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.history import find_job
 from supervisor.operations.log_parts import LogStart, open_parts
-from supervisor.operations.logs import AttemptOutput, OutputMissing, Sequel, find_output, sequel_of
+from supervisor.operations.logs import (
+    AttemptOutput,
+    OutputElsewhere,
+    OutputMissing,
+    Sequel,
+    find_output,
+    sequel_of,
+)
 from supervisor.operations.names import known_name
 from supervisor.operations.uploaded_output import UploadedLog, find_uploaded, open_stored
 
@@ -38,6 +45,7 @@ ASK_EVERY_S = 2.0
 FETCH_EVERY_S = 1.0
 """A server reads the records no more often."""
 TAIL_MAX_LINES = 99_999
+LOST = "some output is missing here: its file was rotated away, or its host is down"
 
 Follow = Annotated[
     bool, typer.Option("--follow", "-f", help="Go on as output comes, also with the next attempts.")
@@ -99,7 +107,9 @@ def logs(
         except OutputMissing as missing:
             if follow:
                 raise
-            _print_uploaded(chosen, context, find_uploaded(context, job, attempt, missing), start)
+            uploaded = find_uploaded(context, job, attempt, missing)
+            host = missing.host if isinstance(missing, OutputElsewhere) else ""
+            _print_uploaded(chosen, context, uploaded, start, host)
             return 0
         if chosen.document:
             _print_document(chosen, name, output, b"".join(_kept(output, start)))
@@ -117,29 +127,48 @@ def _kept(output: AttemptOutput, start: LogStart) -> Iterator[bytes]:
 
 
 def _print_document(
-    chosen: Chosen, name: str, output: AttemptOutput | LogPiece, text: bytes, source: str = SOURCE_HOST
+    chosen: Chosen,
+    name: str,
+    output: AttemptOutput | LogPiece,
+    text: bytes,
+    source: str = SOURCE_HOST,
+    until: str = "",
 ) -> None:
     found = {"name": name, "uid": output.uid, "attempt": output.attempt, "path": str(output.path)}
-    chosen.print_document({**found, "source": source, "output": text.decode("utf-8", "replace")})
+    found |= {"source": source, "uploaded_until": until or None}
+    chosen.print_document({**found, "output": text.decode("utf-8", "replace")})
 
 
 # -- the store ----------------------------------------------------------------------------------------------------
 
 
-def _print_uploaded(chosen: Chosen, context: CommandContext, found: UploadedLog, start: LogStart) -> None:
-    key = found.key
+def _print_uploaded(
+    chosen: Chosen, context: CommandContext, found: UploadedLog, start: LogStart, host: str
+) -> None:
+    key, until = found.key, wall_iso(found.until_s) if found.pieces else ""
     with open_stored(context.store(), found) as parts:
         pieces = parts.pieces(parts.position(start))
         if chosen.document:
-            output = AttemptOutput(key.name, key.uid, key.attempt, Path(str(key)))
-            _print_document(chosen, key.name, output, b"".join(pieces), SOURCE_STORE)
+            output = AttemptOutput(key.name, key.uid, key.attempt, Path(found.names[-1]))
+            _print_document(chosen, key.name, output, b"".join(pieces), SOURCE_STORE, until)
         else:
-            _print_source(key.attempt)
+            _print_source(key.attempt, until, host)
+            if found.has_gaps:
+                notice(LOST)
             write_output(pieces)
 
 
-def _print_source(attempt: int) -> None:
-    notice(f"from the store: the end of what attempt {attempt} wrote, uploaded when it had ended")
+def _print_source(attempt: int, until: str = "", host: str = "") -> None:
+    what = f"from the store: the end of what attempt {attempt} wrote"
+    if until:
+        rest = (
+            f"; what came later is on its host {host} only"
+            if host
+            else "; what came later is on its host only"
+        )
+        notice(f"{what}, uploaded until {until}{rest}")
+    else:
+        notice(f"{what}, uploaded when it had ended")
 
 
 # -- over the API -------------------------------------------------------------------------------------------------
@@ -154,7 +183,7 @@ def _print_fetched(chosen: Chosen, client: LogClient, wanted: WantedLog) -> None
     while piece.following is not None:
         piece = client.get(piece.following)
         text.append(piece.text)
-    _print_document(chosen, wanted.name, piece, b"".join(text), piece.source)
+    _print_document(chosen, wanted.name, piece, b"".join(text), piece.source, piece.uploaded_until)
 
 
 def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
@@ -175,9 +204,9 @@ def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
             sys.stdout.flush()
             notice(f"==> attempt {piece.attempt} <==")
         if piece.source == SOURCE_STORE and piece.attempt != before:
-            _print_source(piece.attempt)
+            _print_source(piece.attempt, piece.uploaded_until, piece.host)
         if piece.is_lost:
-            notice("some output is missing here: its file was rotated away, or its host is down")
+            notice(LOST)
         yield piece.text
         sys.stdout.flush()
         if piece.is_waiting:

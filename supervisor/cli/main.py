@@ -44,7 +44,7 @@ Exit codes:
   2  wrong usage, or an invalid spec or configuration
   3  not found
   4  conflict: it exists, or was changed meanwhile
-  5  ZooKeeper or store unreachable: nothing was acknowledged
+  5  ZooKeeper, store or API unreachable, or it refused the credentials: nothing was acknowledged
   6  outcome unknown: the message says how to find out
   7  timed out waiting
 
@@ -124,10 +124,28 @@ COMMANDS = tuple(
 """They stand in the order of the help: what is typed daily comes first."""
 
 
+INSTEAD = {
+    "stop": ("suspend", "cancel"),
+    "kill": ("cancel",),
+    "delete": ("cancel",),
+    "rm": ("cancel",),
+    "start": ("resume", "submit"),
+    "describe": ("show",),
+    "get": ("list", "show"),
+    "ps": ("list",),
+    "ls": ("list",),
+    "validate": ("doctor",),
+    "check": ("doctor",),
+    "help": ("--help",),
+}
+"""Words of other tools, and which commands do here what they do there."""
+
+
 class ProgramGroup(LazyGroup):
     """Holds the commands of ``spark-supervisor``."""
 
     table = COMMANDS
+    instead = INSTEAD
 
 
 app = typer.Typer(

@@ -10,7 +10,8 @@ import os
 from pathlib import Path
 
 from supervisor.api.client import ApiClient
-from supervisor.cli.global_options import CA_VARIABLE, SERVER_VARIABLE, TOKEN_FILE_VARIABLE
+from supervisor.api.connect_remedies import CA_VARIABLE
+from supervisor.cli.global_options import SERVER_VARIABLE, TOKEN_FILE_VARIABLE
 from supervisor.cli.options import Chosen
 from supervisor.errors import InvalidInput
 

@@ -9,10 +9,11 @@ from supervisor.cli.options import Chosen, command, over_api
 from supervisor.cli.output import age, local_time, notice, print_labelled, print_table, with_local_times
 from supervisor.cli.remote import api_of
 from supervisor.errors import SupervisorError
-from supervisor.model.phrases import counted
+from supervisor.model.load import AbsentSupervisor
 from supervisor.model.policies import policies_text
 from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import open_commands
+from supervisor.operations.explain_words import absent_text
 
 SUPERVISORS = Columns(
     ("SUPERVISOR", "HOST", "LEADER", "DRIVERS", "UP", "SOFTWARE", "ADDRESS"),
@@ -72,14 +73,11 @@ def _print(document: dict[str, Any]) -> None:
     ]
     if document["paused"]:
         lines.append(("paused", f"{_paused(document['pause'])}; nothing is started or cleaned"))
-    for gone in document.get("absent", ()):
-        where = f" ({gone['host']})" if gone["host"] != gone["id"] else ""
-        does = "do" if gone["drivers"] > 1 else "does"
-        drivers = f"{counted(gone['drivers'], 'driver')} there {does} not need it"
-        lines.append(("down", f"{gone['id']}{where}: {drivers}; nothing is started there until it is up"))
     for member in document["supervisors"]:
         if member["cordoned"]:
             lines.append(("cordoned", _cordoned(member)))
+    for absent in document.get("absent", ()):
+        lines.append(("absent", absent_text(AbsentSupervisor(**absent))))
     if document["distrust"]:
         lines.append(("distrust", document["distrust"]))
     if document["accepted"] and document["accepted"]["waiting"]:

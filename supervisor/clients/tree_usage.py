@@ -17,12 +17,14 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 PSS_MAX_BYTES: Final = 512 * 1024**2
 PSS_MAX_S: Final = 0.05
+SAME_RSS_SHARE: Final = 0.02
+"""Of one memory two sizes are read, one after the other, and meanwhile it may grow."""
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
@@ -45,22 +47,53 @@ class TreeReading(NamedTuple):
 
 
 class ProcessUsage(NamedTuple):
-    """Holds what /proc/<pid>/stat says of one process. ``cpu_s`` has the time of children that it has waited for, too."""
+    """Holds what /proc/<pid>/stat says of one process. ``cpu_s`` has the time of children that it has waited for, too.
+    ``stack`` is the address at which its stack starts."""
 
     pid: int
     ppid: int
     cpu_s: float
     rss_bytes: int
+    size_bytes: int
+    stack: int
+
+    def has_memory_of(self, parent: ProcessUsage | None) -> bool:
+        """Returns whether this is a child that has not executed its program yet and has the memory of ``parent`` until then
+        (vfork, posix_spawn), or was forked this moment."""
+        if parent is None or (self.stack, self.size_bytes) != (parent.stack, parent.size_bytes):
+            return False
+        return (
+            abs(self.rss_bytes - parent.rss_bytes) <= max(self.rss_bytes, parent.rss_bytes) * SAME_RSS_SHARE
+        )
+
+
+class Apart(Protocol):
+    """Knows the children of this process that are not of the tree: the pids of those that may be seen, and the processor
+    time in seconds of those that it has waited for."""
+
+    @property
+    def apart(self) -> Container[int]: ...
+
+    @property
+    def apart_cpu_s(self) -> float: ...
 
 
 class TreeMeter:
     """Reads the usage of one tree. ``cgroup`` is its cgroup v2, whose members ``members`` returns; without one its
-    processes are the descendants of this process, which as child subreaper is the parent of every orphan of the tree."""
+    processes are the descendants of this process, which as child subreaper is the parent of every orphan of the tree, but
+    not those that ``children`` keeps apart."""
 
-    def __init__(self, cgroup: str | None, members: Callable[[], Iterable[int]], proc: str = "/proc") -> None:
+    def __init__(
+        self,
+        cgroup: str | None,
+        members: Callable[[], Iterable[int]],
+        proc: str = "/proc",
+        children: Apart | None = None,
+    ) -> None:
         self._cgroup = cgroup
         self._members = members
         self._proc = proc
+        self._children = children
 
     def read(self) -> TreeReading | None:
         """Returns the usage now; None if nothing of the tree is seen, or it can't be read."""
@@ -83,17 +116,22 @@ class TreeMeter:
     def _of_processes(self) -> TreeReading | None:
         numbers = (int(entry) for entry in os.listdir(self._proc) if entry.isdigit())
         found = [each for each in map(self._stat, numbers) if each is not None]
-        reading = self._added(_descendants(found, os.getpid()))
+        apart, apart_cpu_s = (
+            ((), 0.0) if self._children is None else (self._children.apart, self._children.apart_cpu_s)
+        )
+        reading = self._added([each for each in _descendants(found, os.getpid()) if each.pid not in apart])
         if reading is None:
             return None
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return reading._replace(cpu_s=reading.cpu_s + reaped.ru_utime + reaped.ru_stime)
+        return reading._replace(cpu_s=reading.cpu_s + reaped.ru_utime + reaped.ru_stime - apart_cpu_s)
 
     def _added(self, found: list[ProcessUsage]) -> TreeReading | None:
         if not found:
             return None
         began_at_s, memory, source = time.monotonic(), 0, MemorySource.PSS
-        for each in sorted(found, key=lambda process: process.rss_bytes):
+        by_pid = {each.pid: each for each in found}
+        counted = (each for each in found if not each.has_memory_of(by_pid.get(each.ppid)))
+        for each in sorted(counted, key=lambda process: process.rss_bytes):
             pss = None
             if each.rss_bytes <= PSS_MAX_BYTES and time.monotonic() - began_at_s < PSS_MAX_S:
                 pss = self._pss(each.pid)
@@ -110,7 +148,10 @@ class TreeMeter:
         # The second field is the command in parentheses, and may itself hold blanks and parentheses.
         fields = line[line.rindex(b")") + 2 :].split()
         ticks = sum(int(field) for field in fields[11:15])
-        return ProcessUsage(pid, int(fields[1]), ticks / _TICKS_PER_S, int(fields[21]) * _PAGE_BYTES)
+        rss_bytes = int(fields[21]) * _PAGE_BYTES
+        return ProcessUsage(
+            pid, int(fields[1]), ticks / _TICKS_PER_S, rss_bytes, int(fields[20]), int(fields[25])
+        )
 
     def _pss(self, pid: int) -> int | None:
         """Returns the bytes of one process; None if it has ended, or is another user's."""

@@ -89,7 +89,7 @@ def ask_json(
 def ask(url: str, timeout_s: float, max_bytes: int, request: WebRequest = PLAIN) -> WebAnswer:
     """Returns the answer to one request. Raises Unreachable, with a text that names the address, if there is no complete
     answer within ``timeout_s`` seconds, or if it is larger than ``max_bytes``; NotSent if no connection came about, so that
-    nothing can have come of it."""
+    nothing can have come of it. Their ``__cause__`` is the error of the connection."""
     parts = urlsplit(url)
     at, until_at_s = _named(parts), time.monotonic() + timeout_s
     asked = run_in_thread("fetch", partial(_exchange, parts, request, until_at_s, max_bytes))
@@ -98,9 +98,9 @@ def ask(url: str, timeout_s: float, max_bytes: int, request: WebRequest = PLAIN)
     except TimeoutError:
         raise Unreachable(f"{at} does not answer within {timeout_s:.1f} s (timed out)") from None
     except _NotConnectedError as error:
-        raise NotSent(_silent(at, error.why)) from None
+        raise NotSent(_silent(at, error.why)) from error.why
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise Unreachable(_silent(at, error)) from None
+        raise Unreachable(_silent(at, error)) from error
     if len(answer.body) > max_bytes:
         raise Unreachable(f"{at} answers with more than {max_bytes} bytes")
     return answer
@@ -137,11 +137,27 @@ def _exchange(parts: SplitResult, request: WebRequest, until_at_s: float, max_by
             raise _NotConnectedError(error) from None
         with connection.sock as inner:
             connection.sock = _BoundedSocket(inner, until_at_s)
-            connection.request(request.method, target, request.body, dict(request.headers))
-            response = connection.getresponse()
+            response = _response(connection, request, target)
             headers = {name.lower(): value for name, value in response.getheaders()}
             body = _read(response, max_bytes) if request.reads_body else b""
             return WebAnswer(response.status, body, headers)
+
+
+def _response(
+    connection: http.client.HTTPConnection, request: WebRequest, target: str
+) -> http.client.HTTPResponse:
+    """Sends a request and returns the response. A server that refuses a large body by its header may have answered and
+    closed before it has all: then the answer counts, not that the rest could not be sent."""
+    try:
+        connection.request(request.method, target, request.body, dict(request.headers))
+    except TimeoutError:
+        raise
+    except OSError as error:
+        try:
+            return connection.getresponse()
+        except (OSError, http.client.HTTPException):
+            raise error from None
+    return connection.getresponse()
 
 
 def _read(response: http.client.HTTPResponse, max_bytes: int) -> bytes:

@@ -308,7 +308,7 @@ EVENTS: Final[dict[str, Event]] = {
         "The output of an attempt is in the store (bytes: before it was compressed).", f"{_ATTEMPT} key bytes"
     ),
     "log_not_uploaded": Event("The output of an attempt is not uploaded.", f"{_ATTEMPT} why next"),
-    "log_uploads_wait": Event("The store takes no output of attempts that have ended.", "why next"),
+    "log_uploads_wait": Event("The store takes no output of attempts of this host.", "why next"),
     "shim_logs_not_kept": Event("Logs of shims wait to be moved to log_dir (no room?).", "why next"),
     # The shim and its twin (in the shim's log)
     "shim_not_begun": Event("It could not even begin, and has claimed nothing.", "uid attempt why"),

@@ -19,10 +19,11 @@ decided as ever, by how long it has been there: after a minute it does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
-from supervisor.model.records import OCCUPYING, OwnState, Phase
+from supervisor.model.records import LEASED, OCCUPYING, OwnState, Phase
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
 
@@ -50,6 +51,26 @@ class Load:
 
     def plus(self, memory: int, *, starting: bool) -> Load:
         return Load(self.memory + memory, self.drivers + 1, self.starting + (1 if starting else 0))
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentSupervisor:
+    """Names a supervisor that is not connected to ZooKeeper, although ``drivers`` of jobs are its own."""
+
+    id: str
+    host: str
+    drivers: int
+
+
+def absent_of(rows: Iterable[Row], present: Container[str]) -> tuple[AbsentSupervisor, ...]:
+    """Returns the supervisors that have drivers and are not among those ``present``, in the order of their ids. A
+    driver that is assigned and not yet claimed does not count: it is placed anew."""
+    owned = (row.own.record for row in rows if isinstance(row.own, Found))
+    hosts = [
+        (own.supervisor, own.host) for own in owned if own.state in LEASED and own.supervisor not in present
+    ]
+    counts = Counter(supervisor for supervisor, _ in hosts)
+    return tuple(AbsentSupervisor(id, host, counts[id]) for id, host in sorted(dict(hosts).items()))
 
 
 def loads_of(rows: Iterable[Row], now_s: float | None = None) -> dict[str, Load]:

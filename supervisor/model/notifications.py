@@ -5,14 +5,16 @@ has accepted the event. So whoever leads next finds what is still to be sent, an
 of an event that is written down already:
 
 * What *happens* (failed, rolled back) is known by its occurrence: the attempt that has failed, the revision that was rolled
-  back. The registry shows only the newest one of each kind, and that one is always kept here.
+  back. These numbers only grow, and the newest of each kind is always kept here. So what only the history of a job shows
+  (``JobEvent.past``) is known if its number is not above that one.
 * What *lasts* (quarantined, falling behind) is told once until it is over. The end is written down, so that the next time
-  counts as another one for every later leader, too.
+  counts as another one for every later leader, too. A later attempt that is quarantined says that an earlier one was over.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -36,7 +38,8 @@ EventKey = tuple[str, NotifiedEvent, int | None]
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """Is an event of a job as one View shows it. ``occurrence`` is None for one that lasts."""
+    """Is an event of a job as one View shows it. ``occurrence`` is None for one that lasts. ``past`` says that only the
+    history of the job shows it: somebody has resumed, cancelled or updated the job since."""
 
     event: NotifiedEvent
     name: str
@@ -48,6 +51,7 @@ class JobEvent:
     cause: str = ""
     command: str = ""
     occurrence: int | None = None
+    past: bool = False
 
     @property
     def key(self) -> EventKey:
@@ -84,15 +88,12 @@ def message_of(cluster: str, link: str, record: Notifications, entry: Notificati
 
 def recorded(record: Notifications, event: JobEvent, receivers: tuple[str, ...], at: str) -> Notifications:
     """Returns the record with ``event``, to be sent to ``receivers``; the record itself if it is known already."""
-    newest = newest_of(record, event.event)
-    if event.occurrence is not None:
-        occurrence = event.occurrence
-        if any((each.event, each.occurrence) == (event.event, occurrence) for each in record.entries):
-            return record
-    elif newest is not None and not newest.over:
+    if _is_known(record, event):
         return record
-    else:
+    newest, occurrence = newest_of(record, event.event), event.occurrence
+    if occurrence is None:
         occurrence = 1 if newest is None else newest.occurrence + 1
+        record = ended(record, event.event)
     entry = Notification(
         event=event.event,
         occurrence=occurrence,
@@ -106,6 +107,23 @@ def recorded(record: Notifications, event: JobEvent, receivers: tuple[str, ...],
         pending=receivers,
     )
     return replace(record, entries=_pruned((*record.entries, entry)))
+
+
+def _is_known(record: Notifications, event: JobEvent) -> bool:
+    """Says whether ``event`` is written down in ``record``, or was and had to make room."""
+    if event.occurrence is not None:
+        known = [each.occurrence for each in record.entries if each.event == event.event]
+        return event.occurrence in known or (event.past and event.occurrence < max(known, default=0))
+    newest = newest_of(record, event.event)
+    if newest is None or newest.over:
+        return False
+    # the attempt is 0 where it is not known; a job that goes on falling behind does so over a new attempt
+    return event.event is not NotifiedEvent.QUARANTINED or not 0 < newest.attempt < event.attempt
+
+
+def keep(known: dict[EventKey, JobEvent], events: Iterable[JobEvent]) -> None:
+    """Adds ``events`` to ``known``. What only the history shows says less than what a view has shown before."""
+    known.update({event.key: event for event in events if not event.past or event.key not in known})
 
 
 def ended(record: Notifications, event: NotifiedEvent) -> Notifications:

@@ -304,6 +304,9 @@ DISTRUST_MAX_BYTES = 600
 """``distrust`` in the records of a leader and of a host is cut to this length."""
 
 
+ROLLED_BACK_KEPT = 4
+"""So many revisions that were rolled back are named in a reference, the newest ones."""
+
 POLICIES_MAX = 16
 """So many policies that refuse a job are remembered; of more, the newest."""
 
@@ -519,7 +522,8 @@ class JobRef:
     newest request to move the job to another host; ``move_in_force`` says whether it still counts. ``submitted_by`` is who
     submitted this uid; who asked for the last change stands in ``changed``. ``declared`` is the checkpoint that the spec
     file of the job names, if the leader has moved the job from there to a copy of a savepoint; commands that are given a
-    spec with it take the checkpoint of ``terms`` in its place.
+    spec with it take the checkpoint of ``terms`` in its place. ``rolled_back`` are the newest ``ROLLED_BACK_KEPT`` revisions
+    that a leader has rolled back, oldest first: receivers are told of them after another update, too (protocol §12).
     """
 
     name: JobName
@@ -543,6 +547,7 @@ class JobRef:
     promotion: Promotion | None = field(default=None, metadata=OMITTED)
     submitted_by: str = field(default="", metadata=OMITTED)
     declared: str = field(default="", metadata=OMITTED)
+    rolled_back: tuple[Count, ...] = field(default=(), metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -877,6 +882,7 @@ class Result:
     promotion: Promotion | None = field(default=None, metadata=OMITTED)  # as in the reference
     submitted_by: str = field(default="", metadata=OMITTED)  # as in the reference
     declared: str = field(default="", metadata=OMITTED)  # as in the reference
+    rolled_back: tuple[Count, ...] = field(default=(), metadata=OMITTED)  # as in the reference
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -973,10 +979,12 @@ class Notifications:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyingSince:
     """Is the record /notifications: whether leaders write down what receivers are to be told. ``since`` is when that began
-    or ended, for people. What happened before it is told to nobody."""
+    or ended, for people. What happened before it is told to nobody. ``from_history`` says that this has also been settled
+    for what only the history of a job shows; the version before did not look there."""
 
     on: bool
     since: str
+    from_history: bool = field(default=False, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 

@@ -19,6 +19,7 @@ from supervisor.model.records import (
     DELAYABLE,
     LEASED,
     PLANNED_CAUSES,
+    ROLLED_BACK_KEPT,
     UNCHARGED_CAUSES,
     Cause,
     CheckpointState,
@@ -425,6 +426,11 @@ def revision_before(job: JobRef, update: Update) -> SpecRevision:
     """Returns what ran before ``update`` of ``job``, whole: the checkpoint is that of the job."""
     before = update.before
     return replace(before, terms=replace(before.terms, checkpoint=job.terms.checkpoint))
+
+
+def with_rolled_back(job: JobRef, update: Update) -> tuple[int, ...]:
+    """Returns the revisions of ``job`` that leaders have rolled back, once ``update`` is."""
+    return (*job.rolled_back, update.target)[-ROLLED_BACK_KEPT:]
 
 
 def standing_update(job: JobRef) -> Update | None:

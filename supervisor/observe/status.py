@@ -8,17 +8,17 @@ session time that ZooKeeper granted, so that any two processes that ask get the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import SupervisorError
 from supervisor.model.acceptance import why_held
 from supervisor.model.labels import unpacked
-from supervisor.model.load import Load, loads_of
-from supervisor.model.records import DEAD, Cordon, EpochRecord, LeaderHint, Member, Pause
+from supervisor.model.load import Load, absent_of, loads_of
+from supervisor.model.records import Cordon, EpochRecord, LeaderHint, Member, Pause
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.view import SeenAcceptance, View, cordoned_by
+from supervisor.model.view import SeenAcceptance, cordoned_by
 from supervisor.observe import listing
 from supervisor.observe.observer import Observer
 from supervisor.records.layout import Layout
@@ -62,7 +62,7 @@ def take_status(
             )
             for member in members
         ],
-        "absent": _absent(view, loads),
+        "absent": [asdict(absent) for absent in absent_of(view.rows.values(), view.members)],
         "zookeeper": {
             "state": "connected",
             "hosts": configuration.hosts,
@@ -75,14 +75,6 @@ def take_status(
         "distrust": _distrust(leader, members),
         "accepted": _accepted(view.accepted),
     }
-
-
-def _absent(view: View, loads: dict[str, Load]) -> list[dict[str, Any]]:
-    """Returns the supervisors that are not up although drivers of theirs may be: these go on, each under its shim."""
-    owns = [row.own.record for row in view.rows.values() if isinstance(row.own, Found)]
-    hosts = {own.supervisor: own.host for own in owns if own.host and own.state not in DEAD}
-    gone = sorted(each for each in loads if each and each not in view.members)
-    return [{"id": each, "host": hosts.get(each, each), "drivers": loads[each].drivers} for each in gone]
 
 
 def unreachable_status(configuration: ClusterConfiguration, store_ok: bool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import Any, Final
 
 from supervisor.errors import InvalidInput
 from supervisor.operations.apply import (
@@ -29,7 +30,12 @@ from supervisor.operations.submit import prepare_all
 from supervisor.settings.defaults import Defaults
 from supervisor.spec.compose import composed
 from supervisor.spec.files import text_of
-from supervisor.spec.job import JobSpec, local_paths, spec_of
+from supervisor.spec.job import JobSpec, body_of, local_paths, spec_of
+
+PARSED_MAX_CHARACTERS: Final = 8 * 2**20
+"""So much YAML is parsed for one bundle, which takes about a minute; 2,000 specs of 4 KiB have room."""
+COMPOSED_MAX_CHARACTERS: Final = 64 * 2**20
+"""So much is put together for one bundle: each spec counts with all that it extends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,37 @@ class BundleWish:
     dry_run: bool = False
 
 
+class ParsedSpecs:
+    """Parses the specs of one bundle, and each text once: many specs may extend the same. What it takes together is
+    bounded. Nobody may change what it returns."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[dict[str, Any], dict[str, int]] | InvalidInput] = {}
+        self._parsed_characters = self._composed_characters = 0
+
+    def body_of(self, text: str, source: str) -> tuple[dict[str, Any], dict[str, int]]:
+        """Returns what ``spec.job.body_of`` returns. Raises InvalidInput as that does, and when it takes too much."""
+        self._composed_characters += len(text)
+        if source not in self._known:
+            self._parsed_characters += len(text)
+            self._require(self._parsed_characters, PARSED_MAX_CHARACTERS, "the specs are")
+            try:
+                self._known[source] = body_of(text, source)
+            except InvalidInput as error:
+                self._known[source] = error
+        self._require(
+            self._composed_characters, COMPOSED_MAX_CHARACTERS, "the specs with all that they extend are"
+        )
+        found = self._known[source]
+        if isinstance(found, InvalidInput):
+            raise InvalidInput(*found.complaint)
+        return found
+
+    def _require(self, found: int, most: int, what: str) -> None:
+        if found > most:
+            raise InvalidInput(f"{what} larger than {most >> 20} MiB together", "apply fewer at once")
+
+
 class SpecBundle:
     """Holds ``files``, bytes by relative path, and writes them below ``folder``, which is empty. Raises InvalidInput for
     a path that leads elsewhere."""
@@ -51,6 +88,7 @@ class SpecBundle:
         self.folder = folder
         self._files = files
         self._changes = changes
+        self._parsed = ParsedSpecs()
         for name, data in files.items():
             require_bundle_path(name)
             try:
@@ -62,7 +100,7 @@ class SpecBundle:
     def read(self, path: Path, defaults: Defaults) -> JobSpec:
         """Returns the spec at ``path`` of the bundle, as ``spec.files.read_located``. Raises InvalidInput, also if it
         names a local file that was not sent."""
-        body, origins = composed(path, self._text, self._changes)
+        body, origins = composed(path, self._text, self._changes, self._parsed.body_of)
         spec = spec_of(body, str(path), defaults, origins)
         for written in local_paths(spec):
             self._bytes(path.parent / written, f"job {spec.name}: ")

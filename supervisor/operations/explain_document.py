@@ -34,6 +34,7 @@ def _cluster(scene: Scene) -> dict[str, Any]:
         "paused": scene.view.paused,
         "distrust": scene.view.distrust,
         "alarms": [str(alarm) for alarm in scene.explainer.alarms],
+        "absent": [asdict(absent) for absent in scene.explainer.absent],
         "store_error": scene.store_error,
     }
 
@@ -77,7 +78,7 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
         "standby": explained.standby or None,
         "failed_update": explained.failed_update or None,
         "move": explained.move or None,
-        "supervisor_down": explained.supervisor_down or None,
+        "absent_supervisor": explained.absent or None,
         "hosts": [asdict(host) for host in explained.hosts],
         "alarm": _text(explained.alarm),
         "last_exit": exit_document(explained.last_exit),

@@ -14,7 +14,7 @@ from supervisor.clock import wall_iso
 from supervisor.model.actions import Alarm
 from supervisor.model.phrases import counted
 from supervisor.operations.context import CommandContext
-from supervisor.operations.explain_words import brief, long_silence_s, plain_lines
+from supervisor.operations.explain_words import absent_text, brief, long_silence_s, plain_lines
 from supervisor.operations.scene import Scene, explain_all, explain_name, stall_timeout_of
 from supervisor.operations.spans import span
 from supervisor.plan.explain import Explanation
@@ -161,6 +161,8 @@ def _heads(scene: Scene, *, verbose: bool) -> Iterator[tuple[str, str]]:
             "paused:",
             f"{scene.view.pause.sentence if scene.view.pause else 'yes'}; spark-supervisor unpause ends it",
         )
+    for absent in scene.explainer.absent:
+        yield "absent:", absent_text(absent)
     for alarm in scene.explainer.alarms:
         if alarm != Alarm(scene.view.distrust or ""):
             yield "alarm:", str(alarm)

@@ -29,6 +29,7 @@ from supervisor.model.actions import (
     Withdraw,
 )
 from supervisor.model.headline import headline
+from supervisor.model.load import AbsentSupervisor
 from supervisor.model.phrases import counted
 from supervisor.model.records import OwnState
 from supervisor.model.silence import unanswered_after_s
@@ -67,14 +68,14 @@ def plain_lines(
         query = f" of {progress.query}" if progress.query else ""
         yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago"
     yield from _silence(explained, stall_timeout_s)
-    if explained.supervisor_down:
-        yield "supervisor", explained.supervisor_down
     if explained.standby:
         yield "standby", explained.standby
     if explained.failed_update:
         yield "update", explained.failed_update
     if explained.move:
         yield "move", explained.move
+    if explained.absent:
+        yield "supervisor", absent_text(AbsentSupervisor(explained.absent, explained.host, 1))
     then = _next(explained, wall_now_s)
     if then:
         yield "next", then
@@ -86,6 +87,20 @@ def plain_lines(
         )
     for remedy in explained.remedies:
         yield "you can", f"{remedy.command}   # {remedy.note}" if remedy.command else remedy.note
+
+
+def absent_text(absent: AbsentSupervisor) -> str:
+    """Returns what it means that a supervisor is not connected, and what helps."""
+    one = absent.drivers == 1
+    goes_on = (
+        "its driver runs on under its shim"
+        if one
+        else f"its {absent.drivers} drivers run on under their shims"
+    )
+    return (
+        f"{absent.id} on {absent.host} is not connected: {goes_on}; what ends there is started on another host that has "
+        f"room. Start spark-supervisor there again"
+    )
 
 
 def brief(explained: Explanation) -> tuple[str | None, str]:

@@ -893,6 +893,7 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
         fork=record.fork,
         promotion=record.promotion,
         declared=record.declared,
+        rolled_back=record.rolled_back,
         extra=record.extra,
     )
 

@@ -151,6 +151,16 @@ class LogParts:
             left -= size
         return LogPosition(0, 0)
 
+    def back(self, position: LogPosition, by_bytes: int) -> LogPosition | None:
+        """Returns where the ``by_bytes`` before ``position`` begin, or None if they are not all there."""
+        part, offset = position
+        while offset < by_bytes:
+            if part == 0:
+                return None
+            by_bytes, part = by_bytes - offset, part - 1
+            offset = self._parts[part].size
+        return LogPosition(part, offset - by_bytes)
+
     def _end(self) -> LogPosition:
         return LogPosition(len(self._parts) - 1, self._parts[-1].size) if self._parts else LogPosition(0, 0)
 

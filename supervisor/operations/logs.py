@@ -52,11 +52,12 @@ class NoSuchAttempt(OutputMissing):
 
 class OutputElsewhere(OutputMissing):
     """The attempt ran on another host: on ``host``, or at least under ``supervisor``. ``server`` is the address of the API
-    there, or empty if none is known."""
+    there, or empty if none is known. ``is_up`` says whether its supervisor is registered."""
 
     def __init__(self, what: str, remedy: str, place: OutputPlace) -> None:
         super().__init__(what, remedy)
         self.host, self.supervisor, self.server = place.host, place.supervisor, place.server
+        self.is_up = place.is_up
 
 
 @dataclass(frozen=True)
@@ -230,8 +231,11 @@ def missing(job: OneJob, output: AttemptOutput, place: OutputPlace) -> OutputMis
         lack = "has written nothing yet" if number == latest_attempt(job) else "has left nothing that is kept"
         return OutputMissing(f"{which} {lack}: {path} does not exist; {_kept(output)}")
     command = f"spark-supervisor logs {job.row.name} --attempt {number}"
-    there = f"{', or '.join([*place.ways_of(command), f'read {path} there'])}; {_kept(output)}"
-    return OutputElsewhere(f"{which} ran on {place.name}: {there}", "", place)
+    read = f"read {path} there" if place.is_up else f"read {path} there, if its log_dir is that of this host"
+    there = f"{', or '.join([*place.ways_of(command), read])}; {_kept(output)}"
+    ran = "ran" if has_ended(job, number) else "runs"
+    absent = "" if place.is_up else f", whose supervisor {place.supervisor} is not connected"
+    return OutputElsewhere(f"{which} {ran} on {place.name}{absent}: {there}", "", place)
 
 
 def _kept(output: AttemptOutput) -> str:

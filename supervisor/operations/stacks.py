@@ -9,7 +9,6 @@ stopped: a JVM is held for the milliseconds that its own dump takes.
 from __future__ import annotations
 
 import os
-import select
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Final
 from supervisor.clients import run_dir
 from supervisor.clients.channel import orders_path
 from supervisor.clients.containment import CgroupContainment, Containment, ScanContainment
-from supervisor.clients.diagnostics.child import DiagnosticsProcess
+from supervisor.clients.diagnostics.child import LATE_S, DiagnosticsProcess
 from supervisor.clients.diagnostics.collection import DiagnosticsTask
 from supervisor.clients.processes import ProcessId
 from supervisor.errors import Corrupt, NotFound, SupervisorError
@@ -34,8 +33,6 @@ from supervisor.records.codec import decode
 
 ANSWER_S: Final = 10.0
 """So long one dump of all processes may take."""
-LATE_S: Final = 5.0
-"""So much later its own alarm has ended what asks, unless the driver has stopped it (SIGSTOP): nobody waits longer."""
 DUMP_MAX_BYTES: Final = 8 * 2**20
 _CHUNK_BYTES: Final = 64 * 1024
 
@@ -93,7 +90,7 @@ def _collected(task: DiagnosticsTask, user: DriverUser | None) -> Iterator[bytes
         raise SupervisorError(f"no process could be started ({error.strerror or error})") from None
     left, until_at_s = DUMP_MAX_BYTES, time.monotonic() + task.within_s + LATE_S
     try:
-        while left > 0 and (piece := _next_piece(process.output, min(left, _CHUNK_BYTES), until_at_s)):
+        while left > 0 and (piece := process.read(min(left, _CHUNK_BYTES), until_at_s)):
             left -= len(piece)
             yield piece
         if left == DUMP_MAX_BYTES:
@@ -103,14 +100,6 @@ def _collected(task: DiagnosticsTask, user: DriverUser | None) -> Iterator[bytes
         process.kill()
         process.reap()
         process.close()
-
-
-def _next_piece(output: int, max_bytes: int, until_at_s: float) -> bytes:
-    """Returns what comes next, or nothing at the end, and if nothing has come by then."""
-    watched = select.poll()
-    watched.register(output, select.POLLIN)
-    wait_s = max(0.0, until_at_s - time.monotonic())
-    return os.read(output, max_bytes) if watched.poll(wait_s * 1000) else b""
 
 
 def _launch_of(driver: RunningDriver) -> Launch:

@@ -35,7 +35,7 @@ from supervisor.model.actions import (
     Withdraw,
 )
 from supervisor.model.driver_memory import next_memory
-from supervisor.model.load import Load
+from supervisor.model.load import Load, absent_of
 from supervisor.model.policies import refused_policies
 from supervisor.model.records import (
     DEAD,
@@ -49,7 +49,7 @@ from supervisor.model.records import (
     OwnState,
     Result,
 )
-from supervisor.model.requirements import has_spark, required_of
+from supervisor.model.requirements import has_spark, lacked_by_all
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import (
     JobState,
@@ -172,8 +172,8 @@ class Explanation:
     submission of the name may be alive still. ``standby`` says what there is of the prepared driver that its spec
     asks for, or is empty; ``failed_update`` says what became of its newest update if that has failed (given up, rolled back
     or neither yet), ``move`` why it is to leave its host and what keeps it there for now; both may be empty.
-    ``diagnostics`` is what is known of the end of the latest attempt that left any. ``supervisor_down`` says that the
-    supervisor of its host is not up while an attempt is claimed there, or is empty.
+    ``absent`` is the supervisor of its driver's host if that is not connected, else empty.
+    ``diagnostics`` is what is known of the end of the latest attempt that left any.
     """
 
     name: str
@@ -205,7 +205,7 @@ class Explanation:
     standby: str = ""
     failed_update: str = ""
     move: str = ""
-    supervisor_down: str = ""
+    absent: str = ""
 
     @property
     def is_fine(self) -> bool:
@@ -240,6 +240,7 @@ class Explainer:
         self._notes = {note.name: note for note in free.notes}
         real = make_plan(view, policy, now_s)
         self._real = {action.name for action in real.actions}
+        self.absent = absent_of(view.rows.values(), view.members)
         self.alarms = tuple(dict.fromkeys((*real.alarms, *free.alarms)))
 
     def job(self, name: str) -> Explanation:
@@ -286,17 +287,9 @@ class Explainer:
             standby=self._prepared.standby(row),
             failed_update=_failed_update(row),
             move=note.why if note is not None and note.moves else "",
-            supervisor_down=self._down(own, lease) if own is not None and mine else "",
-        )
-
-    def _down(self, own: Ownership, lease: LeaseReading | None) -> str:
-        """Says that the supervisor of an attempt that is claimed is not up; its shim and its driver do not need it."""
-        if own.state in DEAD or own.state is OwnState.ASSIGNED or own.supervisor in self._view.members:
-            return ""
-        if lease is not None and lease.is_silent:
-            return f"{own.supervisor} is down, too: its host may be lost"
-        return (
-            f"{own.supervisor} is down: the driver does not need it; nothing is started there until it is up"
+            absent=own.supervisor
+            if own is not None and mine and absent_of((row,), self._view.members)
+            else "",
         )
 
     def _awaited(
@@ -309,7 +302,8 @@ class Explainer:
         if waits_for is not None and waits_for.kind is Await.FIRST_BATCH:
             waits_for = _waits_for_cluster(row, shown) or waits_for
         if note is not None and note.unplaceable and isinstance(row.ref, Found):
-            waits_for = Awaited(Await.LABELS, f"a host with {', '.join(required_of(row.ref.record.terms))}")
+            lacked = lacked_by_all(self._view.members.values(), row.ref.record.terms)
+            waits_for = Awaited(Await.LABELS, f"a host with {', '.join(lacked)}")
         if note is not None and note.pending and waits_for is not None and not may_start(self._view):
             waits_for = Awaited(Await.RESTORE)
         return waits_for

@@ -3,6 +3,11 @@
 ``daemon.leader.notifier`` asks for it after each pass. What is found is what ``list`` and ``explain`` show: the states
 ``failed`` and ``quarantined``, an update that the leader has rolled back, a query that falls behind its source. The
 reason is the sentence of ``explain``, and the command its first remedy.
+
+A job that has failed may have been resumed, cancelled or updated before any leader saw it. The records keep that it
+happened: the history in /own and in a result, and the revisions that were rolled back. It comes before what the same record
+shows as present, so that events of one kind come in their order. A quarantine is no such event: an end of an attempt in the
+history does not say whether the job was quarantined by it.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from dataclasses import dataclass
 
 from supervisor.model.actions import Note, Plan
 from supervisor.model.notifications import JobEvent
-from supervisor.model.records import JobRef, NotifiedEvent, Outcome, Ownership, Result
+from supervisor.model.records import HistoryEntry, JobRef, NotifiedEvent, Outcome, Ownership, Result
 from supervisor.model.seen import Found
 from supervisor.model.state import JobState, state_of_ended
 from supervisor.model.view import Row, View
@@ -53,10 +58,50 @@ def events_of(view: View, plan: Plan, lag: LagVerdict) -> SeenEvents:
     return SeenEvents(tuple(happened), tuple(lasting), frozenset(over))
 
 
-def failed(result: Result) -> JobEvent | None:
-    """Returns the event of a job that has failed for good, or None if ``result`` is another end."""
-    if result.outcome is not Outcome.FAILED:
-        return None
+def events_of_result(result: Result) -> Iterable[JobEvent]:
+    """Yields what ``result`` shows to have happened to its uid."""
+    yield from _past_failures(result.name, result.uid, result.history)
+    yield from _past_roll_backs(result)
+    if result.update is not None and result.update.rolled_back:
+        yield _rolled_back(result, result.attempt, result.outcome.value)
+    if result.outcome is Outcome.FAILED:
+        yield _failed(result)
+
+
+def _past_failures(name: str, uid: str, history: Iterable[HistoryEntry]) -> Iterable[JobEvent]:
+    for entry in history:
+        if entry.event == Outcome.FAILED:
+            yield JobEvent(
+                NotifiedEvent.FAILED,
+                name,
+                uid,
+                entry.attempt,
+                0,
+                JobState.FAILED.value,
+                entry.detail,
+                command=f"{PROGRAM} history {name}",
+                occurrence=entry.attempt,
+                past=True,
+            )
+
+
+def _past_roll_backs(job: JobRef | Result) -> Iterable[JobEvent]:
+    for target in job.rolled_back:
+        yield JobEvent(
+            NotifiedEvent.ROLLED_BACK,
+            job.name,
+            job.uid,
+            0,
+            job.revision,
+            job.desired.value if isinstance(job, JobRef) else job.outcome.value,
+            f"revision {target} was rolled back",
+            command=f"{PROGRAM} revisions {job.name}",
+            occurrence=target,
+            past=True,
+        )
+
+
+def _failed(result: Result) -> JobEvent:
     checkpoint = result.terms.checkpoint if result.terms is not None else None
     return JobEvent(
         NotifiedEvent.FAILED,
@@ -72,24 +117,30 @@ def failed(result: Result) -> JobEvent | None:
 
 
 def _happened(row: Row) -> Iterable[JobEvent]:
+    if isinstance(row.own, Found) and row.own.record.uid:
+        yield from _past_failures(row.name, row.own.record.uid, row.own.record.history)
     for leftover in row.leftovers:
-        event = failed(leftover.result.record)
-        if event is not None:
-            yield event
-    job = row.ref.record if isinstance(row.ref, Found) else None
-    update = job.update if job is not None else None
-    if job is None or update is None or not update.rolled_back:
-        return
-    yield JobEvent(
+        yield from events_of_result(leftover.result.record)
+    if isinstance(row.ref, Found):
+        job = row.ref.record
+        yield from _past_roll_backs(job)
+        if job.update is not None and job.update.rolled_back:
+            yield _rolled_back(job, _attempt_of(row, job.uid), job.desired.value)
+
+
+def _rolled_back(job: JobRef | Result, attempt: int, state: str) -> JobEvent:
+    assert job.update is not None
+    return JobEvent(
         NotifiedEvent.ROLLED_BACK,
         job.name,
         job.uid,
-        _attempt_of(row, job.uid),
+        attempt,
         job.revision,
-        job.desired.value,
-        f"revision {update.target} was rolled back: {update.rolled_back}",
+        state,
+        f"revision {job.update.target} was rolled back: {job.update.rolled_back}",
         command=f"{PROGRAM} revisions {job.name}",
-        occurrence=update.target,
+        occurrence=job.update.target,
+        past=isinstance(job, Result),
     )
 
 

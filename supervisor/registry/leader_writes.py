@@ -47,6 +47,7 @@ from supervisor.model.state import (
     next_attempt,
     observed_update,
     revision_before,
+    with_rolled_back,
 )
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
@@ -354,6 +355,7 @@ def roll_update_back(
         ),
         last_revision=number,
         update=replace(job.update, rolled_back=clip(why, PREPARED_WHY_MAX_BYTES * 2)),
+        rolled_back=with_rolled_back(job, job.update),
     )
     return context.transaction(
         "roll_update_back",
@@ -481,6 +483,7 @@ def conclude(
         submitted_at=job.submitted_at,
         submitted_by=job.submitted_by,
         declared=job.declared,
+        rolled_back=job.rolled_back,
         op=context.op_id,
         restart_nonce=job.restart_nonce,
         failures=account.failures,

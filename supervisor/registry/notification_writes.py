@@ -25,7 +25,7 @@ def write_notifications(
 
 def switch_notifying(context: LeaderWriteContext, before: Seen[NotifyingSince], on: bool) -> Transaction:
     """Returns the multi by which leaders begin to write down what receivers are to be told, or leave off."""
-    record = NotifyingSince(on=on, since=context.at)
+    record = NotifyingSince(on=on, since=context.at, from_history=on)
     return context.transaction("switch_notifying", _put(context.layout.notifications, before, encode(record)))
 
 

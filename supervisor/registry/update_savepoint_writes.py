@@ -22,6 +22,7 @@ from supervisor.model.records import (
     clip,
 )
 from supervisor.model.seen import Found, Seen
+from supervisor.model.state import with_rolled_back
 from supervisor.model.transaction import Check, SetData, Transaction
 from supervisor.model.view import UpdateRestored
 from supervisor.records.codec import encode
@@ -97,6 +98,7 @@ def roll_back_to_savepoint(
             rolled_back=clip(back, PREPARED_WHY_MAX_BYTES * 2),
             moved_sha256=restored.moved_sha256,
         ),
+        rolled_back=with_rolled_back(job, job.update),
         fresh_start="",
         begins_with=(),
         left_by="",

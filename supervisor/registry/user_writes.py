@@ -192,6 +192,7 @@ def cancel(
         at=context.at,
         submitted_at=job.submitted_at if job else "",
         submitted_by=job.submitted_by if job else "",
+        rolled_back=job.rolled_back if job else (),
         op=context.op_id,
         failures=old.failures if old else 0,
         history=with_entry(
@@ -200,13 +201,12 @@ def cancel(
         earlier=old.earlier if old else "",
         extra=job.extra if job else {},
     )
-    gone: tuple[Op, ...] = () if ref is None else (Delete(layout.job(name), ref.version),)
     path, data = layout.result(uid), encode_result(written)
     return Transaction(
         "cancel",
         context.op_id,
         (
-            *gone,
+            *(() if ref is None else (Delete(layout.job(name), ref.version),)),
             Create(path, data) if ended is None else SetData(path, data, ended.version),
             *_stop(context, name, uid, own, "cancelled", last, entry_exists=entry_exists),
             ring_doorbell(layout, name),

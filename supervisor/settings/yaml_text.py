@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import yaml
 
 from supervisor.errors import InvalidInput
 
+BRACKETS_MAX: Final = 100
+"""So many brackets and braces may be open at a place."""
 _STR = "tag:yaml.org,2002:str"
 _INT = "tag:yaml.org,2002:int"
 _FLOAT = "tag:yaml.org,2002:float"
@@ -29,6 +31,13 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # filled below, in PyYAML's own way
     yaml_constructors: ClassVar[dict[Any, Any]] = {}
+
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        """Refuses brackets beyond ``BRACKETS_MAX`` at once: for each of them the reader looks at all that are open."""
+        if self.flow_level >= BRACKETS_MAX:
+            mark = self.get_mark()
+            raise yaml.scanner.ScannerError(None, None, "it is nested too deeply", mark)
+        super().fetch_flow_collection_start(token)
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):

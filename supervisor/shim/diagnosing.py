@@ -6,6 +6,8 @@ are there, or ``COLLECT_S`` later. Its lease is renewed meanwhile as ever, so no
 revocation, its exit and everything else that kills act at once, as they do without diagnostics. A driver that is to stop
 has its grace, and SIGKILL comes at the end of that: its diagnostics begin before that, and nothing waits for them.
 
+Diagnostics are of one end only: those of a silence that the driver gets over are named by the log, and by no tombstone.
+
 The functions here are handlers of ``machine.TABLE``, or called by ``driver`` for what follows from the time.
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from supervisor.model.diagnostics import COLLECT_S, DIAGNOSED_CAUSES, stop_window_s
 from supervisor.model.records import Cause
+from supervisor.shim import health
 from supervisor.shim.state import Diagnose, Diagnosed, Life, WriteLog
 from supervisor.shim.stopping import Ladder
 from supervisor.shim.turn import Turn
@@ -31,16 +34,21 @@ def is_awaited(turn: Turn, cause: Cause, why: str) -> bool:
 
 
 def forget(turn: Turn) -> None:
-    """Handles that a driver is not silent any more: it is judged anew, and its next silence is diagnosed again."""
+    """Handles that a driver is not silent any more: it is judged anew, its next silence is diagnosed again, and the
+    diagnostics of this one are not those of its end. Their file stays, and says of when it is."""
     if turn.state.diagnosed:
-        turn.set(diagnosing_until_at_s=None, diagnosed=False)
+        turn.set(diagnosing_until_at_s=None, diagnosed=False, diagnostics="")
 
 
 def before_end_of_grace(turn: Turn, ladder: Ladder) -> None:
-    """Begins the collection for a driver that was sent SIGTERM and does not end, if its time has come."""
+    """Begins the collection for a driver that was sent SIGTERM and does not end, if its time has come. It goes without the
+    heap: a JVM stands still for that, and this one may be about to end."""
+    if not turn.state.diagnosing_stop and not _is_silent(turn):
+        forget(turn)
     window_s = stop_window_s(ladder.terminate_at_s, ladder.kill_at_s)
     is_due = ladder.terminated and window_s > 0 and turn.now_s >= ladder.kill_at_s - window_s
     if is_due and turn.state.diagnosing_until_at_s is None:
+        turn.set(diagnosing_stop=True)
         _begin(turn, ladder.kill_at_s - turn.now_s, "it does not end after SIGTERM")
 
 
@@ -51,9 +59,18 @@ def diagnosed(turn: Turn, event: Diagnosed) -> None:
 
 def _begin(turn: Turn, within_s: float, why: str) -> None:
     turn.set(diagnosing_until_at_s=turn.now_s + within_s, diagnosed=False)
+    lines = last_progress(turn.state.life, turn.now_s)
     turn.do(
-        WriteLog("shim_diagnoses", why), Diagnose(within_s, why, last_progress(turn.state.life, turn.now_s))
+        WriteLog("shim_diagnoses", why), Diagnose(within_s, why, lines, heap=not turn.state.diagnosing_stop)
     )
+
+
+def _is_silent(turn: Turn) -> bool:
+    state = turn.state
+    if state.exec_at_s is None:
+        return False
+    verdict = health.overdue(state.life, state.launch, state.exec_at_s, turn.now_s)
+    return verdict is not None and verdict[0] in DIAGNOSED_CAUSES
 
 
 def last_progress(life: Life, now_s: float) -> tuple[str, ...]:

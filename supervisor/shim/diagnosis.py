@@ -2,7 +2,8 @@
 
 The process that collects them (``clients.diagnostics``) is the driver's user, and writes into a pipe; a thread of the shim,
 which alone may write where the logs are, copies that into the file. So a disk that hangs holds up this thread only, and a
-driver's user gets nowhere. The thread ends when the process does, by itself or by a kill.
+driver's user gets nowhere. The thread ends when the process does, by itself or by a kill. A process that its driver has
+stopped (SIGSTOP), so that its own alarm does not end it, is killed ``LATE_S`` after its time.
 
 The file is made anew under a name of its own and gets its name when it is whole, or as whole as it got: no link is followed,
 and diagnostics of the same attempt that were there before are replaced.
@@ -13,12 +14,13 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from supervisor.clients import umask
 from supervisor.clients.channel import orders_path
-from supervisor.clients.diagnostics.child import DiagnosticsProcess
+from supervisor.clients.diagnostics.child import LATE_S, DiagnosticsProcess
 from supervisor.clients.diagnostics.collection import DiagnosticsTask
 from supervisor.clock import wall_iso
 from supervisor.model.diagnostics import FILE_MAX_BYTES, FILES_KEPT, PROCESSES_MAX, SUFFIX, path_of
@@ -28,6 +30,7 @@ from supervisor.shim.state import Diagnose, Diagnosed
 _CHUNK_BYTES: Final = 64 * 1024
 _NAME: Final = re.compile(r"[0-9A-Za-z-]+\.(?:\d+|p[0-9a-f]+)" + re.escape(SUFFIX))
 _CUT: Final = b"\n[the rest was left out]\n"
+LATE: Final = "what collects them did not end in time: its driver has stopped it, or it hangs"
 
 
 def task_for(launch: Launch, directory: str, pids: Iterable[int], asked: Diagnose) -> DiagnosticsTask:
@@ -44,6 +47,7 @@ def task_for(launch: Launch, directory: str, pids: Iterable[int], asked: Diagnos
         launch.cgroup,
         orders_path(launch.channel_in(directory), launch.user is not None),
         asked.within_s,
+        heap=asked.heap,
     )
 
 
@@ -65,7 +69,10 @@ class Diagnosis(threading.Thread):
         self._log = log
         self._open = threading.Lock()
         self._process: DiagnosticsProcess | None = DiagnosticsProcess(task, launch.user)
-        self._output = self._process.output
+        self.pid = self._process.pid
+        self._read = self._process.read
+        self._until_at_s = time.monotonic() + task.within_s + LATE_S
+        self._is_late = False
 
     def kill(self) -> None:
         """Ends the process; what it has written so far is kept. Never raises."""
@@ -81,7 +88,9 @@ class Diagnosis(threading.Thread):
                 path = self._path
                 self._log("shim_diagnosed", path=path, bytes=size)
             else:
-                self._log("shim_not_diagnosed", "warning", why="nothing was written")
+                self._log(
+                    "shim_not_diagnosed", "warning", why=LATE if self._is_late else "nothing was written"
+                )
             remove_surplus(os.path.dirname(self._path))
         except OSError as error:
             self._log("shim_not_diagnosed", "warning", why=str(error))
@@ -112,11 +121,15 @@ class Diagnosis(threading.Thread):
 
     def _copied(self, descriptor: int) -> int:
         size = 0
-        while data := os.read(self._output, _CHUNK_BYTES):
+        while data := self._read(_CHUNK_BYTES, self._until_at_s):
             if size >= FILE_MAX_BYTES:
                 continue  # it is read to the end, for nobody is to wait for room
             size += len(data)
             _write(descriptor, data if size < FILE_MAX_BYTES else data + _CUT)
+        if data is None:
+            self._is_late = True
+            self.kill()
+            _write(descriptor, f"\n[{LATE}]\n".encode())
         return size
 
 

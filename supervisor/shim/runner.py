@@ -89,8 +89,8 @@ class Runner:
         self._released = False
         self._oom_watch: OomWatch | None = None
         self._diagnosis: Diagnosis | None = None
-        meter = TreeMeter(launch.cgroup, parts.tree.pids)
-        self._memory = MemoryWitness(meter.read, parts.tree.pids, launch.cgroup)
+        meter = TreeMeter(launch.cgroup, self._pids, children=parts.children)
+        self._memory = MemoryWitness(meter.read, self._pids, launch.cgroup)
         self._sampler = UsageSampler(self._memory.read)
         self._exit_reported = False
         self._finished = False
@@ -292,13 +292,19 @@ class Runner:
         """Starts a collection, and waits for nothing of it."""
         launch = self._state.launch
         try:
-            task = task_for(launch, self._parts.directory, self._parts.tree.pids(), asked)
+            task = task_for(launch, self._parts.directory, self._pids(), asked)
             self._diagnosis = Diagnosis(task, launch, self._post_event, self._log_event)
+            self._parts.children.apart.add(self._diagnosis.pid)
             self._diagnosis.start()
         except (OSError, RuntimeError) as error:  # no process, memory, descriptor or thread left
             self._log.log_event("shim_not_diagnosed", "warning", why=str(error))
             return [shim.Diagnosed()]
         return []
+
+    def _pids(self) -> list[int]:
+        """Returns the processes of the driver's tree: without a cgroup, a scan finds what collects diagnostics, too."""
+        apart = self._parts.children.apart
+        return [pid for pid in self._parts.tree.pids() if pid not in apart]
 
     def _terminate(self) -> None:
         """Asks the driver to end. Where that is not allowed (a driver of another user, and a supervisor without

@@ -364,11 +364,13 @@ class Order:
 @dataclass(frozen=True, slots=True)
 class Diagnose:
     """Asks for the diagnostics of the driver tree, within ``within_s``, in a process of their own; ``Kill`` ends it. The
-    answer is ``Diagnosed``. ``why`` and ``progress`` are for their first lines."""
+    answer is ``Diagnosed``. ``why`` and ``progress`` are for their first lines. ``heap`` says whether a JVM is held for the
+    histogram of its heap."""
 
     within_s: float
     why: str
     progress: tuple[str, ...] = ()
+    heap: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -539,7 +541,8 @@ class ShimState:
     reported_since_at_s: float = 0.0  # since when that one lasted
     diagnosing_until_at_s: float | None = None  # its diagnostics are asked for, and waited for until then
     diagnosed: bool = False  # they are there, or not to be had
-    diagnostics: str = ""  # the file with them
+    diagnosing_stop: bool = False  # they are of its stop, and not of a silence
+    diagnostics: str = ""  # the file with them, while they are of the end that may come
     status: int | None = None
     tail: str = ""
     oom: Oom | None = None

@@ -298,7 +298,7 @@ class Watch:
         if self.orders is not None or not path:
             return
         try:
-            orders = beside("orders").Orders(self.reports.send_last, self.sessions)
+            orders = beside("orders").Orders(self.reports.send_last, self.sessions, self.intervals)
             # a driver of another user than the supervisor's makes its socket elsewhere
             orders.listen(os.environ.get("SPARK_SUPERVISOR_ORDERS") or str(Path(path).with_name("orders")))
             self.orders = orders

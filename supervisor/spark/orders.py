@@ -40,6 +40,10 @@ PAUSE_S = 0.02
 LOCK_WAIT_S = 1
 HOLD_S = 2.0
 HELD_PAUSE_S = 0.005
+NEXT_BATCH_MAX_S = 2.0
+NEXT_BATCH_SHARE = 0.1
+"""A query that is between two batches gets its next one before it stops, if its interval is not longer than the former, nor
+than this share of the time that the stop has."""
 STACKS_MAX_BYTES = 100_000
 FRAMES_MAX = 100
 THREADS_MAX = 500
@@ -56,12 +60,16 @@ _IN_SINK = "execution.SQLExecution$"
 
 class Orders:
     """Takes orders. ``sessions`` holds the sessions that the application uses, as they become known; ``send``
-    sends one report, by name and values."""
+    sends one report, by name and values. ``intervals`` maps a query id to the seconds between the begins of its batches, if
+    it has asked for that."""
 
-    def __init__(self, send: Callable[..., Any], sessions: Iterable[Any]) -> None:
+    def __init__(
+        self, send: Callable[..., Any], sessions: Iterable[Any], intervals: dict[str, float] | None = None
+    ) -> None:
         self.stopping = False
         self._send = send
         self._sessions = sessions
+        self._intervals = {} if intervals is None else intervals
         self._socket: socket.socket | None = None
         self._starting = 0
         self._counting = threading.Lock()
@@ -221,7 +229,10 @@ class Orders:
             for query in queries:
                 run = str(query.runId)
                 if run not in closing:
-                    closing[run] = Closing(query, partial(self._has_committed, run, before.get(run, 0)))
+                    interval_s = self._intervals.get(str(query.id), 0.0)
+                    is_soon = interval_s <= min(NEXT_BATCH_MAX_S, within_s * NEXT_BATCH_SHARE)
+                    committed = partial(self._has_committed, run, before.get(run, 0))
+                    closing[run] = Closing(query, committed, interval_s if is_soon else 0.0)
                     _thread.start_new_thread(closing[run].run, ())
             time.sleep(PAUSE_S)
             queries = self.active()
@@ -239,12 +250,14 @@ class Orders:
 class Closing:
     """Brings one query to its batch boundary, in a thread of its own.
 
-    ``committed`` is set when the listener has seen a batch since the request.
+    ``committed`` is set when the listener has seen a batch since the request. A query that is between two
+    batches is given ``next_batch_s`` seconds to begin the next one.
     """
 
-    def __init__(self, query: Any, committed: Callable[[], bool]) -> None:
+    def __init__(self, query: Any, committed: Callable[[], bool], next_batch_s: float = 0.0) -> None:
         self.query = query
         self._committed = committed
+        self._next_batch_s = next_batch_s
         self._engine: Any = None
 
     def run(self) -> None:
@@ -254,11 +267,22 @@ class Closing:
         except Exception:  # noqa: BLE001 - another Spark than we know: the listener has to do
             complain("the engine of a query is not known")
         try:
+            self._await_next_batch()
             while self.query.isActive and not self._step():
                 time.sleep(PAUSE_S)
         except Exception:  # noqa: BLE001 - the edge: no error of ours reaches the application
             if self.query.isActive:
                 complain("a query was not stopped")
+
+    def _await_next_batch(self) -> None:
+        """Returns when the query is in a batch, has committed one since the request, or has had its time. One whose sources
+        had nothing at its last look is not waited for."""
+        until_at_s = time.monotonic() + self._next_batch_s
+        while self.query.isActive and time.monotonic() < until_at_s and not self._committed():
+            status = self.query.status
+            if status["isTriggerActive"] or not status["isDataAvailable"]:
+                return
+            time.sleep(PAUSE_S)
 
     def _step(self) -> bool:
         if self._engine is not None:

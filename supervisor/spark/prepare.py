@@ -221,6 +221,7 @@ def _launch_of(
         channel=_channel(attempt_place),
         limits=spec.limits(),
         log_uploads_kept=spec.logs.uploads_kept,
+        log_upload_every_s=spec.logs.every_s or 0.0,
         not_limited=clip(attempt_place.not_limited, NOT_LIMITED_MAX_BYTES),
         executors_outlive_s=spec.executors_outlive_s(),
         on_cluster=clip(spec.cluster or spec.master, ON_CLUSTER_MAX_BYTES) if spec.holds_executors else "",

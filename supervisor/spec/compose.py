@@ -23,6 +23,7 @@ EXTENDS_MAX: Final = 8
 """A spec may be put together from so many files."""
 SET: Final = "--set"
 KEY_MAX: Final = 200
+ParsesSpec = Callable[[str, str], tuple[dict[str, Any], dict[str, int]]]
 _TEXTS: Final = ("conf", "env", "labels")
 """The keys below these may hold dots, and their values are text."""
 _WORDS: Final = ("spark",)
@@ -33,11 +34,12 @@ def composed(
     path: Path,
     read: Callable[[Path], str],
     changes: Iterable[str] = (),
+    parse: ParsesSpec = body_of,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Returns what the spec at ``path`` says with all that it extends, and by key path where it says so, as
-    ``FILE:LINE``. ``read`` returns the text of a file. ``changes`` are ``KEY=VALUE``, over all of it. Raises
-    ``InvalidInput``."""
-    body, origins = _whole(path, read, ())
+    ``FILE:LINE``. ``read`` returns the text of a file. ``changes`` are ``KEY=VALUE``, over all of it. ``parse`` is
+    ``spec.job.body_of``, or what remembers what that returned. Raises ``InvalidInput``."""
+    body, origins = _whole(path, read, (), parse)
     body, of_changes = changed(body, changes)
     return body, {**origins, **of_changes}
 
@@ -55,9 +57,10 @@ def changed(body: dict[str, Any], changes: Iterable[str]) -> tuple[dict[str, Any
 
 
 def _whole(
-    path: Path, read: Callable[[Path], str], before: tuple[Path, ...]
+    path: Path, read: Callable[[Path], str], before: tuple[Path, ...], parse: ParsesSpec
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    body, lines = body_of(read(path), str(path))
+    parsed, lines = parse(read(path), str(path))
+    body = dict(parsed)
     origins = {key: f"{path}:{line}" for key, line in lines.items()}
     if EXTENDS not in body:
         return body, origins
@@ -70,7 +73,7 @@ def _whole(
         raise InvalidInput(f"{where}: {EXTENDS} leads back to {base}")
     if len(chain) >= EXTENDS_MAX:
         raise InvalidInput(f"{where}: {EXTENDS} leads to more than {EXTENDS_MAX} files")
-    lower, lower_origins = _whole(found, read, chain)
+    lower, lower_origins = _whole(found, read, chain, parse)
     lower = _with_moved_files(lower, os.path.relpath(found.parent, path.parent))
     return _merged(lower, body), {**lower_origins, **origins}
 

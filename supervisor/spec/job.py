@@ -93,6 +93,7 @@ _ADDED_LATER: Final = (
     ("resources", "cpu"),
     ("resources", "tasks"),
     ("health", "cluster_timeout"),
+    ("logs", "every"),
 )
 """Version 0.1 does not know these keys. They are written only where they differ from the default, so that its
 agents can read the other specs, and a spec that was submitted with it is still the same spec.
@@ -104,7 +105,7 @@ _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, Any]] = {
     "savepoints": SavepointSettings().model_dump(mode="json", by_alias=True),
     "update": UpdateSettings().model_dump(mode="json", by_alias=True),
     "standby": StandbySettings().model_dump(mode="json", by_alias=True),
-    "logs": LogSettings().model_dump(mode="json", by_alias=True),
+    "logs": LogSettings().model_dump(mode="json", by_alias=True, exclude_none=True),
     "labels": {},
     "placement": PlacementSettings().model_dump(mode="json", by_alias=True),
     "sha256": {},

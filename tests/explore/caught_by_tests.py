@@ -22,6 +22,7 @@ from tests.explore.caught_adapters import CAUGHT_ADAPTERS
 from tests.explore.caught_logs import CAUGHT_LOGS
 from tests.fakes.registry_bench import Bench
 from tests.unit.daemon.host.test_log_uploads import UploadRig
+from tests.unit.daemon.host.test_running_uploads import RunningRig
 from tests.unit.daemon.leader.test_sweeper import swept
 from tests.unit.registry import test_fixed_znodes
 
@@ -71,6 +72,30 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         DIAGNOSING,
         "test_a_wait_for_the_cluster_that_is_over_waits_for_no_diagnostics",
     ),
+    "a-stop-waits-for-a-look-at-the-heap": (
+        DIAGNOSING,
+        "test_one_that_is_to_stop_is_not_held_up_by_a_look_at_its_heap",
+    ),
+    "an-exec-that-hangs-holds-up-the-shim": (
+        "unit.clients.test_diagnostics",
+        "test_an_executable_that_cannot_be_opened_holds_up_nobody",
+    ),
+    "who-stops-the-collector-is-not-diagnosed-again": (
+        "unit.shim.test_diagnosis",
+        "test_a_collector_that_its_driver_has_stopped_is_ended_and_waited_for_no_longer",
+    ),
+    "a-silence-that-is-over-explains-another-end": (
+        DIAGNOSING,
+        "test_the_diagnostics_of_a_silence_that_is_over_are_those_of_no_end",
+    ),
+    "a-silence-that-is-over-explains-the-end-of-a-stop": (
+        DIAGNOSING,
+        "test_one_that_comes_back_while_it_is_to_stop_is_diagnosed_anew_if_it_does_not_end",
+    ),
+    "the-collector-counts-as-the-driver": (
+        "unit.clients.test_tree_usage",
+        "test_a_child_that_is_kept_apart_does_not_count",
+    ),
     "marked-before-it-is-sent": (NOTIFIER, "test_a_receiver_is_marked_after_it_has_accepted_and_by_itself"),
     "marked-whatever-is-answered": (
         NOTIFIER,
@@ -86,7 +111,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     ),
     "what-nobody-wrote-down-is-forgotten-by-the-next-leader": (
         NOTIFIER,
-        "test_what_nobody_has_written_down_is_found_by_the_next_leader",
+        "test_what_was_resumed_and_cancelled_since_is_told_from_the_history_of_its_result",
     ),
     "a-write-that-failed-is-not-made-again": (
         NOTIFIER,
@@ -94,7 +119,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     ),
     "what-happened-between-two-steps-is-forgotten": (
         NOTIFIER,
-        "test_what_happened_between_two_steps_is_written_down",
+        "test_a_quarantine_that_is_over_within_one_step_is_told",
     ),
     "what-is-over-is-not-sent": (NOTIFIER, "test_what_is_over_before_it_was_sent_is_sent_all_the_same"),
     "the-next-message-overtakes": (
@@ -109,6 +134,26 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "what-lasts-is-told-again-and-again": (
         NOTIFIER,
         "test_what_lasts_is_told_once_until_it_is_over_and_then_as_another_one",
+    ),
+    "a-later-attempt-is-quarantined-as-the-one-before": (
+        NOTIFIER,
+        "test_a_later_attempt_that_is_quarantined_is_told_though_nobody_saw_that_it_ran",
+    ),
+    "what-was-resumed-is-forgotten": (
+        NOTIFIER,
+        "test_what_failed_and_was_resumed_before_a_leader_has_read_it_is_told_from_the_history",
+    ),
+    "a-roll-back-is-forgotten-with-the-next-update": (
+        NOTIFIER,
+        "test_a_roll_back_is_told_after_another_update_and_after_a_cancel",
+    ),
+    "what-histories-show-is-told-by-the-version-after": (
+        NOTIFIER,
+        "test_what_histories_show_of_the_time_before_they_were_read_is_told_to_nobody",
+    ),
+    "what-has-made-room-is-told-again": (
+        NOTIFIER,
+        "test_what_has_made_room_is_not_told_again_from_the_history",
     ),
     "write-notifications-unguarded-by-epoch": (NOTIFICATION_WRITES, "test_a_deposed_leader_writes_nothing"),
     "write-notifications-unguarded-by-pause": (
@@ -647,6 +692,7 @@ FIXTURES: dict[str, Callable[[], Any]] = {
     "on_disk": _on_disk,
     "bench": Bench,
     "uploading": lambda: UploadRig(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
+    "running": lambda: RunningRig(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "swept_rig": lambda: swept(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),
     "monkeypatch": pytest.MonkeyPatch,
     "tmp_path": lambda: Path(tempfile.mkdtemp(prefix="caught-by-tests-")),

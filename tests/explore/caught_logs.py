@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-UPLOADS, SWEEPER, STORED = (
+UPLOADS, RUNNING, SWEEPER, STORED = (
     "unit.daemon.host.test_log_uploads",
+    "unit.daemon.host.test_running_uploads",
     "unit.daemon.leader.test_sweeper",
     "unit.operations.test_uploaded_output",
 )
@@ -31,6 +32,30 @@ CAUGHT_LOGS: dict[str, tuple[str, str]] = {
     "an-output-that-grows-is-read-for-ever": (
         UPLOADS,
         "test_an_output_that_grows_while_it_is_read_has_an_end",
+    ),
+    "an-output-that-grows-holds-up-all-others": (
+        RUNNING,
+        "test_an_output_that_grows_without_end_holds_up_no_other",
+    ),
+    "what-runs-waits-for-the-registry": (
+        RUNNING,
+        "test_a_registry_that_does_not_answer_keeps_nothing_from_the_store",
+    ),
+    "a-piece-that-was-refused-waits-for-the-next-period": (
+        RUNNING,
+        "test_a_store_that_takes_nothing_is_asked_again_and_counted",
+    ),
+    "pieces-are-not-looked-for-again-after-an-error": (
+        RUNNING,
+        "test_the_pieces_are_listed_again_after_an_error",
+    ),
+    "pieces-are-put-beside-the-whole-output": (
+        RUNNING,
+        "test_a_number_that_recurs_does_not_hide_what_is_there",
+    ),
+    "a-piece-goes-that-counts": (
+        RUNNING,
+        "test_pieces_are_full_but_for_the_newest_and_go_when_others_count",
     ),
     "a-bomb-is-unpacked": (STORED, "test_what_no_supervisor_has_uploaded_is_not_unpacked"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.explore import (
     defects_of_access,
     defects_of_adapters,
+    defects_of_diagnostics,
     defects_of_guards,
     defects_of_hosts,
     defects_of_lease,
@@ -25,6 +26,7 @@ from tests.explore.defect import Defect
 DEFECTS: tuple[Defect, ...] = (
     *defects_of_guards.DEFECTS,
     *defects_of_lease.DEFECTS,
+    *defects_of_diagnostics.DEFECTS,
     *defects_of_rule.DEFECTS,
     *defects_of_operation.DEFECTS,
     *defects_of_sweep.DEFECTS,

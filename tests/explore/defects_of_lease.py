@@ -12,7 +12,7 @@ from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.observer import Observer
 from supervisor.plan import check, decide
 from supervisor.registry import attempt_writes
-from supervisor.shim import claim, connection, diagnosing, driver, end, health, lease, machine, waiting
+from supervisor.shim import claim, connection, driver, end, health, lease, machine, waiting
 from tests.explore.planting import around, planted, text
 
 # -- the deadline (§7.1) -----------------------------------------------------------------------------------------------
@@ -589,37 +589,4 @@ WITHOUTS = (
     ),
 )
 
-DIAGNOSED = "§7.4: diagnostics delay no killer, and a kill for silence by their own time only"
-
-DIAGNOSES = (
-    text(
-        "a-silent-driver-waits-for-its-diagnostics-for-ever",
-        DIAGNOSED,
-        (diagnosing.is_awaited, " and turn.now_s < until_at_s", ""),
-    ),
-    text(
-        "a-deadline-waits-for-diagnostics",
-        DIAGNOSED,
-        (
-            driver.watch,
-            "if is_expiring(turn):",
-            "if is_expiring(turn) and state.diagnosing_until_at_s is None:",
-        ),
-    ),
-    text(
-        "the-end-of-a-grace-waits-for-diagnostics",
-        DIAGNOSED,
-        (
-            driver.climb,
-            "if turn.now_s >= ladder.kill_at_s:",
-            "if turn.now_s >= ladder.kill_at_s and (turn.state.diagnosing_until_at_s is None or turn.state.diagnosed):",
-        ),
-    ),
-    text(
-        "what-else-is-wrong-waits-for-diagnostics",
-        DIAGNOSED,
-        (diagnosing.is_awaited, "if cause not in DIAGNOSED_CAUSES:", "if False:"),
-    ),
-)
-
-DEFECTS = (*DIAGNOSES, *WITHOUTS, *DEADLINES, *CLAIMS, *FENCES, *WAITS, *KILLERS, *TOMBSTONES)
+DEFECTS = (*WITHOUTS, *DEADLINES, *CLAIMS, *FENCES, *WAITS, *KILLERS, *TOMBSTONES)

@@ -7,6 +7,7 @@ Nothing of it is a write to the registry, so the explorer sees none of it: ordin
 from __future__ import annotations
 
 from supervisor.daemon.host.log_uploads import LogUploads
+from supervisor.daemon.host.running_uploads import RunningUploads
 from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.model import state
 from supervisor.operations import uploaded_output
@@ -16,6 +17,8 @@ WHOLE = "§4: an output is uploaded when nobody writes to it any more"
 KEPT = "§4: what is to be uploaded is known until it is in the store"
 TERM = "§6: cancel and await every task of the epoch"
 BOUNDED = "§4: what a job has left, and what is in the store, may be anybody's: it is read within bounds"
+
+LOST = "§4: of a host that is lost there is what it had uploaded until then"
 
 DEFECTS = (
     text(
@@ -67,6 +70,40 @@ DEFECTS = (
             "left -= len(block)",
             "left -= len(block)\n        if left < -(2**24): return",
         ),
+    ),
+    text(
+        "an-output-that-grows-holds-up-all-others",
+        BOUNDED,
+        (RunningUploads._put_next, "range(PASS_MAX)", "range(2 * PASS_MAX)"),
+    ),
+    text(
+        "what-runs-waits-for-the-registry",
+        LOST,
+        (LogUploads.turn, "self._work_through(work)", "self._work_through(work[::-1])"),
+    ),
+    text(
+        "a-piece-that-was-refused-waits-for-the-next-period",
+        LOST,
+        (RunningUploads.upload, "        output.due_at_s = begun_at_s\n", ""),
+    ),
+    text(
+        "pieces-are-not-looked-for-again-after-an-error",
+        LOST,
+        (RunningUploads._upload, "output.pieces = output.pieces, None", "output.pieces = output.pieces, []"),
+    ),
+    text(
+        "pieces-are-put-beside-the-whole-output",
+        WHOLE,
+        (
+            RunningUploads._upload,
+            "        return False\n    self._drop",
+            "        pieces = []\n    self._drop",
+        ),
+    ),
+    text(
+        "a-piece-goes-that-counts",
+        KEPT,
+        (RunningUploads._upload, "if piece not in counting", "if piece is not counting[0]"),
     ),
     text(
         "a-bomb-is-unpacked",

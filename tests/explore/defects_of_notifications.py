@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from supervisor.daemon.leader import deliveries, notifier, notifier_inbox
-from supervisor.model import notifications
+from supervisor.model import notifications, state
+from supervisor.plan import job_events
 from tests.explore.planting import text
 
 AFTER = "§12: an entry is marked after the receiver has accepted it"
@@ -48,7 +49,7 @@ DEFECTS = (
     text(
         "what-nobody-wrote-down-is-forgotten-by-the-next-leader",
         ONCE,
-        (notifier.Notifier._read, "in self._failed():", "in ():"),
+        (notifier.Notifier._read, "self._shown_by_results()", "()"),
     ),
     text(
         "a-write-that-failed-is-not-made-again",
@@ -66,7 +67,7 @@ DEFECTS = (
         (
             notifier_inbox.NotifierInbox.observe,
             "self._seen = seen",
-            "self._seen = seen\n        self._happened.clear()",
+            "self._seen = seen\n        self._happened.clear()\n        self._lasting.clear()",
         ),
     ),
     text(
@@ -86,7 +87,11 @@ DEFECTS = (
     text(
         "what-is-old-is-told",
         "§12: what happened before somebody was to be told is told to nobody",
-        (notifier.Notifier._begin, "if event.occurrence is not None:", "if False:"),
+        (
+            notifier.Notifier._begin,
+            "if event.past or (event.occurrence is not None and not is_on):",
+            "if event.past and is_on:",
+        ),
     ),
     text(
         "every-try-has-an-id-of-its-own",
@@ -100,6 +105,31 @@ DEFECTS = (
     text(
         "what-lasts-is-told-again-and-again",
         "§12: what lasts is told once until it is over",
-        (notifications.recorded, "elif newest is not None and not newest.over:", "elif False:"),
+        (notifications._is_known, "if newest is None or newest.over:", "if True:"),
+    ),
+    text(
+        "a-later-attempt-is-quarantined-as-the-one-before",
+        "§12: what lasts is told once until it is over; a later attempt says that it was",
+        (notifications._is_known, "not 0 < newest.attempt < event.attempt", "True"),
+    ),
+    text(
+        "what-was-resumed-is-forgotten",
+        ONCE,
+        (job_events._past_failures, "in history:", "in ():"),
+    ),
+    text(
+        "a-roll-back-is-forgotten-with-the-next-update",
+        ONCE,
+        (state.with_rolled_back, "(*job.rolled_back, update.target)[-ROLLED_BACK_KEPT:]", "()"),
+    ),
+    text(
+        "what-histories-show-is-told-by-the-version-after",
+        "§12: what histories show of the time before leaders looked into them is told to nobody",
+        (notifier.Notifier._read, "(switch.record.on and switch.record.from_history)", "switch.record.on"),
+    ),
+    text(
+        "what-has-made-room-is-told-again",
+        "§12: what only a history shows is known if its number is not above the newest that was told",
+        (notifications._is_known, "(event.past and event.occurrence < max(known, default=0))", "False"),
     ),
 )

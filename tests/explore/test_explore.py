@@ -40,7 +40,9 @@ def test_every_module_that_writes_records_writes_them_without_display() -> None:
     """One that moves code elsewhere would make the exploration larger, and nobody would notice."""
     modules = [import_module(each.name) for each in iter_modules(registry.__path__, f"{registry.__name__}.")]
     encoding = {module.__name__ for module in modules if getattr(module, "encode", None) is codec.encode}
-    # what these write is written once, is explored as it is, or (the audit, notifications) is not explored
+    # what these write is written once, is explored as it is, or (the audit, notifications) is not explored: no write rests on what
+    # receivers are told, so each job, each of its records and each other write can be left out of a world with notifications, and
+    # property.test_notifier_stops follows the rest: two leaders, and every place where they stop in a step of production
     without = {
         "audit",
         "blobs",

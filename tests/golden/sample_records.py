@@ -172,10 +172,10 @@ UPDATE = Update(
     done=True,
     rolled_back="it stalled",
     savepoint="update-2-0a1b2c3d",
-    moved_sha256="ef" * 8,
+    moved_sha256="ef" * 4,
 )
 FORK = Fork(of="clicks-1", uid=UID, savepoint="before", copying=True)
-PROMOTION = Promotion(over="clicks-1", uid=UID, by="me@host", at=AT, offsets="artifacts/o.json", done=True)
+PROMOTION = Promotion(over="clicks-1", uid=UID, by="me@host", at=AT, offsets="o.json", done=True)
 SAMPLES: tuple[Any, ...] = (
     JobRef(
         name="clicks",
@@ -190,6 +190,7 @@ SAMPLES: tuple[Any, ...] = (
         op="op1",
         submitted_by="sasl:alice",
         declared="s3a://a/b",
+        rolled_back=(2,),
         fresh_start="op0",
         begins_with=("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",),
         left_by="clicks-old",
@@ -359,7 +360,7 @@ SAMPLES: tuple[Any, ...] = (
             ),
         ),
     ),
-    NotifyingSince(on=True, since=AT),
+    NotifyingSince(on=True, since=AT, from_history=True),
     Result(
         name="clicks",
         uid=UID,
@@ -384,6 +385,7 @@ SAMPLES: tuple[Any, ...] = (
         promotion=PROMOTION,
         submitted_by="sasl:alice",
         declared="s3a://a/b",
+        rolled_back=(2,),
         history=HISTORY,
         earlier=EARLIER,
     ),

@@ -67,6 +67,11 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
         b'"cluster_timeout":"20m"',
     ),
     "resources.tasks": (FULL.replace("priority: 7", "priority: 7, tasks: 500"), "", b'"tasks":500'),
+    "logs.every": (
+        f"{FULL}logs: {{upload: on_exit, every: 5m}}\n",
+        "logs: {every: null}",
+        b'"logs":{"every":"5m","keep":20,"upload":"on_exit"}',
+    ),
     "run_as": (f"{FULL}run_as: etl\n", "run_as: null", b'"run_as":"etl"'),
     "checkpoint_fence": (
         f"{FULL}checkpoint_fence: off\n",

@@ -570,16 +570,6 @@ def test_what_was_read_before_the_supervisor_went_is_not_shown_as_well(
     assert "as it was last read" not in browser.text("#bar")
 
 
-def test_a_supervisor_that_is_gone_has_a_card(browser: Browser, service: MadeUpService, url: str) -> None:
-    gone = {"id": "host-3", "host": "host-3.example.net", "drivers": 2}
-    service.documents["/status"] |= {"absent": [gone]}
-    browser.enter(url)
-    browser.wait_text(".host-card.absent", "host-3", "is down", "2 drivers there do not need it")
-    service.documents["/status"] |= {"absent": []}
-    browser.wait(lambda: not browser.all(".host-card.absent"), "the end of the card")
-    assert browser.complaints() == []
-
-
 def test_a_job_that_is_not_there_is_said_to_be_so(browser: Browser, url: str) -> None:
     browser.enter(url)
     browser.wait(lambda: browser.jobs(), "the jobs")

@@ -1,17 +1,26 @@
-"""The world of ``test_notifications``: jobs that fail and are quarantined, leaders that come, go, stop and go on, receivers that answer
-or do not, and what must hold after each step.
+"""The world of ``test_notifications``: jobs that fail, are rolled back and quarantined, users who resume, update and cancel them, leaders
+that come, go, stop and go on, receivers that answer or do not, and what must hold after each step.
 
-Production code as it is: the observer, the plan, the notifier with its inbox and its deliveries. What it sends is sent when the world
-says so. The judge knows only what the world did to the records, what a receiver was sent, and what stands in /notifications.
+Production code as it is: the observer, the plan, the notifier with its inbox and its deliveries, the commands, and the multis by which a
+job fails, is rolled back and cleaned up. What it sends is sent when the world says so. The judge knows only what the world did, what a
+receiver was sent, and what stands in /notifications. What it forgives:
+
+* an event of which nothing was written down while the records had room for it (``forgotten``): ``HISTORY_KEPT`` entries came after it in
+  the history of its job, or ``ROLLED_BACK_KEPT`` more roll backs;
+* an entry that had to make room, if by the rule of ``model.notifications`` it was its turn (``_judge_room``);
+* a quarantine that was over before a leader which had seen it has written anything down;
+* what happened before anybody was to be told (``ancient``): then it must not be told, but for what somebody has resumed while the first
+  leader with receivers began: its view had the result no more, and the results that it read after it neither.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
@@ -30,26 +39,33 @@ from supervisor.errors import NotLeader, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.notifications import ENTRIES_MAX, notification_id
 from supervisor.model.records import (
+    HISTORY_KEPT,
+    ROLLED_BACK_KEPT,
     Cause,
     Cleanliness,
     EpochRecord,
-    JobRef,
+    Notification,
     Notifications,
     NotifiedEvent,
     NotifyingSince,
     Outcome,
+    Ownership,
     OwnState,
     Pause,
     Result,
     SpecRevision,
-    Update,
+    with_entry,
 )
+from supervisor.model.restart import Account
 from supervisor.model.seen import Found
-from supervisor.model.transaction import Create, Delete, Transaction
+from supervisor.model.transaction import Transaction
 from supervisor.observe.observer import Observer
 from supervisor.plan.make import Policy, make_plan
-from supervisor.records.codec import encode
 from supervisor.records.ids import name_suffix
+from supervisor.registry.leader_write_context import LeaderWriteContext
+from supervisor.registry.leader_writes import clean_up, conclude, roll_update_back
+from supervisor.registry.older_history import older_aside
+from supervisor.registry.user_writes import AskedRevision, UserWriteContext, with_update
 from tests.fakes.registry_bench import AT, Bench, submission
 from tests.property.processes import Process, SeamClient, StopPoint
 
@@ -96,6 +112,9 @@ class JudgedBoundary(ErrorBoundary):
 
 
 class NotifyingLeader:
+    """``shown``: what its views have shown. ``quarantines``: by uid, the newest attempt that they showed as quarantined. ``taken…``: of
+    these, what its present step has begun with. ``hindered``: a write of it may fail, or has to be made again."""
+
     def __init__(self, world: NotifyingWorld) -> None:
         layout = world.bench.layout
         node = world.bench.zoo.client().read(layout.epoch)
@@ -111,7 +130,11 @@ class NotifyingLeader:
         self.inbox = NotifierInbox(world.clock)
         metrics = Metrics(boottime_s)
         self.shown: set[str] = set()
-        self.taken: frozenset[str] = frozenset()  # of these, what its present step has begun with
+        self.taken: frozenset[str] = frozenset()
+        self.quarantines: dict[str, int] = {}
+        self.taken_quarantines: dict[str, int] = {}
+        self.hindered = False
+        self.has_passed = False
         self.notifier = Notifier(
             term,
             layout,
@@ -130,16 +153,16 @@ class NotifyingLeader:
         view = self.observer.take_view(None)
         plan = make_plan(view, Policy(), now_s)
         self.inbox.observe(view, plan)
+        self.has_passed = True
 
 
-@dataclass
-class JobOfTheWorld:
-    """What the world did to a name. ``quarantines``: how often its present uid was quarantined."""
+class Happening(NamedTuple):
+    """What happened to ``uid``: after how many entries of its history, and how many of its roll backs."""
 
     uid: str
-    attempt: int = 0
-    quarantines: int = 0
-    target: int = 1
+    event: NotifiedEvent
+    entries: int
+    roll_backs: int
 
 
 class NotifyingWorld:
@@ -149,10 +172,19 @@ class NotifyingWorld:
         self.bench = Bench()
         self.now_s = 10_000.0
         self.paused = False
-        self.jobs: dict[str, JobOfTheWorld] = {}
-        self.true: set[str] = set()  # ids of all that happened
-        self.old: set[str] = set()  # of these, those from before a leader had receivers
-        self.written: dict[str, set[str]] = {}  # ids that were ever written down, by uid
+        self.uids: dict[str, str] = {}  # the newest of each name
+        self.submitted: dict[str, list[str]] = {}
+        self.submissions = 0
+        self.happened: dict[str, Happening] = {}  # by id
+        self.entries: Counter[str] = Counter()  # by uid
+        self.roll_backs: Counter[str] = Counter()
+        self.quarantined: dict[str, list[int]] = {}  # attempts, by uid
+        self.old: set[str] = set()  # what happened before a leader had receivers
+        self.ancient: frozenset[str] | None = None  # of these, what had happened when the first one began
+        self.order: dict[str, list[str]] = {}  # ids that were ever written down, by uid
+        self.reported_quarantines: dict[str, dict[int, str]] = {}
+        self.known: dict[str, Notifications] = {}
+        self.gone: set[str] = set()  # of these, those that had to make room before each receiver had them
         self.in_flight: list[InFlight] = []
         self.accepted: dict[str, list[str]] = {name: [] for name in RECEIVERS}
         self.leaders: list[NotifyingLeader] = []
@@ -174,92 +206,169 @@ class NotifyingWorld:
     def clock(self) -> float:
         return self.now_s
 
-    # -- jobs --------------------------------------------------------------------------------------------------------
+    # -- jobs: what users do -----------------------------------------------------------------------------------------
 
     def registered(self, name: str) -> bool:
         return self.bench.has(self.bench.layout.job(name))
 
-    def submit(self, name: str) -> None:
-        uid = f"{len(self.jobs) + 1}-{name_suffix(name)}"  # the same in each run
-        self.bench.commands().submit(submission(name, uid=uid))
-        self.jobs[name] = JobOfTheWorld(self.bench.ref(name).record.uid)
-        self.runs(name)
+    def runs_now(self, name: str) -> bool:
+        own = self.bench.own(name)
+        return self.registered(name) and (own.state, own.uid) == (OwnState.CLAIMED, self.uids[name])
 
-    def runs(self, name: str) -> None:
-        job = self.jobs[name]
-        job.attempt += 1
-        self._own(name, OwnState.CLAIMED)
-
-    def fails(self, name: str) -> None:
-        """As a leader concludes a job of which an attempt has failed for the last time."""
-        job, ref = self.jobs[name], self.bench.ref(name)
-        self._own(name, OwnState.EXITED, cause=Cause.USER_ERROR, reason="exit code 7")
-        result = Result(
-            name=name,
-            uid=job.uid,
-            outcome=Outcome.FAILED,
-            state=Cleanliness.DIRTY,
-            revision=ref.record.revision,
-            spec=ref.record.spec,
-            terms=ref.record.terms,
-            attempt=job.attempt,
-            claims=job.attempt,
-            reason="exit code 7",
-            at=AT,
-            submitted_at=AT,
-            op="op",
-        )
-        ops = (
-            Delete(self.bench.layout.job(name), ref.version),
-            Create(self.bench.layout.result(job.uid), encode(result)),
-        )
-        self.bench.zoo.client().commit(Transaction("conclude", "op", ops))
-        self.true.add(f"{job.uid}.failed.{job.attempt}")
-
-    def cleans(self, name: str) -> None:
-        """As the leader does, by a view that shows it."""
-        if not self.leaders or not self.passes(self.leaders[-1]):
-            return
-        result = self.bench.result(self.jobs[name].uid)
-        if result is not None:
-            self.bench.put(self.bench.layout.result(result.uid), replace(result, state=Cleanliness.CLEAN))
-
-    def resumes(self, name: str) -> None:
-        """Registers a failed uid again: its result is gone then."""
-        job, layout = self.jobs[name], self.bench.layout
-        result = self.bench.result(job.uid)
-        assert result is not None and result.spec is not None and result.terms is not None
-        self.bench.zoo.remove(layout.result(job.uid))
-        ref = _reference(name, result)
-        self.bench.put(layout.job(name), ref)
-        self.runs(name)
+    def has_failed(self, name: str) -> bool:
+        result = self.bench.result(self.uids[name])
+        return result is not None and result.outcome is Outcome.FAILED
 
     def is_quarantined(self, name: str) -> bool:
         own = self.bench.own(name)
-        return own.state is OwnState.EXITED and own.permanent
+        if not self.registered(name) or own.uid != self.uids[name]:
+            return False
+        job = self.bench.ref(name).record
+        is_of_job = (own.restart_nonce, own.revision) == (job.restart_nonce, job.revision)
+        return own.state is OwnState.EXITED and own.permanent and is_of_job
+
+    def submit(self, name: str) -> None:
+        self.submissions += 1
+        uid = f"{self.submissions}-{name_suffix(name)}"  # the same in each run
+        self.bench.commands().submit(submission(name, uid=uid))
+        self.uids[name] = uid
+        self.submitted.setdefault(name, []).append(uid)
+        self.runs(name)
+
+    def resumes(self, name: str) -> None:
+        """A failed job is registered again, and its result is gone then; a quarantined one is to be tried again."""
+        if not self.registered(name):
+            self.entries[self.bench.own(name).uid] += 1
+            switch = self.switch()
+            if self.ancient is not None and not (switch is not None and switch.from_history):
+                self.ancient -= {known for known in self.ancient if known.startswith(f"{self.uids[name]}.")}
+        self.bench.commands().resume(name)
+
+    def cancels(self, name: str) -> None:
+        self.entries[self.bench.own(name).uid] += 1
+        self.bench.commands().cancel(name)
+
+    def updates(self, name: str) -> None:
+        """Over what it says of an update before."""
+        layout, ref = self.bench.layout, self.bench.ref(name)
+        own = self._own(name)
+        target = SpecRevision(revision=ref.record.next_revision, spec=ref.record.spec, terms=ref.record.terms)
+        context = UserWriteContext(layout, "op", AT, "me")
+        self.bench.put(layout.job(name), with_update(context, ref.record, own, AskedRevision(target, "me")))
+
+    def version_before_has_begun(self) -> None:
+        """Its leaders have switched the writing down on, and looked into no history."""
+        self.bench.put(self.bench.layout.notifications, NotifyingSince(on=True, since=AT))
+        self.ancient = frozenset(self.happened)
+        self.old = set(self.happened)
+
+    # -- jobs: what leaders and hosts do -----------------------------------------------------------------------------
+
+    def runs(self, name: str) -> None:
+        """The next attempt is assigned and claimed."""
+        own, job = self.bench.own(name), self.bench.ref(name).record
+        same = own.uid == job.uid
+        history = with_entry((*own.history, job.changed) if same else (), AT, "assigned", own.attempt + 1)
+        assigned = older_aside(
+            replace(
+                own,
+                uid=job.uid,
+                attempt=own.attempt + 1 if same else 1,
+                revision=job.revision,
+                restart_nonce=job.restart_nonce,
+                history=history,
+                earlier=own.earlier if same else "",
+            )
+        )
+        self.entries[job.uid] += 3
+        self._set_own(
+            name, assigned, "claimed", state=OwnState.CLAIMED, cause=None, reason="", permanent=False
+        )
+
+    def _exits(self, name: str, cause: Cause, reason: str, permanent: bool = False) -> None:
+        own = self.bench.own(name)
+        self.entries[own.uid] += 1
+        self._set_own(
+            name,
+            own,
+            cause.value,
+            state=OwnState.EXITED,
+            cause=cause,
+            reason=reason,
+            permanent=permanent,
+        )
+
+    def _set_own(self, name: str, own: Ownership, event: str, **changes: Any) -> None:
+        history = with_entry(own.history, AT, event, own.attempt)
+        self.bench.put(
+            self.bench.layout.own(name),
+            replace(own, claim="c1", claims=own.attempt, history=history, **changes),
+        )
+
+    def fails(self, name: str) -> None:
+        """As a leader concludes a job of which an attempt has failed for the last time."""
+        self._exits(name, Cause.USER_ERROR, "exit code 7")
+        own = self._own(name)
+        self.entries[own.record.uid] += 1
+        self._commit(
+            conclude(
+                self._context(),
+                self.bench.ref(name),
+                own,
+                Outcome.FAILED,
+                Account(failures=1, charged=1, recent_s=(), delay_s=0.0, exhausted=True),
+                "exit code 7",
+            )
+        )
+        self._happens(own.record.uid, NotifiedEvent.FAILED, own.record.attempt)
+
+    def cleans(self, name: str) -> None:
+        """As the leader does, by a view that shows it."""
+        if self.paused or not self.leaders or not self.passes(self.leaders[-1]):
+            return
+        for uid in self.dirty(name):
+            result, own = self.bench.record(Result, self.bench.layout.result(uid)), self._own(name)
+            assert isinstance(result, Found)
+            is_its = own.record.uid == uid
+            self._commit(clean_up(self._context(), result, own, None, None, dead=is_its, waited=None))
+
+    def dirty(self, name: str) -> list[str]:
+        """Its uids that have ended, and were not cleaned up."""
+        results = [self.bench.result(uid) for uid in self.submitted[name]]
+        return [each.uid for each in results if each is not None and each.state is Cleanliness.DIRTY]
 
     def quarantines(self, name: str) -> None:
-        job = self.jobs[name]
-        self._own(name, OwnState.EXITED, cause=Cause.NO_SPARK, reason="no Spark", permanent=True)
-        job.quarantines += 1
+        self._exits(name, Cause.NO_SPARK, "no Spark", permanent=True)
+        own = self.bench.own(name)
+        self.quarantined.setdefault(own.uid, []).append(own.attempt)
 
     def rolls_back(self, name: str) -> None:
-        job, ref = self.jobs[name], self.bench.ref(name).record
-        job.target += 1
-        before = SpecRevision(revision=1, spec=ref.spec, terms=ref.terms)
-        update = Update(
-            target=job.target, sha256="0" * 64, before=before, by="me", at=AT, rolled_back="it failed"
-        )
-        self.bench.put(self.bench.layout.job(name), replace(ref, update=update))
-        self.true.add(f"{job.uid}.rolled_back.{job.target}")
+        """The target of an update has begun, and an attempt of it has failed."""
+        self.updates(name)
+        self.runs(name)
+        self._exits(name, Cause.USER_ERROR, "exit code 7")
+        ref = self.bench.ref(name)
+        assert ref.record.update is not None
+        self._commit(roll_update_back(self._context(), ref, self._own(name), "it failed"))
+        self.roll_backs[ref.record.uid] += 1
+        self._happens(ref.record.uid, NotifiedEvent.ROLLED_BACK, ref.record.update.target)
 
-    def _own(self, name: str, state: OwnState, **changes: Any) -> None:
-        job = self.jobs[name]
-        plain: dict[str, Any] = {"cause": None, "reason": "", "permanent": False}
-        nonce = self.bench.ref(name).record.restart_nonce if self.registered(name) else ""
-        self.bench.set_own(
-            name, state, attempt=job.attempt, uid=job.uid, restart_nonce=nonce, **{**plain, **changes}
+    def _happens(self, uid: str, event: NotifiedEvent, occurrence: int) -> None:
+        self.happened[f"{uid}.{event.value}.{occurrence}"] = Happening(
+            uid, event, self.entries[uid], self.roll_backs[uid]
         )
+
+    def _own(self, name: str) -> Found[Ownership]:
+        found = self.bench.record(Ownership, self.bench.layout.own(name))
+        assert isinstance(found, Found)
+        return found
+
+    def _context(self) -> LeaderWriteContext:
+        epoch = self.epoch()
+        return LeaderWriteContext(self.bench.layout, epoch, epoch - 1, "op", AT)
+
+    def _commit(self, transaction: Transaction) -> None:
+        self.bench.zoo.client().commit(transaction)
 
     def pauses(self) -> None:
         path = self.bench.layout.pause
@@ -268,6 +377,8 @@ class NotifyingWorld:
         else:
             self.bench.put(path, Pause(by="me", at=AT, reason="", op="op"))
         self.paused = not self.paused
+        for leader in self.leaders:
+            leader.hindered = True
 
     # -- receivers ---------------------------------------------------------------------------------------------------
 
@@ -282,11 +393,11 @@ class NotifyingWorld:
         message = json.loads(body)
         assert message["id"] == message_id
         uid = message["uid"]
-        self.true |= {
-            f"{job.uid}.quarantined.{n}" for job in self.jobs.values() for n in range(1, job.quarantines + 1)
-        }
-        if message_id not in self.true:
+        quarantines = {f"{uid}.quarantined.{n + 1}" for n in range(len(self.quarantined.get(uid, ())))}
+        if message_id not in {*self.happened, *quarantines}:
             raise Invented(message_id)
+        if self.ancient is not None and message_id in self.ancient:
+            raise Invented(f"{message_id} happened before anybody was to be told")
         self.in_flight.append(InFlight(receiver, message_id, uid, Future()))
         record = self.records().get(uid)
         for entry in record.entries if record is not None else ():
@@ -329,35 +440,62 @@ class NotifyingWorld:
         except SupervisorError:
             return False
         if leader is self.leaders[-1]:
-            leader.shown |= self.present(in_a_view=True)
+            leader.shown |= self.visible()
+            for name, uid in self.uids.items():
+                if self.is_quarantined(name) and not self.dirty(name):
+                    # else the plan is first to clean up, and says nothing of it
+                    leader.quarantines[uid] = self.bench.own(name).attempt
         return True
 
-    def steps(self, leader: NotifyingLeader, stop: StopPoint | None = None) -> None:
-        """One step of its notifier, up to ``stop``."""
+    def steps(self, leader: NotifyingLeader, stop: StopPoint | None = None, fault: str = "") -> None:
+        """One step of its notifier, up to ``stop``. ``fault``: of its next write."""
+        if self.ancient is None:
+            self.ancient = frozenset(self.happened)
         before = self.records()
-        if not self.is_on():
-            self.old |= self.true
+        switch = self.switch()
+        if switch is None or not switch.on:
+            self.old |= set(self.happened)
+        elif not switch.from_history:
+            self.old |= {known for known in self.happened if not self.is_present(known)}
+        if fault:
+            leader.hindered = True
+            leader.client.lose_next_reply() if fault == "reply lost" else leader.client.fail_next_commit_before()
         if leader.process is None:
             leader.process = Process("notifier", leader.notifier.step)
-            leader.taken = frozenset(leader.shown)
-        completed = False
+            leader.taken, leader.taken_quarantines = frozenset(leader.shown), dict(leader.quarantines)
         try:
             leader.process.go_on(stop)
-            # unless a write has failed, and it is to read again
-            completed = leader.process.over and leader.notifier._read_at_s is not None
         except NotLeader:
             self.leave(leader)
         except SupervisorError:
-            pass
-        if leader.process is not None and leader.process.over:
+            if not leader.hindered:
+                raise
+        is_over = leader.process is not None and leader.process.over
+        if is_over:
             leader.process = None
         if leader.epoch < self.epoch() and self.records() != before:
             raise WrittenByADeposedLeader
         self.judge()
-        if completed and not self.paused and leader.epoch == self.epoch():
-            lost = leader.taken - set().union(*self.written.values())
-            if lost:
-                raise NeverSent(f"shown to a leader, and not written down: {sorted(lost)}")
+        if is_over and leader in self.leaders and not self.paused and leader.epoch == self.epoch():
+            self._judge_step(leader)
+
+    def _judge_step(self, leader: NotifyingLeader) -> None:
+        """After a step that came to its end. One in which a write has failed is to read again, and to go on."""
+        if leader.notifier._read_at_s is None:
+            if leader.hindered or not leader.has_passed:
+                return
+            raise NeverSent("a step gave up, and nothing was in its way")
+        leader.hindered = leader.client._fail_commit is not None
+        lost = leader.taken - self.written()
+        if lost:
+            raise NeverSent(f"shown to a leader, and not written down: {sorted(lost)}")
+        missing = {
+            (uid, attempt)
+            for uid, attempt in leader.taken_quarantines.items()
+            if attempt not in self._reported_quarantines(uid)
+        }
+        if missing:
+            raise NeverSent(f"shown to a leader as quarantined, and not written down: {sorted(missing)}")
 
     def epoch(self) -> int:
         found = self.bench.record(EpochRecord, self.bench.layout.epoch)
@@ -366,18 +504,33 @@ class NotifyingWorld:
 
     # -- the judge ---------------------------------------------------------------------------------------------------
 
-    def present(self, *, in_a_view: bool = False) -> set[str]:
-        """The ids of what the registry shows now, but for what lasts. ``in_a_view``: without results that are clean."""
-        found = set()
-        for name, job in self.jobs.items():
-            result = self.bench.result(job.uid)
-            if result is not None:
-                if in_a_view and result.state is Cleanliness.CLEAN:
-                    continue
-                found.add(f"{job.uid}.failed.{result.attempt}")
-            elif self.registered(name) and self.bench.ref(name).record.update is not None:
-                found.add(f"{job.uid}.rolled_back.{job.target}")
-        return found
+    def visible(self) -> set[str]:
+        """The ids of what a view of all jobs shows now, but for what lasts."""
+        owned = {self.bench.own(name).uid for name in self.uids}
+        open_ = {uid for name, uid in self.uids.items() if self.registered(name)}
+        for uid in {each.uid for each in self.happened.values()}:
+            result = self.bench.result(uid)
+            if result is not None and result.state is Cleanliness.DIRTY:
+                open_.add(uid)
+        return {
+            known
+            for known, each in self.happened.items()
+            if not self.forgotten(each)
+            and (each.uid in open_ or (each.event is NotifiedEvent.FAILED and each.uid in owned))
+        }
+
+    def forgotten(self, each: Happening) -> bool:
+        """Whether the records of a job may have no room for it any more."""
+        if each.event is NotifiedEvent.FAILED:
+            return self.entries[each.uid] - each.entries >= HISTORY_KEPT
+        return self.roll_backs[each.uid] - each.roll_backs >= ROLLED_BACK_KEPT
+
+    def written(self) -> set[str]:
+        return {known for ids in self.order.values() for known in ids}
+
+    def _reported_quarantines(self, uid: str) -> dict[int, str]:
+        """The ids of quarantines that were written down, by attempt."""
+        return self.reported_quarantines.setdefault(uid, {})
 
     def records(self) -> dict[str, Notifications]:
         zoo, layout = self.bench.zoo.client(), self.bench.layout
@@ -388,19 +541,75 @@ class NotifyingWorld:
                 found[uid] = record.record
         return found
 
-    def is_on(self) -> bool:
+    def switch(self) -> NotifyingSince | None:
         found = self.bench.record(NotifyingSince, self.bench.layout.notifications)
-        return isinstance(found, Found) and bool(found.record.on)
+        return found.record if isinstance(found, Found) else None
+
+    def is_on(self) -> bool:
+        switch = self.switch()
+        return switch is not None and switch.on
+
+    def is_present(self, known: str) -> bool:
+        """Whether more than a history shows it: the job has failed, or its newest update was rolled back."""
+        for name, uid in self.uids.items():
+            result = self.bench.result(uid)
+            if result is not None and known == f"{uid}.{result.outcome.value}.{result.attempt}":
+                return True
+            update = self.bench.ref(name).record.update if self.registered(name) else None
+            if update is not None and update.rolled_back and known == f"{uid}.rolled_back.{update.target}":
+                return True
+        return False
 
     def judge(self) -> None:
-        for uid, record in self.records().items():
+        now = self.records()
+        for uid, record in now.items():
             for entry in record.entries:
                 known = notification_id(uid, entry)
-                self.written.setdefault(uid, set()).add(known)
+                order = self.order.setdefault(uid, [])
+                if known not in order:
+                    order.append(known)
+                    self._judge_new(uid, known, entry)
                 for receiver, events in RECEIVERS.items():
                     has = receiver in entry.pending or known in {*self.accepted[receiver], *self.old}
                     if entry.event in events and not has:
                         raise WronglyMarked(f"{known} by {receiver}")
+        for uid, before in self.known.items():
+            self._judge_room(uid, before, now.get(uid, replace(before, entries=())))
+        self.known = now
+
+    def _judge_new(self, uid: str, known: str, entry: Notification) -> None:
+        """Each quarantine is another attempt; each of the rest has happened."""
+        if entry.event is not NotifiedEvent.QUARANTINED:
+            if known not in self.happened:
+                raise Invented(known)
+            return
+        reported = self._reported_quarantines(uid)
+        if entry.attempt in reported or entry.attempt not in self.quarantined.get(uid, ()):
+            raise Invented(f"{known} of attempt {entry.attempt}")
+        reported[entry.attempt] = known
+
+    def _judge_room(self, uid: str, before: Notifications, now: Notifications) -> None:
+        """Of too many entries the first that goes is the oldest that each receiver has, then the oldest; never the newest of a kind."""
+        ids = [notification_id(uid, each) for each in now.entries]
+        newest = {each.event: notification_id(uid, each) for each in now.entries}
+        spared: list[Notification] = []  # older ones that stay, though it is not for being the newest
+        for entry in before.entries:
+            known = notification_id(uid, entry)
+            if known in ids:
+                spared += [each for each in now.entries if notification_id(uid, each) == known]
+                continue
+            others = [each for each in spared if newest[each.event] != notification_id(uid, each)]
+            if len(ids) < ENTRIES_MAX or newest.get(entry.event) is None:
+                raise NeverSent(f"{known} is not there any more, and there was room")
+            if entry.pending:
+                self.gone.add(known)
+                idle = [
+                    each
+                    for each in now.entries
+                    if not each.pending and newest[each.event] != notification_id(uid, each)
+                ]
+                if others or idle:
+                    raise NeverSent(f"{known} made room before it was its turn")
 
     def rest(self) -> None:
         """A leader leads on, and receivers answer: then each has everything, and nothing is sent any more."""
@@ -410,6 +619,8 @@ class NotifyingWorld:
         leader = self.leaders[-1]
         for _ in range(STEPS_MAX):
             self.now_s += READ_EVERY_S + AGAIN_MAX_S
+            for name in self.uids:
+                self.cleans(name)
             self.passes(leader)
             self.steps(leader)
             if not self.in_flight and not any(
@@ -420,23 +631,20 @@ class NotifyingWorld:
                 self.answers(message, "accepted")
         if not self.is_on():
             raise NeverSent("nobody has begun to write down")
-        self._judge_rest()
+        self._judge_rest(leader)
 
-    def _judge_rest(self) -> None:
-        wanted = self.present()
-        for name, job in self.jobs.items():
-            if self.registered(name) and self.is_quarantined(name):
-                newest = max(
-                    (
-                        int(each.rpartition(".")[2])
-                        for each in self.written.get(job.uid, ())
-                        if ".quar" in each
-                    ),
-                    default=0,
+    def _judge_rest(self, leader: NotifyingLeader) -> None:
+        written = self.written()
+        wanted = {
+            known for known, each in self.happened.items() if known in written or not self.forgotten(each)
+        }
+        for name, uid in self.uids.items():
+            if self.is_quarantined(name):
+                attempt = self.bench.own(name).attempt
+                wanted.add(
+                    self._reported_quarantines(uid).get(attempt, f"{uid}.quarantined.of attempt {attempt}")
                 )
-                wanted.add(f"{job.uid}.quarantined.{max(1, newest)}")
-        for written in self.written.values():
-            wanted |= written if len(written) <= ENTRIES_MAX else set()
+        wanted = (wanted | written) - self.old - self.gone
         for receiver, events in RECEIVERS.items():
             mine = {each for each in wanted if NotifiedEvent(each.split(".")[1]) in events}
             missing = mine - set(self.accepted[receiver])
@@ -445,16 +653,6 @@ class NotifyingWorld:
         unmarked = [entry for record in self.records().values() for entry in record.entries if entry.pending]
         if unmarked:
             raise NeverSent(f"never marked: {unmarked[0]}")
-
-
-def _reference(name: str, result: Result) -> JobRef:
-    from tests.unit.plan.rows import job
-
-    assert result.spec is not None and result.terms is not None
-    plain = job().record
-    return replace(
-        plain, name=name, uid=result.uid, revision=result.revision, spec=result.spec, terms=result.terms
-    )
 
 
 def _silent(*_: Any) -> Any:

@@ -1,8 +1,7 @@
 """Whatever happens to a job is told at least once, nothing else is, and it is marked after it was accepted: any history of jobs, of
 leaders that come, go, stop and go on, and of receivers that answer late, not at all, or so that it is not heard.
 
-The steps and the judge are in ``notifying``. What the judge forgives: an event of which no leader wrote anything down and which nothing
-in the registry shows any more, such as a failed job that somebody has resumed while nobody led.
+The steps, the judge and what it forgives are in ``notifying``.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from hypothesis.stateful import (
 from tests.explore import defects_of_guards, defects_of_notifications
 from tests.property.notifying import (
     NAMES,
+    Invented,
     NeverSent,
     NotifyingWorld,
     OutOfOrder,
@@ -55,11 +55,21 @@ class NotifiedHistories(RuleBasedStateMachine):
         assert self.made is not None
         return self.made
 
-    @initialize()
-    def begins(self) -> None:
-        self.made = NotifyingWorld()
+    @initialize(begun=st.sampled_from(("before", "before", "now", "by the version before")))
+    def begins(self, begun: str) -> None:
+        """``begun``: since when leaders have receivers. What has happened by then is told to nobody."""
+        world = self.made = NotifyingWorld(is_on=begun == "before")
         for name in NAMES:
-            self.made.submit(name)
+            world.submit(name)
+        if begun != "before":
+            world.fails("a")
+            world.resumes("a")
+            world.runs("a")
+            world.rolls_back("b")
+            world.updates("b")
+            world.runs("b")
+        if begun == "by the version before":
+            world.version_before_has_begun()
 
     @invariant()
     def marks_are_true(self) -> None:
@@ -75,40 +85,50 @@ class NotifiedHistories(RuleBasedStateMachine):
 
     @rule(
         name=names,
-        what=st.sampled_from(("fails", "fails", "quarantined", "quarantined", "rolled back")),
+        what=st.sampled_from(
+            ("fails", "fails", "quarantined", "quarantined", "rolled back", "updated", "cancelled")
+        ),
         passes=mostly,
         cleans=st.booleans(),
     )
     def job_changes(self, name: str, what: str, passes: bool, cleans: bool) -> None:
-        """What it was before is undone first. ``passes``: the leader sees it. ``cleans``: then it is cleaned."""
+        """What has ended is begun anew first. ``passes``: the leader sees it. ``cleans``: then it is cleaned."""
         world = self.world
-        if not world.registered(name):
-            world.resumes(name)
-        elif world.is_quarantined(name):
-            world.runs(name)
-        elif what == "fails":
-            world.fails(name)
-        elif what == "quarantined":
-            world.quarantines(name)
-        else:
-            world.rolls_back(name)
+        self.change(name, what)
         if passes and world.leaders:
             world.passes(world.leaders[-1])
         if cleans:
             world.cleans(name)
+
+    def change(self, name: str, what: str) -> None:
+        world, by_leader = self.world, not self.world.paused
+        if what == "cancelled" and (world.registered(name) or world.has_failed(name)):
+            world.cancels(name)
+        elif not world.registered(name):
+            if world.has_failed(name):
+                world.resumes(name)
+            elif by_leader:
+                world.submit(name)
+        elif world.is_quarantined(name):
+            world.resumes(name)
+        elif what == "updated":
+            world.updates(name)
+        elif not world.runs_now(name):
+            if by_leader:
+                world.runs(name)
+        elif what == "quarantined":
+            world.quarantines(name)
+        elif by_leader:
+            world.fails(name) if what == "fails" else world.rolls_back(name)
 
     @precondition(lambda self: self.world.leaders)
     @rule(pick=picks, stop=stops, fault=faults, passes=mostly)
     def notifier_steps(self, pick: int, stop: StopPoint | None, fault: str, passes: bool) -> None:
         world = self.world
         leader = world.leaders[-1 - pick % len(world.leaders)]
-        if fault == "reply lost":
-            leader.client.lose_next_reply()
-        elif fault == "not sent":
-            leader.client.fail_next_commit_before()
         if passes and leader.process is None:
             world.passes(leader)
-        world.steps(leader, stop)
+        world.steps(leader, stop, fault)
 
     @precondition(lambda self: self.world.in_flight)
     @rule(pick=picks, how=st.sampled_from(("accepted", "accepted", "refused", "lost")))
@@ -173,14 +193,19 @@ SEEN: dict[str, type[AssertionError]] = {
     "what-happened-between-two-steps-is-forgotten": NeverSent,
     "what-is-over-is-not-sent": OutOfOrder,
     "the-next-message-overtakes": OutOfOrder,
+    "what-is-old-is-told": Invented,
+    "what-lasts-is-told-again-and-again": Invented,
+    "a-later-attempt-is-quarantined-as-the-one-before": NeverSent,
+    "what-was-resumed-is-forgotten": NeverSent,
+    "a-roll-back-is-forgotten-with-the-next-update": NeverSent,
+    "what-histories-show-is-told-by-the-version-after": Invented,
     "write-notifications-unguarded-by-epoch": WrittenByADeposedLeader,
 }
 """By the name of the defect: as what it shows."""
 
 UNSEEN: dict[str, str] = {
-    "what-is-old-is-told": "nothing has happened before somebody is to be told; unit.daemon.leader.test_notifier",
+    "what-has-made-room-is-told-again": "an event that is told too often is told; unit.daemon.leader.test_notifier",
     "every-try-has-an-id-of-its-own": "an id that nothing happened of is what this world calls invented; unit.daemon.leader.test_notifier",
-    "what-lasts-is-told-again-and-again": "an event that is told too often is told; unit.model.test_notifications",
     "write-notifications-unguarded-by-pause": "a leader that knows of a pause does not come to write; unit.registry.test_notification_writes",
     "write-notifications-unguarded-by-notifications": "whoever writes is the only leader; unit.registry.test_notification_writes",
 }

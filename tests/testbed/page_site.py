@@ -263,6 +263,7 @@ def status(*hosts: dict[str, Any], **more: Any) -> dict[str, Any]:
         "leader": leader,
         "epoch": 7,
         "supervisors": list(hosts),
+        "absent": [],
         "zookeeper": {"state": "connected", "hosts": "zk-1:2181,zk-2:2181", "session": "0x1"},
         "store": {"url": "s3://stream/supervisor", "ok": True},
         "jobs": {},
@@ -292,7 +293,7 @@ def explained(name: str, state: str = "running", **more: Any) -> dict[str, Any]:
         **dict.fromkeys(
             ("action", "why", "held_by", "waits_for", "until", "then", "standby", "failed_update")
         ),
-        **dict.fromkeys(("move", "alarm", "last_exit")),
+        **dict.fromkeys(("move", "alarm", "last_exit", "absent_supervisor")),
         "hosts": [],
         "remedies": [],
         **cluster(),
@@ -307,6 +308,7 @@ def cluster(**more: Any) -> dict[str, Any]:
         "paused": False,
         "distrust": None,
         "alarms": [],
+        "absent": [],
         "store_error": None,
         **more,
     }

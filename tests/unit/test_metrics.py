@@ -42,6 +42,7 @@ BESIDE = {
     "kill_seconds": "histogram",
     "starts_refused": "counter",
     "class_archive_ready": "gauge",
+    "log_uploads_waiting": "gauge",
     "prepared_drivers": "gauge",
     "class_archives": "counter",
     "starts_delayed": "gauge",

@@ -38,6 +38,7 @@ READY = "tests/integration/test_systemd.py::test_the_unit_is_ready_when_the_supe
 OF_SYSTEMD = "tests/testbed/systemd/Dockerfile"
 
 ELSEWHERE: dict[str, Elsewhere | str] = {
+    "cat /proc/sys/kernel/random/uuid": "prints a key for one request; the tests send requests with keys themselves",
     "cat jobs/clicks.yaml": TUTORIAL,
     "tail -n 2 record.jsonl": TUTORIAL,
     "tail -n 1 record.jsonl": TUTORIAL,
@@ -82,7 +83,7 @@ ELSEWHERE: dict[str, Elsewhere | str] = {
     "export SPARK_SUPERVISOR_TOKEN_FILE=~/.spark-supervisor-token": "changes only the shell of the reader",
     "curl -N -H Authorization: Bearer $(cat ~/.spark-supervisor-token) https://host-1:8781/api/v1/events": "asks a host of the reader's; tests/integration/test_api_events.py asks ours the same",
     "install -d -m 0750 -g spark /etc/spark-supervisor/tokens": "writes into /etc of the host; the tests make their tokens themselves",
-    'curl --cacert ca.pem -H Authorization: Bearer $TOKEN -H Content-Type: application/json -H Idempotency-Key: $(uuidgen) -d {"cold": true} https://host-1:8781/api/v1/jobs/rate-counts/restart': "the token and address are a cluster's; the tests send the same request themselves",
+    'curl --cacert ca.pem -H Authorization: Bearer $TOKEN -H Content-Type: application/json -H Idempotency-Key: $(cat /proc/sys/kernel/random/uuid) -d {"cold": true} https://host-1:8781/api/v1/jobs/rate-counts/restart': "the token and address are a cluster's; the tests send the same request themselves",
     "openssl rand -hex 32 | install -m 0640 -g spark /dev/stdin /etc/spark-supervisor/tokens/grafana": "writes into /etc of the host; the tests make their tokens themselves",
     "install -d -o spark -g spark /home/spark/.ivy2.5.2": "makes a directory in the home of a user that only such a host has",
     "ln -s /opt/spark-supervisor/bin/spark-supervisor /usr/local/bin/": "writes into the PATH of the host",

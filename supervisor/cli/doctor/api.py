@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from cryptography import x509
 
 from supervisor.api.routes import PREFIX
-from supervisor.api.tokens import TokenFiles
+from supervisor.api.tokens import TokenFiles, unused_files
 from supervisor.cli.doctor.findings import (
     CheckGroup,
     DoctorCheck,
@@ -58,6 +58,7 @@ class ApiFacts:
     days_left: float | None = None
     is_named: bool | None = None
     tokens_error: str = ""
+    without_token: tuple[str, ...] = ()
     readers: int = 0
     operators: int = 0
     unanswered: str | None = None
@@ -79,6 +80,7 @@ def collect(subject: Subject) -> ApiFacts:
         if certificate is not None and url
         else None,
         tokens_error=_tokens_error(settings),
+        without_token=tuple(map(str, unused_files(settings.token_files, settings.operator_token_files))),
         readers=len(settings.token_files),
         operators=len(settings.operator_token_files),
         unanswered=_unanswered(settings, subject),
@@ -184,7 +186,7 @@ def judge_api_certificate(facts: ApiFacts) -> DoctorFinding:
         return ok(f"api.listen {facts.listen} is reached from this host only, without TLS")
     if facts.days_left is not None and facts.days_left < CERTIFICATE_DAYS_LEFT:
         when = "has expired" if facts.days_left < 0 else f"expires in {facts.days_left:.0f} days"
-        return warning(
+        return (problem if facts.days_left < 0 else warning)(
             f"the certificate api.tls.cert {when}", "replace the file; it is read again without a restart"
         )
     if facts.is_named is False:
@@ -203,6 +205,12 @@ def judge_api_tokens(facts: ApiFacts) -> DoctorFinding:
         return skipped(OFF)
     if facts.tokens_error:
         return problem(facts.tokens_error, "mend it: the supervisor does not start with it")
+    if facts.without_token:
+        files = ", ".join(facts.without_token)
+        return warning(
+            f"nobody has a token of {files}: empty, or not there",
+            "write a token into it, or take it out of the configuration: openssl rand -hex 32 makes one",
+        )
     if facts.operators:
         return ok(f"{facts.readers} tokens may read, and {facts.operators} may also write, over TLS only")
     return ok(f"{facts.readers} tokens may read, and none may write")

@@ -473,7 +473,7 @@ def judge_http_access(facts: HostFacts) -> DoctorFinding:
         return problem(access.error, "mend it: the supervisor does not start with it")
     if access.days_left is not None and access.days_left < CERTIFICATE_DAYS_LEFT:
         when = "has expired" if access.days_left < 0 else f"expires in {access.days_left:.0f} days"
-        return warning(
+        return (problem if access.days_left < 0 else warning)(
             f"the certificate http.tls.cert {when}", "replace the file; it is read again without a restart"
         )
     if access.users_open_to_all:

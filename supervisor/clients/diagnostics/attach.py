@@ -7,6 +7,10 @@ catches it. The listener is the socket ``/tmp/.java_pid<pid>``; it serves the JV
 command: ``1 NUL command NUL argument NUL argument NUL argument NUL``; the answer is a number, a newline and the text. This
 is version 1, which Java 8 to 25 know.
 
+A JVM that is killed leaves its socket. It is not removed for it: that would take its user, in its mount namespace, after its
+end, and proof that no later JVM of the same number listens there. It is an empty file, as after jcmd; a later JVM of
+that number removes it when it starts, and systemd-tmpfiles removes sockets at which nobody listens.
+
 What answers is the job's own code as far as this process knows: nothing is waited for longer than ``until_at_s``, nothing is
 read beyond ``max_bytes``, and no link is followed. It must run as the user of the JVM.
 """

@@ -2,16 +2,23 @@
 
 What that process is to do goes through a pipe, and nothing of this process' environment is given to it but where Python and
 this package are: it becomes another user, and the environment of a supervisor may hold secrets.
+
+It is forked, and nothing waits for its exec. posix_spawn and ``subprocess`` would (vfork), with Python's global lock held:
+where Python's executable can't be opened, because its disk hangs or what checks files at exec does, the shim would neither
+renew nor kill until it could. A process that stands by, forked when the shim begins, would do the same, but takes 6 MiB of
+its own (measured) for as long as each job lives.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
+import time
 from dataclasses import asdict
-from typing import Final
+from typing import Final, NoReturn
 
 import supervisor
 from supervisor.clients import processes
@@ -28,6 +35,10 @@ _PASSED_ON: Final = (
 )
 _PACKAGE_PARENT: Final = os.path.dirname(os.path.dirname(os.path.abspath(supervisor.__file__)))
 _TASK_MAX_BYTES: Final = 32 * 1024
+_UNTIL_EXEC_S: Final = 60
+LATE_S: Final = 5.0
+"""So much after the time of its task its own alarm has ended it, unless the driver has stopped it (SIGSTOP): an alarm does
+not end what is stopped. Nobody waits longer."""
 
 
 class DiagnosticsProcess:
@@ -56,6 +67,13 @@ class DiagnosticsProcess:
         except OSError:  # it has ended, or its own alarm ends it
             self._pidfd = None
 
+    def read(self, max_bytes: int, until_at_s: float) -> bytes | None:
+        """Returns what it writes next, nothing at its end, and None from ``until_at_s`` on (of ``time.monotonic``), if it
+        has not ended by then. Raises OSError."""
+        watched, left_s = select.poll(), until_at_s - time.monotonic()
+        watched.register(self.output, select.POLLIN)
+        return os.read(self.output, max_bytes) if left_s > 0 and watched.poll(left_s * 1000) else None
+
     def kill(self) -> None:
         """Ends it at once. Idempotent, never raises."""
         if self._pidfd is not None:
@@ -80,12 +98,29 @@ class DiagnosticsProcess:
 
 
 def _spawn(asked: int, written: int) -> int:
+    """Forks it, and returns its pid before it has become what it is to be. Raises OSError."""
     env = {name: value for name in _PASSED_ON if (value := os.environ.get(name)) is not None}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, (_PACKAGE_PARENT, env.get("PYTHONPATH", ""))))
     argv = [sys.executable, "-P", "-m", "supervisor.clients.diagnostics"]
-    streams = [
-        (os.POSIX_SPAWN_DUP2, asked, 0),
-        (os.POSIX_SPAWN_DUP2, written, 1),
-        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-    ]
-    return os.posix_spawn(sys.executable, argv, env, file_actions=streams, setsid=True)
+    null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _exec(argv, env, (asked, written, null))
+        return pid
+    finally:
+        os.close(null)
+
+
+def _exec(argv: list[str], env: dict[str, str], streams: tuple[int, int, int]) -> NoReturn:
+    """Becomes the collector. Other threads of the parent may have held any lock at the fork: nothing here takes one, and the
+    alarm ends what hangs all the same."""
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_UNTIL_EXEC_S)
+        os.setsid()
+        for number, descriptor in enumerate(streams):
+            os.dup2(descriptor, number)
+        os.execve(argv[0], argv, env)
+    finally:
+        os._exit(127)  # a forked copy must never return into its parent's code

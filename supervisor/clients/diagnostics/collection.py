@@ -30,7 +30,7 @@ Write = Callable[[str], None]
 class DiagnosticsTask:
     """Says what is to be collected. ``heading`` holds the first lines. ``pids`` are the processes of the tree, ``orders`` is
     the socket at which its bootstrap takes orders, ``kinds`` are those of ``proc.ProcessView`` whose threads are asked for.
-    With ``only_threads`` there is nothing but them. ``within_s`` is for all of it."""
+    With ``only_threads`` there is nothing but them, without ``heap`` no histogram of it. ``within_s`` is for all of it."""
 
     pids: tuple[int, ...]
     heading: tuple[str, ...] = ()
@@ -41,6 +41,7 @@ class DiagnosticsTask:
     every_s: float = EVERY_S
     kinds: tuple[str, ...] = KINDS
     only_threads: bool = False
+    heap: bool = True
 
 
 def task_of(given: dict[str, Any]) -> DiagnosticsTask:
@@ -69,7 +70,7 @@ def collect(task: DiagnosticsTask, write: Write) -> None:
         if number == 0 and not task.only_threads:
             for view in tree:
                 _section(write, f"sockets of {_name(view)}", sockets_of(view.process.pid))
-    if not task.only_threads:
+    if task.heap and not task.only_threads:
         for view in tree:
             if view.kind == "jvm" and time.monotonic() < until_at_s:
                 _section(write, f"heap histogram of {_name(view)}", _histogram(view, until_at_s))

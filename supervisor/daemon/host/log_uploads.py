@@ -1,5 +1,5 @@
 """Uploads the output of attempts of this host to the store when they have ended, where their spec asks for it
-(``logs: {upload: on_exit}``).
+(``logs: {upload: on_exit}``); and what runs in between, by ``daemon.host.running_uploads``.
 
 What is to be uploaded is a name in a directory, ``<job>.<uid>.<attempt>.<keep>``. The guardian makes it below
 ``runtime_dir`` (``ENDED``) when it removes the run directory, and waits for no disk. The thread puts it below ``log_dir``
@@ -17,7 +17,7 @@ import itertools
 import os
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ import structlog
 
 from supervisor.clients import umask
 from supervisor.clients.threads import TurnLoop
+from supervisor.daemon.host.running_uploads import RunningUploads
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.launch import Launch
@@ -55,6 +56,12 @@ def wanted_by(launch: Launch) -> UploadedKey | None:
     return UploadedKey(given.name, given.uid, given.attempt, launch.log_uploads_kept)
 
 
+def _periods_s(hosted: Mapping[str, Launch]) -> dict[UploadedKey, float]:
+    """Returns what is to be uploaded while it runs, and how often, in seconds."""
+    wanted = ((wanted_by(launch), launch.log_upload_every_s) for launch in hosted.values())
+    return {key: every_s for key, every_s in wanted if key is not None and every_s}
+
+
 def _name_of(key: UploadedKey) -> str:
     return f"{key.name}.{key.uid}.{key.attempt}.{key.keep}"
 
@@ -82,7 +89,7 @@ def _make_name(directory: Path, key: UploadedKey) -> None:
 class LogUploads:
     """Runs the thread. ``launches`` are those of the attempts that have a run directory here, by key. ``ownership`` reads
     that of a job from the registry now, and returns None if there is none, or none that may be believed; it raises
-    ``SupervisorError``."""
+    ``SupervisorError``. ``set_waiting`` is told after each turn of how many outputs the store lacks what it should have."""
 
     def __init__(
         self,
@@ -91,12 +98,15 @@ class LogUploads:
         launches: Callable[[], Mapping[str, Launch]],
         ownership: Callable[[str], Ownership | None],
         logs: UploadedLogs,
+        set_waiting: Callable[[int], object],
     ) -> None:
         self._ended, self._waiting = runtime_dir / ENDED, log_dir / WAITING
         self._log_dir = log_dir
         self._launches = launches
         self._ownership = ownership
         self._logs = logs
+        self._set_waiting = set_waiting
+        self._running = RunningUploads(log_dir, logs, lambda: not self._loop.is_stopping)
         self._pause_s = PERIOD_S
         self._logged = ""
         self._boundary = ErrorBoundary("log-uploads")
@@ -122,19 +132,32 @@ class LogUploads:
         self._loop.wake()
 
     def turn(self) -> float:
-        """Uploads what has ended. Returns the seconds after which to look again."""
+        """Uploads what is due of what runs, then what has ended. Returns the seconds after which to look again."""
         hosted = self._launches()
         self._boundary.attempt("names", partial(self._keep_names, hosted), None)
         waiting: list[UploadedKey] = self._boundary.attempt("waiting", partial(self._of_ended, hosted), [])
-        for key in waiting:
-            answers = self._boundary.attempt(str(key), partial(self._attend, key), True)
+        due = self._running.take(_periods_s(hosted))
+        work = [
+            *((key, partial(self._try, partial(self._running.upload, key))) for key in due),
+            *((key, partial(self._attend, key)) for key in waiting),
+        ]
+        pause_s = self._work_through(work)
+        left: list[UploadedKey] = self._boundary.attempt("waiting", partial(self._of_ended, hosted), [])
+        self._set_waiting(len(left) + self._running.overdue())
+        return pause_s
+
+    def _work_through(self, work: Iterable[tuple[UploadedKey, Callable[[], bool]]]) -> float:
+        """Does one after the other until the registry or the store does not answer. Returns the seconds after which to look
+        again."""
+        for key, upload in work:
+            answers = self._boundary.attempt(str(key), upload, True)
             if self._loop.is_stopping or not answers:
                 break
         else:
             self._pause_s = PERIOD_S
             return PERIOD_S
         pause_s, self._pause_s = self._pause_s, min(PAUSE_MAX_S, 2 * self._pause_s)
-        return pause_s
+        return min(pause_s, self._running.shortest_s())
 
     def _keep_names(self, hosted: Mapping[str, Launch]) -> None:
         """Puts the names of what runs, and of what has ended, where they outlive this host. Raises OSError."""
@@ -163,8 +186,12 @@ class LogUploads:
             return False
         if own is None or not is_attempt_over(own, key.uid, key.attempt):
             return True
+        return self._try(partial(self._upload, key))
+
+    def _try(self, upload: Callable[[], None]) -> bool:
+        """Uploads something. Returns whether the store answers."""
         try:
-            self._upload(key)
+            upload()
         except (Unreachable, AccessDenied) as error:
             if str(error) != self._logged:
                 next_is = "it is tried again; the files stay for as long as those of other attempts"

@@ -140,13 +140,13 @@ class Controller:
         view = self._observe()
         plan = self._without_busy(make_plan(view, self._policy, boottime_s(), self._executor.in_flight))
         broken = violations(view, plan)
+        inbox = self.notifier_inbox
+        if inbox is not None:  # before a result is cleaned by which receivers are told of a job
+            self._boundary.attempt("notifier inbox", lambda: inbox.observe(view, plan), None)
         self._make_missing_parents(view)
         results = self._act(plan.actions if not broken else ())
         done = Pass(view, plan, broken, tuple(results), begun_at_s, boottime_s())
         self._boundary.attempt("record", lambda: self._recorder.record(done), None)
-        inbox = self.notifier_inbox
-        if inbox is not None:
-            self._boundary.attempt("notifier inbox", lambda: inbox.observe(view, plan), None)
         if plan.waited_out is not None and not broken:
             self._set_waited(plan.waited_out)
         return done

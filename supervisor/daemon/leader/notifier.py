@@ -3,12 +3,14 @@
 There is one notifier per term, in a thread of its own beside the controller. An event is written down with those who are
 to be told (/notifications/<uid>), then sent (``deliveries``), and marked after a receiver has accepted it; each write
 checks the epoch. So a leader that dies at any moment leaves to the next one what is missing: what was written down is in
-the record, and what was not is shown by the registry itself, which the next leader reads when its term begins. It may
-send something that was accepted already, under the same id.
+the record, and what was not is shown by the registry itself, which the next leader reads when its term begins: by a result,
+by the reference, or by the history of a job that somebody has resumed since. It may send something that was accepted
+already, under the same id.
 
 The first leader with a receiver writes down, as told to nobody, what has happened by then (failed jobs, updates that were
 rolled back). What lasts is told: a job that is quarantined at that moment needs a person. A leader without receivers
-switches the writing down off again. A receiver that is added later is told what is written down from then on.
+switches the writing down off again. A receiver that is added later is told what is written down from then on. Where leaders
+of the version before have written down, which did not look into histories, what these show is told to nobody either.
 
 While the cluster is paused nothing is sent, because it could not be marked.
 """
@@ -37,6 +39,7 @@ from supervisor.model.notifications import (
     JobEvent,
     accepted_by,
     ended,
+    keep,
     lasts,
     message_of,
     next_for,
@@ -44,7 +47,7 @@ from supervisor.model.notifications import (
 )
 from supervisor.model.records import Notifications, NotifyingSince, Result
 from supervisor.model.seen import Found, Unreadable
-from supervisor.plan.job_events import SeenEvents, failed
+from supervisor.plan.job_events import SeenEvents, events_of_result
 from supervisor.records.layout import Layout
 from supervisor.records.reading import children_of, seen, seen_all
 from supervisor.registry.notification_writes import switch_notifying, write_notifications
@@ -119,7 +122,7 @@ class Notifier:
         shown = self._inbox.take()
         if shown is None:
             return False
-        self._unwritten.update({event.key: event for event in (*shown.happened, *shown.lasting)})
+        keep(self._unwritten, (*shown.happened, *shown.lasting))
         try:
             self._write_and_send(shown)
         except (GuardFailed, OutcomeUnknown):
@@ -137,7 +140,7 @@ class Notifier:
     # -- what is written down ---------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Reads what is written down, and which jobs have failed. It switches the writing down on if it is off."""
+        """Reads what is written down, and what results show. It switches the writing down on if it is off."""
         zoo, layout = self._term.client, self._layout
         zoo.sync()
         switch = self._read_switch()
@@ -152,20 +155,18 @@ class Notifier:
             elif record is not None:
                 self._unreadable.add(uid)
                 self._boundary.log_error(path, Corrupt(record.reason))
-        for event in self._failed():
-            self._unwritten.setdefault(event.key, event)
-        if switch is None or not switch.record.on:
+        keep(self._unwritten, self._shown_by_results())
+        if switch is None or not (switch.record.on and switch.record.from_history):
             self._begin(switch)
         self._deliveries.forget(frozenset(self._records))
         self._read_at_s = self._clock()
 
-    def _failed(self) -> Iterable[JobEvent]:
+    def _shown_by_results(self) -> Iterable[JobEvent]:
         zoo, parent = self._term.client, self._layout.results
         paths = [f"{parent}/{uid}" for uid in children_of(zoo, parent)]
         for result in seen_all(Result, paths, zoo.read_many(paths).nodes):
-            event = failed(result.record) if isinstance(result, Found) else None
-            if event is not None:
-                yield event
+            if isinstance(result, Found):
+                yield from events_of_result(result.record)
 
     def _read_switch(self) -> Found[NotifyingSince] | None:
         path = self._layout.notifications
@@ -175,17 +176,19 @@ class Notifier:
         return switch
 
     def _begin(self, switch: Found[NotifyingSince] | None) -> None:
-        """Writes down, as told to nobody, what has happened before anybody was to be told, and switches on then."""
+        """Writes down, as told to nobody, what has happened before anybody was to be told, and switches on then. If it was
+        on, that is what only histories show."""
         if switch is None:
             self._executor.commit(lambda context: switch_notifying(context, None, False))
             switch = self._read_switch()
+        is_on = switch is not None and switch.record.on
         for key, event in list(self._unwritten.items()):
-            if event.occurrence is not None:
+            if event.past or (event.occurrence is not None and not is_on):
                 self._write_event(key, event, ())
         self._switch(switch, on=True)
 
     def _switch(self, switch: Found[NotifyingSince] | None, *, on: bool) -> None:
-        if switch is None or switch.record.on == on:
+        if switch is None or (switch.record.on, switch.record.from_history) == (on, on):
             return
         self._executor.commit(lambda context: switch_notifying(context, switch, on))
         log.info("notifying", epoch=self._term.epoch, on=on)

@@ -1,8 +1,8 @@
 """Takes over from each pass what receivers are to be told of jobs, for the loop that writes it down and sends it.
 
-The controller calls ``observe`` within its pass: it only computes and remembers. What *happened* is kept until the loop has
-fetched it, because the next view may not show it any more: a result that was cleaned meanwhile. Beyond ``HAPPENED_MAX`` the
-loop is asked to read the results itself.
+The controller calls ``observe`` within its pass: it only computes and remembers. Events are kept until the loop has fetched
+them, because the next view may not show them any more: a result that was cleaned meanwhile, a quarantine that is over.
+Beyond ``HAPPENED_MAX`` the loop is asked to read the results itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from supervisor.clock import boottime_s
 from supervisor.model.actions import Plan
-from supervisor.model.notifications import EventKey, JobEvent
+from supervisor.model.notifications import EventKey, JobEvent, keep
 from supervisor.model.view import View
 from supervisor.plan.falling_behind import LagWatch
 from supervisor.plan.job_events import SeenEvents, events_of
@@ -31,6 +31,7 @@ class NotifierInbox:
         self._lock = threading.Lock()
         self._seen: SeenEvents | None = None
         self._happened: dict[EventKey, JobEvent] = {}
+        self._lasting: dict[EventKey, JobEvent] = {}
         self._missed = False
 
     def observe(self, view: View, plan: Plan) -> None:
@@ -38,18 +39,20 @@ class NotifierInbox:
         seen = events_of(view, plan, self._lag.judge(view, self._clock()))
         with self._lock:
             self._seen = seen
+            keep(self._lasting, seen.lasting)
             for event in seen.happened:
                 if len(self._happened) >= HAPPENED_MAX:
                     self._missed = True
                     break
-                self._happened[event.key] = event
+                keep(self._happened, (event,))
 
     def take(self) -> SeenEvents | None:
-        """Returns what the newest view shows, with all that has happened since the last call; None before the first view."""
+        """Returns what was shown since the last call, and what is over by the newest view; None before the first view."""
         with self._lock:
-            happened = tuple(self._happened.values())
+            happened, lasting = tuple(self._happened.values()), tuple(self._lasting.values())
             self._happened.clear()
-            return None if self._seen is None else replace(self._seen, happened=happened)
+            self._lasting.clear()
+            return None if self._seen is None else replace(self._seen, happened=happened, lasting=lasting)
 
     def missed(self) -> bool:
         """Says whether something was left out since the last call: then the results are to be read."""

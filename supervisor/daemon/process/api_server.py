@@ -14,15 +14,16 @@ import ssl
 from collections.abc import Callable
 
 from supervisor.api.access_log import AccessLog, AskedRequest
+from supervisor.api.bounded_writes import RepeatedWrite, WriteOnce
 from supervisor.api.page.files import PageFiles
 from supervisor.api.responses import ApiResponse, error_response, response_to
 from supervisor.api.routes import EVENT_STREAM, EVENTS_PATH
 from supervisor.api.service import ApiService
 from supervisor.api.shared_reads import AGAIN, BUSY
-from supervisor.api.tokens import TokenFiles, TokenHolder
+from supervisor.api.tokens import TokenFiles, TokenHolder, bearer_token
 from supervisor.api.write_head import WriteHead, judge_write_head
 from supervisor.api.write_routes import BODY_MAX_BYTES, WriteRoute, write_route_of
-from supervisor.api.writes import ApiWrites, AskedOverApi
+from supervisor.api.writes import ApiWrites, AskedOverApi, begun_digest
 from supervisor.clock import boottime_s
 from supervisor.daemon.process.bounded_http import BoundedHandler, BoundedServer
 from supervisor.daemon.process.http_access import HttpAccess
@@ -32,7 +33,7 @@ from supervisor.settings.http import HttpSettings
 
 ANSWER_TIMEOUT_S = 60.0
 """A list of many jobs is large, and a client may be far away."""
-LINGER_S = 1.0
+LINGER_S = 5.0
 """For so long what was sent and not read is read after the answer, so that this arrives."""
 EVENT_TIMEOUT_S = 10.0
 """A client that does not take some events within this is left."""
@@ -120,6 +121,7 @@ class _Handler(BoundedHandler):
             return
         self.began_at_s = boottime_s()
         if not self.server.slots.others.acquire(blocking=False):
+            self.has_unread_body = self.command == "POST"
             self._respond(error_response(503, Unreachable(BUSY, AGAIN)))
             return
         try:
@@ -133,11 +135,15 @@ class _Handler(BoundedHandler):
         file = self.page.answer(self.path, known) if self.page is not None and refusal is None else None
         if file is None:
             refusal = refusal or self._token_refusal() or self._method_refusal()
-        if file is None and refusal is None and self.command == "GET" and self.path == EVENTS_PATH:
+        if file is None and refusal is None and self.command == "GET" and self._asks_for_events():
             self._send_events()
             return
         accepts = self.headers.get("Accept-Encoding")
         self._respond(file or refusal or self.service.answer(self.command, self.path, known, accepts))
+
+    def _asks_for_events(self) -> bool:
+        path, _, query = self.path.partition("?")
+        return path == EVENTS_PATH and not query
 
     def _send_events(self) -> None:
         """Sends what changes, for as long as the client takes it and its token counts."""
@@ -157,13 +163,24 @@ class _Handler(BoundedHandler):
 
     def _token_refusal(self) -> ApiResponse | None:
         """Returns the answer to who has no token, or None; then ``holder`` is who has it."""
-        self.holder = self.tokens.holder(self.headers.get("Authorization"))
+        given = self.headers.get("Authorization")
+        self.holder = self.tokens.holder(given)
         if self.holder is not None:
             return None
-        denied = AccessDenied(
-            "a token is needed", "send Authorization: Bearer TOKEN, of a file in api.token_files"
-        )
-        return error_response(401, denied, {"WWW-Authenticate": 'Bearer realm="spark-supervisor"'})
+        challenge = 'Bearer realm="spark-supervisor"'
+        if given is None:
+            denied = AccessDenied(
+                "no token was sent", "send Authorization: Bearer TOKEN, of a file in api.token_files"
+            )
+        elif bearer_token(given) is None:
+            denied = AccessDenied("the header Authorization has no token", "send Authorization: Bearer TOKEN")
+        else:
+            challenge += ', error="invalid_token"'
+            denied = AccessDenied(
+                "the token that was sent does not count here",
+                "it was withdrawn, or is another cluster's; api.token_files of this host must name a file that has it",
+            )
+        return error_response(401, denied, {"WWW-Authenticate": challenge})
 
     def _method_refusal(self) -> ApiResponse | None:
         """Returns the answer to who would read where one writes only, or None."""
@@ -208,24 +225,47 @@ class _Handler(BoundedHandler):
         return error_response(403, denied)
 
     def _take_body(self, route: WriteRoute, name: str, head: WriteHead) -> None:
-        """Reads the body and sends what came of it. A large one is held for one request at a time."""
+        """Reads the body and sends what came of it. A large one is held for one request at a time; of one that was sent
+        before nothing is held."""
         assert self.writes is not None and self.holder is not None
-        is_large = route.body_max_bytes > BODY_MAX_BYTES
-        if is_large and not self.writes.bundles.acquire(blocking=False):
-            self._refuse_unread(error_response(429, Unreachable(f"nothing was done: {BUSY}", AGAIN)))
+        operator = self.holder.name
+        if route.body_max_bytes <= BODY_MAX_BYTES:
+            self._read_and_answer(route, name, head)
             return
-        try:
-            body = self.read_body(head.length, route.body_s)
-            if body is None:
-                late = InvalidInput(f"the body did not come within {route.body_s:g} s: nothing was done")
-                self._refuse_unread(error_response(408, late))
-                return
-            operator, address = self.holder.name, str(self.client_address[0])
-            asked = AskedOverApi(route, name, body, head.key, operator, address)
-            self._respond(self.writes.answer(asked))
-        finally:
-            if is_large:
-                self.writes.bundles.release()
+        taken = self.writes.take_bundle_slot(operator, head.key)
+        if isinstance(taken, ApiResponse):
+            self._refuse_unread(taken)
+        elif taken is not None:
+            self._answer_again(route, name, head, taken)
+        else:
+            try:
+                self._read_and_answer(route, name, head)
+            finally:
+                self.writes.give_bundle_slot_back(operator, head.key)
+
+    def _read_and_answer(self, route: WriteRoute, name: str, head: WriteHead) -> None:
+        assert self.writes is not None and self.holder is not None
+        body = bytearray()
+        if not self.read_body(head.length, route.body_s, body.extend):
+            self._refuse_late(route)
+            return
+        operator, address = self.holder.name, str(self.client_address[0])
+        self._respond(self.writes.answer(AskedOverApi(route, name, body, head.key, operator, address)))
+
+    def _answer_again(self, route: WriteRoute, name: str, head: WriteHead, repeated: RepeatedWrite) -> None:
+        assert self.writes is not None and self.holder is not None
+        said = begun_digest(route, name)
+        if not self.read_body(head.length, route.body_s, said.update):
+            self._refuse_late(route)
+            return
+        once = WriteOnce(self.holder.name, head.key, said.digest())
+        self._respond(self.writes.answer_again(repeated, route, once))
+
+    def _refuse_late(self, route: WriteRoute) -> None:
+        late = f"the body did not come within {route.body_s:g} s: this request has done nothing"
+        self._refuse_unread(
+            error_response(408, InvalidInput(late, "send it again, with the same Idempotency-Key"))
+        )
 
     def _refuse_unread(self, response: ApiResponse) -> None:
         """Sends an answer to a request whose body was not read."""

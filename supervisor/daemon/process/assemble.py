@@ -217,7 +217,14 @@ class Assembly:
     def _log_uploads(self, agent: Agent) -> LogUploads:
         settings, launches = self._settings.supervisor, self._hosted.launches
         logs = UploadedLogs(self._store)
-        return LogUploads(settings.runtime_dir, settings.log_dir, launches, agent.ownership, logs)
+        return LogUploads(
+            settings.runtime_dir,
+            settings.log_dir,
+            launches,
+            agent.ownership,
+            logs,
+            self._metrics.set_log_uploads_waiting,
+        )
 
     def _gone(self, uploads: LogUploads, launch: Launch) -> None:
         """Is called when the run directory of ``launch`` goes."""

@@ -18,7 +18,7 @@ import socket
 import socketserver
 import ssl
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -37,6 +37,8 @@ HEADER_TIMEOUT_S = 5.0
 HEADER_BYTES_MAX = 64 * 1024
 """This is the limit of request line and headers together."""
 LINGER_BYTES_MAX = 1024 * 1024
+LINGER_BODY_BYTES_MAX = 48 * 1024 * 1024
+"""So much of a body that was refused is read; it is the largest that any request may have, and more."""
 MAKE_ROOM_S = 1.0
 
 TEXT = "text/plain; charset=utf-8"
@@ -128,6 +130,11 @@ class _Slots:
                 return False
             del self._silent[connection]
             return True
+
+    def may_be_put_out(self, connection: socket.socket) -> None:
+        """Notes that the connection was answered, and may make room for a new one."""
+        with self._changed:
+            self._silent[connection] = None
 
     def leave(self, connection: socket.socket) -> None:
         """Frees the slot, before the connection is closed: a closed socket's number may be another's when it
@@ -256,34 +263,40 @@ class BoundedHandler(BaseHTTPRequestHandler):
             return b""
         self.connection.settimeout(left_s)
         try:
-            return bytes(self.connection.recv(min(bytes_max, 8192)))
+            return bytes(self.connection.recv(min(bytes_max, _PIECE_BYTES)))
         except OSError:
             return b""
 
-    def _linger(self) -> None:
+    def _linger(self, bytes_max: int = LINGER_BYTES_MAX) -> None:
         """Reads the rest: what was sent and not read would reset the connection when it is closed, and the
         answer might not arrive."""
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_WR)
-        left = LINGER_BYTES_MAX
+        left = bytes_max
         while left > 0 and (data := self._receive(left)):
             left -= len(data)
 
-    def read_body(self, length: int, timeout_s: float) -> bytearray | None:
-        """Returns the ``length`` bytes that follow the header, or None if they have not come within ``timeout_s``."""
+    def read_body(self, length: int, timeout_s: float, take: Callable[[bytes], object]) -> bool:
+        """Calls ``take`` with the ``length`` bytes that follow the header, piece by piece. Returns False if they have not
+        all come within ``timeout_s``."""
         self._until_at_s = boottime_s() + timeout_s
-        body = bytearray(self.rfile.read(length))  # what came with the header
-        while len(body) < length:
-            data = self._receive(length - len(body))
-            if not data:
-                return None
-            body += data
-        return body
+        piece = self.rfile.read(length)  # what came with the header
+        left = length - len(piece)
+        take(piece)
+        while left > 0:
+            piece = self._receive(left)
+            if not piece:
+                return False
+            left -= len(piece)
+            take(piece)
+        return True
 
     def linger(self, timeout_s: float) -> None:
-        """Reads what is left of a body, for ``timeout_s`` at most, after an answer that did not wait for it."""
+        """Reads what is left of a body, for ``timeout_s`` at most, after an answer that did not wait for it. Meanwhile the
+        connection makes room for others."""
         self._until_at_s = boottime_s() + timeout_s
-        self._linger()
+        self.server.slots.may_be_put_out(self.connection)
+        self._linger(LINGER_BODY_BYTES_MAX)
 
     def has_asked(self) -> bool:
         """Notes that a whole request was read. Returns False if the connection was put out meanwhile: nobody is to be

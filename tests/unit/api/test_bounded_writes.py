@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +22,7 @@ from supervisor.api.bounded_writes import (
     WriteOnce,
 )
 from supervisor.api.responses import ApiResponse
-from supervisor.errors import Conflict, OutcomeUnknown, Unreachable
+from supervisor.errors import AccessDenied, Conflict, InvalidInput, OutcomeUnknown, Unreachable
 from tests.waiting import wait_until
 
 ANSWER_S = 60.0
@@ -112,14 +114,32 @@ def test_a_key_that_was_sent_with_another_request_is_a_conflict(
     assert registry.begun == 1
 
 
-def test_an_outcome_that_is_unknown_is_remembered_and_not_tried_again(
-    writes: BoundedWrites, registry: Registry
+@pytest.mark.parametrize("error", [OutcomeUnknown("unknown"), ZeroDivisionError()])
+def test_what_may_have_been_done_is_remembered_and_not_tried_again(
+    writes: BoundedWrites, registry: Registry, error: Exception
 ) -> None:
-    registry.error = OutcomeUnknown("unknown")
-    for _ in range(2):
-        with pytest.raises(OutcomeUnknown):
-            writes.carry_out(once("k"), registry.write, ANSWER_S)
+    registry.error = error
+    first, again = (writes.carry_out(once("k"), registry.write, ANSWER_S) for _ in range(2))
+    assert first == again and first.code == (504 if isinstance(error, OutcomeUnknown) else 500)
     assert registry.begun == 1
+
+
+def test_an_error_keeps_nothing_of_its_request(writes: BoundedWrites, registry: Registry) -> None:
+    """An exception has frames, and these have all that they worked with: a bundle is 32 MiB."""
+
+    class Bundle(bytearray):
+        pass
+
+    bundle = Bundle()
+    gone = weakref.ref(bundle)
+
+    def work(_context: Any, bundle: Bundle = bundle) -> ApiResponse:
+        raise InvalidInput(f"no good: {len(bundle)}")
+
+    for _ in range(2):
+        assert writes.carry_out(once("k"), work, ANSWER_S).code == 400
+    del bundle, work
+    wait_until(lambda: gc.collect() and gone() is None, what="the end of the bundle")
 
 
 def test_what_has_done_nothing_may_be_tried_again_with_the_same_key(
@@ -160,7 +180,7 @@ def test_so_many_may_wait_and_no_more(writes: BoundedWrites, registry: Registry)
     registry.gate.clear()
     answers: list[Any] = []
     threads = [in_thread(writes, registry, f"k{number}", answers) for number in range(WAITING_MAX)]
-    wait_until(lambda: len(writes._known) == WAITING_MAX, what="all that may wait")
+    wait_until(lambda: len(writes._under_way) == WAITING_MAX, what="all that may wait")
     with pytest.raises(NotBegun, match="too many writes"):
         writes.carry_out(once("more"), registry.write, ANSWER_S)
     registry.gate.set()
@@ -180,18 +200,99 @@ def test_each_operator_has_a_rate_of_his_own(writes: BoundedWrites, registry: Re
     assert writes.carry_out(once("more"), registry.write, ANSWER_S).code == 200
 
 
-def test_keys_are_forgotten_in_the_end(
+def test_keys_are_forgotten_when_their_time_is_over(writes: BoundedWrites, registry: Registry) -> None:
+    def slow(context: Any) -> ApiResponse:
+        registry.clock += KEPT_S
+        return registry.write(context)
+
+    assert writes.carry_out(once("k"), slow, ANSWER_S).body == b"1"
+    registry.clock += KEPT_S - 1
+    assert writes.carry_out(once("k"), registry.write, ANSWER_S).body == b"1", "it counts from its end"
+    registry.clock += 1
+    assert writes.carry_out(once("k"), registry.write, ANSWER_S).body == b"2"
+    assert len(writes._answered) == 1
+
+
+def test_who_comes_when_all_keys_are_remembered_is_refused_and_none_is_forgotten_early(
     writes: BoundedWrites, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_writes, "KEPT_MAX", 20)
-    writes.carry_out(once("k"), registry.write, ANSWER_S)
-    registry.clock += KEPT_S
-    writes.carry_out(once("another"), registry.write, ANSWER_S)
-    assert writes.carry_out(once("k"), registry.write, ANSWER_S).body == b"3"
-    for number in range(25):
-        registry.clock += 1 / PER_S
+    monkeypatch.setattr(bounded_writes, "KEPT_MAX", 3)
+    for number in range(3):
         writes.carry_out(once(f"k{number}"), registry.write, ANSWER_S)
-        assert len(writes._known) <= 20
+    with pytest.raises(NotBegun, match="too many writes were made lately"):
+        writes.carry_out(once("more"), registry.write, ANSWER_S)
+    assert writes.carry_out(once("k0"), registry.write, ANSWER_S).body == b"1"
+    registry.clock += KEPT_S
+    assert writes.carry_out(once("more"), registry.write, ANSWER_S).body == b"4"
+
+
+def test_answers_that_are_too_large_together_are_dropped_and_their_keys_are_not(
+    writes: BoundedWrites, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_writes, "KEPT_BYTES_MAX", 250)
+    for key in ("a", "b", "c"):
+        writes.carry_out(once(key), lambda _context: ApiResponse(200, b"x" * 100), ANSWER_S)
+    dropped = writes.carry_out(once("a"), registry.write, ANSWER_S)
+    assert dropped.code == 409 and b"carried out before, and its answer is not kept" in dropped.body
+    assert len(writes.carry_out(once("b"), registry.write, ANSWER_S).body) == 100
+    assert registry.begun == 0 and writes._kept_bytes == 200
+
+
+def test_a_request_that_was_sent_before_is_known_without_what_it_says(
+    writes: BoundedWrites, registry: Registry
+) -> None:
+    assert writes.repeat_of("ann", "k") is None
+    registry.gate.clear()
+    answers: list[Any] = []
+    thread = in_thread(writes, registry, "k", answers)
+    wait_until(lambda: registry.begun == 1, what="the first")
+    under_way = writes.repeat_of("ann", "k")
+    assert under_way is not None and writes.repeat_of("bob", "k") is None
+    with pytest.raises(OutcomeUnknown):
+        under_way.answer(once("k"), 0.05)
+    with pytest.raises(Conflict):
+        under_way.answer(once("k", digest=b"e"), ANSWER_S)
+    over: list[bool] = []
+    writes.when_over(("ann", "k"), lambda: over.append(True))
+    assert not over
+    registry.gate.set()
+    assert under_way.answer(once("k"), ANSWER_S).body == b"1"
+    wait_until(lambda: over == [True], what="its end")
+    writes.when_over(("ann", "k"), lambda: over.append(False))
+    assert over == [True, False]
+    repeated = writes.repeat_of("ann", "k")
+    assert repeated is not None and repeated.answer(once("k"), ANSWER_S).body == b"1"
+    thread.join(60)
+
+
+def test_without_a_thread_nothing_is_begun_and_it_may_be_tried_again(
+    writes: BoundedWrites, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as short:
+        short.setattr(writes._pool, "submit", none)
+        with pytest.raises(NotBegun):
+            writes.carry_out(once("k"), registry.write, ANSWER_S)
+    assert writes.carry_out(once("k"), registry.write, ANSWER_S).body == b"1"
+
+
+def test_a_context_that_can_not_be_opened_has_done_nothing() -> None:
+    registry = Registry()
+    opens: list[Exception] = [AccessDenied("no")]
+
+    @contextmanager
+    def opened() -> Iterator[Any]:
+        if opens:
+            raise opens.pop()
+        yield registry
+
+    writes = BoundedWrites(opened, 1, "test")
+    with pytest.raises(AccessDenied):
+        writes.carry_out(once("k"), registry.write, ANSWER_S)
+    assert writes.carry_out(once("k"), registry.write, ANSWER_S).body == b"1"
+    writes.close()
 
 
 def test_a_supervisor_that_stops_drops_what_has_not_begun(writes: BoundedWrites, registry: Registry) -> None:
@@ -200,7 +301,7 @@ def test_a_supervisor_that_stops_drops_what_has_not_begun(writes: BoundedWrites,
     threads = [in_thread(writes, registry, "first", answers)]
     wait_until(lambda: registry.begun == 1, what="the first")
     threads.append(in_thread(writes, registry, "second", answers))
-    wait_until(lambda: len(writes._known) == 2, what="the second")
+    wait_until(lambda: len(writes._under_way) == 2, what="the second")
     writes.close()
     threads[1].join(60)
     assert isinstance(answers[0], NotBegun)

@@ -194,7 +194,7 @@ def test_another_host_is_named_with_the_address_of_its_api(empty: Fleet, uid: st
     assert (error["host"], error["server"]) == ("host-b.example", "https://host-b.example:8781")
     assert error["exit_code"] == 1
     for words in (
-        "attempt 2 of a ran on host-b.example",
+        "attempt 2 of a runs on host-b.example",
         f"/var/log/there/a/{uid}.2.log",
         "ssh host-b.example spark-supervisor logs a --attempt 2",
         "spark-supervisor logs a --attempt 2 --server https://host-b.example:8781",

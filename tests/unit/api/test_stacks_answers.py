@@ -51,7 +51,7 @@ def test_a_driver_that_stops_who_asks_holds_up_no_request(
 
     monkeypatch.setattr(stacks, "DiagnosticsProcess", Stopped)
     monkeypatch.setattr(stacks, "ANSWER_S", 0.1)
-    monkeypatch.setattr(stacks, "LATE_S", 0.1, raising=False)
+    monkeypatch.setattr(stacks, "LATE_S", 0.1)
     with running_driver_of(empty.terminal.home / "run", "a", uid):
         for _ in range(stacks_answers.AT_ONCE_MAX + 1):
             assert "without a word" in empty.error("/jobs/a/stacks")[1]["error"]

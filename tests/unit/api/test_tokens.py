@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from supervisor.api.token_file import read_token
-from supervisor.api.tokens import TokenFiles
+from supervisor.api.tokens import TokenFiles, unused_files
 from supervisor.clients import reread_files
 from supervisor.errors import InvalidInput
 
@@ -61,13 +62,67 @@ def test_a_token_is_changed_without_a_restart(files: list[Path]) -> None:
 def test_a_file_that_breaks_later_neither_opens_nor_closes(files: list[Path]) -> None:
     clock = Clock()
     known = TokenFiles(files, clock)
-    for broken in ("", "short"):
-        files[0].write_text(broken)
-        clock.now_s += reread_files.RECHECK_S
-        assert known.holder(f"Bearer {ONE}") and not known.holder(f"Bearer {broken}")
-    files[0].unlink()
+    files[0].write_text("short")
     clock.now_s += reread_files.RECHECK_S
-    assert known.holder(f"Bearer {ONE}")
+    assert known.holder(f"Bearer {ONE}") and not known.holder("Bearer short")
+
+
+@pytest.mark.parametrize(
+    "withdraw", [lambda path: path.write_text("\n"), Path.unlink, lambda path: path.write_text("")]
+)
+def test_a_token_is_withdrawn_by_emptying_or_removing_its_file(
+    files: list[Path], withdraw: Callable[[Path], object]
+) -> None:
+    clock = Clock()
+    known = TokenFiles(files, clock)
+    withdraw(files[0])
+    clock.now_s += reread_files.RECHECK_S
+    assert not known.holder(f"Bearer {ONE}") and known.holder(f"Bearer {TWO}") and not known.holder("Bearer ")
+    started = TokenFiles(files, clock)  # and no supervisor is kept from starting by it
+    assert not started.holder(f"Bearer {ONE}") and started.holder(f"Bearer {TWO}")
+    assert unused_files(files, []) == [files[0]] and unused_files(files[1:], []) == []
+
+
+@pytest.mark.parametrize("other", ["everybody may read it", "it is short", "it is gone"])
+def test_a_file_that_breaks_keeps_no_token_of_another_file_alive(files: list[Path], other: str) -> None:
+    clock = Clock()
+    known = TokenFiles(files[:1], clock, files[1:])
+    {
+        "everybody may read it": lambda: files[0].chmod(0o644),
+        "it is short": lambda: files[0].write_text("short"),
+        "it is gone": files[0].unlink,
+    }[other]()
+    clock.now_s += reread_files.RECHECK_S
+    known.holder(None)
+    files[1].write_text("3" * 40)
+    clock.now_s += reread_files.RECHECK_S
+    assert not known.holder(f"Bearer {TWO}")
+    holder = known.holder(f"Bearer {'3' * 40}")
+    assert holder is not None and holder.may_write
+
+
+def test_operators_who_swap_their_tokens_are_told_apart(files: list[Path]) -> None:
+    clock = Clock()
+    known = TokenFiles([], clock, files)
+    files[0].write_text(TWO)
+    files[1].write_text(ONE)
+    clock.now_s += reread_files.RECHECK_S
+    assert known.holder(f"Bearer {TWO}") == ("grafana", True) and known.holder(f"Bearer {ONE}") == (
+        "laptops",
+        True,
+    )
+
+
+def test_a_token_that_an_operator_shares_is_only_that_of_the_file_before(files: list[Path]) -> None:
+    clock = Clock()
+    known = TokenFiles([], clock, files)
+    files[1].write_text(ONE)
+    clock.now_s += reread_files.RECHECK_S
+    assert known.holder(f"Bearer {ONE}") == ("grafana", True)
+    assert known.holder(f"Bearer {TWO}") == ("laptops", True)  # what it has now can't count
+    files[0].write_text(TWO)
+    clock.now_s += reread_files.RECHECK_S
+    assert known.holder(f"Bearer {TWO}") == ("grafana", True)  # never two holders of one token
 
 
 def test_a_new_token_counts_once_its_permissions_are_mended(files: list[Path]) -> None:
@@ -107,8 +162,6 @@ def test_what_is_no_token_is_refused_and_not_shown(tmp_path: Path, content: byte
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--token-file: .*absent cannot be read"):
         read_token(tmp_path / "absent", "--token-file")
-    with pytest.raises(InvalidInput, match="api.token_files"):
-        TokenFiles([tmp_path / "absent"], Clock())
 
 
 def test_a_token_that_everybody_may_read_is_none(files: list[Path]) -> None:

@@ -8,18 +8,27 @@ import socket
 import threading
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from supervisor.api import log_pieces
+from supervisor.api import fetched_outputs, log_pieces
+from supervisor.clients.store.base import Store
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import Unreachable
 from supervisor.model.records import OwnState, with_entry
 from supervisor.operations import uploaded_output
-from supervisor.registry.uploaded_logs import OBJECT_MAX_BYTES, UploadedKey
+from supervisor.operations.uploaded_output import UploadedLog, fetch_stored
+from supervisor.registry.uploaded_logs import (
+    OBJECT_MAX_BYTES,
+    PIECE_OBJECT_MAX_BYTES,
+    PieceKey,
+    UploadedKey,
+    UploadedLogs,
+)
 from tests.fakes.registry_bench import AT
 from tests.unit.api.conftest import Fleet
-from tests.unit.api.test_log_answers import fresh, got, output_of, pieces, uid
+from tests.unit.api.test_log_answers import following, fresh, got, output_of, pieces, uid
 
 __all__ = ["fresh", "uid"]
 
@@ -41,6 +50,16 @@ def uploaded(fleet: Fleet, uid: str, text: bytes, attempt: int = 1, at_s: float 
     key = str(UploadedKey("a", uid, attempt, 5))
     store_of(fleet).create_from(key, packed)
     return key
+
+
+def uploaded_while_it_runs(fleet: Fleet, uid: str, *texts: bytes, numbers: tuple[int, ...] = ()) -> list[str]:
+    """As the host of the first attempt has uploaded it in pieces; returns their keys."""
+    keys, of = [], UploadedKey("a", uid, 1, 5)
+    for number, text in zip(numbers or range(1, len(texts) + 1), texts, strict=True):
+        piece = PieceKey(of, number, len(text), f"1f.0123456789ab.{number}")
+        UploadedLogs(store_of(fleet)).put_piece(piece, gzip.compress(text))
+        keys.append(str(piece))
+    return keys
 
 
 def ended_here(fleet: Fleet, attempt: int = 1) -> None:
@@ -81,13 +100,88 @@ def test_a_host_that_is_up_comes_first_and_one_that_is_down_does_not(empty: Flee
         assert got(empty.ask(f"/jobs/a/logs{query}")) == b"from the store\n", query
 
 
-def test_an_attempt_that_runs_is_not_looked_for(
-    empty: Fleet, uid: str, monkeypatch: pytest.MonkeyPatch
+RUNNING = (OwnState.ASSIGNED, OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED)
+
+
+@pytest.mark.parametrize("state", RUNNING)
+def test_an_attempt_that_runs_is_not_looked_for_while_its_host_is_up_or_a_follow_waits_for_it(
+    empty: Fleet, uid: str, monkeypatch: pytest.MonkeyPatch, state: OwnState
 ) -> None:
     monkeypatch.setattr(log_pieces, "find_stored", lambda *_: pytest.fail("the store was asked"))
-    for state in (OwnState.ASSIGNED, OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED):
-        empty.terminal.bench.set_own("a", state, attempt=1, supervisor="host-b", host="host-b.example")
-        assert empty.error("/jobs/a/logs")[0] == 421
+    empty.terminal.bench.set_own("a", state, attempt=1, supervisor="host-b", host="host-b.example")
+    assert empty.error("/jobs/a/logs?follow=job")[0] == 421
+    assert empty.error("/jobs/a/logs?follow=job&source=store")[0] == 421
+    assert got(empty.ask(f"/jobs/a/logs?follow=job&uid={uid}&attempt=1")) == b""
+    empty.terminal.bench.join("host-b", host="host-b.example", log_dir="/var/log/b", api="https://b:1")
+    assert empty.error("/jobs/a/logs")[0] == 421
+
+
+@pytest.mark.parametrize("state", RUNNING)
+def test_of_a_host_that_is_lost_there_is_what_it_had_uploaded_until_then(
+    empty: Fleet, uid: str, state: OwnState
+) -> None:
+    keys = uploaded_while_it_runs(empty, uid, b"one\ntw", b"o\n")
+    empty.terminal.bench.set_own("a", state, attempt=1, supervisor="host-b", host="host-b.example")
+    for query in ("", "?source=store"):
+        response = empty.ask(f"/jobs/a/logs{query}")
+        assert got(response) == b"one\ntwo\n" and "Link" not in response.headers
+        said = response.headers
+        assert (said["Log-Source"], said["Log-Path"], said["Log-Host"]) == (
+            "store",
+            keys[-1],
+            "host-b.example",
+        )
+        assert said["Log-Uploaded-Until"].endswith("Z") and "Log-Lost" not in said
+    assert got(empty.ask("/jobs/a/logs?tail=1")) == b"two\n"
+    empty.terminal.bench.set_own("a", OwnState.EXITED, attempt=1, supervisor="host-b", host="host-b.example")
+    assert got(empty.ask("/jobs/a/logs?follow=attempt")) == b"one\ntwo\n", "it is over, and its host is gone"
+    uploaded(empty, uid, b"one\ntwo\nthree\n")
+    response = empty.ask("/jobs/a/logs")
+    assert got(response) == b"one\ntwo\nthree\n", "the whole counts in place of pieces"
+    assert "Log-Uploaded-Until" not in response.headers
+
+
+def test_what_is_missing_between_pieces_is_said(
+    empty: Fleet, uid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_pieces, "PIECE_MAX_BYTES", 5)
+    uploaded_while_it_runs(empty, uid, b"one\n", b"three\n", numbers=(1, 3))
+    ended_on_b(empty, None)
+    first = empty.ask("/jobs/a/logs")
+    assert first.headers["Log-Lost"] == "true"
+    second = empty.ask(str(following(first)))
+    assert got(first) + got(second) == b"one\nthree\n" and "Log-Lost" not in second.headers
+
+
+def test_an_output_is_fetched_once_for_all_of_its_pieces(
+    empty: Fleet, uid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[tuple[str, ...]] = []
+
+    def fetch(store: Store, found: UploadedLog, target: IO[bytes]) -> float:
+        fetched.append(found.names)
+        return fetch_stored(store, found, target)
+
+    monkeypatch.setattr(fetched_outputs, "fetch_stored", fetch)
+    monkeypatch.setattr(log_pieces, "PIECE_MAX_BYTES", 1000)
+    texts = [b"".join(b"%d %05d\n" % (number, line) for line in range(500)) for number in (1, 2, 3)]
+    first, second = uploaded_while_it_runs(empty, uid, *texts[:2])
+    ended_here(empty)
+    for _ in range(2):
+        assert b"".join(pieces(empty, "/jobs/a/logs")) == texts[0] + texts[1]
+    assert fetched == [(first, second)]
+    keys = uploaded_while_it_runs(empty, uid, *texts)
+    assert b"".join(pieces(empty, "/jobs/a/logs")) == b"".join(texts), "it has grown"
+    assert fetched == [(first, second), tuple(keys)]
+    for attempt in range(2, 5):
+        uploaded(empty, uid, b"other\n", attempt)
+        ended_here(empty, attempt)
+        assert got(empty.ask("/jobs/a/logs")) == b"other\n"
+    assert b"".join(pieces(empty, "/jobs/a/logs?attempt=1")) == b"".join(texts)
+    assert len(fetched) == 6, "few are kept"
+    monkeypatch.setattr(fetched_outputs, "KEPT_S", -1.0)
+    assert got(empty.ask("/jobs/a/logs?attempt=1&tail=1")) == b"3 00499\n"
+    assert len(fetched) == 7, "and not for long"
 
 
 def test_an_earlier_attempt_and_an_earlier_submission(empty: Fleet, uid: str) -> None:
@@ -166,6 +260,26 @@ def test_what_no_supervisor_has_uploaded_is_not_given(empty: Fleet, uid: str, ki
     assert code >= 400 and "is no output that a supervisor has uploaded" in error["error"]
 
 
+ODD_PIECES = {
+    "no gzip": (b"hunter2", 7),
+    "a bomb": (gzip.compress(b"\0" * (2**20 + 1)), 2**20),
+    "not what its key says": (gzip.compress(b"12"), 3),
+    "too large": (b"\0" * (PIECE_OBJECT_MAX_BYTES + 1), 9),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_PIECES)
+def test_a_piece_that_no_supervisor_has_uploaded_is_not_given(empty: Fleet, uid: str, kind: str) -> None:
+    data, size_bytes = ODD_PIECES[kind]
+    piece = PieceKey(UploadedKey("a", uid, 1, 5), 1, size_bytes, "1f.0123456789ab.9")
+    store_of(empty).create(str(piece), data)
+    ended_here(empty)
+    code, error = empty.error("/jobs/a/logs")
+    assert code >= 400 and (
+        "no output that a supervisor" in error["error"] or "larger than" in error["error"]
+    )
+
+
 def test_few_read_from_the_store_at_once_and_nobody_else_waits(
     empty: Fleet, uid: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,7 +316,5 @@ def test_nothing_is_left_of_what_was_fetched(
     descriptors = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         assert got(empty.ask("/jobs/a/logs")) == b"x\n"
-    assert (
-        set(os.listdir(tmp_path)) <= before | {"packed"}
-        and len(os.listdir("/proc/self/fd")) <= descriptors + 1
-    )
+    assert set(os.listdir(tmp_path)) <= before | {"packed"}
+    assert len(os.listdir("/proc/self/fd")) <= descriptors + 2, "one is kept"

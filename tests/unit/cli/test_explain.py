@@ -94,14 +94,14 @@ KEYS = [
     "standby",
     "failed_update",
     "move",
-    "supervisor_down",
+    "absent_supervisor",
     "hosts",
     "alarm",
     "last_exit",
     "diagnostics",
     "remedies",
 ]
-CLUSTER_KEYS = ["leader", "epoch", "paused", "distrust", "alarms", "store_error"]
+CLUSTER_KEYS = ["leader", "epoch", "paused", "distrust", "alarms", "absent", "store_error"]
 """Scripts rely on these: add keys freely, change none without saying so."""
 BACKOFF = RestartPolicy(jitter=0.0, initial_s=40.0)
 
@@ -287,6 +287,24 @@ def test_a_healthy_job_is_said_to_be(terminal: Terminal, bench: Bench) -> None:
     assert ran.code == 0 and ran.out.startswith("a is running on host-a.example\n")
     assert "last batch   41 of counts" in ran.out and "it runs as wanted" in ran.out
     assert "jobs:    1 as wanted" in terminal.run("explain").out
+
+
+def test_a_supervisor_that_is_gone_while_its_drivers_run_is_named(terminal: Terminal, bench: Bench) -> None:
+    bench.run("a", progress=PROGRESS)
+    bench.zoo.remove(bench.layout.supervisor("host-a"))
+    bench.join("host-b")
+    said = (
+        "host-a on host-a.example is not connected: its driver runs on under its shim; what ends there is started on "
+        "another host that has room. Start spark-supervisor there again"
+    )
+    for words in (["explain", "a"], ["explain"], ["status"]):
+        assert said in " ".join(terminal.run(*words).out.split()), words
+    assert terminal.run("explain", "a", "-o", "json").json["absent_supervisor"] == "host-a"
+    absent = [{"id": "host-a", "host": "host-a.example", "drivers": 1}]
+    assert terminal.run("status", "-o", "json").json["absent"] == absent
+    bench.exit("a")  # nothing of it runs any more
+    assert "not connected" not in terminal.run("explain", "a").out
+    assert terminal.run("status", "-o", "json").json["absent"] == []
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ def test_one_document(terminal: Terminal, uid: str) -> None:
         "attempt": 1,
         "path": str(output_of(terminal, uid)),
         "source": "host",
+        "uploaded_until": None,
         "output": "hello\n",
     }
     assert terminal.run("logs", "a", "-f", "-o", "json").code == 2
@@ -122,7 +123,10 @@ def test_another_host_is_named_with_the_path(terminal: Terminal, uid: str) -> No
     terminal.config.write_text(terminal.config.read_text().replace("id: host-a", "id: host-b"))
     ran = terminal.run("logs", "a")
     assert (ran.code, ran.out) == (1, "")
-    assert "ran on host-a.example" in ran.err and str(output_of(terminal, uid)) in ran.err
+    assert (
+        "runs on host-a.example, whose supervisor host-a is not connected" in ran.err
+        and str(output_of(terminal, uid)) in ran.err
+    )
     assert "ssh host-a.example spark-supervisor logs a --attempt 1" in ran.err
 
 
@@ -227,4 +231,7 @@ def test_following_to_another_host_ends_with_its_name(
     move = lambda _seconds: terminal.bench.set_own("a", OwnState.CLAIMED, attempt=2)  # noqa: E731
     replace_sleep(monkeypatch, logs, move)
     ran = terminal.run("logs", "a", "-f")
-    assert (ran.code, ran.out) == (1, "first\n") and "ran on host-a.example" in ran.err
+    assert (ran.code, ran.out) == (
+        1,
+        "first\n",
+    ) and "runs on host-a.example, whose supervisor host-a is not connected" in ran.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -21,11 +22,12 @@ from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import Unreachable
 from supervisor.model.records import OwnState, with_entry
 from supervisor.operations.context import open_commands
+from supervisor.registry.uploaded_logs import PieceKey, UploadedKey, UploadedLogs
 from supervisor.settings.api import ApiSettings
 from supervisor.settings.file import load_settings
 from tests.fakes.registry_bench import AT
 from tests.unit.api.conftest import Fleet, empty
-from tests.unit.api.test_uploaded_logs import uploaded
+from tests.unit.api.test_uploaded_logs import store_of, uploaded
 from tests.unit.cli.conftest import Ran, replace_sleep, terminal
 from tests.unit.cli.test_over_api import TOKEN, Laptop
 
@@ -150,13 +152,13 @@ def test_nobody_is_sent_in_circles(hosts: Hosts) -> None:
     """The host that is named says that another has it."""
     hosts.move_to_b(server=hosts.a)
     ran = hosts.run("logs", "a")
-    assert ran.code == 1 and "ran on host-b.example" in ran.err
+    assert ran.code == 1 and "runs on host-b.example" in ran.err
 
 
 def test_a_host_whose_api_is_not_known(hosts: Hosts) -> None:
     hosts.move_to_b(server="")
     ran = hosts.run("logs", "a")
-    assert ran.code == 1 and "ran on host-b.example: ssh host-b.example spark-supervisor logs a" in ran.err
+    assert ran.code == 1 and "runs on host-b.example: ssh host-b.example spark-supervisor logs a" in ran.err
 
 
 def test_on_a_host_of_the_cluster_the_way_over_the_api_is_said(hosts: Hosts) -> None:
@@ -366,8 +368,39 @@ def test_what_a_lost_host_has_uploaded_is_given_here_and_there(hosts: Hosts) -> 
             "attempt": 2,
             "path": key,
             "source": "store",
+            "uploaded_until": None,
             "output": "1\n2\n3\n",
         }
+
+
+def test_what_a_host_had_uploaded_when_it_was_lost(hosts: Hosts) -> None:
+    hosts.move_to_b()
+    hosts.bench.zoo.remove(hosts.bench.layout.supervisor("host-b"))
+    of = UploadedKey("a", hosts.uid, 2, 5)
+    pieces = [PieceKey(of, number, 3, f"1f.0123456789ab.{number}") for number in (2, 4)]
+    for piece in pieces:
+        UploadedLogs(store_of(hosts.fleet)).put_piece(piece, gzip.compress(b"%02d\n" % piece.number))
+    for run in (hosts.run, hosts.fleet.terminal.run):
+        ran = run("logs", "a", "--tail", "5")
+        assert (ran.code, ran.out) == (0, "02\n04\n")
+        said, missing = ran.err.splitlines()
+        assert said.startswith("from the store: the end of what attempt 2 wrote, uploaded until 20")
+        assert said.endswith("Z; what came later is on its host host-b.example only")
+        assert missing.startswith("some output is missing here")
+        document = run("logs", "a", "-o", "json").json
+        assert document["path"] == str(pieces[-1]) and document["output"] == "02\n04\n"
+        assert document["uploaded_until"] in said
+
+
+@pytest.mark.parametrize("server", ["", "http://127.0.0.1:1"])
+def test_a_host_that_can_not_be_asked_has_uploaded_what_runs(hosts: Hosts, server: str) -> None:
+    """Its session is not over yet, or its network is."""
+    hosts.move_to_b(server=server)
+    piece = PieceKey(UploadedKey("a", hosts.uid, 2, 5), 1, 4, "1f.0123456789ab.4")
+    UploadedLogs(store_of(hosts.fleet)).put_piece(piece, gzip.compress(b"one\n"))
+    ran = hosts.run("logs", "a")
+    assert (ran.code, ran.out) == (0, "one\n") and "uploaded until" in ran.err
+    assert hosts.run("logs", "a", "-f").code in (1, 5), "that waits for its host"
 
 
 @pytest.mark.parametrize("server", ["", "http://127.0.0.1:1"])

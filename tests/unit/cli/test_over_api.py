@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from supervisor.clients.web import WebAnswer
 from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import InvalidInput
 from supervisor.settings.api import ApiSettings
+from tests.testbed.certificates import Authority, Signed
 from tests.unit.api.conftest import Fleet, empty, fleet
 from tests.unit.api.test_service import down, without_renewals
 from tests.unit.cli.conftest import Ran
@@ -145,7 +146,11 @@ def test_the_options_stand_before_and_after_the_command(laptop: Laptop) -> None:
 def test_a_wrong_token(laptop: Laptop) -> None:
     laptop.token.write_text("w" * 40)
     ran = laptop.run("list")
-    assert ran.code == 5 and "does not let this client in (401)" in ran.err and "w" * 40 not in ran.err
+    assert (
+        ran.code == 5
+        and "does not let this client in (401: the token that was sent does not count" in ran.err
+        and "w" * 40 not in ran.err
+    )
 
 
 def test_no_token_and_no_server(laptop: Laptop) -> None:
@@ -223,3 +228,71 @@ def test_an_answer_that_is_no_gzip_or_is_endless_is_none(
     monkeypatch.setattr(client, "ask", lambda *_: WebAnswer(200, body, {"content-encoding": "gzip"}))
     ran = laptop.run("list")
     assert ran.code == 5 and "does not answer as the API of a supervisor" in ran.err
+
+
+# -- TLS --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def behind_tls(laptop: Laptop, tmp_path: Path) -> Iterator[Callable[[Signed], str]]:
+    """Serves the API with a certificate, and returns its address."""
+    servers: list[ApiHttpServer] = []
+
+    def serve(signed: Signed) -> str:
+        tls = {"cert": str(signed.cert), "key": str(signed.key)}
+        settings = {"listen": "127.0.0.1:0", "token_files": [str(laptop.token)], "tls": tls}
+        server = ApiHttpServer(ApiSettings.model_validate(settings), laptop.fleet.service)
+        server.start()
+        servers.append(server)
+        return server.address
+
+    yield serve
+    for server in servers:
+        server.stop()
+
+
+CA = "SPARK_SUPERVISOR_SERVER_CA"
+
+
+def test_a_certificate_that_is_not_trusted(
+    laptop: Laptop, behind_tls: Callable[[Signed], str], tmp_path: Path
+) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path, "another authority")
+    address = behind_tls(authority.sign("api"))
+    laptop.url = f"https://{address}"
+    ran = laptop.run("list")
+    assert ran.code == 5 and f"the certificate of {laptop.url} is not trusted" in ran.err
+    assert f"name the file with the authority of its certificate (PEM) in {CA}" in ran.err
+    laptop.patch.setenv(CA, str(other.ca))
+    assert (
+        f"{CA} is {other.ca}: it must hold the authority of this server's certificate"
+        in laptop.run("list").err
+    )
+    laptop.patch.setenv(CA, str(authority.ca))
+    assert laptop.run("list").code == 0
+
+
+def test_a_certificate_that_is_for_another_name_or_has_expired(
+    laptop: Laptop, behind_tls: Callable[[Signed], str], tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    laptop.patch.setenv(CA, str(authority.ca))
+    for hosts, given in ((("host-1",), "127.0.0.1"), (("host-1",), "localhost")):
+        address = behind_tls(authority.sign("api", hosts=hosts))
+        laptop.url = f"https://{given}:{address.rpartition(':')[2]}"
+        ran = laptop.run("list")
+        assert ran.code == 5 and f"the certificate of {laptop.url} is for another name" in ran.err
+        assert "give --server a name that it has" in ran.err
+    laptop.url = f"https://{behind_tls(authority.sign('api', days=-1))}"
+    ran = laptop.run("list")
+    assert ran.code == 5 and "does not count now (certificate has expired)" in ran.err
+    assert "api.tls.cert" in ran.err
+
+
+def test_tls_on_one_side_only(laptop: Laptop, behind_tls: Callable[[Signed], str], tmp_path: Path) -> None:
+    laptop.url = laptop.url.replace("http:", "https:")
+    ran = laptop.run("list")
+    assert ran.code == 5 and "does not seem to speak TLS" in ran.err and "write http://" in ran.err
+    laptop.url = f"http://{behind_tls(Authority(tmp_path).sign('api'))}"
+    ran = laptop.run("list")
+    assert ran.code == 5 and "does not answer over plain HTTP; write https://" in ran.err

@@ -290,25 +290,6 @@ def test_status_for_a_person(terminal: Terminal) -> None:
     assert "leader:     nobody" in text and "1 pending" in text and "0 of 20" in text
 
 
-def test_a_supervisor_that_is_gone_is_named_with_what_goes_on_there(terminal: Terminal) -> None:
-    terminal.submit("a")
-    bench = terminal.bench
-    bench.join("host-b")
-    bench.run("a")
-    document = terminal.run("status", "-o", "json").json
-    assert document["absent"] == [{"id": "host-a", "host": "host-a.example", "drivers": 1}]
-    assert [each["id"] for each in document["supervisors"]] == ["host-b"]
-    down = "host-a (host-a.example): 1 driver there does not need it; nothing is started there until it is up"
-    assert f"down:       {down}" in terminal.run("status").out
-    said = "host-a is down: the driver does not need it; nothing is started there until it is up"
-    assert terminal.run("explain", "a", "-o", "json").json["supervisor_down"] == said
-    assert said in terminal.run("explain", "a").out
-    bench.join("host-a")
-    assert terminal.run("status", "-o", "json").json["absent"] == []
-    assert terminal.run("explain", "a", "-o", "json").json["supervisor_down"] is None
-    assert "down" not in terminal.run("status").out + terminal.run("explain", "a").out
-
-
 def test_control_characters_of_an_application_never_reach_the_terminal(terminal: Terminal) -> None:
     terminal.submit("a")
     terminal.bench.exit("a")

@@ -232,6 +232,18 @@ def test_the_collection_ends_at_its_time_whatever_hangs() -> None:
     assert "== thread dump 50 of 100" not in text
 
 
+@pytest.mark.parametrize("heap", [True, False])
+def test_a_jvm_is_not_held_for_its_heap_if_it_is_not_to_be(
+    monkeypatch: pytest.MonkeyPatch, heap: bool
+) -> None:
+    monkeypatch.setattr(proc, "kind_of", lambda *_: "jvm")
+    pieces: list[str] = []
+    with jvm("answers") as (_, child):
+        collect(DiagnosticsTask((child.pid,), times=1, within_s=20.0, heap=heap), pieces.append)
+    text = "".join(pieces)
+    assert "1|threaddump|" in text and ("1|inspectheap|-all|" in text) is heap
+
+
 def test_the_process_collects_and_gets_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     started = DiagnosticsProcess(
@@ -281,3 +293,28 @@ def test_a_pipe_without_room_for_the_task_starts_nothing_and_holds_nobody_up(
     with pytest.raises(OSError):
         DiagnosticsProcess(DiagnosticsTask((1,), ("x" * 20_000,)), None)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_executable_that_cannot_be_opened_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its disk hangs, or what checks files at exec does: here a lease on the file, which the kernel waits for at exec."""
+    program = tmp_path / "python"
+    program.write_bytes(Path(sys.executable).read_bytes())
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel asks for its lease back
+    lease = os.open(program, os.O_RDONLY)
+    try:
+        fcntl.fcntl(lease, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        started = DiagnosticsProcess(DiagnosticsTask((os.getpid(),), within_s=600.0), None)
+        try:
+            assert os.readlink(f"/proc/{started.pid}/exe") != str(program), "it was waited for until exec"
+        finally:
+            started.kill()
+            started.reap()
+        assert os.read(started.output, 1) == b""
+        started.close()
+    finally:
+        os.close(lease)
+        signal.signal(signal.SIGIO, before)

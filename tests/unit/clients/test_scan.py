@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,21 @@ def test_who_has_a_child_that_lives_is_not_childless() -> None:
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     children.reap()
     assert children.ended == {child: 3}
+
+
+def test_the_time_of_a_child_that_is_kept_apart_is_known_when_it_was_reaped() -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            while time.process_time() < 0.5:
+                pass
+        finally:
+            os._exit(0)
+    children = Children()
+    children.apart.add(child)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    children.reap()
+    assert children.apart == set() and children.apart_cpu_s >= 0.25 and children.ended == {}
 
 
 class Group(CgroupContainment):

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,11 +31,13 @@ def group(path: Path, *, current: int | None, cache: int = 0, cpu_usec: int = 0)
     return str(path)
 
 
-def process(proc: Path, pid: int, ppid: int, *, rss: int, cpu_s: float = 0.0, pss: int | None = None) -> None:
-    """``comm`` is what a hostile process may call itself."""
+def process(
+    proc: Path, pid: int, ppid: int, *, rss: int, cpu_s: float = 0.0, pss: int | None = None, mm: int = 0
+) -> None:
+    """``comm`` is what a hostile process may call itself; ``mm`` is where its stack starts, by default as no other's."""
     fields = ["0"] * 45
     fields[0], fields[1], fields[11], fields[14] = "S", str(ppid), str(int(cpu_s * TICKS_PER_S)), "0"
-    fields[21] = str(rss // PAGE_BYTES)
+    fields[20], fields[21], fields[25] = str(rss // (64 * MIB)), str(rss // PAGE_BYTES), str(mm or pid << 12)
     directory = proc / str(pid)
     directory.mkdir(parents=True)
     (directory / "stat").write_text(f"{pid} (a) S 1 (b) {' '.join(fields)}\n")
@@ -78,6 +81,16 @@ def test_without_a_group_the_descendants_are_added_up(tmp_path: Path) -> None:
     assert 7.0 + before_s - 0.01 <= reading.cpu_s <= 7.0 + reaped_s() + 0.01
 
 
+def test_a_child_that_is_kept_apart_does_not_count(tmp_path: Path) -> None:
+    process(tmp_path, os.getpid() + 1, os.getpid(), rss=200 * MIB, cpu_s=3.0, pss=150 * MIB)
+    process(tmp_path, os.getpid() + 2, os.getpid(), rss=30 * MIB, cpu_s=40.0, pss=20 * MIB)
+    apart = SimpleNamespace(apart={os.getpid() + 2}, apart_cpu_s=1000.0)
+    before_s = reaped_s()
+    reading = TreeMeter(None, no_members, str(tmp_path), apart).read()
+    assert reading is not None and reading.memory_bytes == 150 * MIB
+    assert 3.0 + before_s - 1000.01 <= reading.cpu_s <= 3.0 + reaped_s() - 999.99
+
+
 def test_a_process_of_another_user_counts_with_all_its_pages(tmp_path: Path) -> None:
     process(tmp_path, os.getpid() + 1, os.getpid(), rss=200 * MIB)
     reading = TreeMeter(None, no_members, str(tmp_path)).read()
@@ -99,6 +112,16 @@ def test_a_tree_of_very_many_processes_takes_bounded_time(
         process(tmp_path, os.getpid() + pid, os.getpid(), rss=10 * MIB, pss=1 * MIB)
     reading = TreeMeter(None, no_members, str(tmp_path)).read()
     assert reading is not None and reading[::2] == (30 * MIB, MemorySource.RSS)
+
+
+def test_a_child_that_has_its_parents_memory_until_it_executes_a_program_counts_once(tmp_path: Path) -> None:
+    """A JVM starts a program by posix_spawn, and for milliseconds two processes have one memory: its peak was doubled."""
+    proc, me = tmp_path / "proc", os.getpid()
+    process(proc, 100, me, rss=600 * MIB, mm=1 << 40)
+    process(proc, 101, 100, rss=601 * MIB, mm=1 << 40)  # seen a moment later
+    process(proc, 102, 100, rss=20 * MIB, pss=10 * MIB, mm=1 << 40)  # forked, and has pages of its own by now
+    reading = TreeMeter(None, no_members, str(proc)).read()
+    assert reading is not None and reading.memory_bytes == 610 * MIB
 
 
 @pytest.mark.parametrize("odd", ["", "usage_usec\n", "usage_usec x\n"])

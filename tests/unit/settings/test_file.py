@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from supervisor.errors import InvalidInput
+from supervisor.settings import yaml_text
 from supervisor.settings.file import Settings, lease_warnings, load_settings, settings_path
 from supervisor.settings.sections import known_keys
 
@@ -73,6 +75,7 @@ def test_defaults_are_those_of_the_contract(load: Load) -> None:
         ("zokeeper: {}", "unknown key 'zokeeper' in {file}; did you mean 'zookeeper'?"),
         ("spark: {hoem: /x}", "unknown key 'spark.hoem' in {file}; did you mean 'spark.home'?"),
         ("supervisor: {capacity: {mem: 1g}}", "did you mean 'supervisor.capacity.memory'?"),
+        ("notify: [{urls: x}]", "unknown key 'notify[0].urls' in {file}; did you mean 'notify[0].url'?"),
         ("spark: {qqqq: 1}", "known here: class_archive, environments_dir, home, java_home, "),
         (
             "spark: {submit_timeout: 120}",
@@ -260,3 +263,19 @@ def test_a_short_lease_is_warned_of() -> None:
     assert warning.remedy == "use a lease of 21s or more"
     assert lease_warnings(21, 10) == ()
     assert lease_warnings(20, 10) != ()
+
+
+@pytest.mark.parametrize("text", ["[" * 20_000, "{a: " * 20_000, "[[]," * 20_000, "- " * 20_000])
+def test_deep_nesting_is_refused_before_all_of_it_is_read(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    real = yaml_text.yaml.SafeLoader.fetch_flow_collection_start
+
+    def counted(loader: Any, token: Any) -> None:
+        opened.append(token)
+        real(loader, token)
+
+    monkeypatch.setattr(yaml_text.yaml.SafeLoader, "fetch_flow_collection_start", counted)
+    with pytest.raises(InvalidInput, match="nested too deeply"):
+        yaml_text.read_value(text, "x")
+    assert len(opened) <= 2 * yaml_text.BRACKETS_MAX
+    assert yaml_text.read_value("[" * 100 + "]" * 100, "x") is not None

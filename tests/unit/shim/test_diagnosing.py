@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from supervisor.model import lease_terms
 from supervisor.model.diagnostics import COLLECT_S
 from supervisor.model.records import Cause, OwnState, Progress
+from supervisor.shim import end
 from supervisor.shim import state as shim
 from supervisor.shim.state import Stage
 from tests.unit.shim.world import LAUNCH, ShimWorld, kill_tree, running
@@ -108,6 +109,57 @@ def test_one_that_comes_back_is_not_killed_and_its_next_silence_is_diagnosed_aga
     assert world.stage() is Stage.RUNNING
     world.run(STALL_S + 0.5)
     assert (len(asked(world)), world.stage()) == (2, Stage.RUNNING)
+
+
+def recovered() -> ShimWorld:
+    """It was silent, its diagnostics are there, and it has gone on."""
+    world = silent(stop_grace_s=20.0)
+    progress(world)
+    world.deliver(shim.Diagnosed("/log.diagnostics.txt"))
+    world.run(5.0)
+    return world
+
+
+def test_the_diagnostics_of_a_silence_that_is_over_are_those_of_no_end() -> None:
+    world = recovered()
+    world.driver = False
+    world.deliver(shim.Exited(1, "another error"))
+    kill_tree(world)
+    assert end.describe(world.state).diagnostics == ""
+
+
+def test_one_that_ends_by_itself_while_it_is_silent_has_its_diagnostics() -> None:
+    world = silent()
+    world.driver = False
+    world.deliver(shim.Exited(1, "it hung"))
+    world.deliver(shim.Diagnosed("/log.diagnostics.txt"))
+    kill_tree(world)
+    assert end.describe(world.state).diagnostics == "/log.diagnostics.txt"
+
+
+def test_one_that_comes_back_while_it_is_to_stop_is_diagnosed_anew_if_it_does_not_end() -> None:
+    """A stop came while it was silent, and it has gone on since."""
+    world = silent(stop_grace_s=20.0)
+    world.deliver(shim.StopAsked())
+    world.deliver(shim.Diagnosed("/log.diagnostics.txt"))
+    world.run(1.0)
+    assert world.state.diagnostics == "/log.diagnostics.txt"  # it is as silent as before
+    progress(world)
+    world.run(1.0)
+    assert world.state.diagnostics == ""
+    world.run(17.0)
+    assert [each.why for each in asked(world)][1:] == ["it does not end after SIGTERM"]
+    world.deliver(shim.Diagnosed("/log.diagnostics.txt"))
+    world.run(2.0)
+    assert (world.stage(), end.describe(world.state).diagnostics) == (Stage.KILLING, "/log.diagnostics.txt")
+
+
+def test_one_that_is_to_stop_is_not_held_up_by_a_look_at_its_heap() -> None:
+    """For that a JVM stops all its threads, and it may have been about to end."""
+    world = recovered()
+    world.deliver(shim.StopAsked())
+    world.run(19.5)
+    assert [each.heap for each in asked(world)] == [True, False]
 
 
 def test_one_that_has_not_begun_in_time_is_diagnosed() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from supervisor.clients import processes
+from supervisor.clients.diagnostics.child import DiagnosticsProcess
 from supervisor.clients.diagnostics.collection import DiagnosticsTask
 from supervisor.model.diagnostics import FILES_KEPT
 from supervisor.model.driver_user import DriverUser
@@ -16,6 +20,9 @@ from supervisor.shim import diagnosis as diagnosis_module
 from supervisor.shim import state as shim
 from supervisor.shim.diagnosis import Diagnosis, remove_surplus, task_for
 from tests.unit.shim.world import LAUNCH
+from tests.waiting import wait_until
+
+WITHIN_S = 12.0
 
 
 class Heard:
@@ -29,15 +36,15 @@ class Heard:
         self.lines.append((event, fields))
 
 
-def collected(log_path: Path, *, kill: bool = False, times: int = 1) -> Heard:
+def collected(log_path: Path, *, kill: bool = False, times: int = 1, ends_within_s: float = 60.0) -> Heard:
     launch, heard = replace(LAUNCH, log_path=str(log_path)), Heard()
-    asked = shim.Diagnose(12.0, "no sign for 60 s", ("query q: active",))
+    asked = shim.Diagnose(WITHIN_S, "no sign for 60 s", ("query q: active",))
     task = replace(task_for(launch, "/run/a", [os.getpid()], asked), times=times, every_s=30.0)
     thread = Diagnosis(task, launch, heard.events.append, heard.log)
     if kill:
         thread.kill()
     thread.start()
-    thread.join(60)
+    thread.join(ends_within_s)
     assert not thread.is_alive()
     thread.kill()  # harmless afterwards
     return heard
@@ -66,6 +73,42 @@ def test_what_is_there_is_replaced_and_no_link_is_followed(tmp_path: Path) -> No
     collected(tmp_path / "u1.3.log")
     assert (tmp_path / "precious").read_text() == "mine"
     assert not (tmp_path / "u1.3.diagnostics.txt").is_symlink()
+
+
+def is_dead(pid: int) -> bool:
+    found = processes.stat(pid)
+    return found is None or found.dead
+
+
+@pytest.mark.parametrize("has_written", [True, False])
+def test_a_collector_that_its_driver_has_stopped_is_ended_and_waited_for_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_written: bool
+) -> None:
+    """A driver may send signals to it, which has become its user; an alarm does not end what is stopped."""
+    stopped: list[int] = []
+
+    class StoppedByDriver(DiagnosticsProcess):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            if has_written:
+                assert select.select([self.output], [], [], 60)[0]
+            os.kill(self.pid, signal.SIGSTOP)
+            stopped.append(self.pid)
+
+    monkeypatch.setattr(diagnosis_module, "DiagnosticsProcess", StoppedByDriver)
+    monkeypatch.setattr(diagnosis_module, "LATE_S", 3.0 - WITHIN_S)
+    try:
+        heard = collected(tmp_path / "u1.3.log", ends_within_s=30)
+        wait_until(lambda: is_dead(stopped[0]))
+    finally:
+        os.kill(stopped[0], signal.SIGKILL)
+        os.waitpid(stopped[0], 0)
+    file = tmp_path / "u1.3.diagnostics.txt"
+    assert heard.events == [shim.Diagnosed(str(file) if has_written else "")]
+    if has_written:
+        assert file.read_text().endswith(f"[{diagnosis_module.LATE}]\n")
+    else:
+        assert heard.lines == [("shim_not_diagnosed", {"why": diagnosis_module.LATE})]
 
 
 def test_a_directory_that_cannot_be_written_costs_the_diagnostics_only(tmp_path: Path) -> None:
@@ -107,3 +150,4 @@ def test_the_driver_of_another_user_takes_orders_in_its_own_directory() -> None:
 def test_a_task_names_no_more_processes_than_are_looked_at() -> None:
     task = task_for(LAUNCH, "/run/a", range(10_000), shim.Diagnose(5.0, "why"))
     assert isinstance(task, DiagnosticsTask) and len(task.pids) < 100 and task.within_s == 5.0
+    assert task.heap and not task_for(LAUNCH, "/run/a", (), shim.Diagnose(5.0, "why", heap=False)).heap

@@ -36,6 +36,7 @@ class Tree:
 
     after: Emptiness = Emptiness.EMPTY
     killed: bool = False
+    members: list[int] = field(default_factory=list)
 
     def kill(self, _timeout_s: float) -> float:
         self.killed = True
@@ -45,7 +46,7 @@ class Tree:
         return self.after if self.killed else Emptiness.POPULATED
 
     def pids(self) -> list[int]:
-        return []
+        return self.members
 
 
 @dataclass
@@ -53,6 +54,8 @@ class Reaped:
     """``ended`` as ``children.Children`` has it."""
 
     ended: dict[int, int] = field(default_factory=dict)
+    apart: set[int] = field(default_factory=set)
+    apart_cpu_s: float = 0.0
 
     def reap(self) -> bool:
         return True
@@ -242,3 +245,17 @@ def test_a_driver_that_may_not_be_signalled_does_not_end_its_shim(
     monkeypatch.setattr(runner_module.processes, "send_signal", refuses)
     with made(tmp_path) as (runner, _, _):
         assert runner._perform((shim.Terminate(),)) == []
+
+
+def test_what_collects_diagnostics_is_no_process_of_the_driver(tmp_path: Path) -> None:
+    """Without a cgroup it is found with the tree."""
+    tree = Tree(members=[os.getpid()])
+    with made(tmp_path, tree) as (runner, _, children):
+        assert runner._diagnose(shim.Diagnose(12.0, "why")) == []
+        diagnosis = runner._diagnosis
+        assert diagnosis is not None and children.apart == {diagnosis.pid}
+        tree.members.append(diagnosis.pid)
+        assert runner._pids() == [os.getpid()]
+        diagnosis.kill()
+        diagnosis.join(30)
+        os.waitpid(diagnosis.pid, 0)

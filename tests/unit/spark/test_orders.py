@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -77,6 +78,7 @@ class Query:
         self.isActive = True
         self.status = {
             "isTriggerActive": in_batch,
+            "isDataAvailable": True,
             "message": "Processing new data" if in_batch else orders.NO_DATA,
         }
 
@@ -104,7 +106,10 @@ class Bench:
             ),
         )
         session = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker), streams=self)
-        self.orders = orders.Orders(lambda event, **more: self.sent.append((event, more)), [session])
+        self.intervals: dict[str, float] = {}
+        self.orders = orders.Orders(
+            lambda event, **more: self.sent.append((event, more)), [session], self.intervals
+        )
 
     @property
     def active(self) -> list[Query]:
@@ -131,6 +136,36 @@ def test_an_unknown_engine_is_stopped_after_the_next_commit_and_an_idle_one_at_o
     bench.orders.committed["busy"] += 1
     thread.join(30)
     assert not busy.isActive and bench.events() == ["heard", "stopping", "stopped"]
+
+
+def test_a_query_that_waits_for_its_next_batch_is_stopped_after_that_batch() -> None:
+    query = Query("soon", in_batch=False)
+    bench = Bench(query)
+    bench.intervals[query.id] = orders.NEXT_BATCH_MAX_S
+    stopping = threading.Thread(target=bench.orders.stop, args=(60.0,), daemon=True)
+    stopping.start()
+    wait_until(lambda: "stopping" in bench.events(), 30, "the order to be taken")
+    query.status = {**query.status, "isTriggerActive": True}  # its batch begins
+    time.sleep(orders.NEXT_BATCH_MAX_S + 0.5)
+    assert query.isActive  # it is in its batch
+    bench.orders.committed["soon"] = 1
+    stopping.join(30)
+    assert not query.isActive and bench.events() == ["heard", "stopping", "stopped"]
+
+
+@pytest.mark.parametrize(
+    "case", ["no batch comes", "the next batch is far", "no data", "hurry", "no interval"]
+)
+def test_a_query_whose_next_batch_is_not_worth_a_wait_is_stopped_between_two(case: str) -> None:
+    query = Query("late", in_batch=False)
+    bench = Bench(query)
+    if case != "no interval":
+        far_s = 10 * orders.NEXT_BATCH_MAX_S
+        bench.intervals[query.id] = far_s if case == "the next batch is far" else 0.2
+    if case == "no data":
+        query.status = {**query.status, "isDataAvailable": False}
+    bench.orders.stop(orders.NEXT_BATCH_MAX_S if case == "hurry" else 60.0)  # returns, though no batch begins
+    assert not query.isActive and bench.events() == ["heard", "stopping", "stopped"]
 
 
 def test_no_query_is_started_any_more() -> None:

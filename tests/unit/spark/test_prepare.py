@@ -107,7 +107,10 @@ def test_a_launch_says_whether_its_output_is_uploaded(
 ) -> None:
     assert prepare(make_spec(), assignment, settings, place, stored).log_uploads_kept == 0
     spec = make_spec(logs={"upload": "on_exit", "keep": 7})
-    assert prepare(spec, assignment, settings, place, stored).log_uploads_kept == 7
+    launch = prepare(spec, assignment, settings, place, stored)
+    assert (launch.log_uploads_kept, launch.log_upload_every_s) == (7, 0.0)
+    spec = make_spec(logs={"upload": "on_exit", "every": "5m"})
+    assert prepare(spec, assignment, settings, place, stored).log_upload_every_s == 300.0
 
 
 def test_a_session(

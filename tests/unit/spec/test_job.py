@@ -407,8 +407,15 @@ def test_logs_are_uploaded_where_it_is_said() -> None:
     assert parsed("logs: {upload: off}").logs.uploads_kept == 0
     assert parsed("logs: {upload: on_exit}").logs.uploads_kept == 20
     assert parsed("logs: {upload: on_exit, keep: 3}").logs.uploads_kept == 3
+    assert parsed("logs: {upload: on_exit}").logs.every_s is None
+    assert parsed("logs: {upload: on_exit, every: 5m}").logs.every_s == 300.0
     for wrong, why in (
         ("{keep: 3}", "upload is off"),
+        ("{every: 5m}", "every is how often to upload, and upload is off; add upload: on_exit"),
+        ("{upload: on_exit, every: 59s}", r"logs.every is 59s, outside of what is allowed \(1m to 24h\)"),
+        ("{upload: on_exit, every: 25h}", "logs.every is 25h, outside"),
+        ("{upload: on_exit, every: often}", "logs.every"),
+        ("{upload: every 5m}", "logs.upload must be"),
         ("{upload: on_exit, keep: 0}", "logs.keep must be at least 1"),
         ("{upload: on_exit, keep: 1001}", "logs.keep must be at most 1000"),
         ("{upload: always}", "logs.upload must be"),

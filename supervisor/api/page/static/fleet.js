@@ -4,6 +4,7 @@ import { el, rebuild, reconcile, setAttribute, setText, svg } from "./dom.js";
 import { age, counted, milliseconds, number, setAge } from "./format.js";
 import { draw, forgetAllBut, plot, remember, valuesOf } from "./plot.js";
 import { Poll } from "./reading.js";
+import { absentText } from "./words.js";
 
 const PAGE_ROWS = 200;
 const SPARK = { width: 72, height: 18 };
@@ -96,12 +97,16 @@ export class FleetView {
 
   showHosts() {
     if (!this.status) return;
-    const absent = (this.status.absent ?? []).map((each) => ({ ...each, isAbsent: true }));
     const shared = new Set(this.status.supervisors.map((host) => host.host)).size < this.status.supervisors.length;
-    reconcile(this.hosts, [...this.status.supervisors, ...absent], (host) => host.id, () => el("article", { class: "host-card" }), (card, host) => {
+    const hosts = [...this.status.supervisors, ...this.status.absent.map((absent) => ({ ...absent, absent: true }))];
+    reconcile(this.hosts, hosts, (host) => host.id, () => el("article", { class: "host-card" }), (card, host) => {
+      if (host.absent) {
+        setAttribute(card, "class", "host-card absent");
+        return rebuild(card, [host], () => absentCard(host));
+      }
       const silent = [...this.leases.values()].filter((job) => job.host === host.id || (!shared && job.host === host.host));
-      setAttribute(card, "class", `host-card${host.leader ? " leads" : ""}${host.cordoned ? " cordoned" : ""}${host.isAbsent ? " absent" : ""}`);
-      rebuild(card, [host, silent.map((job) => [job.name, job.lease.renewed_at])], () => (host.isAbsent ? absentCard(host) : hostCard(host, silent)));
+      setAttribute(card, "class", `host-card${host.leader ? " leads" : ""}${host.cordoned ? " cordoned" : ""}`);
+      rebuild(card, [host, silent.map((job) => [job.name, job.lease.renewed_at])], () => hostCard(host, silent));
     });
   }
 
@@ -305,12 +310,11 @@ export function labelsOf(labels) {
   return Object.entries(labels).map(([key, value]) => el("span", { class: "label" }, value ? `${key}=${value}` : key));
 }
 
-/** Says that the supervisor of a host is gone, whose drivers may go on. */
 function absentCard(host) {
   return [
-    el("h2", {}, el("span", {}, host.id), host.host !== host.id ? el("span", { class: "quiet" }, host.host) : null),
-    el("p", { class: "silent" }, "this supervisor is down"),
-    el("p", { class: "quiet" }, `${counted(host.drivers, "driver")} there do${host.drivers === 1 ? "es" : ""} not need it; nothing is started there until it is up`),
+    el("h2", {}, el("span", {}, host.id), el("span", { class: "badge" }, "not connected")),
+    el("p", { class: "silent" }, `${counted(host.drivers, "driver")} may run there`),
+    el("p", { class: "quiet" }, absentText(host.id, host.host)),
   ];
 }
 

@@ -13,7 +13,6 @@ export function linesOf(explained) {
   if (ended && explained.failures && !explained.reason.includes(ended.why.replace(/…$/, "")))
     add("last failure", ended, ...sentence(ended.why), ` (${ended.cause}, attempt ${ended.attempt}, `, age(ended.at, SILENT_AGE), ")");
   addDiagnostics(explained, add);
-  add("supervisor", explained.supervisor_down, ...sentence(explained.supervisor_down));
   add("held", explained.held_by, ...sentence(explained.held_by));
   if (explained.waits_for) add("waits for", [explained.waits_for, explained.until], ...sentence(explained.waits_for), ...until(explained));
   if (explained.action) add("next", [explained.action, explained.held_by, explained.why], ...nextOf(explained));
@@ -22,6 +21,8 @@ export function linesOf(explained) {
   add("lease", explained.lease, ...leaseOf(explained.lease));
   add("standby", explained.standby, ...sentence(explained.standby));
   add("update", explained.failed_update, ...sentence(explained.failed_update));
+  if (explained.absent_supervisor)
+    add("supervisor", explained.absent_supervisor, ...sentence(absentText(explained.absent_supervisor, explained.host)));
   add("move", explained.move, ...sentence(explained.move));
   if (explained.alarm) add("alarm", explained.alarm, ...sentence(explained.alarm));
   for (const host of explained.hosts)
@@ -42,6 +43,12 @@ function addDiagnostics(explained, add) {
 /** Returns where the diagnostics of an attempt are, or an empty text. */
 export function diagnosticsPlace(known) {
   return known?.path ? `attempt ${known.attempt}, ${known.host}:${known.path}` : "";
+}
+
+/** Returns what it means that the supervisor of a host is not connected, and what helps. */
+export function absentText(id, host) {
+  return `${id} on ${host} is not connected: drivers there run on under their shims, and what ends there is started on ` +
+    "another host that has room; start spark-supervisor there again";
 }
 
 function stateOf(explained) {

@@ -49,6 +49,7 @@ class UploadRig:
         self.own: Ownership | SupervisorError | None = self.owned(OwnState.EXITED, 1)
         self.trouble: SupervisorError | None = None
         self.logged: list[Any] = []
+        self.counted: list[int] = []
         self.restart()
 
     def restart(self) -> None:
@@ -59,6 +60,7 @@ class UploadRig:
             lambda: self.hosted,
             self.ownership,
             UploadedLogs(self),  # type: ignore[arg-type]
+            self.counted.append,
         )
 
     def owned(self, state: OwnState, attempt: int, uid: str = UID) -> Ownership:

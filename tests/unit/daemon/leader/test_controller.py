@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 
+from supervisor.act.carry_out import ActionExecutor
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.leader import controller as module
 from supervisor.daemon.leader.controller import Controller
+from supervisor.daemon.leader.notifier_inbox import NotifierInbox
 from supervisor.daemon.leader.record import Recorder
 from supervisor.daemon.loops.watchdog import Watchdog
 from supervisor.errors import Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.lease_terms import full_wait_s
-from supervisor.model.records import Acceptance, EpochRecord, Handover, Member, OwnState
+from supervisor.model.records import Acceptance, Cleanliness, EpochRecord, Handover, Member, OwnState
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Reads, Transaction
@@ -170,6 +172,29 @@ def test_a_reference_that_names_another_job_is_left_alone(rig: Rig) -> None:
 
 
 # -- what an operator asks of the cluster ---------------------------------------------------------------------------
+
+
+def test_receivers_are_told_of_a_result_before_it_is_cleaned_up(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass that comes to no end is forgotten, but its clean-up may have been carried out."""
+    uid = rig.bench.submit("a").uid
+    rig.bench.fail("a")
+    inbox = rig.controller.notifier_inbox = NotifierInbox()
+    executor = rig.controller._executor
+
+    def interrupted(*arguments: object) -> None:
+        ActionExecutor.carry_out(executor, *arguments)  # type: ignore[arg-type]
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(executor, "carry_out", interrupted)
+    rig.controller._full_at_s = float("-inf")
+    with pytest.raises(RuntimeError):
+        rig.done()
+    result = rig.bench.result(uid)
+    assert result is not None and result.state is Cleanliness.CLEAN
+    shown = inbox.take()
+    assert shown is not None and [each.uid for each in shown.happened] == [uid]
 
 
 def test_a_paused_cluster_is_left_alone_and_what_is_due_is_done_after_it(rig: Rig) -> None:

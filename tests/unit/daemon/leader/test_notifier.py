@@ -11,7 +11,8 @@ from typing import Any
 from supervisor.clients.threads import run_in_thread
 from supervisor.daemon.leader.deliveries import AGAIN_FIRST_S, IN_FLIGHT_MAX
 from supervisor.daemon.leader.notifier import NotifyConfiguration
-from supervisor.model.records import Notifications
+from supervisor.model.notifications import ENTRIES_MAX, notification_id
+from supervisor.model.records import Notifications, NotifyingSince
 from tests.property.notifying import InFlight, NotifyingLeader, NotifyingWorld
 
 
@@ -44,7 +45,7 @@ def one_to(world: NotifyingWorld, receiver: str) -> InFlight:
 
 
 def pending(world: NotifyingWorld, name: str) -> list[tuple[str, ...]]:
-    return [entry.pending for entry in world.records()[world.jobs[name].uid].entries]
+    return [entry.pending for entry in world.records()[world.uids[name]].entries]
 
 
 def test_a_receiver_is_marked_after_it_has_accepted_and_by_itself() -> None:
@@ -94,8 +95,7 @@ def test_what_could_not_be_written_down_is_written_down_later() -> None:
         leader = world.leaders[-1]
         world.quarantines("a")
         world.passes(leader)
-        leader.client.fail_next_commit_before()
-        world.steps(leader)
+        world.steps(leader, fault="not sent")
         assert world.records() == {}
         world.runs("a")  # nothing shows it any more
         goes_on(world)
@@ -114,6 +114,141 @@ def test_what_happened_between_two_steps_is_written_down() -> None:
         assert on_its_way(world) == [("every", "failed.1"), ("failures", "failed.1")]
 
 
+def test_what_failed_and_was_resumed_before_a_leader_has_read_it_is_told_from_the_history() -> None:
+    """By a leader of the same term, whose view did not show the result, and by the next one."""
+    for next_one in (False, True):
+        with notified() as world:
+            world.fails("a")
+            world.resumes("a")
+            if next_one:
+                world.leave(world.leaders[-1])
+                world.lead()
+            goes_on(world)
+            assert on_its_way(world) == [("every", "failed.1"), ("failures", "failed.1")]
+            (entry,) = world.records()[world.uids["a"]].entries
+            assert (entry.state, entry.reason, entry.attempt) == ("failed", "exit code 7", 1)
+
+
+def test_what_was_resumed_and_cancelled_since_is_told_from_the_history_of_its_result() -> None:
+    with notified() as world:
+        uid = world.uids["a"]
+        world.fails("a")
+        world.cancels("a")
+        world.cleans("a")
+        world.submit("a")
+        world.leave(world.leaders[-1])
+        world.lead()
+        goes_on(world)
+        assert {each.message_id for each in world.in_flight} == {f"{uid}.failed.1"}
+
+
+def test_two_failures_that_nobody_has_read_are_told_in_their_order() -> None:
+    with notified() as world:
+        world.fails("a")
+        world.resumes("a")
+        world.runs("a")
+        world.fails("a")
+        goes_on(world)
+        entries = world.records()[world.uids["a"]].entries
+        assert [each.occurrence for each in entries] == [1, 2]
+
+
+def test_what_has_made_room_is_not_told_again_from_the_history() -> None:
+    def goes_on_and_is_answered() -> None:
+        goes_on(world)
+        for message in list(world.in_flight):
+            world.answers(message, "accepted")
+
+    with notified() as world:
+        for _ in range(2):
+            world.rolls_back("a")
+            world.runs("a")
+            goes_on_and_is_answered()
+        for _ in range(ENTRIES_MAX):
+            for change in (world.quarantines, world.resumes, world.runs):
+                change("a")
+                goes_on_and_is_answered()
+        goes_on_and_is_answered()
+        uid = world.uids["a"]
+        assert f"{uid}.rolled_back.2" not in {
+            notification_id(uid, each) for each in world.records()[uid].entries
+        }
+        assert world.bench.ref("a").record.rolled_back == (2, 4)
+        world.lead()
+        goes_on(world)
+        assert world.in_flight == []
+
+
+def test_a_roll_back_is_told_after_another_update_and_after_a_cancel() -> None:
+    for ends in (False, True):
+        with notified() as world:
+            uid = world.uids["a"]
+            world.rolls_back("a")
+            world.updates("a")
+            if ends:
+                world.cancels("a")
+            world.leave(world.leaders[-1])
+            world.lead()
+            goes_on(world)
+            assert on_its_way(world) == [("every", "rolled_back.2")]
+            assert world.records()[uid].entries[0].reason == "revision 2 was rolled back"
+
+
+def test_what_histories_show_of_the_time_before_they_were_read_is_told_to_nobody() -> None:
+    """A leader of the version before has seen neither; what a result shows is told."""
+    with notified() as world:
+        world.fails("a")
+        world.resumes("a")
+        world.version_before_has_begun()
+        world.fails("b")
+        world.lead()
+        goes_on(world)
+        assert {each.uid for each in world.in_flight} == {world.uids["b"]}
+        assert pending(world, "a") == [()]
+        assert world.bench.record(NotifyingSince, world.bench.layout.notifications).record.from_history
+        world.runs("a")
+        world.fails("a")
+        world.resumes("a")
+        goes_on(world)
+        assert pending(world, "a") == [(), ("every", "failures")]
+
+
+def test_a_quarantine_that_is_over_within_one_step_is_told() -> None:
+    with notified() as world:
+        world.quarantines("a")
+        world.passes(world.leaders[-1])
+        world.resumes("a")
+        goes_on(world)
+        assert on_its_way(world) == [("every", "quarantined.1")]
+        assert world.records()[world.uids["a"]].entries[0].over
+
+
+def test_a_later_attempt_that_is_quarantined_is_told_though_nobody_saw_that_it_ran() -> None:
+    with notified() as world:
+        world.quarantines("a")
+        goes_on(world)
+        world.answers(one_to(world, "every"), "accepted")
+        world.resumes("a")
+        world.runs("a")
+        world.quarantines("a")
+        goes_on(world)
+        assert on_its_way(world) == [("every", "quarantined.2")]
+        assert [each.over for each in world.records()[world.uids["a"]].entries] == [True, False]
+
+
+def test_a_job_that_is_quarantined_beside_an_older_one_is_told_once_that_is_cleaned_up() -> None:
+    """The plan cleans up first, and says nothing of it: this is no end of a quarantine, and no event."""
+    with notified() as world:
+        world.cancels("a")
+        world.submit("a")
+        world.quarantines("a")
+        goes_on(world)
+        assert on_its_way(world) == []
+        world.cleans("a")
+        goes_on(world)
+        assert on_its_way(world) == [("every", "quarantined.1")]
+
+
 def test_what_is_over_before_it_was_sent_is_sent_all_the_same() -> None:
     with notified() as world:
         world.quarantines("a")
@@ -121,7 +256,7 @@ def test_what_is_over_before_it_was_sent_is_sent_all_the_same() -> None:
         world.answers(one_to(world, "every"), "refused")
         world.runs("a")
         goes_on(world)
-        (entry,) = world.records()[world.jobs["a"].uid].entries
+        (entry,) = world.records()[world.uids["a"]].entries
         assert entry.over and entry.pending == ("every",)
         world.now_s += AGAIN_FIRST_S
         goes_on(world)
@@ -147,7 +282,7 @@ def test_what_lasts_is_told_once_until_it_is_over_and_then_as_another_one() -> N
 
 def test_messages_about_a_job_go_out_in_order_and_those_about_others_do_not_wait() -> None:
     def about(name: str) -> list[tuple[str, str]]:
-        uid = world.jobs[name].uid
+        uid = world.uids[name]
         return [
             (each.receiver, each.message_id.partition(".")[2]) for each in world.in_flight if each.uid == uid
         ]
@@ -156,17 +291,18 @@ def test_messages_about_a_job_go_out_in_order_and_those_about_others_do_not_wait
         world.rolls_back("a")
         goes_on(world)
         world.answers(one_to(world, "every"), "refused")
+        world.runs("a")
         world.fails("a")
         world.fails("b")
         goes_on(world)
-        assert about("a") == [("failures", "failed.1")], "the first one is put off, and nothing overtakes it"
+        assert about("a") == [("failures", "failed.3")], "the first one is put off, and nothing overtakes it"
         assert about("b") == [("every", "failed.1"), ("failures", "failed.1")]
         world.now_s += AGAIN_FIRST_S
         goes_on(world)
-        assert about("a") == [("failures", "failed.1"), ("every", "rolled_back.2")]
+        assert about("a") == [("failures", "failed.3"), ("every", "rolled_back.2")]
         world.answers(next(each for each in world.in_flight if "rolled_back" in each.message_id), "accepted")
         goes_on(world)
-        assert about("a") == [("failures", "failed.1"), ("every", "failed.1")]
+        assert about("a") == [("failures", "failed.3"), ("every", "failed.3")]
 
 
 def test_what_happened_before_anybody_was_to_be_told_is_told_to_nobody_and_what_lasts_is() -> None:
@@ -174,11 +310,13 @@ def test_what_happened_before_anybody_was_to_be_told_is_told_to_nobody_and_what_
         world.fails("a")
         world.cleans("a")
         world.rolls_back("b")
+        world.runs("b")
         world.quarantines("b")
         goes_on(world)
         assert on_its_way(world) == [("every", "quarantined.1")]
         assert world.is_on()
         world.resumes("a")
+        world.runs("a")
         world.fails("a")
         goes_on(world)
         assert ("failures", "failed.2") in on_its_way(world)
@@ -200,7 +338,7 @@ def test_every_try_has_the_same_id() -> None:
 
 def test_a_receiver_that_does_not_answer_keeps_nobody_waiting() -> None:
     with notified() as world:
-        uid = world.jobs["a"].uid
+        uid = world.uids["a"]
         for number in range(IN_FLIGHT_MAX + 3):
             world.fails("a")
             goes_on(world)
@@ -209,6 +347,7 @@ def test_a_receiver_that_does_not_answer_keeps_nobody_waiting() -> None:
             goes_on(world)
             assert f"{uid}.failed.{number + 1}" in world.accepted["failures"]
             world.resumes("a")
+            world.runs("a")
         assert [each.receiver for each in world.in_flight] == ["every"]
 
 
@@ -246,14 +385,14 @@ def test_a_leader_without_receivers_writes_nothing_where_nobody_was_ever_told() 
 
 def test_a_record_that_can_not_be_read_is_left_alone_and_hinders_no_other_job() -> None:
     with notified() as world:
-        path = world.bench.layout.notifications_of(world.jobs["a"].uid)
+        path = world.bench.layout.notifications_of(world.uids["a"])
         world.bench.zoo.put(path, b"{")
         world.fails("a")
         world.fails("b")
         world.leaders[-1].notifier._read_at_s = None
         world.passes(world.leaders[-1])
         world.leaders[-1].notifier.step()
-        assert {each.uid for each in world.in_flight} == {world.jobs["b"].uid}
+        assert {each.uid for each in world.in_flight} == {world.uids["b"]}
         assert world.bench.zoo.tree()[path] == b"{"
         world.bench.zoo.remove(path)
 
@@ -288,7 +427,7 @@ def test_a_message_says_what_list_and_explain_say() -> None:
         for task in notifier._deliveries._tasks.values():
             assert task.sending is not None
             task.sending.result(10)
-        uid = world.jobs["a"].uid
+        uid = world.uids["a"]
         (body,) = bodies
         at = body.pop("at")
         assert at.endswith("Z")
@@ -314,12 +453,15 @@ def test_a_record_that_is_gone_is_written_anew() -> None:
     with notified() as world:
         world.quarantines("a")
         goes_on(world)
-        world.bench.zoo.remove(world.bench.layout.notifications_of(world.jobs["a"].uid))
+        world.bench.zoo.remove(world.bench.layout.notifications_of(world.uids["a"]))
+        for known in (world.known, world.order, world.reported_quarantines):
+            known.clear()
+        world.leaders[-1].hindered = True
         world.runs("a")
         goes_on(world)
         world.quarantines("a")
         goes_on(world)
-        assert isinstance(world.records()[world.jobs["a"].uid], Notifications)
+        assert isinstance(world.records()[world.uids["a"]], Notifications)
 
 
 def test_an_event_that_can_not_be_encoded_is_left_out() -> None:
@@ -328,10 +470,7 @@ def test_an_event_that_can_not_be_encoded_is_left_out() -> None:
         world.quarantines("a")
         world.fails("b")
         world.passes(leader)
-        seen = leader.inbox._seen
-        assert seen is not None
-        leader.inbox._seen = replace(
-            seen, lasting=tuple(replace(each, state="x" * 10_000) for each in seen.lasting)
-        )
+        lasting = leader.inbox._lasting
+        lasting.update({key: replace(each, state="x" * 10_000) for key, each in lasting.items()})
         leader.notifier.step()
-        assert {each.uid for each in world.in_flight} == {world.jobs["b"].uid}
+        assert {each.uid for each in world.in_flight} == {world.uids["b"]}

@@ -96,6 +96,21 @@ def test_who_has_none_is_not(site: ApiSite) -> None:
                 assert json.loads(body)["exit_code"] == 5 and TOKEN.encode() not in body
 
 
+def test_it_is_said_whether_a_token_was_sent_and_nothing_of_those_that_count(site: ApiSite) -> None:
+    for header, what in (
+        (None, "no token was sent"),
+        ("Basic YTpi", "the header Authorization has no token"),
+        ("Bearer", "the header Authorization has no token"),
+        ("Bearer " + "x" * 40, "the token that was sent does not count here"),
+        (f"Bearer {TOKEN[:-1]}", "the token that was sent does not count here"),
+    ):
+        given = {} if header is None else {"Authorization": header}
+        code, headers, body = site.ask(token=None, **given)
+        assert code == 401 and json.loads(body)["error"] == what
+        assert ("invalid_token" in headers["WWW-Authenticate"]) == ("does not count" in what)
+        assert b"x" * 40 not in body and b"tttt" not in body
+
+
 def test_the_page_needs_no_token_and_what_it_shows_does(site: ApiSite) -> None:
     for token in (None, TOKEN):
         code, headers, body = site.ask(path="/", token=token)
@@ -258,6 +273,12 @@ def test_events_need_a_token_and_take_no_parameter(eventful: ApiSite) -> None:
     code, headers, body = eventful.ask("HEAD", EVENTS)
     assert (code, headers["Content-Type"], body) == (200, "text/event-stream", b"")
     assert eventful.ask("POST", EVENTS)[0] == 405
+
+
+def test_an_empty_query_is_none(eventful: ApiSite) -> None:
+    with eventful.connect() as connection:
+        connection.sendall(LISTEN.replace(EVENTS.encode(), f"{EVENTS}?".encode()))
+        assert b'"begin"' in heard(connection, b'"begin"')
 
 
 def test_a_client_that_leaves_makes_room(eventful: ApiSite) -> None:

@@ -8,6 +8,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,20 @@ import pytest
 from structlog.testing import capture_logs
 
 from supervisor.api import write_routes
+from supervisor.api import writes as writes_module
 from supervisor.api.responses import ApiResponse
 from supervisor.api.service import ApiService
 from supervisor.api.shared_reads import SharedReads
 from supervisor.api.tokens import TokenFiles
-from supervisor.api.writes import AskedOverApi
+from supervisor.api.writes import ApiWrites, AskedOverApi
 from supervisor.clock import boottime_s
-from supervisor.daemon.process import api_server
+from supervisor.daemon.process import api_server, bounded_http
 from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import InvalidInput
 from supervisor.settings.api import ApiSettings
 from tests.testbed.certificates import Authority
 from tests.unit.daemon.process.test_http import read_all
+from tests.waiting import wait_until
 
 READER, OPERATOR = "r" * 40, "o" * 40
 KEY = "k" * 16
@@ -36,11 +39,21 @@ APPLY = "/api/v1/apply"
 
 
 class NoWrites:
-    """Keeps what it was asked for, in place of ``ApiWrites``."""
+    """Keeps what it was asked for, in place of ``ApiWrites``. ``held`` is whose bundle is held."""
 
     def __init__(self) -> None:
         self.asked: list[AskedOverApi] = []
-        self.bundles = threading.BoundedSemaphore(1)
+        self.held: tuple[str, str] | None = None
+
+    def take_bundle_slot(self, operator: str, key: str) -> ApiResponse | None:
+        if self.held is not None:
+            return ApiResponse(429, b'{"error": "nothing was done"}')
+        self.held = operator, key
+        return None
+
+    def give_bundle_slot_back(self, operator: str, key: str) -> None:
+        assert self.held == (operator, key)
+        self.held = None
 
     def answer(self, asked: AskedOverApi) -> ApiResponse:
         self.asked.append(asked)
@@ -237,6 +250,41 @@ def test_a_body_that_is_too_large_is_refused_unread(site: WriteSite) -> None:
     assert site.writes.asked == []
 
 
+@pytest.mark.parametrize(
+    ("token", "path", "code"), [("x" * 40, APPLY, 401), (READER, APPLY, 403), (OPERATOR, CANCEL, 413)]
+)
+def test_who_sends_a_large_body_that_is_refused_unread_gets_the_answer(
+    site: WriteSite, token: str, path: str, code: int
+) -> None:
+    """A client that reads nothing before it has sent everything, and does not forgive that it can't."""
+    large = b"x" * (8 * 2**20)
+    assert site.post(path, token=token, body=large)[0] == code
+
+
+def test_who_sends_a_large_body_when_too_much_is_asked_gets_the_answer(site: WriteSite) -> None:
+    slots = site.server._server.slots.others
+    taken = 0
+    while slots.acquire(blocking=False):
+        taken += 1
+    assert site.post(APPLY, body=b"x" * (8 * 2**20))[0] == 503
+    for _ in range(taken):
+        slots.release()
+
+
+def test_a_connection_whose_rest_is_read_makes_room_for_others(
+    site: WriteSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_server, "LINGER_S", 600.0)
+    head = f"POST {APPLY} HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n".encode()
+    lingering = [site.connect() for _ in range(bounded_http.CONNECTIONS_MAX)]
+    for connection in lingering:
+        connection.sendall(head)
+        assert connection.recv(9) == b"HTTP/1.0 "
+    assert site.post()[0] == 200
+    for connection in lingering:
+        connection.close()
+
+
 def test_a_body_that_does_not_come_is_given_up_and_nothing_is_done(
     site: WriteSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,12 +309,97 @@ def test_a_body_in_pieces_is_whole(site: WriteSite) -> None:
 
 
 def test_one_bundle_is_held_at_once(site: WriteSite) -> None:
-    assert site.writes.bundles.acquire(blocking=False)
+    site.writes.held = "bob", KEY
     code, document = site.post(APPLY)
     assert code == 429 and "nothing was done" in document["error"]
     assert site.post()[0] == 200, "what stops a job waits for no bundle"
-    site.writes.bundles.release()
+    site.writes.held = None
     assert [site.post(APPLY)[0] for _ in range(2)] == [200, 200]
+
+
+@dataclass
+class SlowApply:
+    """Real writes, of which an apply lasts while ``gate`` is closed. ``begun`` has what was carried out."""
+
+    gate: threading.Event = field(default_factory=threading.Event)
+    begun: list[str] = field(default_factory=list)
+
+    def result_of(self, asked: AskedOverApi, _request: Any, _context: Any) -> ApiResponse:
+        self.begun.append(asked.key)
+        assert self.gate.wait(60)
+        return ApiResponse(200, json.dumps({"did": len(self.begun)}).encode())
+
+
+@pytest.fixture
+def slow(site: WriteSite, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowApply]:
+    slow, writes = SlowApply(), ApiWrites(nullcontext)  # type: ignore[arg-type]
+    monkeypatch.setattr(writes_module, "_result_of", slow.result_of)
+    handler: Any = site.server._server.RequestHandlerClass
+    handler.writes = writes
+    yield slow
+    slow.gate.set()
+    writes.close()
+
+
+BUNDLE = b'{"specs": ["a.yaml"], "files": []}'
+OTHER_KEY = "l" * 16
+
+
+def posted(site: WriteSite, answers: list[Any], body: bytes = BUNDLE) -> threading.Thread:
+    thread = threading.Thread(target=lambda: answers.append(site.post(APPLY, body=body)))
+    thread.start()
+    return thread
+
+
+def test_an_apply_that_is_sent_again_while_it_is_carried_out_gets_the_answer_of_the_first(
+    site: WriteSite, slow: SlowApply
+) -> None:
+    answers: list[Any] = []
+    threads = [posted(site, answers)]
+    wait_until(lambda: slow.begun == [KEY], what="the first")
+    threads.append(posted(site, answers))
+    code, document = site.post(APPLY, body=BUNDLE, Idempotency_Key=OTHER_KEY)
+    assert code == 429 and "nothing was done" in document["error"], "another apply waits"
+    code, document = site.post(APPLY, body=BUNDLE + b" ")
+    assert code == 409 and "sent with another request before" in document["error"]
+    slow.gate.set()
+    for thread in threads:
+        thread.join(60)
+    assert answers == [(200, {"did": 1})] * 2 and slow.begun == [KEY]
+    assert site.post(APPLY, body=BUNDLE, Idempotency_Key=OTHER_KEY) == (200, {"did": 2})
+
+
+def test_an_apply_that_is_sent_again_while_the_first_is_received_is_told_so(
+    site: WriteSite, slow: SlowApply
+) -> None:
+    slow.gate.set()
+    head = f"POST {APPLY} HTTP/1.1\r\nAuthorization: Bearer {OPERATOR}\r\nContent-Type: application/json\r\n"
+    head += f"Idempotency-Key: {KEY}\r\nContent-Length: {len(BUNDLE)}\r\n\r\n"
+    with site.connect() as connection:
+        connection.sendall(head.encode() + BUNDLE[:5])
+        again: list[Any] = []
+        wait_until(
+            lambda: again.append(site.post(APPLY, body=BUNDLE[:-1])) or again[-1][0] == 409, what="409"
+        )
+        assert "the same request is being received" in again[-1][1]["error"]
+        connection.sendall(BUNDLE[5:])
+        assert read_all(connection).startswith(b"HTTP/1.0 200 ")
+    assert site.post(APPLY, body=BUNDLE) == (200, {"did": 1}) and slow.begun == [KEY]
+
+
+def test_a_bundle_is_held_until_it_was_carried_out_and_not_only_until_it_was_answered(
+    site: WriteSite, slow: SlowApply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = replace(write_routes.WRITE_ROUTES[-1], answer_s=0.3)
+    monkeypatch.setattr(api_server, "write_route_of", lambda _path: (quick, ""))
+    code, document = site.post(APPLY, body=BUNDLE)
+    assert code == 504 and "the outcome is unknown" in document["error"]
+    assert site.post(APPLY, body=BUNDLE, Idempotency_Key=OTHER_KEY)[0] == 429
+    slow.gate.set()
+    wait_until(
+        lambda: site.post(APPLY, body=BUNDLE, Idempotency_Key=OTHER_KEY)[0] == 200, what="room for another"
+    )
+    assert site.post(APPLY, body=BUNDLE) == (200, {"did": 1})
 
 
 def test_methods_and_parameters(site: WriteSite) -> None:
@@ -274,7 +407,7 @@ def test_methods_and_parameters(site: WriteSite) -> None:
     assert answer.startswith(b"HTTP/1.0 405 ") and b"\r\nAllow: POST\r\n" in answer
     assert site.post(f"{CANCEL}?cold=true")[0] == 400
     assert site.post("/api/v1/jobs")[0] == 405
-    assert site.post("/api/v1/jobs/clicks/drain")[0] == 405
+    assert site.post("/api/v1/jobs/clicks/drain")[0] == 404  # there is no such write
     assert site.writes.asked == []
 
 
