@@ -535,6 +535,41 @@ def test_a_command_that_helps_is_copied(browser: Browser, url: str) -> None:
     browser.wait_text(".job", "and 3 more")
 
 
+def test_diagnostics_are_told_where_they_are(browser: Browser, service: MadeUpService, url: str) -> None:
+    known = {
+        "attempt": 1,
+        "host": "host-2",
+        "path": "/var/log/broken/1.diagnostics.txt",
+        "memory": "heap full",
+    }
+    for path in ("/jobs/broken", "/jobs/broken/explain"):
+        service.documents[path] |= {"diagnostics": known}
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/broken")
+    place = "attempt 1, host-2:/var/log/broken/1.diagnostics.txt"
+    browser.wait_text(".lines", place, "spark-supervisor debug bundle broken", "attempt 1, heap full")
+    browser.wait_text(".facts", place)
+    assert browser.complaints() == []
+
+
+def test_what_was_read_before_the_supervisor_went_is_not_shown_as_well(
+    browser: Browser, service: MadeUpService, url: str
+) -> None:
+    ground = "return getComputedStyle(document.querySelector('.light'), '::before').backgroundColor"
+    browser.enter(url)
+    browser.wait(lambda: browser.all(".light.good"), "the lights")
+    well = browser.chrome.execute_script(ground)
+    status = service.documents.pop("/status")
+    browser.wait_text(".fresh", "not current")
+    browser.wait_text("#bar", "as it was last read")
+    assert browser.chrome.execute_script(ground) != well
+    service.documents["/status"] = status
+    browser.wait_text(".fresh", "live")
+    browser.wait(lambda: browser.chrome.execute_script(ground) == well, "the lights again")
+    assert "as it was last read" not in browser.text("#bar")
+
+
 def test_a_job_that_is_not_there_is_said_to_be_so(browser: Browser, url: str) -> None:
     browser.enter(url)
     browser.wait(lambda: browser.jobs(), "the jobs")

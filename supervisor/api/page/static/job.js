@@ -8,7 +8,7 @@ import { LogTail } from "./log.js";
 import { noJob } from "./missing.js";
 import { draw, plot, remember, valuesOf } from "./plot.js";
 import { Poll } from "./reading.js";
-import { linesOf } from "./words.js";
+import { diagnosticsPlace, linesOf } from "./words.js";
 
 const PLOT = { width: 300, height: 60 };
 const FIGURES = [
@@ -233,6 +233,7 @@ function factsOf(job) {
     ["last batch", progress?.batch_id !== null && progress?.batch_id !== undefined
       ? [`${progress.batch_id}${progress.query ? ` of ${progress.query}` : ""}, `, { age: progress.at }, " ago"] : []],
     ["last exit", ended ? [`${ended.cause}, attempt ${ended.attempt}, `, { age: ended.at }, ` ago: ${ended.why}`] : []],
+    ["diagnostics", text(diagnosticsPlace(job.diagnostics))],
     ["cluster", wait ? [`waits for executors of ${wait.cluster ?? "its cluster"} for `, { age: wait.since }, wait.says ? `: ${wait.says}` : ""] : []],
     ["update", update ? [`revision ${update.stable} to ${update.target}: ${update.state.replaceAll("_", " ")}${update.why ? `: ${update.why}` : ""} (`, { age: update.at }, ` ago by ${update.by})`] : []],
     ["fork", job.fork ? [`of ${job.fork.of}, from its savepoint ${job.fork.savepoint}${job.fork.copying ? ", which is being copied" : ""}`] : []],

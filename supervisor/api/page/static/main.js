@@ -103,12 +103,13 @@ function makeBar() {
   parts.cluster = el("span", { class: "cluster" });
   parts.leader = el("span", { class: "leader" });
   parts.health = el("span", { class: "health" });
+  parts.old = el("span", { class: "old" });
   parts.fresh = el("span", { class: "fresh", role: "status" });
   parts.said = el("span", { class: "said", role: "status" });
   const leaveButton = el("button", { type: "button", on: { click: () => (token.forget(), askForToken()) } }, "Sign out");
   bar.replaceChildren(
     el("a", { class: "home", href: "#/" }, el("img", { src: "/page/icon.svg", alt: "", width: 20, height: 20 }), parts.cluster),
-    parts.leader, parts.health, el("span", { class: "fill" }), parts.said, parts.fresh, leaveButton,
+    parts.leader, parts.health, parts.old, el("span", { class: "fill" }), parts.said, parts.fresh, leaveButton,
   );
   showFreshness();
 }
@@ -118,6 +119,9 @@ function showFreshness() {
   for (const poll of page.errors.keys()) if (poll.abort.signal.aborted) page.errors.delete(poll);
   const [error = null] = page.errors.values();
   parts.fresh.classList.toggle("stale", error !== null);
+  const isOld = page.errors.has(page.poll);
+  for (const part of [parts.leader, parts.health]) part.classList.toggle("old", isOld);
+  setText(parts.old, isOld ? "as it was last read" : "");
   parts.fresh.title = page.stream?.isUp ? "the supervisor tells what changes" : "it asks every 2 seconds";
   setText(parts.fresh, error === null ? "live" : `not current: ${error.message}`);
 }

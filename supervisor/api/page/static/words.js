@@ -1,5 +1,6 @@
 // Puts what the leader plans for a job into sentences, from the document of explain. It only chooses words.
 
+import { el } from "./dom.js";
 import { age, counted, moment, sentence, span } from "./format.js";
 
 const SILENT_AGE = " ago";
@@ -11,6 +12,7 @@ export function linesOf(explained) {
   const ended = explained.last_exit;
   if (ended && explained.failures && !explained.reason.includes(ended.why.replace(/…$/, "")))
     add("last failure", ended, ...sentence(ended.why), ` (${ended.cause}, attempt ${ended.attempt}, `, age(ended.at, SILENT_AGE), ")");
+  addDiagnostics(explained, add);
   add("held", explained.held_by, ...sentence(explained.held_by));
   if (explained.waits_for) add("waits for", [explained.waits_for, explained.until], ...sentence(explained.waits_for), ...until(explained));
   if (explained.action) add("next", [explained.action, explained.held_by, explained.why], ...nextOf(explained));
@@ -27,6 +29,20 @@ export function linesOf(explained) {
     add(`on ${host.id}`, host, `${host.drivers} of ${host.drivers_max} drivers, ${host.starting} of ${host.starting_max} starting` +
       (host.lacking ? `; ${host.lacking}` : ""));
   return lines;
+}
+
+/** Adds where the diagnostics of the latest attempt are, while attempts fail. */
+function addDiagnostics(explained, add) {
+  const known = explained.failures ? explained.diagnostics : null;
+  if (!known) return;
+  const place = diagnosticsPlace(known), command = `spark-supervisor debug bundle ${explained.name}`;
+  add("diagnostics", place, `${place}; `, el("code", {}, command), " packs it there");
+  add("memory", known.memory, `attempt ${known.attempt}, ${known.memory}`);
+}
+
+/** Returns where the diagnostics of an attempt are, or an empty text. */
+export function diagnosticsPlace(known) {
+  return known?.path ? `attempt ${known.attempt}, ${known.host}:${known.path}` : "";
 }
 
 /** Returns what it means that the supervisor of a host is not connected, and what helps. */
