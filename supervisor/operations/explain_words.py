@@ -46,8 +46,10 @@ if TYPE_CHECKING:
 TERM_NOT_RECORDED = "the leader's term has yet to be noted in the store"
 _INTERNAL = re.compile(rf" \((?:{'|'.join(state.value for state in OwnState)})\)$")
 
-SILENCE_MIN_S: Final = 60.0
+SILENCE_MIN_S: Final = 10.0
 """Less than this is a batch, or a query that waits for its trigger, whatever ``health.stall_timeout`` is."""
+SILENCE_UNJUDGED_MIN_S: Final = 60.0
+"""This counts in place of the former where the store can't be asked for ``health.stall_timeout``."""
 
 _CLAIMED = re.compile(r"^claimed on ")
 
@@ -67,7 +69,8 @@ def plain_lines(
     if progress is not None and progress.batch_id is not None:
         query = f" of {progress.query}" if progress.query else ""
         yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago"
-    yield from _silence(explained, stall_timeout_s)
+    silence = list(_silence(explained, stall_timeout_s))
+    yield from silence
     if explained.standby:
         yield "standby", explained.standby
     if explained.failed_update:
@@ -76,9 +79,11 @@ def plain_lines(
         yield "move", explained.move
     if explained.absent:
         yield "supervisor", absent_text(AbsentSupervisor(explained.absent, explained.host, 1))
-    then = _next(explained, wall_now_s)
+    then = _next(explained, wall_now_s) if not (silence and explained.is_fine) else None
     if then:
         yield "next", then
+    if silence:
+        yield "you can", f"spark-supervisor stacks {explained.name}   # where its threads are"
     contradicts = explained.alarm and not explained.failed_update
     if contradicts and explained.cell and explained.state is not JobState.QUARANTINED:
         yield (
@@ -131,6 +136,8 @@ def _silence(explained: Explanation, stall_timeout_s: float | None) -> Iterator[
     sink."""
     silence_s = long_silence_s(explained)
     if silence_s is None:
+        return
+    if stall_timeout_s is None and silence_s < SILENCE_UNJUDGED_MIN_S:
         return
     if stall_timeout_s is None:
         asked = "its driver is asked after a quarter of health.stall_timeout, and shows then whether it works"

@@ -320,6 +320,18 @@ def test_a_running_job_that_shows_no_life_is_told_from_one_that_waits_for_its_tr
         ": no batch, no idle event, no other sign of life; health.stall_timeout (10m) ends" in out
     ) is told
     assert ("  silent  " in out) is told
+    assert ("spark-supervisor stacks a " in out) is told and ("it runs as wanted" in out) is not told
+
+
+def test_the_silence_of_a_job_with_a_short_stall_timeout_is_told_before_that_ends(
+    terminal: Terminal, bench: Bench
+) -> None:
+    assert terminal.run("submit", terminal.spec("b", "health: {stall_timeout: 45s}")).code == 0
+    for silence_s, told in ((18.0, False), (20.0, True), (44.0, True)):
+        bench.run("b", progress=PROGRESS, silence_s=silence_s)
+        out = terminal.run("explain", "b").out
+        assert (f"for {silence_s:.0f}s: no batch, no idle event" in out) is told
+        assert ("it runs as wanted" in out) is not told
 
 
 def test_what_is_not_known_of_its_silence_is_not_said(terminal: Terminal, bench: Bench) -> None:
