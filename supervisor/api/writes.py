@@ -97,13 +97,13 @@ class ApiWrites:
         """Returns the answer, when what was asked for is durable. Never raises."""
         route = asked.route
 
-        def carried_out() -> ApiResponse:
+        def answer_of() -> ApiResponse:
             known_name(asked.name) if route.takes_name else None
             request = validated(route.request, _object(asked.body), "the body")
             lane = self._of_bundles if isinstance(request, ApplyRequest) else self._of_jobs
             return lane.carry_out(asked.once, partial(_result_of, asked, request), route.answer_s)
 
-        return _answered(route, carried_out)
+        return _answered(route, answer_of)
 
     # -- bundles ------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from supervisor.cli.doctor.examine import examine
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import notice, print_line
+from supervisor.errors import Unreachable
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.debug_bundle import BundlePart, parts_of, redactor_for, write_bundle
 from supervisor.operations.history import find_job
@@ -52,6 +54,9 @@ def bundle(chosen: Chosen, name: OptionalName = None, file: File = None, dry_run
     at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     path = file or Path(f"spark-supervisor-debug-{name or 'cluster'}-{at}.tar.gz")
     with open_commands(chosen.settings()) as context:
+        if name is not None:
+            with suppress(Unreachable):  # then the parts say so
+                find_job(context, name)
         parts = [*parts_of(context, name), *_of_command_line(chosen, context, name)]
         for part in parts:
             notice(f"{part.file:<22} {part.what}")

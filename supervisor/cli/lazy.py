@@ -9,7 +9,7 @@ and when its options or arguments are completed.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 RESEMBLES: Final = 0.7
-"""A name is suggested for another one from this likeness on: ``cancle`` is like ``cancel``, ``bogus`` not like ``logs``."""
+"""A name is suggested for another one from this likeness on, as ``difflib`` measures it."""
 
 
 class CommandEntry(NamedTuple):
@@ -54,9 +54,11 @@ class ListedCommand(TyperCommand):
 
 
 class LazyGroup(TyperGroup):
-    """Holds the commands of ``table``, in its order; a subclass defines the table."""
+    """Holds the commands of ``table``, in its order; a subclass defines the table. ``instead`` has the commands to use in
+    place of words that other tools have."""
 
     table: ClassVar[Sequence[CommandEntry]] = ()
+    instead: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**{**given, "suggest_commands": False})
@@ -70,7 +72,10 @@ class LazyGroup(TyperGroup):
         try:
             name, command, rest = super().resolve_command(ctx, args)
         except Exception as error:  # typer's error of wrong usage, which it does not export
-            near = difflib.get_close_matches(args[0], list(self.commands), cutoff=RESEMBLES) if args else []
+            word = args[0] if args else ""
+            near = self.instead.get(word) or difflib.get_close_matches(
+                word, list(self.commands), cutoff=RESEMBLES
+            )
             if near and isinstance(message := getattr(error, "message", None), str):
                 error.message = f"{message.rstrip('.')}. Did you mean {', '.join(map(repr, near))}?"  # type: ignore[attr-defined]
             raise

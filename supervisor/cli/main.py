@@ -124,10 +124,28 @@ COMMANDS = tuple(
 """They stand in the order of the help: what is typed daily comes first."""
 
 
+INSTEAD = {
+    "stop": ("suspend", "cancel"),
+    "kill": ("cancel",),
+    "delete": ("cancel",),
+    "rm": ("cancel",),
+    "start": ("resume", "submit"),
+    "describe": ("show",),
+    "get": ("list", "show"),
+    "ps": ("list",),
+    "ls": ("list",),
+    "validate": ("doctor",),
+    "check": ("doctor",),
+    "help": ("--help",),
+}
+"""Words of other tools, and which commands do here what they do there."""
+
+
 class ProgramGroup(LazyGroup):
     """Holds the commands of ``spark-supervisor``."""
 
     table = COMMANDS
+    instead = INSTEAD
 
 
 app = typer.Typer(

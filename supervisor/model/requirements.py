@@ -6,6 +6,8 @@ record which it has. One whose software knows of no versions says nothing, and h
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from supervisor.model.records import Member, SchedulingSpec
 
 
@@ -20,6 +22,13 @@ def lacked_by(member: Member, terms: SchedulingSpec) -> tuple[str, ...]:
     labels = terms.placement.require if terms.placement is not None else ()
     lacks = tuple(label for label in labels if label not in member.labels)
     return lacks if has_spark(member, terms) else (*lacks, spark_in_words(terms.spark))
+
+
+def lacked_by_all(members: Iterable[Member], terms: SchedulingSpec) -> tuple[str, ...]:
+    """Returns what none of ``members`` has of that; all of it if each of the things is somewhere, but not together."""
+    each_lacks = [set(lacked_by(member, terms)) for member in members]
+    required = required_of(terms)
+    return tuple(want for want in required if all(want in lacks for lacks in each_lacks)) or required
 
 
 def has_spark(member: Member, terms: SchedulingSpec) -> bool:

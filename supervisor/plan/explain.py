@@ -49,7 +49,7 @@ from supervisor.model.records import (
     OwnState,
     Result,
 )
-from supervisor.model.requirements import has_spark, required_of
+from supervisor.model.requirements import has_spark, lacked_by_all
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import (
     JobState,
@@ -302,7 +302,8 @@ class Explainer:
         if waits_for is not None and waits_for.kind is Await.FIRST_BATCH:
             waits_for = _waits_for_cluster(row, shown) or waits_for
         if note is not None and note.unplaceable and isinstance(row.ref, Found):
-            waits_for = Awaited(Await.LABELS, f"a host with {', '.join(required_of(row.ref.record.terms))}")
+            lacked = lacked_by_all(self._view.members.values(), row.ref.record.terms)
+            waits_for = Awaited(Await.LABELS, f"a host with {', '.join(lacked)}")
         if note is not None and note.pending and waits_for is not None and not may_start(self._view):
             waits_for = Awaited(Await.RESTORE)
         return waits_for

@@ -18,7 +18,7 @@ from supervisor.model.actions import Assign
 from supervisor.model.labels import unpacked
 from supervisor.model.policies import refuses
 from supervisor.model.records import OCCUPYING, JobRef, Member, Ownership, SchedulingSpec
-from supervisor.model.requirements import lacked_by, required_of
+from supervisor.model.requirements import lacked_by, lacked_by_all
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
 
@@ -42,13 +42,10 @@ def why_barred(member: Member, job: JobRef, own: Ownership) -> str | None:
 
 def why_nowhere(members: Iterable[Member], terms: SchedulingSpec) -> str | None:
     """Returns why none of ``members``, of which there is at least one, may have the job, or None if one may."""
-    required = required_of(terms)
-    if not required:
+    asked = list(members)
+    if not asked or any(why_unfit(member, terms) is None for member in asked):
         return None
-    each_lacks = [why_unfit(member, terms) is not None for member in members]
-    if not each_lacks or not all(each_lacks):
-        return None
-    return f"no host has {', '.join(required)}"
+    return f"no host has {', '.join(lacked_by_all(asked, terms))}"
 
 
 class Spread:

@@ -137,25 +137,27 @@ def known_keys(model: type[BaseModel], location: Sequence[str | int] = ()) -> tu
     """
     section: Any = model
     for part in location:
-        section = section_at(section, part) if section else None
+        if isinstance(part, str):  # an entry of a list is what the list is of
+            section = section_at(section, part, in_lists=True) if section else None
     if section is None:
         return ()
     return tuple(field.alias or name for name, field in section.model_fields.items())
 
 
-def section_at(model: type[BaseModel], key: str | int) -> type[BaseModel] | None:
-    """Returns the section that ``key`` of ``model`` holds, or None if it holds none."""
+def section_at(model: type[BaseModel], key: str | int, *, in_lists: bool = False) -> type[BaseModel] | None:
+    """Returns the section that ``key`` of ``model`` holds, or None if it holds none; one of a list only ``in_lists``."""
     for name, field in model.model_fields.items():
         if (field.alias or name) == key:
-            return _section_in(field.annotation)
+            return _section_in(field.annotation, in_lists=in_lists)
     return None
 
 
-def _section_in(annotation: Any) -> type[BaseModel] | None:
+def _section_in(annotation: Any, *, in_lists: bool) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
-        return next((s for s in map(_section_in, typing.get_args(annotation)) if s), None)
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union, *((list, tuple) if in_lists else ())):
+        found = (_section_in(each, in_lists=in_lists) for each in typing.get_args(annotation))
+        return next((section for section in found if section), None)
     return None
 
 

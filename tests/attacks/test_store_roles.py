@@ -157,6 +157,8 @@ PLACES: Final = {
     "checks": (STORE, "prod/etl/checks/abc"),
     "audit": (STORE, "prod/etl/audit/0000000001"),
     "logs": (STORE, "prod/etl/logs/orders/u1/1-5.log.gz"),
+    "pieces of logs": (STORE, "prod/etl/logs/orders/u1/1-5.000001-9-1f.0123456789ab.9.piece.gz"),
+    "another cluster's logs": (STORE, "prod/etl2/logs/orders/u1/1-5.log.gz"),
     "another cluster's specs": (STORE, "prod/etl2/specs/orders/u1/1-00.json"),
     "own checkpoint": (CHECKPOINTS, "streams/orders/offsets/0"),
     "savepoint beside it": (CHECKPOINTS, "streams/orders.savepoints/orders/s1/data/metadata"),
@@ -170,14 +172,15 @@ CREATE: Final = frozenset({"read", "create"})
 MAY: Final[dict[str, dict[str, frozenset[str]]]] = {
     "supervisor": {
         **dict.fromkeys(
-            ("mark", "specs", "artifacts", "savepoints", "epochs", "checks", "audit", "logs"), EVERYTHING
+            ("mark", "specs", "artifacts", "savepoints", "epochs", "checks", "audit"), EVERYTHING
         ),
+        **dict.fromkeys(("logs", "pieces of logs"), EVERYTHING),
         **dict.fromkeys(("own checkpoint", "savepoint beside it"), EVERYTHING),
         **dict.fromkeys(("checkpoint of a longer name", "another job's checkpoint"), EVERYTHING),
     },
     "submitter": {
         **dict.fromkeys(("specs", "artifacts", "audit"), CREATE),
-        **dict.fromkeys(("savepoints", "logs", "mark"), READ),
+        **dict.fromkeys(("savepoints", "logs", "pieces of logs", "mark"), READ),
     },
     "job": {"own checkpoint": EVERYTHING},
 }

@@ -10,7 +10,7 @@ from tests.explore.planting import text
 
 DIAGNOSED = "§7.4: diagnostics delay no killer, and a kill for silence by their own time only"
 
-OF_ONE_END = "diagnostics are of the end beside which they stand, and of the driver alone"
+OF_ONE_END = "§7.4: diagnostics are of the end beside which they stand, and of the driver alone"
 
 DEFECTS = (
     text(

@@ -77,7 +77,7 @@ class SentHistories(RuleBasedStateMachine):
         self.world.go_on(requests[-1], steps)
 
     @rule(once=names, how=hows)
-    def somebody_sends_and_it_is_carried_out_at_once(self, once: WriteOnce, how: str) -> None:
+    def somebody_sends_and_a_thread_does_it_at_once(self, once: WriteOnce, how: str) -> None:
         world = self.world
         world.send(once, by_digest=False)
         world.go_on(world.requests[-1], 3)

@@ -34,7 +34,7 @@ class BrokenPromise(AssertionError):
     """Is what the judge finds."""
 
 
-class CarriedOutTwice(BrokenPromise):
+class ExecutedTwice(BrokenPromise):
     """A request has had an effect twice."""
 
 
@@ -140,12 +140,12 @@ class Execution:
 
 @dataclass(eq=False)
 class SentRequest:
-    """Was sent at ``sent_at_s``. ``told`` is its answer: an ApiResponse or an error."""
+    """Was sent at ``sent_at_s``. ``answer`` is what it got: an ApiResponse or an error."""
 
     once: WriteOnce
     sent_at_s: float
     is_late: bool = False
-    told: Any = None
+    answer: Any = None
     process: Any = None
 
 
@@ -208,11 +208,11 @@ class WritingWorld:
             try:
                 known = self.writes.repeat_of(once.operator, once.key) if by_digest else None
                 if known is None:
-                    request.told = self.writes.carry_out(once, lambda _: self._work(once), 60.0)
+                    request.answer = self.writes.carry_out(once, lambda _: self._work(once), 60.0)
                 else:
-                    request.told = known.answer(once, 60.0)
+                    request.answer = known.answer(once, 60.0)
             except Exception as error:
-                request.told = error
+                request.answer = error
 
         request.process = Process("request", ask)
         request.process.request = request
@@ -328,9 +328,9 @@ class WritingWorld:
     def _judge_begin(self, new: Execution) -> None:
         for before in self._with_name(new.once):
             if self._is_remembered(before, self.now_s):
-                raise self._found(CarriedOutTwice, f"{new.once}: {before.number}")
+                raise self._found(ExecutedTwice, f"{new.once}: {before.number}")
         mine = [each for each in self.requests if each.once == new.once]
-        if not any(not each.process.over or isinstance(each.told, OutcomeUnknown) for each in mine):
+        if not any(not each.process.over or isinstance(each.answer, OutcomeUnknown) for each in mine):
             raise self._found(
                 UntrueAnswer, f"{new.once} is carried out, and all who asked for it were told that it is not"
             )
@@ -338,43 +338,43 @@ class WritingWorld:
     def _judge_answer(self, request: SentRequest) -> None:
         if request.process.error is not None:
             raise request.process.error
-        told, once = request.told, request.once
+        answer, once = request.answer, request.once
         mine = self._with_name(once)
-        if isinstance(told, NotBegun):
+        if isinstance(answer, NotBegun):
             if any(self._is_remembered(each, self.now_s) for each in mine):
-                raise self._found(UntrueAnswer, f"{once}: {told}")
-        elif isinstance(told, Conflict):
+                raise self._found(UntrueAnswer, f"{once}: {answer}")
+        elif isinstance(answer, Conflict):
             if not any(
                 each.once.name == once.name and each.once.digest != once.digest for each in self.requests
             ):
-                raise self._found(WrongAnswer, f"{once}: {told}")
-        elif isinstance(told, OutcomeUnknown):
+                raise self._found(WrongAnswer, f"{once}: {answer}")
+        elif isinstance(answer, OutcomeUnknown):
             if not request.is_late:
-                raise self._found(WrongAnswer, f"{once}: {told}")
-        elif isinstance(told, Unreachable):  # the words of Execution
-            number = int(str(told).split()[-1])
+                raise self._found(WrongAnswer, f"{once}: {answer}")
+        elif isinstance(answer, Unreachable):  # the words of Execution
+            number = int(str(answer).split()[-1])
             if self.executions[number - 1].once != once or self._ended_before(number, request):
-                raise self._found(WrongAnswer, f"{once}: {told}")
-        elif isinstance(told, ApiResponse):
-            self._judge_response(request, told)
+                raise self._found(WrongAnswer, f"{once}: {answer}")
+        elif isinstance(answer, ApiResponse):
+            self._judge_response(request, answer)
         else:
-            raise self._found(WrongAnswer, f"{once}: {type(told).__name__}")
+            raise self._found(WrongAnswer, f"{once}: {type(answer).__name__}")
 
     def _ended_before(self, number: int, request: SentRequest) -> bool:
         over_at_s = self.executions[number - 1].over_at_s
         return over_at_s is not None and over_at_s < request.sent_at_s
 
-    def _judge_response(self, request: SentRequest, told: ApiResponse) -> None:
-        document = json.loads(told.body)
-        is_dropped = told.code == 409 and "is not kept any more" in document["error"]
+    def _judge_response(self, request: SentRequest, answer: ApiResponse) -> None:
+        document = json.loads(answer.body)
+        is_dropped = answer.code == 409 and "is not kept any more" in document["error"]
         codes = {"answered": 200, "unknown": 504, "defect": 500}
         may_be_of = [
             each
             for each in self._with_name(request.once)
             if (each.over_at_s is None or request.sent_at_s - each.over_at_s < KEPT_S)
             and each.once == request.once
-            and (is_dropped or codes[each.how] == told.code)
-            and (told.code != 200 or document["did"] == each.number)
+            and (is_dropped or codes[each.how] == answer.code)
+            and (answer.code != 200 or document["did"] == each.number)
         ]
         if not may_be_of:
             raise self._found(WrongAnswer, f"{request.once}: {document}")

@@ -38,6 +38,7 @@ READY = "tests/integration/test_systemd.py::test_the_unit_is_ready_when_the_supe
 OF_SYSTEMD = "tests/testbed/systemd/Dockerfile"
 
 ELSEWHERE: dict[str, Elsewhere | str] = {
+    "cat /proc/sys/kernel/random/uuid": "prints a key for one request; the tests send requests with keys themselves",
     "cat jobs/clicks.yaml": TUTORIAL,
     "tail -n 2 record.jsonl": TUTORIAL,
     "tail -n 1 record.jsonl": TUTORIAL,

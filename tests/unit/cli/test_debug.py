@@ -163,6 +163,11 @@ def test_one_of_the_cluster_has_no_job(terminal: Terminal, planted: str, tmp_pat
     assert [what for what, secret in SECRETS.items() if secret in "".join(texts.values())] == []
 
 
+def test_a_name_that_nobody_has_packs_nothing(terminal: Terminal, planted: str, tmp_path: Path) -> None:
+    ran = terminal.run("debug", "bundle", "nosuch", "-f", str(tmp_path / "b.tar.gz"))
+    assert ran.code == 3 and "no job is named nosuch" in ran.err and not (tmp_path / "b.tar.gz").exists()
+
+
 def test_links_and_pipes_of_a_job_are_not_followed(terminal: Terminal, planted: str, tmp_path: Path) -> None:
     logs = terminal.home / "log" / "a"
     for file in logs.iterdir():

@@ -15,7 +15,7 @@ import typer
 
 import supervisor
 from supervisor.cli.lazy import CommandEntry, ListedCommand
-from supervisor.cli.main import COMMANDS, app, run_command
+from supervisor.cli.main import COMMANDS, INSTEAD, app, run_command
 from tests.unit.cli.conftest import Terminal
 
 PACKAGE = Path(supervisor.__file__).parent
@@ -151,6 +151,14 @@ def test_a_name_is_suggested_only_for_one_that_resembles_it(capsys: pytest.Captu
     for typed, meant in (("cancle", "cancel"), ("lst", "list"), ("restrat", "restart"), ("log", "logs")):
         assert run_command([typed]) == 2
         assert f"Did you mean {meant!r}" in capsys.readouterr().err
-    for typed in ("bogus", "ls", "xyz"):
+    for typed in ("bogus", "xyz"):
         assert run_command([typed]) == 2
         assert "Did you mean" not in capsys.readouterr().err
+
+
+def test_words_of_other_tools_lead_to_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    for typed, meant in INSTEAD.items():
+        assert run_command([typed]) == 2
+        assert f"Did you mean {', '.join(map(repr, meant))}?" in capsys.readouterr().err
+        assert not {entry.name for entry in COMMANDS} & {typed}
+        assert {entry.name for entry in COMMANDS} | {"--help"} >= set(meant)

@@ -106,6 +106,17 @@ def test_without_such_a_host_it_waits_and_says_for_which() -> None:
     assert [each.note.partition(" in ")[0] for each in found.remedies] == ["supervisor.labels"]
 
 
+@pytest.mark.parametrize(
+    ("second", "lacking"), [("rack=7", "disk=ssd"), ("disk=ssd", "disk=ssd, zone=a"), ("", "disk=ssd")]
+)
+def test_only_what_no_host_has_is_said_to_be_missing(second: str, lacking: str) -> None:
+    both = PlacementPolicy(require=("disk=ssd", "zone=a"))
+    seen = view(waiting("j", both), members=hosts(host("s1", "zone=a"), host("s2", *filter(None, [second]))))
+    (note,) = planned(seen).notes
+    assert note.unplaceable and note.why == f"no host has {lacking}"
+    assert str(explained(seen).waits_for) == f"a host with {lacking}"
+
+
 def test_only_the_hosts_that_may_have_it_are_named_as_full() -> None:
     members = hosts(host("s1", "zone=b"), host("s2", "zone=a", drivers=0))
     (note,) = planned(view(waiting("j", ZONE_A), members=members)).notes

@@ -75,6 +75,7 @@ def test_defaults_are_those_of_the_contract(load: Load) -> None:
         ("zokeeper: {}", "unknown key 'zokeeper' in {file}; did you mean 'zookeeper'?"),
         ("spark: {hoem: /x}", "unknown key 'spark.hoem' in {file}; did you mean 'spark.home'?"),
         ("supervisor: {capacity: {mem: 1g}}", "did you mean 'supervisor.capacity.memory'?"),
+        ("notify: [{urls: x}]", "unknown key 'notify[0].urls' in {file}; did you mean 'notify[0].url'?"),
         ("spark: {qqqq: 1}", "known here: class_archive, environments_dir, home, java_home, "),
         (
             "spark: {submit_timeout: 120}",
