@@ -1,4 +1,4 @@
-"""Completes job names in a shell, from the registry. Called by typer when TAB is pressed.
+"""Completes names of jobs and supervisors in a shell, from the registry. Called by typer when TAB is pressed.
 
 Nobody waits for a completion: one that takes longer than a second, or fails, completes nothing and says
 nothing. Spec files are left to the shell: completing nothing makes it complete file names.
@@ -7,13 +7,14 @@ nothing. Spec files are left to the shell: completing nothing makes it complete 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from supervisor.cli.global_options import SERVER_VARIABLE
 from supervisor.clients.threads import BackgroundThread
 from supervisor.operations.context import open_commands
+from supervisor.records.layout import Layout
 from supervisor.settings.file import load_settings
 
 LIMIT_S = 0.8
@@ -23,19 +24,13 @@ LIMIT_S = 0.8
 def job_names(ctx: Any, incomplete: str) -> list[str]:
     """Returns the names of registered jobs; if none begins so, of all that were ever submitted. A command that takes
     several is not given one twice."""
-    found: list[str] = []
-    config = _given(ctx, "config")
-    if _given(ctx, "server") or (config is None and os.environ.get(SERVER_VARIABLE)):
-        return []  # the names of another cluster would mislead
-
-    def ask() -> None:
-        try:
-            _ask(Path(config) if config is not None else None, incomplete, found)
-        except Exception:  # noqa: BLE001 - the edge of a TAB: an error here has nobody to read it
-            return
-
-    BackgroundThread("completion", ask).start().join(LIMIT_S)
+    found = _found(ctx, incomplete, lambda layout: (layout.jobs, layout.owns))
     return sorted(set(found).difference((ctx.params or {}).get("names") or ()))
+
+
+def supervisor_ids(ctx: Any, incomplete: str) -> list[str]:
+    """Returns the ids of the supervisors that are connected."""
+    return sorted(_found(ctx, incomplete, lambda layout: (layout.supervisors,)))
 
 
 def files() -> list[str]:
@@ -54,9 +49,28 @@ def _given(ctx: Any, option: str) -> str | None:
     return None
 
 
-def _ask(config: Path | None, incomplete: str, found: list[str]) -> None:
+def _found(ctx: Any, incomplete: str, parents: Callable[[Layout], tuple[str, ...]]) -> list[str]:
+    """Returns the children that begin so of the first of ``parents`` that has any; those that were found in time."""
+    found: list[str] = []
+    config = _given(ctx, "config")
+    if _given(ctx, "server") or (config is None and os.environ.get(SERVER_VARIABLE)):
+        return []  # the names of another cluster would mislead
+
+    def ask() -> None:
+        try:
+            _ask(Path(config) if config is not None else None, incomplete, parents, found)
+        except Exception:  # noqa: BLE001 - the edge of a TAB: an error here has nobody to read it
+            return
+
+    BackgroundThread("completion", ask).start().join(LIMIT_S)
+    return found
+
+
+def _ask(
+    config: Path | None, incomplete: str, parents: Callable[[Layout], tuple[str, ...]], found: list[str]
+) -> None:
     with open_commands(load_settings(config, os.environ)) as context:
-        for parent in (context.layout.jobs, context.layout.owns):
+        for parent in parents(context.layout):
             found.extend(name for name in context.zoo().children(parent) or () if name.startswith(incomplete))
             if found:
                 return

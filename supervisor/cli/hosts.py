@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from supervisor.cli.change import RunWait, change_job, until_running
+from supervisor.cli.completion import supervisor_ids
 from supervisor.cli.narrator import Narrator
 from supervisor.cli.operate import Reason, opened
 from supervisor.cli.options import Chosen, Name, Timeout, command, seconds
@@ -23,8 +24,18 @@ from supervisor.operations.hosts import (
 )
 from supervisor.operations.waiting import wait_switched_over
 
-Host = Annotated[str, typer.Argument(metavar="HOST", help="The id of a supervisor, as status shows it.")]
-To = Annotated[str, typer.Option("--to", metavar="HOST", help="The supervisor that shall run it.")]
+Host = Annotated[
+    str,
+    typer.Argument(
+        metavar="HOST", help="The id of a supervisor, as status shows it.", autocompletion=supervisor_ids
+    ),
+]
+To = Annotated[
+    str,
+    typer.Option(
+        "--to", metavar="HOST", help="The supervisor that shall run it.", autocompletion=supervisor_ids
+    ),
+]
 MaxParallel = Annotated[
     int, typer.Option("--max-parallel", metavar="N", min=1, help="So many jobs are moved at a time.")
 ]

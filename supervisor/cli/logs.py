@@ -61,7 +61,9 @@ Since = Annotated[
 ]
 Tail = Annotated[
     int | None,
-    typer.Option("--tail", min=0, max=TAIL_MAX_LINES, metavar="LINES", help="Only the last so many lines."),
+    typer.Option(
+        "--tail", "-n", min=0, max=TAIL_MAX_LINES, metavar="LINES", help="Only the last so many lines."
+    ),
 ]
 
 

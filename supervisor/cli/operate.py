@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from supervisor.cli.completion import supervisor_ids
 from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, command, seconds
 from supervisor.cli.output import notice, print_line, with_local_times
@@ -26,7 +27,12 @@ Operations = TypeVar("Operations", bound=ClusterOperations)
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown by status, list and show.")]
 To = Annotated[
     str | None,
-    typer.Option("--to", metavar="ID", help="Which supervisor shall lead next; else any other one."),
+    typer.Option(
+        "--to",
+        metavar="ID",
+        help="Which supervisor shall lead next; else any other one.",
+        autocompletion=supervisor_ids,
+    ),
 ]
 Timeout = Annotated[
     str, typer.Option("--timeout", metavar="TIME", help="Longest wait, like 90s or 10m; then exit code 7.")

@@ -75,6 +75,14 @@ def test_names_are_those_that_are_registered_else_those_that_were(terminal: Term
     assert completion.job_names(SimpleNamespace(params={"names": ["clicks"]}, parent=ctx), "cl") == ["clocks"]
 
 
+def test_hosts_are_those_that_are_connected(terminal: Terminal) -> None:
+    for host in ("host-a", "host-b", "other"):
+        terminal.bench.join(host)
+    ctx = SimpleNamespace(params={"config": str(terminal.config)}, parent=None)
+    assert completion.supervisor_ids(ctx, "ho") == ["host-a", "host-b"]
+    assert completion.supervisor_ids(ctx, "x") == []
+
+
 def test_nobody_waits_for_a_slow_answer(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completion, "LIMIT_S", 0.05)
     monkeypatch.setattr(operations_context, "keep_session", lambda *_, **__: time.sleep(3600))
