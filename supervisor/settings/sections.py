@@ -7,6 +7,7 @@ terminal.
 
 from __future__ import annotations
 
+import itertools
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -136,9 +137,9 @@ def known_keys(model: type[BaseModel], location: Sequence[str | int] = ()) -> tu
     section.
     """
     section: Any = model
-    for part in location:
+    for part, below in itertools.zip_longest(location, location[1:]):
         if isinstance(part, str):  # an entry of a list is what the list is of
-            section = section_at(section, part, in_lists=True) if section else None
+            section = section_at(section, part, in_lists=isinstance(below, int)) if section else None
     if section is None:
         return ()
     return tuple(field.alias or name for name, field in section.model_fields.items())
