@@ -535,6 +535,20 @@ def test_a_command_that_helps_is_copied(browser: Browser, url: str) -> None:
     browser.wait_text(".job", "and 3 more")
 
 
+def test_the_first_line_says_that_nothing_is_heard_of_a_job(
+    browser: Browser, service: MadeUpService, url: str
+) -> None:
+    lease = service.documents["/jobs/clicks/explain"]["lease"]
+    browser.enter(url)
+    browser.wait(lambda: browser.jobs(), "the jobs")
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".lines", "clicks is running on host-1")
+    assert "nothing was heard" not in browser.text(".lines")
+    service.documents["/jobs/clicks/explain"] |= {"lease": lease | {"silent": True}}
+    browser.wait_text(".lines > div", "clicks is running on host-1, but nothing was heard of it for ")
+    assert browser.complaints() == []
+
+
 def test_diagnostics_are_told_where_they_are(browser: Browser, service: MadeUpService, url: str) -> None:
     known = {
         "attempt": 1,

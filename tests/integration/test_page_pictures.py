@@ -133,6 +133,8 @@ def test_the_fleet_and_one_job(url: str) -> None:
     with Browser() as browser:
         browser.size(1280, 760, 1)
         shows_the_fleet(browser, url)
+        wide = "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        assert browser.chrome.execute_script(wide), "the table has room beside it"
         take(browser, "fleet-light")
         browser.dark(True)
         take(browser, "fleet-dark")

@@ -7,7 +7,9 @@ const SILENT_AGE = " ago";
 
 /** Returns lines of label, key and nodes: what is so, why, and what comes next. */
 export function linesOf(explained) {
-  const lines = [{ label: "", facts: explained.reason, nodes: sentence(`${explained.name} ${stateOf(explained)}`) }];
+  const unheard = unheardOf(explained);
+  const lines = [{ label: "", facts: [explained.reason, unheard], nodes: [
+    ...sentence(`${explained.name} ${stateOf(explained)}`), ...(unheard ? [", but nothing was heard of it for ", age(unheard)] : [])] }];
   const add = (label, facts, ...nodes) => facts && lines.push({ label, facts, nodes });
   const ended = explained.last_exit;
   if (ended && explained.failures && !explained.reason.includes(ended.why.replace(/…$/, "")))
@@ -49,6 +51,11 @@ export function diagnosticsPlace(known) {
 export function absentText(id, host) {
   return `${id} on ${host} is not connected: drivers there run on under their shims, and what ends there is started on ` +
     "another host that has room; start spark-supervisor there again";
+}
+
+/** Returns since when nothing was heard of a job that is to run, or null. */
+function unheardOf({ state, lease }) {
+  return ["running", "starting"].includes(state) && lease?.silent && lease.lease_s !== null ? lease.renewed_at : null;
 }
 
 function stateOf(explained) {
