@@ -47,6 +47,7 @@ from supervisor.operations.bundle import BundleWish, SpecBundle, apply_bundle
 from supervisor.operations.context import CommandContext, require_submitted
 from supervisor.operations.jobs import Done, JobOperations
 from supervisor.operations.names import known_name
+from supervisor.operations.pause_notice import warn_of_pause
 from supervisor.settings.sections import validated
 
 log = get_logger(__name__)
@@ -166,6 +167,7 @@ def _result_of(asked: AskedOverApi, request: Any, kept: CommandContext) -> ApiRe
         return _applied(context, request, notices)
     require_submitted(context, asked.name)
     done = _done(context.commands, asked.name, request)
+    warn_of_pause(context, done)
     document = {"name": done.name, "uid": done.uid, "did": done.did.value, "notices": notices[:NOTICES_MAX]}
     return ApiResponse(200, encoded(document))
 

@@ -29,6 +29,7 @@ from supervisor.errors import NotFound
 from supervisor.operations.context import CommandContext, open_commands, require_submitted
 from supervisor.operations.jobs import ChosenJob
 from supervisor.operations.names import known_name
+from supervisor.operations.pause_notice import warn_of_pause
 from supervisor.operations.waiting import wait_gone, wait_running
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ def change_job(
         done = act(context)
         if not announced:
             print_done(chosen, done)
+        warn_of_pause(context, done)
         afterwards(context, done)
     return 0
 

@@ -79,6 +79,8 @@ def plain_lines(
         yield "move", explained.move
     if explained.absent:
         yield "supervisor", absent_text(AbsentSupervisor(explained.absent, explained.host, 1))
+    if explained.held_by and explained.step is not None and explained.state is not JobState.PENDING:
+        yield "held", str(explained.held_by)
     then = _next(explained, wall_now_s) if not (silence and explained.is_fine) else None
     if then:
         yield "next", then

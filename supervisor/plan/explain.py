@@ -420,6 +420,7 @@ class Explainer:
             alone=not self._view.members,
             full=full,
             half=half,
+            held=name in self._actions,
             conflict=conflict,
             unplaceable=self._missing(row) if note is not None and note.unplaceable else None,
             cordoned=self._cordoned(row) if full else (),

@@ -132,13 +132,14 @@ def remedies_of_state(
     alone: bool,
     full: bool,
     half: bool = False,
+    held: bool = False,
     conflict: bool = False,
     delayed: bool = False,
     unplaceable: MissingHost | None = None,
     cordoned: tuple[str, ...] = (),
 ) -> tuple[Remedy, ...]:
     """Returns the remedies by ``state``. ``alone`` means that no supervisor is up, ``full`` that none of them
-    has room for the job, and ``half`` that a query of it has failed.
+    has room for the job, ``half`` that a query of it has failed, and ``held`` that the leader would do something now.
 
     ``conflict`` means that its last attempt lost the checkpoint to another writer, ``delayed`` that its host
     can't start it yet, ``unplaceable`` what no host has of what it requires, ``cordoned`` which hosts it could have if
@@ -154,10 +155,10 @@ def remedies_of_state(
             Remedy(f"{PROGRAM} restart {name}", "starts all its queries again, from their checkpoints"),
             logs,
         )
+    if paused and (held or state not in (JobState.RUNNING, JobState.STOPPING)):
+        return (Remedy(f"{PROGRAM} unpause", "lets the leader act again"),)
     if state in (JobState.RUNNING, JobState.STOPPING):
         return ()
-    if paused:
-        return (Remedy(f"{PROGRAM} unpause", "lets the leader act again"),)
     if alone:
         return (Remedy(f"{PROGRAM} run", "on a host of this cluster: starts a supervisor"),)
     if full:
