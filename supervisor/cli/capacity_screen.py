@@ -124,7 +124,8 @@ def _beside(query: dict[str, Any]) -> str:
 def _share(query: dict[str, Any]) -> str:
     if query["share_of_trigger"] is None:
         return f"half of the batches below {query['batch_ms_p50'] / 1000:.3g} s"
-    return f"95 % of the batches below {query['batch_ms_p95'] / 1000:.3g} s, {query['share_of_trigger']:.0%} of their trigger"
+    below = f"95 % of the batches below {query['batch_ms_p95'] / 1000:.3g} s"
+    return f"{below}, {query['share_of_trigger']:.0%} of their trigger"
 
 
 def _of(size: int, reserved: int) -> str:
