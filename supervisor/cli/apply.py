@@ -19,7 +19,7 @@ from supervisor.cli.apply_screen import is_refused, print_applied, print_unchang
 from supervisor.cli.completion import files
 from supervisor.cli.confirm import Yes, confirm_jobs
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, SignWith, Timeout, command, over_api, seconds
+from supervisor.cli.options import Chosen, SignWith, Timeout, command, over_api, over_api_instead, seconds
 from supervisor.cli.output import notice, print_line
 from supervisor.cli.remote import api_of, refuse_over_api
 from supervisor.cli.several import SELECTOR
@@ -219,6 +219,7 @@ def _prune(
 
 
 @command
+@over_api_instead("apply --dry-run asks it which jobs would be changed, and how that reaches them")
 def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
     """Say key by key what apply would change, and how that reaches the jobs. Exit code 1: something differs.
 

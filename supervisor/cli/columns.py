@@ -46,7 +46,8 @@ class Columns:
     ``spare`` names the columns that may be left out for lack of room, the least important first; without any,
     lines may be wider than a terminal. With ``whole``, the last column is a sentence, or empty: one that has no
     room beside its row, even without the spare columns, stands below it, and is not cut. With ``below_max``, it has
-    that many lines there at most, of which the last one then ends in an ellipsis.
+    that many lines there at most, of which the last one then ends in an ellipsis. ``outliers`` names a column of names, of
+    which those that are much longer than most are cut in the middle where another column would be left out for them.
     """
 
     head: Sequence[str]
@@ -54,6 +55,7 @@ class Columns:
     spare: Sequence[str] = ()
     whole: bool = False
     below_max: int | None = None
+    outliers: str = ""
 
 
 def last_cell(columns: Columns, line: Sequence[str]) -> str:

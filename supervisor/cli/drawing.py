@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from statistics import median_low
 
 from rich.cells import cell_len
 from rich.console import Console, Group
@@ -31,6 +32,8 @@ STATE_STYLES = {
 }
 LAST_MIN = 16
 """The last column keeps this many characters before others are left out for lack of room."""
+NAME_MIN = 24
+"""A name of so many characters is never cut."""
 INDENT = "  "
 
 
@@ -52,15 +55,13 @@ def drawn(
 ) -> DrawnTable:
     """Draws a table for a terminal of ``width``.
 
-    Names are whole; the last column is cut or, if it is to be whole, broken below its row. ``marked`` are the
-    numbers of the rows that are highlighted.
+    Names are whole, but outliers among them (``Columns.outliers``); the last column is cut or, if it is to be whole, broken
+    below its row. ``marked`` are the numbers of the rows that are highlighted.
     """
     last = len(columns.head) - 1
+    lines = _without_outliers(columns, lines, width)
     lasts = [last_cell(columns, line) for line in lines]
-    sizes = [max(cell_len(line[n]) for line in [columns.head, *lines]) for n in range(last)]
-    needed = [cell_len(text) for text in lasts]
-    filled = [n for n in range(last) if any(line[n] != "-" for line in lines)]
-    kept = _fitting(columns, sizes, needed, width, filled)
+    sizes, needed, kept = _measured(columns, lines, width)
     room = width - sum(sizes[n] + 2 for n in kept)
     room = room if columns.whole else max(room, 1 if columns.spare else LAST_MIN)
     last_size = min(room, max([cell_len(columns.head[last]), *needed]))
@@ -93,6 +94,38 @@ def drawn(
     table = DrawnTable(*page)
     table.is_cut = is_cut
     return table
+
+
+def _measured(
+    columns: Columns, lines: Sequence[Sequence[str]], width: int
+) -> tuple[list[int], list[int], list[int]]:
+    """Returns the widths of the columns before the last one, that of each last cell, and which columns have room."""
+    last = len(columns.head) - 1
+    sizes = [max(cell_len(line[n]) for line in [columns.head, *lines]) for n in range(last)]
+    needed = [cell_len(last_cell(columns, line)) for line in lines]
+    filled = [n for n in range(last) if any(line[n] != "-" for line in lines)]
+    return sizes, needed, _fitting(columns, sizes, needed, width, filled)
+
+
+def _without_outliers(
+    columns: Columns, lines: Sequence[Sequence[str]], width: int
+) -> Sequence[Sequence[str]]:
+    """Returns ``lines`` with the longest names cut, if more columns have room then."""
+    if not columns.outliers or not lines:
+        return lines
+    at = columns.head.index(columns.outliers)
+    names = [len(line[at]) for line in lines]
+    most = max(NAME_MIN, median_low(names))
+    if max(names) <= most:
+        return lines
+    cut = [[*line[:at], _middle_cut(line[at], most), *line[at + 1 :]] for line in lines]
+    gains = len(_measured(columns, cut, width)[2]) > len(_measured(columns, lines, width)[2])
+    return cut if gains else lines
+
+
+def _middle_cut(name: str, most: int) -> str:
+    """Returns ``name`` in ``most`` characters, with an ellipsis in its middle: names that begin alike differ at the end."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[len(name) - (most - 1) // 2 :]}"
 
 
 def _broken(text: str, width: int, lines_max: int | None) -> tuple[list[str], bool]:

@@ -48,6 +48,7 @@ NARROW = Columns(
     spare=("ROWS/S IN", "ATTEMPT", "BATCH", "HOST", "SINCE"),
     whole=True,
     below_max=1,
+    outliers="NAME",
 )
 WIDE = Columns(
     (
@@ -72,6 +73,7 @@ WIDE = Columns(
     state=2,
     whole=True,
     below_max=1,
+    outliers="NAME",
 )
 WIDE_SPARE = (
     "LABELS",
@@ -114,7 +116,8 @@ def list_jobs(
     """List the jobs, or those that are named or have labels; of each name the live uid, or the newest if it failed.
 
     SINCE: for how long in this state. BATCH, ROWS/S IN (rows that arrive in a second), LAG (records): of the query that
-    reported last. REASON: what is not well, in short; explain has all of it. A narrow terminal leaves other columns out.
+    reported last. REASON: what is not well, in short; explain has all of it. A narrow terminal leaves other columns out,
+    and cuts names that are much longer than the others (…).
 
     \b
     Examples:

@@ -17,6 +17,7 @@ from supervisor.model.history import Series, opened
 from supervisor.model.records import (
     DEAD,
     DELAYABLE,
+    DETAIL_MAX_BYTES,
     LEASED,
     PLANNED_CAUSES,
     ROLLED_BACK_KEPT,
@@ -40,10 +41,14 @@ from supervisor.model.records import (
     Result,
     SpecRevision,
     Update,
+    clip,
 )
 from supervisor.model.restart import Account, account, spent
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.view import Row
+
+UPDATE_FAILED: Final = "update failed"
+"""The event of an update that the leader gives up before anything of it has begun."""
 
 
 class JobState(StrEnum):
@@ -248,6 +253,8 @@ def history_of(
         entries = [entry for entry in besides if not _holds(entries, entry)] + entries
     recorded = [ref.changed] if ref is not None and ref.changed.event != "submitted" else []
     known = ref if ref is not None else result
+    if known is not None and known.update is not None and known.update.given_up:
+        recorded.append(_given_up_entry(known.update, ref))
     if known is not None and known.submitted_at:
         recorded += [HistoryEntry(at=known.submitted_at, event="submitted", by=known.submitted_by)]
     ordered = [entry for entry in entries if entry.attempt]
@@ -257,6 +264,17 @@ def history_of(
         later = (n for n, other in enumerate(ordered) if other.at > entry.at)
         ordered.insert(next(later, len(ordered)), entry)
     return tuple(ordered)
+
+
+def _given_up_entry(update: Update, ref: JobRef | None) -> HistoryEntry:
+    """Returns who asked for an update that was given up. The leader's word about it has taken the place of that in the
+    reference, and no attempt of the update has brought it into the ownership. What became of it is added where that word
+    has been replaced, too."""
+    detail = f"revision {update.target} replaces {update.before.revision}"
+    if ref is None or ref.changed.event != UPDATE_FAILED:
+        detail = clip(f"{detail}; it was given up: {update.given_up}", DETAIL_MAX_BYTES)
+    event = "rolled back" if update.rolls_back else "updated"
+    return HistoryEntry(at=update.at, event=event, detail=detail, by=update.by)
 
 
 def last_exit_of(history: tuple[HistoryEntry, ...]) -> HistoryEntry | None:

@@ -537,6 +537,10 @@ def sentence_of(step: Action | WaitingAssignment) -> str:
     return SENTENCES[type(step)](step)
 
 
+UNTIL_THE_NEXT: Final = "this is said until the next update (apply --again: to the same spec)"
+"""What is said after a failed update, which only another one replaces in the reference."""
+
+
 def _failed_update(row: Row) -> str:
     """Returns what became of the newest update of a job, if it has failed; else it is empty."""
     if not isinstance(row.ref, Found) or row.ref.record.update is None:
@@ -544,10 +548,12 @@ def _failed_update(row: Row) -> str:
     job, update = row.ref.record, row.ref.record.update
     if update.given_up:
         return (
-            f"revision {update.target} was given up, and {update.before.revision} goes on: {update.given_up}"
+            f"revision {update.target} was given up, and {update.before.revision} goes on: {update.given_up}; "
+            f"{UNTIL_THE_NEXT}"
         )
     if update.rolled_back:
-        return f"revision {job.revision} is {update.before.revision} again: {update.rolled_back}"
+        back = f"revision {job.revision} is {update.before.revision} again"
+        return f"{back}: {update.rolled_back}; {UNTIL_THE_NEXT}"
     own = row.own.record if isinstance(row.own, Found) else None
     return why_update_failed(job, own) if own is not None else ""
 

@@ -42,6 +42,7 @@ from supervisor.model.records import (
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import (
+    UPDATE_FAILED,
     failures_of_update,
     judged_update,
     next_attempt,
@@ -316,7 +317,7 @@ def give_update_up(
         op=context.op_id,
         changed=HistoryEntry(
             at=context.at,
-            event="update failed",
+            event=UPDATE_FAILED,
             detail=clip(f"revision {number}: {why}", DETAIL_MAX_BYTES),
             by=context.by,
         ),

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.model.records import Cause, JobRef, Outcome, OwnState
-from supervisor.model.state import revision_before
+from supervisor.clock import wall_iso, wall_s
+from supervisor.model.records import Cause, JobRef, Outcome, Ownership, OwnState
+from supervisor.model.seen import Found
+from supervisor.model.transaction import SetData
 from supervisor.operations.jobs import Done, JobOperations
 from supervisor.operations.updating import Target
 from supervisor.plan.decide import FRESH
@@ -38,18 +40,17 @@ def runs(terminal: Terminal, name: str, revision: int = 1) -> None:
 
 
 def give_up(terminal: Terminal, name: str, why: str) -> None:
-    """As the leader does."""
-    job = ref(terminal, name)
-    assert job.update is not None
-    before = revision_before(job, job.update)
-    given_up = replace(
-        job,
-        revision=before.revision,
-        spec=before.spec,
-        terms=before.terms,
-        update=replace(job.update, given_up=why),
+    """By the write of the leader, without its guards."""
+    bench = terminal.bench
+    own = bench.record(Ownership, bench.layout.own(name))
+    assert isinstance(own, Found)
+    context = LeaderWriteContext(bench.layout, 1, -1, "op-9", wall_iso(wall_s()), "supervisor:s1")
+    (written,) = (
+        op
+        for op in leader_writes.give_update_up(context, bench.ref(name), own, why).ops
+        if isinstance(op, SetData) and op.path == bench.layout.job(name)
     )
-    terminal.bench.put(f"{ROOT}/jobs/{name}", given_up)
+    bench.zoo.put(written.path, written.data)
 
 
 def ref(terminal: Terminal, name: str) -> JobRef:
@@ -194,6 +195,43 @@ def test_a_spec_that_was_given_up_is_left_until_it_is_asked_for_again(terminal: 
     )
     shown = terminal.run("show", "a", "-o", "json").json["update"]
     assert (shown["state"], shown["target"], shown["stable"]) == ("preparing", 3, 1)
+
+
+def test_history_has_who_asked_for_an_update_that_was_given_up(terminal: Terminal) -> None:
+    """The leader's word takes the place of the user's in the reference, and a restart that of the leader's."""
+    terminal.submit("a")
+    runs(terminal, "a")
+    terminal.run("apply", terminal.spec("a", "lease: 20s"))
+    asked = ref(terminal, "a").changed
+    give_up(terminal, "a", "No module named 'clicks'")
+
+    def told() -> list[tuple[str, str, str | None]]:
+        (story,) = terminal.run("history", "a", "-o", "json").json["uids"]
+        return [(each["event"], each["detail"], each["by"]) for each in story["history"]][-2:]
+
+    assert told() == [
+        ("updated", "revision 2 replaces 1", asked.by),
+        ("update failed", "revision 2: No module named 'clicks'", "supervisor:s1"),
+    ]
+    assert asked.by
+    assert terminal.run("restart", "a").code == 0
+    before, last = told()
+    assert before == ("updated", "revision 2 replaces 1; it was given up: No module named 'clicks'", asked.by)
+    assert last[0] == "restarted"
+
+
+def test_explain_says_how_long_a_failed_update_is_told(terminal: Terminal) -> None:
+    """The spec that runs is applied once more: that changes nothing, and so the note stays."""
+    terminal.submit("a")
+    runs(terminal, "a")
+    terminal.run("apply", terminal.spec("a", "lease: 20s"))
+    give_up(terminal, "a", "No module named 'clicks'")
+    assert terminal.run("apply", terminal.spec("a")).out == "a: unchanged\n"
+    said = " ".join(terminal.run("explain", "a").out.split())
+    assert "was given up, and 1 goes on: No module named 'clicks'; this is said " in said
+    assert "until the next update (apply --again: to the same spec)" in said
+    terminal.run("apply", terminal.spec("a", "lease: 25s"))
+    assert "given up" not in terminal.run("explain", "a").out
 
 
 def test_rollback_goes_to_what_ran_before_as_a_new_revision(terminal: Terminal) -> None:

@@ -99,7 +99,7 @@ def fleet(terminal: Terminal) -> Terminal:
 @pytest.mark.parametrize(
     "command", [["list"], ["list", "-o", "wide"], ["list", "--all"], ["explain"], ["history", "runs"]]
 )
-def test_no_line_is_wider_than_the_terminal_and_names_are_whole(
+def test_no_line_is_wider_than_the_terminal_and_names_are_whole_or_cut_for_a_column(
     fleet: Terminal,
     monkeypatch: pytest.MonkeyPatch,
     columns: int,
@@ -109,9 +109,30 @@ def test_no_line_is_wider_than_the_terminal_and_names_are_whole(
 
     with on_screen(monkeypatch, columns) as screen:
         assert run_command(command) == 0
-    assert LONG_NAME in screen.raw or command[0] == "history"
+    is_cut = command[0] == "list" and columns < 200 and "wide" not in command
+    name = f"{LONG_NAME[:12]}…{LONG_NAME[-11:]}" if is_cut else LONG_NAME
+    assert name in screen.raw or command[0] == "history"
     if command != ["list", "-o", "wide"]:  # asked for: it may be wider
         assert max(cell_len(line) for line in screen.lines) <= columns
+
+
+def test_one_long_name_costs_the_other_jobs_no_column(
+    fleet: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a pipe and in a document it is whole."""
+    with on_screen(monkeypatch, 80) as screen:
+        assert run_command(["list"]) == 0
+    assert {"SINCE", "BATCH"} <= set(screen.lines[0].split()), screen.lines
+    assert LONG_NAME in fleet.run("list").out and LONG_NAME in fleet.run("list", "-o", "json").out
+
+
+def test_names_that_are_all_long_stay_whole(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{LONG_NAME[:-1]}{n}" for n in range(3)]
+    for name in names:
+        terminal.submit(name)
+    with on_screen(monkeypatch, 80) as screen:
+        assert run_command(["list"]) == 0
+    assert all(name in screen.raw for name in names)
 
 
 def test_colours_are_for_terminals(fleet: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
