@@ -123,10 +123,9 @@ def _beside(query: dict[str, Any]) -> str:
 
 def _share(query: dict[str, Any]) -> str:
     if query["share_of_trigger"] is None:
-        return f"batches of {query['batch_ms_p50'] / 1000:.3g} s"
-    return (
-        f"batches of {query['batch_ms_p95'] / 1000:.3g} s, {query['share_of_trigger']:.0%} of their trigger"
-    )
+        return f"half of the batches below {query['batch_ms_p50'] / 1000:.3g} s"
+    below = f"95 % of the batches below {query['batch_ms_p95'] / 1000:.3g} s"
+    return f"{below}, {query['share_of_trigger']:.0%} of their trigger"
 
 
 def _of(size: int, reserved: int) -> str:

@@ -35,10 +35,12 @@ from supervisor.cli.remote import api_of
 from supervisor.cli.several import SELECTOR, Names, SelectorOption
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.job_row import JobRow
+from supervisor.model.present_rate import present_rate
 from supervisor.operations.context import open_commands
 from supervisor.operations.job_list import JobList
 from supervisor.operations.listing import JobLister
 from supervisor.operations.selection import selector_of
+from supervisor.operations.spans import seconds_since
 
 NARROW = Columns(
     ("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S IN", "REASON"),
@@ -275,5 +277,5 @@ def _wide(row: JobRow) -> list[Any]:
 def _progress(row: JobRow) -> tuple[int | None, str | None]:
     if row.progress is None:
         return None, None
-    rate = row.progress.input_rows_per_s
+    rate = present_rate(row.progress, seconds_since(row.progress.at))
     return row.progress.batch_id, None if rate is None else f"{rate:.1f}"

@@ -10,6 +10,7 @@ from typing import Any
 
 from supervisor.model.capacity import judge_capacity
 from supervisor.model.host_use import host_use
+from supervisor.model.present_rate import present_rate_of
 from supervisor.model.records import LEASED, OCCUPYING, Lease, Member, Ownership, QueryProgress, QueryState
 from supervisor.model.seen import Found
 from supervisor.model.state import shown_state
@@ -95,7 +96,7 @@ def _job(row: Row, own: Ownership) -> dict[str, Any]:
         "batch_ms": batch_ms,
         "trigger_s": None if busiest is None else busiest.trigger_s,
         "share_of_trigger": _share(busiest, batch_ms),
-        "input_rows_per_s": _total(one.input_rows_per_s for one in live),
+        "input_rows_per_s": _total(present_rate_of(one) for one in live),
         "processed_rows_per_s": _total(one.processed_rows_per_s for one in live),
         "state_rows": _total(one.state_rows for one in live),
         "state_bytes": _total(query.state_bytes for query in usage.queries),

@@ -31,7 +31,7 @@ from supervisor.model.actions import (
 from supervisor.model.headline import headline
 from supervisor.model.load import AbsentSupervisor
 from supervisor.model.phrases import counted
-from supervisor.model.records import OwnState
+from supervisor.model.records import OwnState, QueryState
 from supervisor.model.silence import unanswered_after_s
 from supervisor.model.state import JobState, next_attempt
 from supervisor.operations.spans import age, span
@@ -68,7 +68,8 @@ def plain_lines(
     progress = explained.record.progress if explained.record else None
     if progress is not None and progress.batch_id is not None:
         query = f" of {progress.query}" if progress.query else ""
-        yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago"
+        idle = "; it has caught up, and waits for data or its next trigger" if _is_idle(explained) else ""
+        yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago{idle}"
     silence = list(_silence(explained, stall_timeout_s))
     yield from silence
     if explained.standby:
@@ -94,6 +95,13 @@ def plain_lines(
         )
     for remedy in explained.remedies:
         yield "you can", f"{remedy.command}   # {remedy.note}" if remedy.command else remedy.note
+
+
+def _is_idle(explained: Explanation) -> bool:
+    """Returns whether every query of a running job says that it has nothing to do."""
+    queries = explained.record.queries if explained.record is not None else ()
+    is_running = explained.state is JobState.RUNNING
+    return is_running and bool(queries) and all(query.state is QueryState.IDLE for query in queries)
 
 
 def absent_text(absent: AbsentSupervisor) -> str:

@@ -9,16 +9,22 @@ from datetime import datetime
 
 def age(iso: str | None, now_s: float | None = None) -> str:
     """Returns how long ago (or until) an ISO 8601 time is, in its largest unit, like ``42s`` or ``2d``."""
-    try:
-        passed_s = abs(
-            (time.time() if now_s is None else now_s) - datetime.fromisoformat(iso or "").timestamp()
-        )
-    except (ValueError, OverflowError):
+    since_s = seconds_since(iso, now_s)
+    if since_s is None:
         return "-"
+    passed_s = abs(since_s)
     for unit, length_s in (("d", 86_400), ("h", 3600), ("m", 60)):
         if passed_s >= 2 * length_s:
             return f"{int(passed_s // length_s)}{unit}"
     return f"{int(passed_s)}s"
+
+
+def seconds_since(iso: str | None, now_s: float | None = None) -> float | None:
+    """Returns how many seconds ago an ISO 8601 time was, or None for what is no time."""
+    try:
+        return (time.time() if now_s is None else now_s) - datetime.fromisoformat(iso or "").timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def span(seconds: float) -> str:

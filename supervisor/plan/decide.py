@@ -447,12 +447,12 @@ def _assign_when_dead(case: Case) -> Decision:
         lease = case.row.lease_of_owner
         cause = Cause.LOST if own.state is OwnState.REVOKED else Cause.STOPPED
         acc = account_of(job, replace(own, cause=cause, ran_s=lease.ran_s if lease is not None else 0.0))
-    why = f"attempt {own.attempt} is dead: silent for the full wait"
+    why = f"attempt {own.attempt} is dead: nothing was heard of it for the full wait W"
     return _when_dead(case, lambda waited: _candidate(case, why, acc, waited))
 
 
 def _bury_when_dead(case: Case) -> Decision:
-    why = "silent for the full wait, and the job shall not run now"
+    why = "nothing was heard of it for the full wait W, and the job shall not run now"
     return _when_dead(case, lambda waited: Decision(action=Bury(case.name, why, case.own, waited)))
 
 

@@ -207,7 +207,8 @@ def _history_before(
         # what the user changed last stands only in the reference, until the next change
         history = (*history, job.changed)
     if same and waited is not None:
-        history = with_entry(history, context.at, Cause.LOST.value, old.attempt, "silent for the full wait")
+        why = f"nothing was heard from {old.host or old.supervisor} until its driver was certainly dead"
+        history = with_entry(history, context.at, Cause.LOST.value, old.attempt, why)
     if same and memory.raised > old.raised:
         had = as_spark_size(old.driver_memory or job.terms.driver_memory)
         detail = f"driver memory {had} → {as_spark_size(memory.driver)} after {Cause.OUT_OF_MEMORY.value}"

@@ -205,17 +205,17 @@ def test_history_has_who_asked_for_an_update_that_was_given_up(terminal: Termina
     asked = ref(terminal, "a").changed
     give_up(terminal, "a", "No module named 'clicks'")
 
-    def reported() -> list[tuple[str, str, str | None]]:
+    def entries() -> list[tuple[str, str, str | None]]:
         (story,) = terminal.run("history", "a", "-o", "json").json["uids"]
         return [(each["event"], each["detail"], each["by"]) for each in story["history"]][-2:]
 
-    assert reported() == [
+    assert entries() == [
         ("updated", "revision 2 replaces 1", asked.by),
         ("update failed", "revision 2: No module named 'clicks'", "supervisor:s1"),
     ]
     assert asked.by
     assert terminal.run("restart", "a").code == 0
-    before, last = reported()
+    before, last = entries()
     assert before == ("updated", "revision 2 replaces 1; it was given up: No module named 'clicks'", asked.by)
     assert last[0] == "restarted"
 

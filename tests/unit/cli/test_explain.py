@@ -323,6 +323,17 @@ def test_a_running_job_that_shows_no_life_is_told_from_one_that_waits_for_its_tr
     assert ("spark-supervisor stacks a " in out) is told and ("it runs as wanted" in out) is not told
 
 
+@pytest.mark.parametrize("state", [QueryState.IDLE, QueryState.ACTIVE])
+def test_a_job_that_has_caught_up_is_said_to_be_idle(
+    terminal: Terminal, bench: Bench, state: QueryState
+) -> None:
+    bench.run("a", progress=PROGRESS, queries=(QueryProgress(query="counts", id="i", state=state),))
+    out = " ".join(terminal.run("explain", "a").out.split())
+    assert ("ago; it has caught up, and waits for data or its next trigger" in out) is (
+        state is QueryState.IDLE
+    )
+
+
 def test_the_silence_of_a_job_with_a_short_stall_timeout_is_told_before_that_ends(
     terminal: Terminal, bench: Bench
 ) -> None:

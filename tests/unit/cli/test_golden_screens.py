@@ -26,6 +26,7 @@ from tests.unit.cli.conftest import Terminal
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "screens"
 SUBMITTED_S = seconds_of(AT) or 0.0
+RECENT = "2026-11-21T11:46:53.000Z"
 NOW_S = SUBMITTED_S + 11 * 3600 + 5
 ANSI_STYLE = re.compile(r"\033\[[0-9;]*m")
 EARLIER = "2026-11-21T11:43:19.000Z"
@@ -64,7 +65,7 @@ def well(terminal: Terminal) -> None:
                 input_rows_per_s=rate,
                 processed_rows_per_s=2 * rate,
                 batch_ms=300.0,
-                at=AT,
+                at=RECENT,
                 lag=7012,
             ),
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.cli import output
+from supervisor.clock import wall_iso
 from supervisor.model.records import HISTORY_MAX, Cause, HistoryEntry, Member, Progress, QueryProgress
 from supervisor.registry.older_history import older_aside
 from tests.fakes.registry_bench import AT
@@ -48,7 +49,7 @@ def test_the_table_has_a_line_per_job(terminal: Terminal) -> None:
             input_rows_per_s=1.0,
             processed_rows_per_s=20.25,
             batch_ms=300.0,
-            at=AT,
+            at=wall_iso(),
             lag=7012,
         ),
     )

@@ -261,7 +261,7 @@ def test_what_another_submission_took_is_not_shown(fleet: Terminal) -> None:
 def test_show_has_a_line(fleet: Terminal) -> None:
     out = fleet.run("show", "big").out
     assert "700.0 MiB of 1.0 GiB of memory at its peak, 350.0 MiB now, 0.50 processors busy" in out
-    assert "batches of 3 s, 30% of their trigger" in out
+    assert "95 % of the batches below 3 s, 30% of their trigger" in out
 
 
 def test_what_can_not_be_answered_is_said(fleet: Terminal) -> None:

@@ -1,7 +1,7 @@
 // Shows the hosts and the table of all jobs. At most PAGE_ROWS rows are elements at a time; filter and order are over all.
 
 import { el, rebuild, reconcile, setAttribute, setText, svg } from "./dom.js";
-import { age, counted, milliseconds, number, setAge } from "./format.js";
+import { age, counted, milliseconds, nowMs, number, setAge } from "./format.js";
 import { draw, forgetAllBut, plot, remember, valuesOf } from "./plot.js";
 import { Poll } from "./reading.js";
 import { absentText } from "./words.js";
@@ -19,7 +19,7 @@ const COLUMNS = [
   { key: "host", label: "Host", value: (job) => job.host ?? "" },
   { key: "restarts", label: "Restarts", value: (job) => job.restarts ?? -1, isNumber: true },
   { key: "batch", label: "Last batch", value: (job) => -Date.parse(job.progress?.at ?? 0), isNumber: true },
-  { key: "rate", label: "Rows/s in", value: (job) => job.progress?.input_rows_per_s ?? -1, isNumber: true },
+  { key: "rate", label: "Rows/s in", value: (job) => presentRate(job.progress) ?? -1, isNumber: true },
   { key: "batch_ms", label: "Batch time", value: (job) => job.progress?.batch_ms ?? -1, isNumber: true },
   { key: "lag", label: "Lag", value: (job) => job.progress?.lag ?? -1, isNumber: true },
   { key: "since", label: "Since", value: (job) => -Date.parse(job.since ?? 0), isNumber: true },
@@ -213,7 +213,7 @@ export class FleetView {
     setText(cell[3], placeOf(job));
     setText(cell[4], job.restarts ? job.restarts : "");
     setAge(cell[5].firstChild, progress?.at);
-    setText(cell[6], number(progress?.input_rows_per_s));
+    setText(cell[6], number(presentRate(progress)));
     const trigger = progress?.trigger_interval_s ? progress.trigger_interval_s * 1000 : null;
     figure(cell[7], milliseconds(progress?.batch_ms), valuesOf(keyOf(job), "batch_ms"), milliseconds, trigger);
     cell[7].lastChild.classList.toggle("late", trigger !== null && progress.batch_ms > trigger);
@@ -308,6 +308,13 @@ function figure(cell, text, values, write, mark = null) {
 
 export function labelsOf(labels) {
   return Object.entries(labels).map(([key, value]) => el("span", { class: "label" }, value ? `${key}=${value}` : key));
+}
+
+/** Returns what arrives now by the newest batch, or null if that was long ago: a query that has caught up commits none. */
+function presentRate(progress) {
+  if (!progress) return null;
+  const untilMs = Math.max(60, 3 * (progress.trigger_interval_s ?? 0)) * 1000;
+  return progress.at && nowMs() - Date.parse(progress.at) > untilMs ? null : progress.input_rows_per_s;
 }
 
 function absentCard(host) {
