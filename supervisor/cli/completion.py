@@ -13,8 +13,7 @@ from typing import Any
 
 from supervisor.cli.global_options import SERVER_VARIABLE
 from supervisor.clients.threads import BackgroundThread
-from supervisor.operations.context import open_commands
-from supervisor.records.layout import Layout
+from supervisor.operations.context import CommandContext, open_commands
 from supervisor.settings.file import load_settings
 
 LIMIT_S = 0.8
@@ -24,13 +23,13 @@ LIMIT_S = 0.8
 def job_names(ctx: Any, incomplete: str) -> list[str]:
     """Returns the names of registered jobs; if none begins so, of all that were ever submitted. A command that takes
     several is not given one twice."""
-    found = _found(ctx, incomplete, lambda layout: (layout.jobs, layout.owns))
+    found = _found(ctx, incomplete, lambda context: (context.layout.jobs, context.layout.owns))
     return sorted(set(found).difference((ctx.params or {}).get("names") or ()))
 
 
 def supervisor_ids(ctx: Any, incomplete: str) -> list[str]:
     """Returns the ids of the supervisors that are connected."""
-    return sorted(_found(ctx, incomplete, lambda layout: (layout.supervisors,)))
+    return sorted(_found(ctx, incomplete, lambda context: (context.layout.supervisors,)))
 
 
 def files() -> list[str]:
@@ -49,7 +48,7 @@ def _given(ctx: Any, option: str) -> str | None:
     return None
 
 
-def _found(ctx: Any, incomplete: str, parents: Callable[[Layout], tuple[str, ...]]) -> list[str]:
+def _found(ctx: Any, incomplete: str, parents: Callable[[CommandContext], tuple[str, ...]]) -> list[str]:
     """Returns the children that begin so of the first of ``parents`` that has any; those that were found in time."""
     found: list[str] = []
     config = _given(ctx, "config")
@@ -67,10 +66,13 @@ def _found(ctx: Any, incomplete: str, parents: Callable[[Layout], tuple[str, ...
 
 
 def _ask(
-    config: Path | None, incomplete: str, parents: Callable[[Layout], tuple[str, ...]], found: list[str]
+    config: Path | None,
+    incomplete: str,
+    parents: Callable[[CommandContext], tuple[str, ...]],
+    found: list[str],
 ) -> None:
     with open_commands(load_settings(config, os.environ)) as context:
-        for parent in parents(context.layout):
+        for parent in parents(context):
             found.extend(name for name in context.zoo().children(parent) or () if name.startswith(incomplete))
             if found:
                 return
