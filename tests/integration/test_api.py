@@ -113,7 +113,7 @@ def test_a_server_of_another_authority_is_not_believed(laptop: Laptop, tmp_path:
     assert laptop.run("s0", "list").code == 0
     laptop.fleet.authority = Authority(tmp_path, "another authority")
     ran = laptop.run("s0", "list")
-    assert ran.code == 5 and "does not answer" in ran.err and TOKEN not in ran.err
+    assert ran.code == 5 and "is not trusted" in ran.err and TOKEN not in ran.err
 
 
 def test_an_operator_writes_over_any_supervisor_and_the_audit_says_who(
