@@ -102,8 +102,8 @@ class RunningUploads:
 
     def superseded(self) -> list[UploadedKey]:
         """Returns of which attempts all pieces are to be removed now."""
-        before_s = self._clock() - DROP_AFTER_S
-        return [key for key, at_s in self._whole_at_s.items() if at_s <= before_s]
+        before_at_s = self._clock() - DROP_AFTER_S
+        return [key for key, at_s in self._whole_at_s.items() if at_s <= before_at_s]
 
     def drop(self, key: UploadedKey) -> None:
         """Removes the pieces of one of ``superseded``. If that is refused, they are left to the leader. Raises Unreachable,
