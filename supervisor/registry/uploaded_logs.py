@@ -161,14 +161,15 @@ class UploadedLogs:
 
     def pieces_of(self, key: UploadedKey) -> list[PieceKey] | None:
         """Returns all pieces of an attempt, those that do not count, too; or None if the whole output is there."""
-        pieces = []
-        for entry in islice(self._store.entries(f"{_folder(key.name, key.uid)}{key.attempt}-"), _LISTED_MAX):
-            if parse_log_key(entry.key) is not None:
-                return None
-            piece = parse_piece_key(entry.key)
-            if piece is not None:
-                pieces.append(piece)
-        return pieces
+        is_whole, pieces = self._there(key)
+        return None if is_whole else pieces
+
+    def _there(self, key: UploadedKey) -> tuple[bool, list[PieceKey]]:
+        """Returns whether the whole output of an attempt is there, and its pieces."""
+        listed = self._store.entries(f"{_folder(key.name, key.uid)}{key.attempt}-")
+        names = [entry.key for entry in islice(listed, _LISTED_MAX)]
+        pieces = [piece for piece in map(parse_piece_key, names) if piece is not None]
+        return any(parse_log_key(name) is not None for name in names), pieces
 
     def put_piece(self, piece: PieceKey, compressed: bytes) -> None:
         """Stores a piece, which is durable on return. What is there by its key has the same output in it."""
@@ -178,6 +179,12 @@ class UploadedLogs:
     def drop(self, pieces: Iterable[PieceKey]) -> None:
         """Removes pieces that do not count any more."""
         delete_each(self._store, map(str, pieces))
+
+    def drop_pieces_of(self, key: UploadedKey) -> None:
+        """Removes all pieces of an attempt, if the whole output is there, which counts in place of them."""
+        is_whole, pieces = self._there(key)
+        if is_whole:
+            self.drop(pieces)
 
     def read_piece(self, piece: PieceKey) -> bytes:
         """Returns what ``put_piece`` has stored. Raises ``NotFound``, and ``Corrupt`` when it is larger than one may be."""

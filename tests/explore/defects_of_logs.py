@@ -11,6 +11,7 @@ from supervisor.daemon.host.running_uploads import RunningUploads
 from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.model import state
 from supervisor.operations import uploaded_output
+from supervisor.registry.uploaded_logs import UploadedLogs
 from tests.explore.planting import text
 
 WHOLE = "§4: an output is uploaded when nobody writes to it any more"
@@ -79,7 +80,27 @@ DEFECTS = (
     text(
         "what-runs-waits-for-the-registry",
         LOST,
-        (LogUploads.turn, "self._work_through(work)", "self._work_through(work[::-1])"),
+        (LogUploads.turn, "pieces = self._work_through(", "pieces = outputs and self._work_through("),
+    ),
+    text(
+        "what-has-ended-waits-for-pieces",
+        LOST,
+        (
+            LogUploads.turn,
+            "    outputs = self._work_through(",
+            "    outputs = all(self._try(PIECES, partial(self._running.upload, key)) for key in due)"
+            " and self._work_through(",
+        ),
+    ),
+    text(
+        "an-output-that-is-refused-stays-first",
+        LOST,
+        (LogUploads._work_through, "self._refused[kind] = _name_of(key)", "pass"),
+    ),
+    text(
+        "pieces-go-though-nothing-counts-in-place-of-them",
+        KEPT,
+        (UploadedLogs.drop_pieces_of, "if is_whole:", "if True:"),
     ),
     text(
         "a-piece-that-was-refused-waits-for-the-next-period",

@@ -9,6 +9,9 @@ uploads when it is back. A name goes when the output is in the store, or is not 
 The registry says whether an attempt has ended (``model.state.is_attempt_over``): it has its tombstone, so nobody writes. The
 key carries uid and attempt, and is created or left as it is: any number of uploads of it, by hosts that share a log
 directory too, make one. It has a thread of its own. Nobody waits for it, and a start least of all.
+
+What has ended comes first, then pieces. One that is refused, or is too large for a slow store, ends the turn of its kind
+only, and the next turn begins after it.
 """
 
 from __future__ import annotations
@@ -43,6 +46,8 @@ log = structlog.get_logger(__name__)
 ENDED: Final = "ended-logs"
 WAITING: Final = ".uploads"
 PERIOD_S: Final = 5.0
+OUTPUTS: Final = "outputs"
+PIECES: Final = "pieces"
 PAUSE_MAX_S: Final = 300.0
 NAMES_MAX: Final = 10_000
 _NAME: Final = re.compile(rf"({NAME_PATTERN})\.([0-9a-z-]{{1,64}})\.([1-9][0-9]{{0,8}})\.([1-9][0-9]{{0,3}})")
@@ -108,7 +113,8 @@ class LogUploads:
         self._set_waiting = set_waiting
         self._running = RunningUploads(log_dir, logs, lambda: not self._loop.is_stopping)
         self._pause_s = PERIOD_S
-        self._logged = ""
+        self._refused: dict[str, str] = {}
+        self._logged: dict[str, type[SupervisorError]] = {}
         self._boundary = ErrorBoundary("log-uploads")
         self._loop = TurnLoop("log-uploads", self.turn)
 
@@ -132,28 +138,39 @@ class LogUploads:
         self._loop.wake()
 
     def turn(self) -> float:
-        """Uploads what is due of what runs, then what has ended. Returns the seconds after which to look again."""
+        """Uploads what has ended, then what is due of what runs. Returns the seconds after which to look again."""
         hosted = self._launches()
         self._boundary.attempt("names", partial(self._keep_names, hosted), None)
         waiting: list[UploadedKey] = self._boundary.attempt("waiting", partial(self._of_ended, hosted), [])
         due = self._running.take(_periods_s(hosted))
-        work = [
-            *((key, partial(self._try, partial(self._running.upload, key))) for key in due),
-            *((key, partial(self._attend, key)) for key in waiting),
+        waiting.sort(key=lambda key: _name_of(key) <= self._refused.get(OUTPUTS, ""))
+        outputs = self._work_through(OUTPUTS, [(key, partial(self._attend, key)) for key in waiting])
+        steps: list[tuple[UploadedKey, Callable[[UploadedKey], None]]] = [
+            *((key, self._running.drop) for key in self._running.superseded()),
+            *((key, self._running.upload) for key in due),
         ]
-        pause_s = self._work_through(work)
+        pieces = self._work_through(
+            PIECES, [(key, partial(self._try, PIECES, partial(step, key))) for key, step in steps]
+        )
+        pause_s = self._pause_after(outputs and pieces)
         left: list[UploadedKey] = self._boundary.attempt("waiting", partial(self._of_ended, hosted), [])
         self._set_waiting(len(left) + self._running.overdue())
         return pause_s
 
-    def _work_through(self, work: Iterable[tuple[UploadedKey, Callable[[], bool]]]) -> float:
-        """Does one after the other until the registry or the store does not answer. Returns the seconds after which to look
-        again."""
+    def _work_through(self, kind: str, work: Iterable[tuple[UploadedKey, Callable[[], bool]]]) -> bool:
+        """Does one after the other until the registry or the store does not answer. Returns whether all was done."""
         for key, upload in work:
-            answers = self._boundary.attempt(str(key), upload, True)
-            if self._loop.is_stopping or not answers:
-                break
-        else:
+            if self._loop.is_stopping:
+                return False
+            if not self._boundary.attempt(str(key), upload, True):
+                self._refused[kind] = _name_of(key)
+                return False
+        self._logged.pop(kind, None)
+        return True
+
+    def _pause_after(self, is_done: bool) -> float:
+        """Returns the seconds after which to look again."""
+        if is_done:
             self._pause_s = PERIOD_S
             return PERIOD_S
         pause_s, self._pause_s = self._pause_s, min(PAUSE_MAX_S, 2 * self._pause_s)
@@ -186,19 +203,19 @@ class LogUploads:
             return False
         if own is None or not is_attempt_over(own, key.uid, key.attempt):
             return True
-        return self._try(partial(self._upload, key))
+        return self._try(OUTPUTS, partial(self._upload, key))
 
-    def _try(self, upload: Callable[[], None]) -> bool:
-        """Uploads something. Returns whether the store answers."""
+    def _try(self, kind: str, upload: Callable[[], None]) -> bool:
+        """Uploads something. Returns whether the store answers. That it does not is logged once, until all of the kind is
+        done."""
         try:
             upload()
         except (Unreachable, AccessDenied) as error:
-            if str(error) != self._logged:
+            if self._logged.get(kind) is not type(error):
                 next_is = "it is tried again; the files stay for as long as those of other attempts"
                 log.warning("log_uploads_wait", why=str(error), next=next_is)
-            self._logged = str(error)
+            self._logged[kind] = type(error)
             return False
-        self._logged = ""
         return True
 
     def _upload(self, key: UploadedKey) -> None:
@@ -213,6 +230,7 @@ class LogUploads:
                 return
             compressed.flush()
             self._logs.put(key, Path(f"/proc/self/fd/{compressed.fileno()}"))  # it has no other name
+        self._running.whole(key)
         about = {"job": key.name, "uid": key.uid, "attempt": key.attempt}
         log.info("log_uploaded", **about, key=str(key), bytes=size_bytes)
         self._remove_name(key)

@@ -7,7 +7,11 @@ attempt, and goes on from there; a piece is created or left as it is, and what w
 
 One turn takes each attempt that is due once, those that wait longest first, and of each at most ``PASS_MAX`` pieces: an
 output that grows faster than that leaves a gap. A piece that a later one counts in place of is removed one turn after that,
-so that who has listed them just before can still read it; what is left over, the leader sweeps.
+so that who has listed them just before can still read it. When the whole output of an attempt is in the store, all its
+pieces are, ``DROP_AFTER_S`` later, for the same reason. What is left over, the leader sweeps.
+
+An attempt that begins is due after its period, so that a short one leaves no pieces. What runs already at the first turn of
+a process is due at once: nobody knows how long ago the last one has uploaded.
 """
 
 from __future__ import annotations
@@ -37,6 +41,8 @@ from supervisor.registry.uploaded_logs import (
 log = structlog.get_logger(__name__)
 
 PASS_MAX: Final = OUTPUT_MAX_BYTES // PIECE_MAX_BYTES + 1
+DROP_AFTER_S: Final = 60.0
+"""So long after the whole output was stored, a reader that has listed the pieces can still read them."""
 
 
 @dataclass
@@ -65,12 +71,14 @@ class RunningUploads:
         self._log_dir, self._logs = log_dir, logs
         self._go_on, self._clock = go_on, clock
         self._running: dict[UploadedKey, _RunningOutput] = {}
+        self._is_first = True
+        self._whole_at_s: dict[UploadedKey, float] = {}
 
     def take(self, periods_s: Mapping[UploadedKey, float]) -> list[UploadedKey]:
-        """Takes what runs now, with the period of each, and returns what is due. What is new is due at once."""
-        now_s = self._clock()
+        """Takes what runs now, with the period of each, and returns what is due."""
+        now_s, is_first, self._is_first = self._clock(), self._is_first, False
         self._running = {
-            key: self._running.get(key) or _RunningOutput(every_s, now_s, now_s)
+            key: self._running.get(key) or _RunningOutput(every_s, now_s + every_s * (not is_first), now_s)
             for key, every_s in periods_s.items()
         }
         due = [
@@ -87,6 +95,26 @@ class RunningUploads:
     def shortest_s(self) -> float:
         """Returns the shortest period of what runs, in seconds; infinity if nothing is uploaded while it runs."""
         return min((output.every_s for output in self._running.values()), default=float("inf"))
+
+    def whole(self, key: UploadedKey) -> None:
+        """Is told that the whole output of an attempt is in the store, so that its pieces need not stay."""
+        self._whole_at_s[key] = self._clock()
+
+    def superseded(self) -> list[UploadedKey]:
+        """Returns of which attempts all pieces are to be removed now."""
+        before_at_s = self._clock() - DROP_AFTER_S
+        return [key for key, at_s in self._whole_at_s.items() if at_s <= before_at_s]
+
+    def drop(self, key: UploadedKey) -> None:
+        """Removes the pieces of one of ``superseded``. If that is refused, they are left to the leader. Raises Unreachable,
+        after which it is to be done still."""
+        at_s = self._whole_at_s.pop(key)
+        try:
+            with suppress(AccessDenied):
+                self._logs.drop_pieces_of(key)
+        except Unreachable:
+            self._whole_at_s[key] = at_s
+            raise
 
     def upload(self, key: UploadedKey) -> None:
         """Uploads what came since the last time. Raises Unreachable and AccessDenied, after which it is due still; OSError

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from supervisor.clients.store.base import StoreEntry
 from supervisor.daemon.host import running_uploads
 from supervisor.daemon.host.log_uploads import PAUSE_MAX_S, PERIOD_S
-from supervisor.daemon.host.running_uploads import RunningUploads
+from supervisor.daemon.host.running_uploads import DROP_AFTER_S, RunningUploads
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.records import OwnState
 from supervisor.operations import uploaded_output
@@ -36,6 +36,7 @@ class RunningRig(UploadRig):
         self.now_s = 1000.0
         self.listings = 0
         self.no_deletes = False
+        self.refused: dict[str, SupervisorError] = {}
         super().__init__(directory)
         self.own = self.owned(OwnState.CLAIMED, 1)
 
@@ -72,9 +73,18 @@ class RunningRig(UploadRig):
     # -- the store ------------------------------------------------------------------------------------------------
 
     def create(self, key: str, data: bytes) -> None:
-        if self.trouble is not None:
-            raise self.trouble
+        self.refuse(key)
         self.store.create(key, data)
+
+    def create_from(self, key: str, source: Path) -> None:
+        self.refuse(key)
+        self.store.create_from(key, source)
+
+    def refuse(self, key: str) -> None:
+        """Raises what is the trouble with the store, or with what has such a key."""
+        refusals = [error for part, error in self.refused.items() if part in key]
+        for error in filter(None, [self.trouble, *refusals]):
+            raise error
 
     def entries(self, prefix: str) -> Iterator[StoreEntry]:
         self.listings += 1
@@ -228,7 +238,93 @@ def test_the_whole_output_counts_when_the_attempt_has_ended(running: RunningRig)
     running.own = running.owned(OwnState.EXITED, 1)
     running.turn()
     assert running.text(key()) == running.copied() == b"one\ntwo\n"
-    assert running.names() == ["1: 1 4"], "the leader sweeps it"
+    running.turn_after(DROP_AFTER_S - 1)
+    assert running.names() == ["1: 1 4"], "who has just listed it can read it still"
+    running.turn_after(1)
+    assert not running.names() and running.copied() == b"one\ntwo\n"
+    listings = running.listings
+    running.turn_after()
+    assert running.listings == listings and running.logged == []
+
+
+def test_an_attempt_that_is_shorter_than_a_period_leaves_no_piece(running: RunningRig) -> None:
+    """One that is new; what ran before this process began may be behind already."""
+    running.turn()
+    running.start()
+    running.append(b"one\n")
+    running.turn()
+    running.turn_after(EVERY_S - 1)
+    assert not running.stored() and running.counted[-1] == 0
+    running.turn_after(1)
+    assert running.copied() == b"one\n" and running.counted[-1] == 0
+
+
+def ended_with_a_piece(running: RunningRig) -> None:
+    running.start()
+    running.append(b"one\n")
+    running.turn()
+    running.end()
+    running.own = running.owned(OwnState.EXITED, 1)
+    running.turn()
+
+
+def test_pieces_stay_that_nothing_counts_in_place_of(running: RunningRig) -> None:
+    """The leader has swept the whole output, or somebody else has."""
+    ended_with_a_piece(running)
+    running.store.delete(str(key()))
+    running.turn_after(DROP_AFTER_S)
+    assert running.names() == ["1: 1 4"] and running.copied() == b"one\n"
+
+
+def test_pieces_that_may_not_be_deleted_are_left_to_the_leader(running: RunningRig) -> None:
+    ended_with_a_piece(running)
+    running.no_deletes = True
+    assert running.turn_after(DROP_AFTER_S) == PERIOD_S and running.logged == []
+    listings = running.listings
+    running.turn_after()
+    assert running.names() == ["1: 1 4"] and running.listings == listings
+
+
+def test_pieces_go_later_when_the_store_does_not_answer(running: RunningRig) -> None:
+    ended_with_a_piece(running)
+    running.trouble = Unreachable("it is down")
+    running.turn_after(DROP_AFTER_S)
+    assert running.logged == ["log_uploads_wait"]
+    running.trouble = None
+    running.turn_after(PERIOD_S)
+    assert not running.names()
+
+
+@pytest.mark.parametrize("trouble", [Unreachable("it is too slow"), AccessDenied("no")])
+def test_a_piece_that_is_refused_keeps_no_output_of_what_has_ended(
+    running: RunningRig, trouble: SupervisorError
+) -> None:
+    running.refused = {"piece": trouble}
+    running.start(2)
+    running.append(b"runs\n", 2)
+    running.append(b"ended\n", 1)
+    running.end(1)
+    running.own = running.owned(OwnState.CLAIMED, 2)
+    assert running.turn() == PERIOD_S and running.copied(1) == b"ended\n" and not running.names()
+    assert running.turn() == 2 * PERIOD_S
+    running.refused = {}
+    assert running.turn() == PERIOD_S and running.copied(2) == b"runs\n"
+
+
+def test_an_output_that_is_refused_keeps_no_other_and_no_piece(running: RunningRig) -> None:
+    running.refused = {f"/{attempt}-5.log.gz": Unreachable("it is too slow") for attempt in (1, 2)}
+    for attempt in (1, 2, 3):
+        running.append(b"ended\n", attempt)
+        running.end(attempt)
+    running.start(4)
+    running.append(b"runs\n", 4)
+    running.own = running.owned(OwnState.CLAIMED, 4)
+    logged = []
+    for _ in range(4):
+        running.turn_after(PERIOD_S)
+        logged += running.logged
+    assert running.copied(4) == b"runs\n" and running.copied(3) == b"ended\n" and running.counted[-1] == 2
+    assert logged == ["log_uploads_wait", "log_uploaded"], "it is said once"
 
 
 def test_a_number_that_recurs_does_not_hide_what_is_there(running: RunningRig) -> None:
@@ -240,6 +336,7 @@ def test_a_number_that_recurs_does_not_hide_what_is_there(running: RunningRig) -
     running.own = running.owned(OwnState.CLAIMED, 1)
     running.start()
     running.append(b"second\n")
+    running.turn_after()
     running.turn_after()
     assert running.logged == ["log_not_uploaded"] and running.copied() == b"first\n" and not running.names()
     running.turn_after()
