@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -18,12 +20,18 @@ _TOKEN: Final = re.compile(rf"[\x21-\x7e]{{{TOKEN_MIN_CHARACTERS},{TOKEN_MAX_CHA
 def is_without_token(path: Path) -> bool:
     """Returns whether the file is empty or not there: then nobody has its token."""
     try:
-        with path.open("rb") as file:
-            return not file.read(TOKEN_MIN_CHARACTERS).strip()
+        with open(path, "rb", opener=_open_at_once) as file:
+            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            return is_file and not file.read(TOKEN_MIN_CHARACTERS).strip()
     except FileNotFoundError:
         return True
     except OSError:
         return False
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Opens a file; one that is a pipe is not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_token(path: Path, key: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from supervisor.cli.global_options import SERVER_VARIABLE
+from supervisor.cli.global_options import SERVER_VARIABLE, TOKEN_FILE_VARIABLE
 from supervisor.clients.threads import BackgroundThread
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.settings.file import load_settings
@@ -23,13 +23,21 @@ LIMIT_S = 0.8
 def job_names(ctx: Any, incomplete: str) -> list[str]:
     """Returns the names of registered jobs; if none begins so, of all that were ever submitted. A command that takes
     several is not given one twice."""
-    found = _found(ctx, incomplete, lambda context: (context.layout.jobs, context.layout.owns))
+    server = _server(ctx)
+    if server is not None:
+        found = _in_time(lambda names: _ask_server(server, _given(ctx, "token_file"), incomplete, names))
+    else:
+        found = _found(ctx, incomplete, lambda context: (context.layout.jobs, context.layout.owns))
     return sorted(set(found).difference((ctx.params or {}).get("names") or ()))
 
 
 def supervisor_ids(ctx: Any, incomplete: str) -> list[str]:
-    """Returns the ids of the supervisors that are connected."""
-    return sorted(_found(ctx, incomplete, lambda context: (context.layout.supervisors,)))
+    """Returns the ids of the supervisors that are connected. What takes them can ask no server."""
+    return (
+        []
+        if _server(ctx) is not None
+        else sorted(_found(ctx, incomplete, lambda context: (context.layout.supervisors,)))
+    )
 
 
 def files() -> list[str]:
@@ -48,21 +56,42 @@ def _given(ctx: Any, option: str) -> str | None:
     return None
 
 
-def _found(ctx: Any, incomplete: str, parents: Callable[[CommandContext], tuple[str, ...]]) -> list[str]:
-    """Returns the children that begin so of the first of ``parents`` that has any; those that were found in time."""
-    found: list[str] = []
-    config = _given(ctx, "config")
-    if _given(ctx, "server") or (config is None and os.environ.get(SERVER_VARIABLE)):
-        return []  # the names of another cluster would mislead
+def _server(ctx: Any) -> str | None:
+    """Returns the address of the server that is asked in place of ZooKeeper, whose names might be another cluster's."""
+    if _given(ctx, "server"):
+        return _given(ctx, "server")
+    return None if _given(ctx, "config") else os.environ.get(SERVER_VARIABLE) or None
 
-    def ask() -> None:
+
+def _found(ctx: Any, incomplete: str, parents: Callable[[CommandContext], tuple[str, ...]]) -> list[str]:
+    """Returns the children that begin so of the first of ``parents`` that has any."""
+    config = _given(ctx, "config")
+    return _in_time(lambda found: _ask(Path(config) if config else None, incomplete, parents, found))
+
+
+def _in_time(ask: Callable[[list[str]], None]) -> list[str]:
+    """Returns what ``ask`` puts into its list in time."""
+    found: list[str] = []
+
+    def asked() -> None:
         try:
-            _ask(Path(config) if config is not None else None, incomplete, parents, found)
+            ask(found)
         except Exception:  # noqa: BLE001 - the edge of a TAB: an error here has nobody to read it
             return
 
-    BackgroundThread("completion", ask).start().join(LIMIT_S)
+    BackgroundThread("completion", asked).start().join(LIMIT_S)
     return found
+
+
+def _ask_server(url: str, token_file: str | None, incomplete: str, found: list[str]) -> None:
+    # here: no other command needs it to begin
+    from supervisor.api.client import ApiClient
+    from supervisor.api.connect_remedies import CA_VARIABLE
+
+    ca = os.environ.get(CA_VARIABLE)
+    token = Path(token_file or os.environ[TOKEN_FILE_VARIABLE])
+    names = (row["name"] for row in ApiClient(url, token, Path(ca) if ca else None).get("/jobs"))
+    found.extend(name for name in names if name and name.startswith(incomplete))
 
 
 def _ask(

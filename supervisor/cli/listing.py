@@ -33,10 +33,11 @@ from supervisor.cli.output import (
 )
 from supervisor.cli.remote import api_of
 from supervisor.cli.several import SELECTOR, Names, SelectorOption
-from supervisor.errors import InvalidInput, NotFound
+from supervisor.errors import InvalidInput, NotFound, SupervisorError
 from supervisor.model.job_row import JobRow
 from supervisor.model.present_rate import present_rate
 from supervisor.operations.context import open_commands
+from supervisor.operations.history import find_job
 from supervisor.operations.job_list import JobList
 from supervisor.operations.listing import JobLister
 from supervisor.operations.selection import selector_of
@@ -153,7 +154,7 @@ def list_jobs(
             _print_pause(listed)
             is_cut = print_table(columns, [row_cells(row) for row in with_supervisors(listed).rows])
             _print_remedies(listed, is_cut)
-    return _print_missing(names or (), listed)
+    return _print_missing(chosen, names or (), listed)
 
 
 @contextmanager
@@ -177,13 +178,36 @@ def _wanted(names: list[str] | None, selector: list[str] | None) -> Callable[[Jo
     return (lambda _: True) if parsed is None else (lambda row: parsed.selects(row.labels))
 
 
-def _print_missing(names: Iterable[str], listed: JobList) -> int:
+def _print_missing(chosen: Chosen, names: Iterable[str], listed: JobList) -> int:
     """Says which of ``names`` are not in the list, and returns the exit code."""
     found = {row.name for row in listed.rows}
     missing = [name for name in dict.fromkeys(names) if name not in found]
-    for name in missing:
-        notice(f"error: no job {name} is listed: see spark-supervisor list --all")
+    if missing:
+        with _finder(chosen) as find:
+            for name in missing:
+                notice(f"error: {_why_missing(find, name)}")
     return NotFound.exit_code if missing else 0
+
+
+@contextmanager
+def _finder(chosen: Chosen) -> Iterator[Callable[[str], object]]:
+    """Yields what raises NotFound for a name of which nothing is kept, with the name that was meant."""
+    api = api_of(chosen)
+    if api is not None:
+        yield api.job
+        return
+    with open_commands(chosen.settings()) as context:
+        yield partial(find_job, context)
+
+
+def _why_missing(find: Callable[[str], object], name: str) -> str:
+    try:
+        find(name)
+    except NotFound as error:
+        return str(error)
+    except SupervisorError:
+        pass
+    return f"no job {name} is listed: see spark-supervisor list --all"
 
 
 def _print_remedies(listed: JobList, is_cut: bool) -> None:

@@ -177,8 +177,9 @@ class Browser:
         return list(self.chrome.execute_script(script))
 
     def complaints(self) -> list[str]:
-        """What the console has, but for answers that a test provokes, and for 503, which a busy machine does."""
-        expected = ("status of 4", "status of 503")
+        """What the console has, but for answers that a test provokes, for 503, which a busy machine does, and for requests
+        that Chromium gives up when another test makes or removes a network interface: the page asks again."""
+        expected = ("status of 4", "status of 503", "net::ERR_NETWORK_CHANGED")
         return [
             entry["message"]
             for entry in self.chrome.get_log("browser")

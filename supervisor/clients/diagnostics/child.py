@@ -121,6 +121,7 @@ def _exec(argv: list[str], env: dict[str, str], streams: tuple[int, int, int]) -
         os.setsid()
         for number, descriptor in enumerate(streams):
             os.dup2(descriptor, number)
+            os.set_inheritable(number, True)  # where both are the same, dup2 changes nothing
         os.execve(argv[0], argv, env)
     finally:
         os._exit(127)  # a forked copy must never return into its parent's code

@@ -216,11 +216,13 @@ class Notifier:
             record = found.record if found is not None else Notifications(name=event.name, uid=event.uid)
             return self._put(event.uid, recorded(record, event, receivers, wall_iso()))
 
-        written = event.uid not in self._unreadable and self._boundary.attempt(
-            event.name, write, False, (SupervisorError,)
-        )
+        written: bool | None = None
+        if event.uid not in self._unreadable:
+            written = self._boundary.attempt(event.name, write, None, (SupervisorError,))
         del self._unwritten[key]
-        return written
+        if written is not None and event.occurrence is not None:
+            self._inbox.note_written(key)
+        return bool(written)
 
     def _put(self, uid: str, record: Notifications) -> bool:
         """Writes ``record`` if it differs from what is known, and returns whether it did. Raises SupervisorError."""

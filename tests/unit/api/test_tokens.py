@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -162,6 +163,14 @@ def test_what_is_no_token_is_refused_and_not_shown(tmp_path: Path, content: byte
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--token-file: .*absent cannot be read"):
         read_token(tmp_path / "absent", "--token-file")
+
+
+def test_a_pipe_in_the_place_of_a_file_holds_up_nobody(files: list[Path]) -> None:
+    files[0].unlink()
+    os.mkfifo(files[0], 0o600)
+    assert unused_files(files, []) == []
+    with pytest.raises(InvalidInput, match="api.token_files"):
+        TokenFiles(files, Clock())
 
 
 def test_a_token_that_everybody_may_read_is_none(files: list[Path]) -> None:

@@ -8,13 +8,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from structlog.testing import capture_logs
 
 from supervisor.api import client
 from supervisor.api.client import ApiClient
-from supervisor.cli import watch
+from supervisor.cli import completion, watch
 from supervisor.clients.web import WebAnswer
 from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import InvalidInput
@@ -117,6 +118,16 @@ def test_watching(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(watch, "_pause", interrupted)
     assert "clicks running attempt 1" in laptop.run("list", "--watch").out
+
+
+def test_names_are_completed_by_the_server(laptop: Laptop) -> None:
+    given = {"server": laptop.url, "token_file": str(laptop.token), "config": None}
+    ctx = SimpleNamespace(params=given, parent=None)
+    assert completion.job_names(ctx, "cl") == ["clicks"]
+    assert completion.job_names(SimpleNamespace(params={"names": ["clicks"]}, parent=ctx), "cl") == []
+    assert completion.supervisor_ids(ctx, "") == []  # what takes one can't ask a server
+    laptop.token.write_text("x" * 40)
+    assert completion.job_names(ctx, "cl") == []
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,14 @@ def test_a_list_of_nothing_says_so(fleet: Terminal) -> None:
     ran = fleet.run("list", "-l", "team=nobody")
     assert ran.code == 0 and ran.err == "no job has team=nobody\n"
     ran = fleet.run("list", "a", "nobody")
-    assert ran.code == 3 and "error: no job nobody is listed" in ran.err and "\na " in ran.out
+    assert ran.code == 3 and "error: no job is named nobody: " in ran.err and "\na " in ran.out
+    fleet.run("cancel", "a", "--wait")
+    assert "error: no job a is listed: see spark-supervisor list --all" in fleet.run("list", "a").err
+
+
+def test_a_name_that_is_misspelt_is_told_from_one_that_ended(fleet: Terminal) -> None:
+    fleet.submit("clicks")
+    assert "no job is named clcks: did you mean clicks?" in fleet.run("list", "clcks").err
 
 
 def test_labels_are_shown(fleet: Terminal) -> None:

@@ -261,6 +261,21 @@ def test_the_process_collects_and_gets_nothing_of_our_environment(monkeypatch: p
     assert output.startswith(b"why: a test\n") and b"== sockets of " in output
 
 
+def test_a_program_without_standard_input_starts_it_too() -> None:
+    """Then the pipe with the task has the number 0 already."""
+    program = (
+        "import os; os.close(0)\n"
+        "from supervisor.clients.diagnostics.child import DiagnosticsProcess\n"
+        "from supervisor.clients.diagnostics.collection import DiagnosticsTask\n"
+        "started = DiagnosticsProcess(DiagnosticsTask((os.getpid(),), ('why: a test',), times=1, within_s=10.0), None)\n"
+        "while piece := os.read(started.output, 65536):\n"
+        "    print(piece.decode(), end='', flush=True)\n"
+        "started.reap()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("why: a test\n") and "== sockets of " in ran.stdout
+
+
 def test_the_process_is_ended_at_once() -> None:
     started = DiagnosticsProcess(
         DiagnosticsTask((os.getpid(),), times=10, every_s=30.0, within_s=300.0), None

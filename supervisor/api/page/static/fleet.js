@@ -98,7 +98,7 @@ export class FleetView {
   showHosts() {
     if (!this.status) return;
     const shared = new Set(this.status.supervisors.map((host) => host.host)).size < this.status.supervisors.length;
-    const hosts = [...this.status.supervisors, ...this.status.absent.map((absent) => ({ ...absent, absent: true }))];
+    const hosts = [...this.status.supervisors, ...(this.status.absent ?? []).map((absent) => ({ ...absent, absent: true }))];
     reconcile(this.hosts, hosts, (host) => host.id, () => el("article", { class: "host-card" }), (card, host) => {
       if (host.absent) {
         setAttribute(card, "class", "host-card absent");

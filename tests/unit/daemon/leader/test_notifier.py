@@ -8,11 +8,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from supervisor.clients.threads import run_in_thread
+from supervisor.daemon.leader import notifier_inbox
 from supervisor.daemon.leader.deliveries import AGAIN_FIRST_S, IN_FLIGHT_MAX
 from supervisor.daemon.leader.notifier import NotifyConfiguration
+from supervisor.daemon.leader.notifier_inbox import NotifierInbox
+from supervisor.model.actions import Plan
 from supervisor.model.notifications import ENTRIES_MAX, notification_id
 from supervisor.model.records import Notifications, NotifyingSince
+from supervisor.model.view import View
 from tests.property.notifying import InFlight, NotifyingLeader, NotifyingWorld
 
 
@@ -112,6 +118,28 @@ def test_what_happened_between_two_steps_is_written_down() -> None:
         world.passes(leader)
         world.steps(leader)
         assert on_its_way(world) == [("every", "failed.1"), ("failures", "failed.1")]
+
+
+def test_what_is_written_down_leaves_room_for_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Histories show what has happened in each view again."""
+    monkeypatch.setattr(notifier_inbox, "HAPPENED_MAX", 1)
+    with notified() as world:
+        leader = world.leaders[-1]
+        world.fails("a")
+        world.resumes("a")
+        goes_on(world)
+        world.fails("b")
+        world.resumes("b")
+        for _ in range(2):
+            goes_on(world)
+            assert not leader.inbox.missed()
+        assert world.records().keys() == set(world.uids.values())
+
+
+def test_a_view_that_vouches_for_nothing_is_no_news() -> None:
+    inbox = NotifierInbox(lambda: 0.0)
+    inbox.observe(View({}, {}, 1, distrust="restored"), Plan((), ()))
+    assert inbox.take() is None
 
 
 def test_what_failed_and_was_resumed_before_a_leader_has_read_it_is_told_from_the_history() -> None:
