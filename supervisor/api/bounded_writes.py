@@ -26,7 +26,7 @@ from supervisor.api.rate_budget import RateBudget
 from supervisor.api.responses import ApiResponse, error_response, response_to
 from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s
-from supervisor.errors import Conflict, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.errors import AccessDenied, Conflict, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.logs import get_logger
 from supervisor.operations.context import CommandContext
 
@@ -34,6 +34,9 @@ log = get_logger(__name__)
 
 WAITING_MAX: Final = 8
 """So many writes may be under way or wait for a thread; what comes besides is refused, and may try again."""
+WAITERS_MAX: Final = 2
+"""So many may wait for the answer of one write, the first included: each has a thread of the server, even if its client has
+left."""
 BURST: Final = 60
 PER_S: Final = 5.0
 """Each operator may ask for ``BURST`` writes at once, and for so many a second in the long run."""
@@ -47,6 +50,16 @@ Work = Callable[[CommandContext], ApiResponse]
 
 class NotBegun(Unreachable):
     """A write was not begun, and nothing of it was done: it may be sent again in a moment."""
+
+
+class SameUnderWay(Conflict):
+    """The same request is being received or carried out, and who has sent it again does not wait for its answer."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the same request is being received or carried out",
+            "send it again in a moment, with the same Idempotency-Key: it gets the answer of the first",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,24 @@ class _Write:
     ended_at_s: float = 0.0
     size_bytes: int = 0
     result: Future[ApiResponse] = field(default_factory=Future)
+    waiters: int = 0
+    waiters_lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def has_enough_waiters(self) -> bool:
+        return self.waiters >= WAITERS_MAX and not self.result.done()
+
+    def awaited_result(self, timeout_s: float) -> ApiResponse:
+        """Returns the answer once it is there. Raises what ``Future.result`` raises, and SameUnderWay at once if
+        ``WAITERS_MAX`` wait already."""
+        with self.waiters_lock:
+            if self.has_enough_waiters():
+                raise SameUnderWay
+            self.waiters += 1
+        try:
+            return self.result.result(timeout_s)
+        finally:
+            with self.waiters_lock:
+                self.waiters -= 1
 
 
 class BoundedWrites:
@@ -89,8 +120,9 @@ class BoundedWrites:
 
     def carry_out(self, once: WriteOnce, work: Work, answer_s: float) -> ApiResponse:
         """Returns what ``work`` returns, or what it has returned for the same key; its errors become answers, too. Raises
-        NotBegun if nothing was begun, and what ``work`` raised as Unreachable, which has done nothing; Conflict if the key
-        was sent with another request; and OutcomeUnknown if it takes longer than ``answer_s``: then it goes on."""
+        NotBegun if nothing was begun, and what ``work`` raised as Unreachable or AccessDenied, which has done nothing;
+        Conflict if the key was sent with another request; SameUnderWay if too many wait for it; and OutcomeUnknown if it
+        takes longer than ``answer_s``: then it goes on."""
         return self._awaited(once, self._joined(once, work), answer_s)
 
     def repeat_of(self, operator: str, key: str) -> RepeatedWrite | None:
@@ -147,7 +179,7 @@ class BoundedWrites:
 
     def _awaited(self, once: WriteOnce, write: _Write, answer_s: float) -> ApiResponse:
         try:
-            return write.result.result(answer_s)
+            return write.awaited_result(answer_s)
         except TimeoutError:
             if not self._is_dropped(once, write):
                 raise OutcomeUnknown(
@@ -195,11 +227,12 @@ class BoundedWrites:
         write.result.set_result(answer)
 
     def _answer(self, work: Work) -> ApiResponse:
-        """Returns the answer. Raises what opening a context raises, and Unreachable of ``work``: then nothing was done."""
+        """Returns the answer. Raises what opening a context raises, and Unreachable and AccessDenied of ``work``: then
+        nothing was done."""
         with self._contexts.lend() as context:
             try:
                 return work(context)
-            except Unreachable:
+            except (Unreachable, AccessDenied):
                 raise
             except SupervisorError as error:
                 return response_to(error)
@@ -241,6 +274,10 @@ class RepeatedWrite:
 
     writes: BoundedWrites
     write: _Write
+
+    def has_enough_waiters(self) -> bool:
+        """Says whether so many wait for its answer that nobody else may."""
+        return self.write.has_enough_waiters()
 
     def answer(self, once: WriteOnce, answer_s: float) -> ApiResponse:
         """Returns the answer, as ``BoundedWrites.carry_out`` does. Raises as that does."""

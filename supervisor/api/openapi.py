@@ -28,7 +28,7 @@ _OF_WRITES: Final = {
     "403": "The token may only read.",
     "408": "The body did not come in time; nothing was done.",
     "409": "What is there does not allow it, or the key was sent with another request: nothing was done. With Retry-After "
-    "the same request is still being received: send it again, with the same key.",
+    "the same request is still being received, or two wait for its answer already: send it again, with the same key.",
     "411": "The length of the body is not known.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from supervisor.api.bounded_writes import BoundedWrites, NotBegun, RepeatedWrite, WriteOnce
+from supervisor.api.bounded_writes import BoundedWrites, NotBegun, RepeatedWrite, SameUnderWay, WriteOnce
 from supervisor.api.bundle_slot import BundleSlot
 from supervisor.api.responses import (
     HTTP_STATUS,
@@ -39,7 +39,7 @@ from supervisor.api.write_requests import (
 )
 from supervisor.api.write_routes import WriteRoute
 from supervisor.clients.web import parsed_json
-from supervisor.errors import Complaint, Conflict, InvalidInput, SupervisorError, Unreachable
+from supervisor.errors import Complaint, InvalidInput, SupervisorError, Unreachable
 from supervisor.logs import get_logger
 from supervisor.operations.apply import Applied, exit_code_of
 from supervisor.operations.author import operator_as_author
@@ -114,15 +114,11 @@ class ApiWrites:
         again."""
         repeated = self._of_bundles.repeat_of(operator, key)
         if repeated is not None:
-            return repeated
+            return _under_way(SameUnderWay()) if repeated.has_enough_waiters() else repeated
         if self._slot.take((operator, key)):
             return None
         if self._slot.is_of((operator, key)):
-            same = Conflict(
-                "the same request is being received, and will be carried out",
-                "send it again in a moment, with the same Idempotency-Key: it gets the answer of the first",
-            )
-            return error_response(409, same, {"Retry-After": str(RETRY_AFTER_S)})
+            return _under_way(SameUnderWay())
         return error_response(
             429, Unreachable("nothing was done: another apply is being carried out", "try again in a moment")
         )
@@ -136,12 +132,18 @@ class ApiWrites:
         return _answered(route, lambda: repeated.answer(once, route.answer_s))
 
 
+def _under_way(error: SameUnderWay) -> ApiResponse:
+    return error_response(409, error, {"Retry-After": str(RETRY_AFTER_S)})
+
+
 def _answered(route: WriteRoute, answer: Callable[[], ApiResponse]) -> ApiResponse:
     """Returns the answer, or that to its error."""
     try:
         return answer()
     except NotBegun as error:
         return error_response(429, error)
+    except SameUnderWay as error:
+        return _under_way(error)
     except SupervisorError as error:
         return response_to(error)
     except Exception:  # the edge of a request
@@ -159,7 +161,7 @@ def _object(body: bytes | bytearray) -> dict[str, Any]:
 
 def _result_of(asked: AskedOverApi, request: Any, kept: CommandContext) -> ApiResponse:
     """Returns the answer to ``request``, in the name of its operator. Errors about a job are answers, so that the same
-    key gets them again; Raises Unreachable where nothing was done."""
+    key gets them again. Raises Unreachable and AccessDenied where nothing was done."""
     notices: list[str] = []
     author = operator_as_author(asked.operator, asked.address)
     context = replace(kept, warn=notices.append, acting_for=author)

@@ -156,7 +156,11 @@ DEFECTS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "an-unknown-outcome-is-tried-again": (
-        Edit(BoundedWrites._answer, "except Unreachable:", "except (Unreachable, OutcomeUnknown):"),
+        Edit(
+            BoundedWrites._answer,
+            "(Unreachable, AccessDenied)",
+            "(Unreachable, AccessDenied, OutcomeUnknown)",
+        ),
     ),
     "a-defect-is-tried-again": (Edit(BoundedWrites._answer, 'log.exception("http_answer_failed")', "raise"),),
     "what-has-done-nothing-is-kept": (

@@ -19,7 +19,7 @@ from unittest import mock
 import structlog
 
 from supervisor.api import bounded_writes as module
-from supervisor.api.bounded_writes import BoundedWrites, NotBegun, WriteOnce
+from supervisor.api.bounded_writes import WAITERS_MAX, BoundedWrites, NotBegun, SameUnderWay, WriteOnce
 from supervisor.api.responses import ApiResponse
 from supervisor.errors import Conflict, OutcomeUnknown, Unreachable
 from tests.property import processes
@@ -344,10 +344,7 @@ class WritingWorld:
             if any(self._is_remembered(each, self.now_s) for each in mine):
                 raise self._found(UntrueAnswer, f"{once}: {answer}")
         elif isinstance(answer, Conflict):
-            if not any(
-                each.once.name == once.name and each.once.digest != once.digest for each in self.requests
-            ):
-                raise self._found(WrongAnswer, f"{once}: {answer}")
+            self._judge_conflict(once, answer)
         elif isinstance(answer, OutcomeUnknown):
             if not request.is_late:
                 raise self._found(WrongAnswer, f"{once}: {answer}")
@@ -359,6 +356,16 @@ class WritingWorld:
             self._judge_response(request, answer)
         else:
             raise self._found(WrongAnswer, f"{once}: {type(answer).__name__}")
+
+    def _judge_conflict(self, once: WriteOnce, answer: Conflict) -> None:
+        if isinstance(answer, SameUnderWay):
+            is_true = sum(each.once == once for each in self.open_requests()) >= WAITERS_MAX
+        else:
+            is_true = any(
+                each.once.name == once.name and each.once.digest != once.digest for each in self.requests
+            )
+        if not is_true:
+            raise self._found(WrongAnswer, f"{once}: {answer}")
 
     def _ended_before(self, number: int, request: SentRequest) -> bool:
         over_at_s = self.executions[number - 1].over_at_s

@@ -86,6 +86,7 @@ class _Handler(BoundedHandler):
     is_write = False
     has_unread_body = False
     began_at_s: float | None = None
+    answered_at_s: float | None = None
 
     def handle(self) -> None:
         """Handles the request, and logs it if anything was answered or was to be."""
@@ -277,18 +278,21 @@ class _Handler(BoundedHandler):
     def _respond(self, response: ApiResponse) -> None:
         self.status = response.code
         headers = {"X-Content-Type-Options": "nosniff", **response.headers}
-        self.send(response.code, response.kind, response.body, headers)
-        self.is_whole = True
+        try:
+            self.send(response.code, response.kind, response.body, headers)
+            self.is_whole = True
+        finally:
+            self.answered_at_s = boottime_s()
 
     def _asked_request(self) -> AskedRequest:
-        now_s = boottime_s()
+        end_s = boottime_s() if self.answered_at_s is None else self.answered_at_s
         return AskedRequest(
             token=self.holder.name if self.holder is not None else "",
             address=str(self.client_address[0]),
             method=getattr(self, "command", "") or "",
             path=getattr(self, "path", "") or "",
             status=self.status,
-            duration_s=0.0 if self.began_at_s is None else now_s - self.began_at_s,
+            duration_s=0.0 if self.began_at_s is None else end_s - self.began_at_s,
             is_whole=self.is_whole,
             is_write=self.is_write,
         )

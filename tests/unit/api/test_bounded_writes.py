@@ -16,9 +16,11 @@ from supervisor.api.bounded_writes import (
     BURST,
     KEPT_S,
     PER_S,
+    WAITERS_MAX,
     WAITING_MAX,
     BoundedWrites,
     NotBegun,
+    SameUnderWay,
     WriteOnce,
 )
 from supervisor.api.responses import ApiResponse
@@ -105,6 +107,42 @@ def test_who_asks_again_while_it_is_carried_out_gets_its_answer(
     assert answers == [b"1", b"1"]
 
 
+def test_only_so_many_wait_for_the_same_and_all_have_its_answer_once_it_is_there(
+    writes: BoundedWrites, registry: Registry
+) -> None:
+    registry.gate.clear()
+    answers: list[Any] = []
+    threads = [in_thread(writes, registry, "k", answers) for _ in range(WAITERS_MAX)]
+    wait_until(lambda: registry.begun == 1, what="the first")
+    repeated = writes.repeat_of("ann", "k")
+    assert repeated is not None
+    wait_until(repeated.has_enough_waiters, what="all that may wait")
+    for ask in (
+        lambda: repeated.answer(once("k"), ANSWER_S),
+        lambda: writes.carry_out(once("k"), registry.write, ANSWER_S),
+    ):
+        with pytest.raises(SameUnderWay, match="the same request is being received or carried out"):
+            ask()
+    registry.gate.set()
+    for thread in threads:
+        thread.join(60)
+    assert answers == [b"1"] * WAITERS_MAX and not repeated.has_enough_waiters()
+    assert {repeated.answer(once("k"), ANSWER_S).body for _ in range(WAITERS_MAX + 1)} == {b"1"}
+
+
+def test_who_gives_up_makes_room_for_another_who_waits(writes: BoundedWrites, registry: Registry) -> None:
+    registry.gate.clear()
+    answers: list[Any] = []
+    thread = in_thread(writes, registry, "k", answers)
+    wait_until(lambda: registry.begun == 1, what="the first")
+    for _ in range(WAITERS_MAX + 1):
+        with pytest.raises(OutcomeUnknown):
+            writes.carry_out(once("k"), registry.write, 0.05)
+    registry.gate.set()
+    thread.join(60)
+    assert answers == [b"1"]
+
+
 def test_a_key_that_was_sent_with_another_request_is_a_conflict(
     writes: BoundedWrites, registry: Registry
 ) -> None:
@@ -142,11 +180,12 @@ def test_an_error_keeps_nothing_of_its_request(writes: BoundedWrites, registry: 
     wait_until(lambda: gc.collect() and gone() is None, what="the end of the bundle")
 
 
+@pytest.mark.parametrize("error", [Unreachable("down"), AccessDenied("no")])
 def test_what_has_done_nothing_may_be_tried_again_with_the_same_key(
-    writes: BoundedWrites, registry: Registry
+    writes: BoundedWrites, registry: Registry, error: Exception
 ) -> None:
-    registry.error = Unreachable("down")
-    with pytest.raises(Unreachable):
+    registry.error = error
+    with pytest.raises(type(error)):
         writes.carry_out(once("k"), registry.write, ANSWER_S)
     registry.error = None
     assert writes.carry_out(once("k"), registry.write, ANSWER_S).body == b"2"

@@ -357,16 +357,40 @@ def test_an_apply_that_is_sent_again_while_it_is_carried_out_gets_the_answer_of_
     answers: list[Any] = []
     threads = [posted(site, answers)]
     wait_until(lambda: slow.begun == [KEY], what="the first")
+    code, document = site.post(APPLY, body=BUNDLE + b" ")
+    assert code == 409 and "sent with another request before" in document["error"]
     threads.append(posted(site, answers))
     code, document = site.post(APPLY, body=BUNDLE, Idempotency_Key=OTHER_KEY)
     assert code == 429 and "nothing was done" in document["error"], "another apply waits"
-    code, document = site.post(APPLY, body=BUNDLE + b" ")
-    assert code == 409 and "sent with another request before" in document["error"]
     slow.gate.set()
     for thread in threads:
         thread.join(60)
     assert answers == [(200, {"did": 1})] * 2 and slow.begun == [KEY]
     assert site.post(APPLY, body=BUNDLE, Idempotency_Key=OTHER_KEY) == (200, {"did": 2})
+
+
+def test_an_apply_that_is_sent_again_and_again_takes_no_slots_of_those_who_are_answered(
+    site: WriteSite, slow: SlowApply
+) -> None:
+    answers: list[Any] = []
+    threads = [posted(site, answers)]
+    wait_until(lambda: slow.begun == [KEY], what="the first")
+    repeated = site.server._server.RequestHandlerClass.writes.take_bundle_slot("ann", KEY)  # type: ignore[attr-defined]
+    threads.append(posted(site, answers))
+    wait_until(repeated.has_enough_waiters, what="the second")
+    head = f"POST {APPLY} HTTP/1.1\r\nAuthorization: Bearer {OPERATOR}\r\nContent-Type: application/json\r\n"
+    head += f"Idempotency-Key: {KEY}\r\nContent-Length: {len(BUNDLE)}\r\n\r\n"
+    for _ in range(3):
+        with site.connect() as connection:
+            connection.sendall(head.encode())  # its body never comes
+            answer = read_all(connection)
+        assert answer.startswith(b"HTTP/1.0 409 ") and b"\r\nRetry-After: 1\r\n" in answer
+        assert b"the same request is being received or carried out" in answer
+    slow.gate.set()
+    for thread in threads:
+        thread.join(60)
+    assert answers == [(200, {"did": 1})] * 2 and slow.begun == [KEY]
+    assert site.post(APPLY, body=BUNDLE) == (200, {"did": 1})
 
 
 def test_an_apply_that_is_sent_again_while_the_first_is_received_is_told_so(
@@ -440,3 +464,19 @@ def test_a_client_that_takes_no_answer_is_said_to_have_taken_none(
     site.send(f"GET /api/v1/openapi.json HTTP/1.1\r\nAuthorization: Bearer {READER}\r\n\r\n".encode())
     [line] = [event for event in site.events if event["event"] == "api_request"]
     assert (line["token"], line["status"], line["whole"]) == ("grafana", 200, False)
+
+
+def test_how_long_it_took_is_until_the_answer_and_not_until_the_rest_of_a_body_was_read(
+    site: WriteSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(api_server, "boottime_s", lambda: clock[0])
+
+    def linger(_handler: Any, timeout_s: float) -> None:
+        clock[0] += timeout_s
+
+    monkeypatch.setattr(api_server._Handler, "linger", linger)
+    site.post(token=None, body=b"")
+    wait_until(lambda: any(event["event"] == "api_request" for event in site.events), what="its line")
+    [line] = [event for event in site.events if event["event"] == "api_request"]
+    assert clock[0] > 100.0 and line["duration_s"] == 0.0
