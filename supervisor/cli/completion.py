@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from supervisor.api.client import ApiClient
+from supervisor.api.connect_remedies import CA_VARIABLE
 from supervisor.cli.global_options import SERVER_VARIABLE, TOKEN_FILE_VARIABLE
 from supervisor.clients.threads import BackgroundThread
 from supervisor.operations.context import CommandContext, open_commands
@@ -84,10 +86,6 @@ def _in_time(ask: Callable[[list[str]], None]) -> list[str]:
 
 
 def _ask_server(url: str, token_file: str | None, incomplete: str, found: list[str]) -> None:
-    # here: no other command needs it to begin
-    from supervisor.api.client import ApiClient
-    from supervisor.api.connect_remedies import CA_VARIABLE
-
     ca = os.environ.get(CA_VARIABLE)
     token = Path(token_file or os.environ[TOKEN_FILE_VARIABLE])
     names = (row["name"] for row in ApiClient(url, token, Path(ca) if ca else None).get("/jobs"))

@@ -285,14 +285,14 @@ class _Handler(BoundedHandler):
             self.answered_at_s = boottime_s()
 
     def _asked_request(self) -> AskedRequest:
-        end_s = boottime_s() if self.answered_at_s is None else self.answered_at_s
+        ended_at_s = boottime_s() if self.answered_at_s is None else self.answered_at_s
         return AskedRequest(
             token=self.holder.name if self.holder is not None else "",
             address=str(self.client_address[0]),
             method=getattr(self, "command", "") or "",
             path=getattr(self, "path", "") or "",
             status=self.status,
-            duration_s=0.0 if self.began_at_s is None else end_s - self.began_at_s,
+            duration_s=0.0 if self.began_at_s is None else ended_at_s - self.began_at_s,
             is_whole=self.is_whole,
             is_write=self.is_write,
         )
