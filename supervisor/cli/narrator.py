@@ -11,7 +11,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from supervisor.cli.output import clean, notice
+from supervisor.cli.output import clean, drawing_on_terminal, notice
 
 if TYPE_CHECKING:
     from supervisor.cli.drawing import StatusLine
@@ -35,9 +35,7 @@ class Narrator:
 
     def __enter__(self) -> Narrator:
         if sys.stderr.isatty():
-            from supervisor.cli import drawing  # rich takes 40 ms to load: a pipe starts without it
-
-            self._status = drawing.StatusLine()
+            self._status = drawing_on_terminal().StatusLine()
         return self
 
     def __exit__(

@@ -14,6 +14,7 @@ import shutil
 import sys
 import textwrap
 import time
+import types
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -23,6 +24,13 @@ from supervisor.operations.spans import age as age
 from supervisor.operations.spans import span as span
 
 _ISO = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+
+
+def drawing_on_terminal() -> types.ModuleType:
+    """Returns ``cli.drawing``, which is loaded when something is drawn."""
+    from supervisor.cli import drawing  # rich takes 40 ms to load: a pipe starts without it
+
+    return drawing
 
 
 def print_line(line: str) -> None:
@@ -65,9 +73,8 @@ def print_table(
     lines = cells(rows)
     width = terminal_width()
     if width is not None:
-        from supervisor.cli import drawing  # rich takes 40 ms to load: a pipe starts without it
-
-        return drawing.print_drawn(columns, lines, width)
+        is_cut: bool = drawing_on_terminal().print_drawn(columns, lines, width)
+        return is_cut
     whole = [list(columns.head), *([*line[:-1], last_cell(columns, line)] for line in lines)]
     widths = [max(len(line[n]) for line in whole) for n in range(len(columns.head))]
     widths[-1] = widths[-1] if columns.head[-1].strip() in NUMBERS else 0

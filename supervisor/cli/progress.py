@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from supervisor.cli.output import drawing_on_terminal
+
 
 @contextmanager
 def counting() -> Iterator[Callable[[int], None]]:
@@ -16,9 +18,7 @@ def counting() -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _count: None
         return
-    from supervisor.cli import drawing  # rich takes 40 ms to load: a pipe starts without it
-
-    with drawing.counting_bar() as report_progress:
+    with drawing_on_terminal().counting_bar() as report_progress:
         yield report_progress
 
 
@@ -28,7 +28,5 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty():
         yield lambda _done, _of: None
         return
-    from supervisor.cli import drawing  # as above
-
-    with drawing.share_bar(what) as report_progress:
+    with drawing_on_terminal().share_bar(what) as report_progress:
         yield report_progress

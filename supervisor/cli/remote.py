@@ -6,12 +6,9 @@ Called by the commands that can ask it.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from supervisor.api.client import ApiClient
-from supervisor.api.connect_remedies import CA_VARIABLE
-from supervisor.cli.global_options import SERVER_VARIABLE, TOKEN_FILE_VARIABLE
+from supervisor.cli.api_client import client_at
+from supervisor.cli.global_options import SERVER_VARIABLE
 from supervisor.cli.options import Chosen
 from supervisor.errors import InvalidInput
 
@@ -24,14 +21,7 @@ def api_of(chosen: Chosen) -> ApiClient | None:
         return None
     if chosen.config is not None:
         raise InvalidInput("--server is asked in place of what --config names: give one of the two")
-    named = chosen.token_file or os.environ.get(TOKEN_FILE_VARIABLE)
-    if not named:
-        raise InvalidInput(
-            f"no token for {url[:200]}",
-            f"name the file that holds it with --token-file or {TOKEN_FILE_VARIABLE}",
-        )
-    ca = os.environ.get(CA_VARIABLE)
-    return ApiClient(url, Path(named), Path(ca) if ca else None, source=_source(chosen))
+    return client_at(url, chosen.token_file, "--server" if chosen.server else SERVER_VARIABLE)
 
 
 def refuse_over_api(chosen: Chosen, option: str) -> None:
@@ -41,7 +31,3 @@ def refuse_over_api(chosen: Chosen, option: str) -> None:
             f"{option} needs ZooKeeper or the store, and can't ask the server {chosen.server_url[:200]!r}",
             "leave it out, or call the command on a host with supervisor.yaml",
         )
-
-
-def _source(chosen: Chosen) -> str:
-    return "--server" if chosen.server else SERVER_VARIABLE

@@ -23,7 +23,7 @@ from supervisor.model.labels import Selector
 from supervisor.model.phrases import counted
 from supervisor.operations.context import CommandContext
 from supervisor.operations.names import known_name
-from supervisor.operations.pause_notice import WAITS, warn_of_pause
+from supervisor.operations.pause_notice import warn_of_pause
 from supervisor.operations.selection import Jobs, Selected, jobs_and_failed, selector_of
 from supervisor.operations.waiting import wait_gone, wait_running
 
@@ -120,9 +120,7 @@ def change_jobs(chosen: Chosen, context: CommandContext, asked: AskedJobs, chang
     confirm_change(jobs, asked, change)
     with context.auditor.together():
         changed = carry_out_and_report(chosen, jobs, change, partial(change.act, context))
-    done = next((one.done for one in changed if one.done is not None and one.done.did in WAITS), None)
-    if done is not None:
-        warn_of_pause(context, done)
+    warn_of_pause(context, *(one.done for one in changed if one.done is not None))
     if change.wait:
         _wait(context, changed, change)
     return exit_code_of(changed)

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
-from supervisor.model.records import LEASED, OCCUPYING, OwnState, Phase
+from supervisor.model.records import LEASED, OCCUPYING, Ownership, OwnState, Phase
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
 
@@ -62,13 +62,16 @@ class AbsentSupervisor:
     drivers: int
 
 
+def has_absent_supervisor(own: Ownership, present: Container[str]) -> bool:
+    """Returns whether a driver may run whose supervisor is not among those ``present``."""
+    return own.state in LEASED and own.supervisor not in present
+
+
 def absent_of(rows: Iterable[Row], present: Container[str]) -> tuple[AbsentSupervisor, ...]:
     """Returns the supervisors that have drivers and are not among those ``present``, in the order of their ids. A
     driver that is assigned and not yet claimed does not count: it is placed anew."""
     owned = (row.own.record for row in rows if isinstance(row.own, Found))
-    hosts = [
-        (own.supervisor, own.host) for own in owned if own.state in LEASED and own.supervisor not in present
-    ]
+    hosts = [(own.supervisor, own.host) for own in owned if has_absent_supervisor(own, present)]
     counts = Counter(supervisor for supervisor, _ in hosts)
     return tuple(AbsentSupervisor(id, host, counts[id]) for id, host in sorted(dict(hosts).items()))
 

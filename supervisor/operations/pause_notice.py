@@ -30,9 +30,9 @@ WAITS: Final = frozenset(
 """What comes of these is the leader's to do. A cancel and a suspend are obeyed by the job's own shim, also in a pause."""
 
 
-def warn_of_pause(context: CommandContext, done: Done) -> None:
-    """Warns if the leader does not act on what was done. Raises nothing: the change is made."""
-    if done.did not in WAITS:
+def warn_of_pause(context: CommandContext, *changes: Done) -> None:
+    """Warns once if the leader does not act on some of what was done. Raises nothing: the changes are made."""
+    if not any(done.did in WAITS for done in changes):
         return
     with suppress(SupervisorError):
         found = seen(Pause, context.zoo().read(context.layout.pause), context.layout.pause)

@@ -35,7 +35,7 @@ from supervisor.model.actions import (
     Withdraw,
 )
 from supervisor.model.driver_memory import next_memory
-from supervisor.model.load import Load, absent_of
+from supervisor.model.load import Load, absent_of, has_absent_supervisor
 from supervisor.model.policies import refused_policies
 from supervisor.model.records import (
     DEAD,
@@ -287,9 +287,7 @@ class Explainer:
             standby=self._prepared.standby(row),
             failed_update=_failed_update(row),
             move=note.why if note is not None and note.moves else "",
-            absent=own.supervisor
-            if own is not None and mine and absent_of((row,), self._view.members)
-            else "",
+            absent=own.supervisor if own and mine and has_absent_supervisor(own, self._view.members) else "",
         )
 
     def _awaited(

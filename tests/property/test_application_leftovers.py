@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.clusters import leftovers
@@ -22,6 +22,7 @@ from supervisor.model.seen import Unreadable
 from supervisor.model.view import Row
 from supervisor.records.ids import name_suffix
 from tests.explore.planting import Edit, edited
+from tests.property.histories import always_the_same
 from tests.unit.plan import rows
 
 NAMES = ("a", "b")
@@ -162,14 +163,7 @@ STRANGE = (
 
 
 def explored(examples: int) -> Any:
-    @seed(7)
-    @settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @always_the_same(examples)
     @given(steps, steps, steps, damages, st.lists(st.sampled_from(STRANGE), max_size=2))
     def run(before: Any, between: Any, after: Any, damage: Any, ended: Any) -> None:
         # a history that begins with a driver is of more use than one that may

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -28,6 +27,7 @@ from supervisor.registry.checkpoint_claims import CheckpointClaims, Index
 from tests.explore import defects_of_removal
 from tests.explore.planting import Edit, edited
 from tests.property.deleting import NAMES, PLACES, SCHEMES, DeletingWorld, Hangs, Shared, WronglyDeleted, near
+from tests.property.histories import ordinary, play_seed
 from tests.property.processes import StopPoint
 
 names = st.sampled_from(NAMES)
@@ -262,21 +262,12 @@ class Deletions(RuleBasedStateMachine):
             world.comes_to_rest(world.leaders[-1])
 
 
-ORDINARY = settings(
-    max_examples=60,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    report_multiple_bugs=False,
-)
+ORDINARY = ordinary(60)
 
 
 def run(number: int, *, forgiven: tuple[type[AssertionError], ...] = (), **changes: Any) -> None:
     """With the ``number``-th seed; shrinks nothing."""
-    run_state_machine_as_test(
-        seed(number)(type("Deletions", (Deletions,), {"forgiven": forgiven})),
-        settings=settings(ORDINARY, **{"phases": [Phase.generate], "database": None, **changes}),
-    )
+    play_seed(type("Deletions", (Deletions,), {"forgiven": forgiven}), number, ORDINARY, **changes)
 
 
 def test_nothing_that_lives_is_deleted() -> None:

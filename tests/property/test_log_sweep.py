@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.clients.store.base import StoreEntry
@@ -29,6 +29,7 @@ from supervisor.registry.uploaded_logs import (
     to_keep,
 )
 from tests.explore.planting import Edit, edited
+from tests.property.histories import always_the_same
 
 UIDS = [f"0000000000a{n}-00000000" for n in range(3)]
 ALWAYS = "zzzzzzzzzzzz-00000000"
@@ -225,16 +226,10 @@ def play_to_the_end(history: Sequence[Step]) -> None:
 
 def explored(examples: int) -> None:
     """Plays so many histories of each kind, always the same."""
-    always = settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    always = always_the_same(examples)
     rounds = st.lists(st.tuples(steps, st.lists(steps, max_size=4), refusals), max_size=5)
-    seed(7)(always(given(rounds, st.integers(0, 60))(play_rounds)))()
-    seed(7)(always(given(steps)(play_to_the_end)))()
+    always(given(rounds, st.integers(0, 60))(play_rounds))()
+    always(given(steps)(play_to_the_end))()
 
 
 def test_what_is_kept_stays_and_all_else_goes() -> None:

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -22,6 +21,7 @@ from hypothesis.stateful import (
 )
 
 from tests.explore import defects_of_guards, defects_of_notifications
+from tests.property.histories import ordinary, play_seed
 from tests.property.notifying import (
     NAMES,
     Invented,
@@ -154,21 +154,12 @@ class NotifiedHistories(RuleBasedStateMachine):
         self.world.pauses()
 
 
-ORDINARY = settings(
-    max_examples=60,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    report_multiple_bugs=False,
-)
+ORDINARY = ordinary(60)
 
 
 def run(number: int, **changes: Any) -> None:
     """With the ``number``-th seed; shrinks nothing."""
-    run_state_machine_as_test(
-        seed(number)(NotifiedHistories),
-        settings=settings(ORDINARY, **{"phases": [Phase.generate], "database": None, **changes}),
-    )
+    play_seed(NotifiedHistories, number, ORDINARY, **changes)
 
 
 def test_all_is_told_and_nothing_else_and_marked_after_it_was_accepted() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.clients.store.base import StoreEntry
@@ -31,6 +31,7 @@ from supervisor.registry import uploaded_logs
 from supervisor.registry.uploaded_logs import PieceKey, UploadedKey, UploadedLogs
 from supervisor.shim.output import RotatedFile
 from tests.explore.planting import Edit, edited
+from tests.property.histories import always_the_same
 
 UID = "0123456789ab-89abcdef"
 KEY = UploadedKey("a", UID, 1, 5)
@@ -221,14 +222,8 @@ def play(history: Sequence[Step], trouble: dict[int, str]) -> None:
 
 def explored(examples: int) -> None:
     """Plays so many histories, always the same."""
-    always = settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    seed(7)(always(given(histories, troubles)(play)))()
+    always = always_the_same(examples)
+    always(given(histories, troubles)(play))()
 
 
 def test_what_is_in_the_store_is_a_copy_that_lacks_the_last_period_at_most() -> None:

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -24,6 +23,7 @@ from hypothesis.stateful import (
 from supervisor.api import bounded_writes
 from supervisor.api.bounded_writes import BoundedWrites, WriteOnce
 from tests.explore.planting import Edit, edited
+from tests.property.histories import ordinary, play_seed
 from tests.property.writing import KEPT_S, BrokenPromise, WritingWorld
 
 names = st.builds(
@@ -114,21 +114,12 @@ class SentHistories(RuleBasedStateMachine):
             self.world.stop()
 
 
-ORDINARY = settings(
-    max_examples=100,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    report_multiple_bugs=False,
-)
+ORDINARY = ordinary(100)
 
 
 def run(number: int, **changes: Any) -> None:
     """With the ``number``-th seed; shrinks nothing."""
-    run_state_machine_as_test(
-        seed(number)(SentHistories),
-        settings=settings(ORDINARY, **{"phases": [Phase.generate], "database": None, **changes}),
-    )
+    play_seed(SentHistories, number, ORDINARY, **changes)
 
 
 def test_each_request_is_carried_out_once_and_answered_truly() -> None:

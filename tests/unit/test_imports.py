@@ -15,15 +15,15 @@ FILES = {
 
 BOTO3 = "boto3 takes 180 ms and 25 MB: a file store, and a command that needs no store, go without it"
 CRYPTOGRAPHY = "cryptography takes time and memory: only who signs or verifies loads it"
+API = "the client of the API takes 70 ms: what asks no server starts without it"
 RICH = "rich takes 40 ms: a command in a pipe starts without it"
 SHIM = "a shim costs memory once per job: it goes without what only others need"
 DRIVER = "the bootstrap watches the application import pyspark, and must not be the first to do so"
 IN_FUNCTIONS = {
     ("supervisor.cli.doctor.stores", "supervisor.clients.store.s3"): BOTO3,
     ("supervisor.cli.listing", "supervisor.cli.watch"): RICH,
-    ("supervisor.cli.narrator", "supervisor.cli.drawing"): RICH,
+    ("supervisor.cli.completion", "supervisor.cli.api_client"): API,
     ("supervisor.cli.output", "supervisor.cli.drawing"): RICH,
-    ("supervisor.cli.progress", "supervisor.cli.drawing"): RICH,
     ("supervisor.clients.containment", "ctypes"): SHIM,
     ("supervisor.clients.containment", "supervisor.clients.spawn"): SHIM,
     ("supervisor.clients.kazoo_connection", "supervisor.clients.zookeeper_sasl"): SHIM,

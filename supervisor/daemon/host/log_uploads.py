@@ -29,7 +29,7 @@ import structlog
 
 from supervisor.clients import umask
 from supervisor.clients.threads import TurnLoop
-from supervisor.daemon.host.running_uploads import RunningUploads
+from supervisor.daemon.host.running_uploads import RunningUploads, log_missing
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.launch import Launch
@@ -246,11 +246,4 @@ class LogUploads:
         (self._waiting / _name_of(key)).unlink(missing_ok=True)
 
     def _log_missing(self, key: UploadedKey, why: str) -> None:
-        log.warning(
-            "log_not_uploaded",
-            job=key.name,
-            uid=key.uid,
-            attempt=key.attempt,
-            why=why,
-            next="the store has no output of this attempt",
-        )
+        log_missing(log, key, why, "the store has no output of this attempt")

@@ -8,6 +8,7 @@ import { LogTail } from "./log.js";
 import { noJob } from "./missing.js";
 import { draw, plot, remember, valuesOf } from "./plot.js";
 import { Poll } from "./reading.js";
+import { JobAddressView } from "./view.js";
 import { diagnosticsPlace, linesOf } from "./words.js";
 
 const PLOT = { width: 300, height: 60 };
@@ -25,8 +26,9 @@ const KINDS = [
 ];
 const HISTORY_PERIOD_MS = 5000;
 
-export class JobView {
+export class JobView extends JobAddressView {
   constructor(name, onRead) {
+    super();
     this.name = name;
     this.parts = Object.fromEntries(
       ["head", "lines", "remedies", "facts", "plots", "queries", "history", "spec"].map((part) => [part, el("div", { class: part })]));
@@ -63,17 +65,6 @@ export class JobView {
   stop() {
     for (const poll of this.polls) poll.stop();
     this.log.stop();
-  }
-
-  onStatus() {}
-
-  onShown() {
-    window.scrollTo(0, 0);
-    document.getElementById("main").focus({ preventScroll: true });
-  }
-
-  onKey(event) {
-    if (event.key === "Escape") location.hash = "#/";
   }
 
   /** Notes what a reading of `path` has found. Without the job itself nothing else of it is shown. */

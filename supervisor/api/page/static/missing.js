@@ -1,6 +1,7 @@
 // Says that there is no such job, in place of cards that would stay empty.
 
 import { el } from "./dom.js";
+import { JobAddressView } from "./view.js";
 
 /** Returns what is said of a job that is not there; `why` is what the supervisor answers. */
 export function noJob(name, why = "", { wasThere = false } = {}) {
@@ -13,21 +14,11 @@ export function noJob(name, why = "", { wasThere = false } = {}) {
 }
 
 /** Is shown for an address that can be of no job. */
-export class MissingView {
+export class MissingView extends JobAddressView {
   constructor(name) {
+    super();
     this.element = el("section", { class: "missing" }, noJob(name));
   }
 
   stop() {}
-
-  onStatus() {}
-
-  onShown() {
-    window.scrollTo(0, 0);
-    document.getElementById("main").focus({ preventScroll: true });
-  }
-
-  onKey(event) {
-    if (event.key === "Escape") location.hash = "#/";
-  }
 }
