@@ -246,4 +246,4 @@ class LogUploads:
         (self._waiting / _name_of(key)).unlink(missing_ok=True)
 
     def _log_missing(self, key: UploadedKey, why: str) -> None:
-        log_missing(log, key, why, "the store has no output of this attempt")
+        log_missing(key, why, "the store has no output of this attempt")

@@ -58,11 +58,9 @@ class _RunningOutput:
     unwanted: list[PieceKey] = field(default_factory=list)
 
 
-def log_missing(logger: structlog.stdlib.BoundLogger, key: UploadedKey, why: str, following: str) -> None:
+def log_missing(key: UploadedKey, why: str, following: str) -> None:
     """Logs that the store has not all of an output, and what comes of that."""
-    logger.warning(
-        "log_not_uploaded", job=key.name, uid=key.uid, attempt=key.attempt, why=why, next=following
-    )
+    log.warning("log_not_uploaded", job=key.name, uid=key.uid, attempt=key.attempt, why=why, next=following)
 
 
 class RunningUploads:
@@ -179,4 +177,4 @@ class RunningUploads:
 
     def _close(self, key: UploadedKey, why: str) -> None:
         self._running[key].is_closed = True
-        log_missing(log, key, why, "nothing more of it is uploaded while it runs")
+        log_missing(key, why, "nothing more of it is uploaded while it runs")
