@@ -512,9 +512,17 @@ class DoneDocument(TypedDict):
     notices: list[str]
 
 
+class DifferenceDocument(TypedDict):
+    """A key of a spec whose value would change; null stands for none. What looks like a secret is covered."""
+
+    key: str
+    before: Any
+    after: Any
+
+
 class AppliedDocument(TypedDict):
     """What became of a spec, or with a dry run, what would. ``complaints`` has all that is wrong with it, a sentence
-    each."""
+    each. ``differences`` are there if they were asked for and no spec is refused."""
 
     file: str
     name: str | None
@@ -523,6 +531,7 @@ class AppliedDocument(TypedDict):
     why: str
     exit_code: int
     complaints: list[str]
+    differences: NotRequired[list[DifferenceDocument]]
 
 
 class ApplyDocument(TypedDict):

@@ -11,7 +11,7 @@ import base64
 import json
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +24,8 @@ from supervisor.api.write_routes import APPLY_ANSWER_S, BUNDLE_S, JOB_ANSWER_S
 from supervisor.clients.web import WebAnswer, WebRequest
 from supervisor.clock import boottime_s
 from supervisor.errors import InvalidInput, NotSent, OutcomeUnknown, SupervisorError, Unreachable
-from supervisor.operations.apply import Applied, AppliedAction
+from supervisor.operations.apply import Applied, AppliedAction, Difference
+from supervisor.operations.bundle import BundleWish
 from supervisor.operations.jobs import Did, Done
 
 SPARE_S: Final = 10.0
@@ -69,24 +70,18 @@ class WriteClient:
         except (KeyError, TypeError, ValueError):
             raise _odd() from None
 
-    def apply(
-        self,
-        specs: Sequence[str],
-        files: Mapping[str, Path],
-        changes: Sequence[str],
-        *,
-        again: bool,
-        dry_run: bool,
-    ) -> RemoteApplied:
-        """Has the server apply ``specs``, which are among ``files``: by the path that it is told, each with where it lies
-        here. Raises as ``change`` does, and InvalidInput for what is too large or can't be read."""
+    def apply(self, wish: BundleWish, files: Mapping[str, Path]) -> RemoteApplied:
+        """Has the server apply the specs of ``wish``, which are among ``files``: by the path that it is told, each with
+        where it lies here. Raises as ``change`` does, and InvalidInput for what is too large or can't be read."""
         request = {
-            "specs": list(specs),
+            "specs": list(wish.specs),
             "files": _sent(files),
-            "set": list(changes),
-            "again": again,
-            "dry_run": dry_run,
+            "set": list(wish.changes),
+            "again": wish.again,
+            "dry_run": wish.dry_run,
         }
+        if wish.differences:  # a server of the version before refuses what it does not know
+            request["differences"] = True
         document = self._post("/apply", request, BUNDLE_S + APPLY_ANSWER_S)
         try:
             applied = [_applied(each) for each in document["applied"]]
@@ -160,7 +155,14 @@ def _applied(document: Mapping[str, Any]) -> Applied:
         why=str(document["why"]),
         error=error,
         reported_name=document["name"],
+        differences=_differences(document.get("differences")),
     )
+
+
+def _differences(found: Any) -> tuple[Difference, ...] | None:
+    if found is None:
+        return None
+    return tuple(Difference(str(each["key"]), each["before"], each["after"]) for each in found)
 
 
 def _texts(found: Any) -> tuple[str, ...]:

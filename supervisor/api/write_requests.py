@@ -87,3 +87,12 @@ class ApplyRequest(Section):
     dry_run: Annotated[
         bool, Field(description="Whether it only says what would be done, and does nothing.")
     ] = False
+    differences: Annotated[
+        bool, Field(description="Whether it also says key by key what differs; only with dry_run.")
+    ] = False
+
+    @model_validator(mode="after")
+    def _compares_in_a_dry_run(self) -> ApplyRequest:
+        if self.differences and not self.dry_run:
+            raise ValueError("has differences, which need dry_run")
+        return self

@@ -191,7 +191,13 @@ def _done(commands: JobOperations, name: str, request: Any) -> Done:
 
 
 def _applied(context: CommandContext, request: ApplyRequest, notices: list[str]) -> ApiResponse:
-    wish = BundleWish(request.specs, request.set, again=request.again, dry_run=request.dry_run)
+    wish = BundleWish(
+        request.specs,
+        request.set,
+        again=request.again,
+        dry_run=request.dry_run,
+        differences=request.differences,
+    )
     with tempfile.TemporaryDirectory(prefix="spark-supervisor-apply-") as folder:
         bundle = SpecBundle(Path(folder), _files(request.files), request.set)
         applied = apply_bundle(context, bundle, wish)

@@ -1,25 +1,23 @@
-"""Implements ``apply`` and ``diff``: what is in files becomes what runs.
+"""Implements ``apply``: what is in files becomes what runs.
 
 ``operations.apply`` judges and carries out. An update stops nothing by itself (protocol §9.2).
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from supervisor.cli.apply_over_api import apply_over_api
-from supervisor.cli.apply_screen import is_refused, print_applied, print_unchanged, said_of_action
+from supervisor.cli.apply_screen import is_refused, print_applied, print_unchanged
 from supervisor.cli.completion import files
 from supervisor.cli.confirm import Yes, confirm_jobs
 from supervisor.cli.narrator import Narrator
-from supervisor.cli.options import Chosen, SignWith, Timeout, command, over_api, over_api_instead, seconds
+from supervisor.cli.options import Chosen, SignWith, Timeout, command, over_api, seconds
 from supervisor.cli.output import notice, print_line
 from supervisor.cli.remote import api_of, refuse_over_api
 from supervisor.cli.several import SELECTOR
@@ -29,7 +27,7 @@ from supervisor.operations.apply import (
     Applied,
     AppliedAction,
     carry_out,
-    differences,
+    changed_of,
     judge_all,
     rollout,
     spec_files,
@@ -87,7 +85,6 @@ PruneSelector = Annotated[
 PruneAll = Annotated[
     bool, typer.Option("--prune-all", help="Also if no job with these labels would be left.")
 ]
-VALUE_MAX = 60
 
 
 @command
@@ -135,14 +132,13 @@ def apply(
         return apply_over_api(chosen, api, paths, set_key or (), again=again, dry_run=dry_run)
     settings = chosen.settings()
     sign = partial(signed, settings, sign_with)
-    read = _read(settings, paths, set_key, may_be_empty=prune_all, sign=sign)
+    read = read_specs(settings, paths, set_key, may_be_empty=prune_all, sign=sign)
     with open_commands(settings, warn=notice) as context:
         applied = judge_all(context, read, again=again)
         pruned = [] if wish is None else judge_prune(context, applied, wish)
         if is_refused(chosen, applied):
             return _exit_code(applied)
-        changed = (one.prepared for one in applied if one.action is not AppliedAction.UNCHANGED)
-        warn_of_missing_sparks(context, filter(None, changed))
+        warn_of_missing_sparks(context, changed_of(applied))
         if wish is not None and not dry_run:
             _confirm_prune([one for one in pruned if one.action is AppliedAction.PRUNED], wish, yes=yes)
         done = applied if dry_run else carry_out(context, applied, context.author)
@@ -218,48 +214,7 @@ def _prune(
             print_line(f"{one.name}: {would}{one.action.value}; {one.why}")
 
 
-@command
-@over_api_instead("apply --dry-run asks it which jobs would be changed, and how that reaches them")
-def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
-    """Say key by key what apply would change, and how that reaches the jobs. Exit code 1: something differs.
-
-    \b
-    Examples:
-      spark-supervisor diff jobs/
-      spark-supervisor diff clicks.yaml --set health.stall_timeout=15m
-    """
-    settings = chosen.settings()
-    read = _read(settings, paths, set_key)
-    with open_commands(settings, warn=notice) as context:
-        applied = judge_all(context, read, again=True)
-        if is_refused(chosen, applied):
-            return _exit_code(applied)
-        found = [(one, differences(context, one)) for one in applied]
-    if chosen.document:
-        chosen.print_document(
-            [
-                {
-                    **one.document(),
-                    "why": rollout(one),
-                    "differences": [
-                        {"key": each.key, "before": each.before, "after": each.after} for each in keys
-                    ],
-                }
-                for one, keys in found
-            ]
-        )
-    else:
-        for one, keys in found:
-            if one.action is AppliedAction.UNCHANGED:
-                continue
-            print_line(f"{one.name}: would be {said_of_action(one)}; {rollout(one)}")
-            for each in keys:
-                before, after = _shown(each.before, each.after)
-                print_line(f"  {each.key}: {before} → {after}")
-    return 0 if all(one.action is AppliedAction.UNCHANGED for one in applied) else 1
-
-
-def _read(
+def read_specs(
     settings: Settings,
     paths: Iterable[Path],
     changes: list[str] | None,
@@ -267,6 +222,7 @@ def _read(
     may_be_empty: bool = False,
     sign: Callable[[Prepared], Prepared] = lambda prepared: prepared,
 ) -> list[Submitted]:
+    """Reads the specs that ``paths`` name; what is wrong with one is its error. Raises InvalidInput for a path."""
     files = spec_files(paths, may_be_empty=may_be_empty)
     return prepare_all(files, settings, notice, partial(read_located, changes=changes or ()), sign)
 
@@ -308,18 +264,3 @@ def _wait(context: CommandContext, applied: list[Applied], wait_s: float) -> Non
     for one in applied:
         if one.error is not None and one.action is not AppliedAction.REFUSED:
             notice(f"error: {one.error}")
-
-
-def _shown(before: Any, after: Any) -> tuple[str, str]:
-    """Returns two values as text, each in short, from a little before where they differ."""
-    texts = [
-        "(none)" if each is None else each if isinstance(each, str) else json.dumps(each)
-        for each in (before, after)
-    ]
-    if max(map(len, texts)) <= VALUE_MAX:
-        return texts[0], texts[1]
-    same = len(os.path.commonprefix(texts))
-    start = max(0, same - VALUE_MAX // 3) if same > VALUE_MAX // 2 else 0
-    cut = [("…" if start else "") + each[start : start + VALUE_MAX] for each in texts]
-    ended = [each[start + VALUE_MAX :] for each in texts]
-    return cut[0] + ("…" if ended[0] else ""), cut[1] + ("…" if ended[1] else "")

@@ -1,4 +1,5 @@
-"""Applies specs by the API of a supervisor: sends them with all files that they name, and prints what ``cli.apply`` prints.
+"""Applies and compares specs by the API of a supervisor: sends them with all files that they name, and prints what
+``cli.apply`` prints. ``cli.diff`` calls it, too.
 
 The specs go as they are; the server reads and judges them, with the defaults and the policy of its host. Paths are told
 as seen from here, or from the directory that has them all.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from supervisor.api.client import ApiClient
@@ -18,6 +20,7 @@ from supervisor.cli.options import Chosen
 from supervisor.cli.output import notice
 from supervisor.errors import InvalidInput
 from supervisor.operations.apply import Applied, AppliedAction, exit_code_of, spec_files
+from supervisor.operations.bundle import BundleWish
 from supervisor.spec.compose import composed
 from supervisor.spec.fields import is_local_path
 from supervisor.spec.files import read_text
@@ -37,16 +40,7 @@ def apply_over_api(
     dry_run: bool,
 ) -> int:
     """Has the server apply the specs in ``paths``, and returns the worst exit code."""
-    sources = spec_files(paths)
-    needed = {file for source in sources for file in _needed(source, changes)}
-    root = _root(needed)
-    sent = {_from(root, file): file for file in needed}
-    names = [_from(root, source) for source in sources]
-    remote = WriteClient(api).apply(names, sent, changes, again=again, dry_run=dry_run)
-    typed = {name: str(source) for name, source in zip(names, sources, strict=True) if name != str(source)}
-    applied = [_as_typed(one, typed) for one in remote.applied]
-    for sentence in remote.notices:
-        notice(_said(sentence, typed))
+    applied = ask_to_apply(api, paths, BundleWish((), changes, again=again, dry_run=dry_run))
     if _is_judged_only(applied) and is_refused(chosen, applied):
         return exit_code_of(applied)
     if chosen.document:
@@ -58,6 +52,23 @@ def apply_over_api(
             print_applied(one, "would be " if dry_run else "")
     print_unchanged(applied)
     return exit_code_of(applied)
+
+
+def ask_to_apply(api: ApiClient, paths: Sequence[Path], wish: BundleWish) -> list[Applied]:
+    """Has the server do what ``wish`` says with the specs in ``paths``. Prints its notices, and returns what became of
+    each."""
+    changes = wish.changes
+    sources = spec_files(paths)
+    needed = {file for source in sources for file in _needed(source, changes)}
+    root = _root(needed)
+    sent = {_from(root, file): file for file in needed}
+    names = [_from(root, source) for source in sources]
+    remote = WriteClient(api).apply(replace(wish, specs=names), sent)
+    typed = {name: str(source) for name, source in zip(names, sources, strict=True) if name != str(source)}
+    applied = [_as_typed(one, typed) for one in remote.applied]
+    for sentence in remote.notices:
+        notice(_said(sentence, typed))
+    return applied
 
 
 def _needed(source: Path, changes: Sequence[str]) -> list[Path]:

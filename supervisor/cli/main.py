@@ -69,7 +69,7 @@ COMMANDS = tuple(
         ("logs", "supervisor.cli.logs:logs", "Print what the driver of a job wrote."),
         ("stacks", "supervisor.cli.stacks:stacks", "Print thread dumps of the driver of a job."),
         ("apply", "supervisor.cli.apply:apply", "Make jobs what their specs say: submit, update, leave."),
-        ("diff", "supervisor.cli.apply:diff", "Say what apply would change, key by key."),
+        ("diff", "supervisor.cli.diff:diff", "Say what apply would change, key by key."),
         ("rollback", "supervisor.cli.rollback:rollback", "Make a job what an earlier revision of it was."),
         (
             "revisions",

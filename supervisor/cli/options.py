@@ -41,10 +41,7 @@ from supervisor.settings.units import parse_duration_s
 
 @dataclass
 class Chosen(GlobalOptions):
-    """Holds the global options as a command has them, and provides what they lead to. ``instead`` begins the remedy of a
-    command that can't ask the API of a supervisor, with one that can, where there is one."""
-
-    instead: str = ""
+    """Holds the global options as a command has them, and provides what they lead to."""
 
     @property
     def document(self) -> bool:
@@ -69,7 +66,7 @@ class Chosen(GlobalOptions):
         if self.server_url is not None:
             raise InvalidInput(
                 f"this command needs ZooKeeper or the store, and can't ask the server {self.server_url[:200]!r}",
-                f"{self.instead}call it on a host with supervisor.yaml, without --server and "
+                "call it on a host with supervisor.yaml, without --server and "
                 f"{SERVER_VARIABLE}, or with --config",
             )
         return self.settings_of_host()
@@ -109,22 +106,11 @@ def over_api(function: Callable[..., int]) -> Callable[..., int]:
     return function
 
 
-def over_api_instead(remedy: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Gives a command that can't ask the API of a supervisor the ``remedy``, which names one that can."""
-
-    def marked(function: Callable[..., int]) -> Callable[..., int]:
-        typed: Any = function
-        typed.instead = f"{remedy}; or "
-        return function
-
-    return marked
-
-
 def command(function: Callable[..., int]) -> Callable[..., int]:
     """Makes ``function(chosen, …)``, which returns the exit code, a typer command with the global options."""
     own = list(inspect.signature(function).parameters.values())[1:]
     hints = typing.get_type_hints(function, include_extras=True)
-    is_over_api, before = getattr(function, "is_over_api", False), getattr(function, "instead", "")
+    is_over_api = getattr(function, "is_over_api", False)
     common = _GLOBAL | (_OF_SERVER if is_over_api else {})
 
     @functools.wraps(function)
@@ -136,12 +122,10 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         elif parsed.server is not None:
             raise InvalidInput(
                 f"{ctx.info_name} can't ask a server",
-                f"{before}leave --server out; list, show, status, top, history, explain, logs, stacks, cancel, suspend, "
-                "resume, restart and apply take it",
+                "leave --server out; list, show, status, top, history, explain, logs, stacks, cancel, suspend, resume, "
+                "restart, apply and diff take it",
             )
-        chosen = Chosen(
-            parsed.config, parsed.output, parsed.debug, parsed.server, parsed.token_file, instead=before
-        )
+        chosen = Chosen(parsed.config, parsed.output, parsed.debug, parsed.server, parsed.token_file)
         try:
             code = function(chosen, **given)
             sys.stdout.flush()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -60,7 +60,7 @@ ACTIONS: Final[Mapping[Change, AppliedAction]] = {
 class Applied:
     """Holds what became of the spec in ``source``, or with a dry run, what would. ``revision`` is the number that the job
     has from now on. Until all is judged, ``judged`` and ``action`` are None. ``reported_name`` is set where another process
-    has judged it, which told the name of the job (``api.write_client``)."""
+    has judged it, which told the name of the job (``api.write_client``). ``differences`` are known after ``compare``."""
 
     source: Path
     prepared: Prepared | None = None
@@ -71,6 +71,7 @@ class Applied:
     why: str = ""
     error: SupervisorError | None = None
     reported_name: str | None = None
+    differences: Sequence[Difference] | None = None
 
     @property
     def name(self) -> str | None:
@@ -91,7 +92,7 @@ class Applied:
         self.error, self.why = error, str(error)
 
     def document(self) -> dict[str, Any]:
-        return {
+        document = {
             "file": str(self.source),
             "name": self.name,
             "action": self.action.value if self.action is not None else None,
@@ -99,6 +100,9 @@ class Applied:
             "why": self.why,
             "exit_code": self.error.exit_code if self.error is not None else 0,
         }
+        if self.differences is not None:
+            document["differences"] = [asdict(each) for each in self.differences]
+        return document
 
 
 def spec_files(paths: Iterable[Path], *, may_be_empty: bool = False) -> list[Path]:
@@ -205,6 +209,15 @@ def refuse_all(applied: Sequence[Applied]) -> bool:
     return True
 
 
+def changed_of(applied: Iterable[Applied]) -> list[Prepared]:
+    """Returns the specs of those that are created or updated."""
+    return [
+        one.prepared
+        for one in applied
+        if one.prepared is not None and one.action is not AppliedAction.UNCHANGED
+    ]
+
+
 def exit_code_of(applied: Sequence[Applied]) -> int:
     """Returns the worst of their exit codes."""
     return max((one.error.exit_code if one.error is not None else 0 for one in applied), default=0)
@@ -278,8 +291,14 @@ class Difference:
     after: Any
 
 
-def differences(context: CommandContext, one: Applied) -> list[Difference]:
-    """Returns what ``one`` would change, key by key. Raises what the store raises."""
+def compare(context: CommandContext, applied: Iterable[Applied]) -> None:
+    """Notes of each, of which none is refused, what it would change, and how that reaches the job. Raises what the store
+    raises."""
+    for one in applied:
+        one.why, one.differences = rollout(one), _differences(context, one)
+
+
+def _differences(context: CommandContext, one: Applied) -> list[Difference]:
     if one.judged is None or one.prepared is None:
         return []
     if one.judged.change not in (Change.UPDATE, Change.WITHDRAW) or one.judged.now is None:

@@ -17,8 +17,9 @@ from typing import Any, Final
 from supervisor.errors import InvalidInput
 from supervisor.operations.apply import (
     Applied,
-    AppliedAction,
     carry_out,
+    changed_of,
+    compare,
     judge_all,
     refuse_all,
     rollout,
@@ -41,12 +42,13 @@ COMPOSED_MAX_CHARACTERS: Final = 64 * 2**20
 @dataclass(frozen=True, slots=True)
 class BundleWish:
     """Says which files of a bundle are applied, with ``changes`` (``KEY=VALUE``) over all of them. ``again`` and ``dry_run``
-    are as for ``apply``."""
+    are as for ``apply``. With ``differences``, nothing is done either, and each says what it would change, as ``diff``."""
 
     specs: Sequence[str]
     changes: Sequence[str] = ()
     again: bool = False
     dry_run: bool = False
+    differences: bool = False
 
 
 class ParsedSpecs:
@@ -139,8 +141,10 @@ def apply_bundle(context: CommandContext, bundle: SpecBundle, wish: BundleWish) 
     applied = judge_all(context, read, again=wish.again)
     if refuse_all(applied):
         return applied
-    changed = (one.prepared for one in applied if one.action is not AppliedAction.UNCHANGED)
-    warn_of_missing_sparks(context, filter(None, changed))
+    warn_of_missing_sparks(context, changed_of(applied))
+    if wish.differences:
+        compare(context, applied)
+        return applied
     if wish.dry_run:
         for one in applied:
             one.why = rollout(one)

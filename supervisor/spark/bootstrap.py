@@ -640,6 +640,10 @@ def main(argv: Sequence[str]) -> None:
     pretend(path, args)
     watch = Watch(reports)
     sys.meta_path.insert(0, watch)
+    try:
+        beside("compiled_pyspark").use_compiled_pyspark()
+    except Exception:  # noqa: BLE001 - it is imported from the archive, as ever
+        complain("pyspark is not imported from compiled files")
     if os.environ.get("SPARK_SUPERVISOR_PREPARED"):
         prepare(reports, watch, path)
     if entry:

@@ -41,9 +41,9 @@ LOCK_WAIT_S = 1
 HOLD_S = 2.0
 HELD_PAUSE_S = 0.005
 NEXT_BATCH_MAX_S = 2.0
-NEXT_BATCH_SHARE = 0.1
-"""A query that is between two batches gets its next one before it stops, if its interval is not longer than the former, nor
-than this share of the time that the stop has."""
+NEXT_BATCH_SHARE = 0.6
+"""A query that is between two batches gets its next one before it stops, if its interval is not longer than the former, and
+interval and twice the time of its newest batch are together not more than this share of the time that the stop has."""
 STACKS_MAX_BYTES = 100_000
 FRAMES_MAX = 100
 THREADS_MAX = 500
@@ -229,10 +229,8 @@ class Orders:
             for query in queries:
                 run = str(query.runId)
                 if run not in closing:
-                    interval_s = self._intervals.get(str(query.id), 0.0)
-                    is_soon = interval_s <= min(NEXT_BATCH_MAX_S, within_s * NEXT_BATCH_SHARE)
                     committed = partial(self._has_committed, run, before.get(run, 0))
-                    closing[run] = Closing(query, committed, interval_s if is_soon else 0.0)
+                    closing[run] = Closing(query, committed, self._next_batch_s(query, within_s))
                     _thread.start_new_thread(closing[run].run, ())
             time.sleep(PAUSE_S)
             queries = self.active()
@@ -242,6 +240,17 @@ class Orders:
         else:
             self._send("stopped")
             log("all queries have stopped at a batch boundary")
+
+    def _next_batch_s(self, query: Any, within_s: float) -> float:
+        """Returns for how long the next batch of a query is waited for, in a stop that has ``within_s``."""
+        interval_s = self._intervals.get(str(query.id), 0.0)
+        if not 0 < interval_s <= NEXT_BATCH_MAX_S:
+            return 0.0
+        try:
+            newest_s = query.lastProgress["durationMs"]["triggerExecution"] / 1000
+        except Exception:  # noqa: BLE001 - it has made none yet, or this is another Spark than we know
+            return 0.0
+        return interval_s if interval_s + 2 * newest_s <= within_s * NEXT_BATCH_SHARE else 0.0
 
     def _has_committed(self, run: str, before: int) -> bool:
         return self.committed.get(run, 0) > before

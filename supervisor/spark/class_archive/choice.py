@@ -44,6 +44,16 @@ CONFLICTS: Final = re.compile(
 the parallel and Shenandoah's collector an archive is used (tried with Java 17); with ZGC it is not."""
 
 
+LATE_C2: Final = (
+    "-XX:Tier4InvocationThreshold=20000",
+    "-XX:Tier4MinInvocationThreshold=2400",
+    "-XX:Tier4CompileThreshold=60000",
+    "-XX:Tier4BackEdgeThreshold=160000",
+)
+"""Four times the defaults: the JVM's second compiler, which takes half the CPU of a start, has less to do then, and compiles
+what stays in use a little later (docs/spark.md S37). A cache of Java 25 has profiles, and its JVM keeps the defaults."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
     """Describes the archive of a driver. ``file`` is None if it starts without; then ``why`` says why, in half
@@ -65,17 +75,17 @@ class ClassArchive:
     @property
     def options(self) -> str:
         """Returns the options of the JVM; empty without an archive. A JVM that can't use it says nothing of
-        it: that is a normal start."""
+        it: that is a normal start. With a shared archive, C2 begins later."""
         if self.file is None:
             return ""
-        named = "AOTCache" if self.kind is ArchiveKind.AOT else "SharedArchiveFile"
+        is_shared = self.kind is ArchiveKind.SHARED
+        named = "SharedArchiveFile" if is_shared else "AOTCache"
         quiet = (
-            "-Xlog:aot=off -Xlog:cds=off"
-            if self.kind is ArchiveKind.AOT
-            else "-Xlog:cds=off -Xlog:cds+dynamic=off"
+            ("-Xlog:cds=off", "-Xlog:cds+dynamic=off") if is_shared else ("-Xlog:aot=off", "-Xlog:cds=off")
         )
-        path = str(self.file)
-        return f'{quiet} "-XX:{named}={path}"' if " " in path else f"{quiet} -XX:{named}={path}"
+        option = f"-XX:{named}={self.file}"
+        quoted = f'"{option}"' if " " in option else option
+        return " ".join((*quiet, quoted, *(LATE_C2 if is_shared else ())))
 
     def with_options(self, given: str) -> str:
         """Returns the user's options with ours before them: where both say something, the user's count."""

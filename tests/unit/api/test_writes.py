@@ -274,6 +274,15 @@ def test_a_dry_run_writes_nothing(seat: OperatorSeat) -> None:
     assert seat.fleet.terminal.bench.zoo.tree() == before
 
 
+def test_differences_need_a_dry_run(seat: OperatorSeat) -> None:
+    before = seat.fleet.terminal.bench.zoo.tree()
+    refused = seat.apply(SPEC, differences=True)
+    assert refused.code == 400 and "differences, which need dry_run" in refused.body.decode()
+    (one,) = applied(seat.apply(SPEC.replace("clicks", "fresh"), dry_run=True, differences=True))["applied"]
+    assert (one["action"], one["differences"]) == ("created", [])
+    assert seat.fleet.terminal.bench.zoo.tree() == before
+
+
 def test_if_anything_is_wrong_nothing_is_done_and_all_is_said(seat: OperatorSeat) -> None:
     before = seat.fleet.terminal.bench.zoo.tree()
     files = [

@@ -185,14 +185,6 @@ def test_what_writes_or_needs_more_says_so(laptop: Laptop, words: str) -> None:
     assert laptop.fleet.terminal.bench.zoo.tree() == before
 
 
-def test_diff_names_what_can_ask_a_server(laptop: Laptop) -> None:
-    said = "apply --dry-run asks it which jobs would be changed"
-    ran = laptop.run("diff", "x.yaml")
-    assert ran.code == 2 and "can't ask the server" in ran.err and said in ran.err
-    ran = laptop.fleet.terminal.run("--server", laptop.url, "diff", "x.yaml")
-    assert ran.code == 2 and "diff can't ask a server" in ran.err and said in ran.err
-
-
 def test_a_configuration_that_is_named_counts_more_than_the_environment(laptop: Laptop) -> None:
     config = ("--config", str(laptop.fleet.terminal.config))
     laptop.url = "http://127.0.0.1:1"

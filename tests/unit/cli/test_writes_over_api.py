@@ -241,6 +241,21 @@ def test_applying_is_the_same(laptop: Laptop, words: str, monkeypatch: pytest.Mo
     monkeypatch.chdir(home)
     there, here = applied_both(laptop, "apply", *words.replace("HOME", str(home)).split())
     assert there == here
+    if "--dry-run" not in words:
+        there, here = applied_both(laptop, "diff", *words.replace("HOME", str(home)).split())
+        assert there == here
+
+
+def test_diff_says_the_keys_and_covers_secrets(laptop: Laptop) -> None:
+    terminal = laptop.fleet.terminal
+    terminal.submit("a")
+    before = terminal.bench.zoo.tree()
+    spec = terminal.spec("a", "lease: 20s\nconf: {spark.my.password: hunter2}")
+    ran = laptop.run("diff", spec)
+    assert ran.code == 1 and "hunter2" not in ran.out + ran.err
+    assert "  lease: 30s → 20s" in ran.out.splitlines()
+    assert any(line.startswith("  conf.spark.my.password: (none) → ") for line in ran.out.splitlines())
+    assert terminal.bench.zoo.tree() == before
 
 
 def test_a_file_by_an_absolute_path_can_not_be_sent(laptop: Laptop) -> None:

@@ -22,6 +22,7 @@ from supervisor.spark.class_archive.assign import OFF, archives_dir
 from supervisor.spark.class_archive.build import driver_command, environment, make_archive, properties_of
 from supervisor.spark.class_archive.choice import (
     CLASS_PATH_KEY,
+    LATE_C2,
     OPTIONS_KEY,
     ClassArchive,
     conflicting,
@@ -97,10 +98,13 @@ def test_a_conf_directory_may_come_after_the_jars_unless_it_has_what_they_have(t
 
 
 def test_our_options_come_before_the_users_and_in_place_of_none() -> None:
-    assert ARCHIVE.with_options("") == "-Xlog:cds=off -Xlog:cds+dynamic=off -XX:SharedArchiveFile=/run/x.jsa"
-    assert ARCHIVE.with_options(" -Da=b ").endswith("/run/x.jsa -Da=b")
+    assert ARCHIVE.with_options("") == " ".join(
+        ("-Xlog:cds=off -Xlog:cds+dynamic=off -XX:SharedArchiveFile=/run/x.jsa", *LATE_C2)
+    )
+    assert ARCHIVE.with_options(" -Da=b ").endswith(f"{LATE_C2[-1]} -Da=b")
     assert ClassArchive(why="x").with_options("-Da=b") == "-Da=b"
-    assert '"-XX:AOTCache=/a b.aot"' in ClassArchive(Path("/a b.aot"), ArchiveKind.AOT).options
+    aot = ClassArchive(Path("/a b.aot"), ArchiveKind.AOT).options
+    assert '"-XX:AOTCache=/a b.aot"' in aot and "Tier4" not in aot
     assert [one.said for one in (ARCHIVE, ClassArchive(why="x"), ClassArchive())] == ["x.jsa", "off: x", ""]
 
 
@@ -111,7 +115,7 @@ def test_the_class_path_is_that_of_the_dump_then_the_fence(make_spec: MakeSpec, 
     found = build_properties(spec, Files("/f/app.py"), thin, S3Access(), 0, fence, ARCHIVE)
     jars = "/opt/spark/jars/slf4j-api-2.jar:/opt/spark/jars/*"
     assert found[CLASS_PATH_KEY] == f"/thin/*:{jars}:/run/fence.jar"
-    assert found[OPTIONS_KEY].endswith("-XX:SharedArchiveFile=/run/x.jsa -Dmine=1")
+    assert found[OPTIONS_KEY].endswith(f"-XX:SharedArchiveFile=/run/x.jsa {' '.join(LATE_C2)} -Dmine=1")
     assert "spark.jars" not in found
     alone = build_properties(spec, Files("/f/app.py"), toolchain, S3Access(), archive=ARCHIVE)
     assert alone[CLASS_PATH_KEY] == jars
@@ -544,7 +548,7 @@ def test_a_start_gets_the_archive_of_its_host(
     file = shelf.keep(directory, key, directory / "draft", NAMES)
     said, properties = started(conf={OPTIONS_KEY: "-Dmine=1"})
     assert said == file.name
-    assert properties[OPTIONS_KEY].endswith(f"-XX:SharedArchiveFile={file} -Dmine=1")
+    assert properties[OPTIONS_KEY].endswith(f"-XX:SharedArchiveFile={file} {' '.join(LATE_C2)} -Dmine=1")
     assert properties[CLASS_PATH_KEY] == f"{real_toolchain.home}/jars/*"
     said, properties = started(conf={OPTIONS_KEY: "-XX:+UseZGC"})
     assert said.startswith("off: conf") and properties[OPTIONS_KEY] == "-XX:+UseZGC"

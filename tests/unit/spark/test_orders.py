@@ -76,6 +76,7 @@ class Query:
     def __init__(self, run: str, *, in_batch: bool) -> None:
         self.runId, self.id, self.name = run, f"id-{run}", f"name-{run}"
         self.isActive = True
+        self.lastProgress: Any = {"durationMs": {"triggerExecution": 100}}
         self.status = {
             "isTriggerActive": in_batch,
             "isDataAvailable": True,
@@ -154,7 +155,16 @@ def test_a_query_that_waits_for_its_next_batch_is_stopped_after_that_batch() -> 
 
 
 @pytest.mark.parametrize(
-    "case", ["no batch comes", "the next batch is far", "no data", "hurry", "no interval"]
+    "case",
+    [
+        "no batch comes",
+        "the next batch is far",
+        "no data",
+        "hurry",
+        "no interval",
+        "long batches",
+        "no batch so far",
+    ],
 )
 def test_a_query_whose_next_batch_is_not_worth_a_wait_is_stopped_between_two(case: str) -> None:
     query = Query("late", in_batch=False)
@@ -164,7 +174,14 @@ def test_a_query_whose_next_batch_is_not_worth_a_wait_is_stopped_between_two(cas
         bench.intervals[query.id] = far_s if case == "the next batch is far" else 0.2
     if case == "no data":
         query.status = {**query.status, "isDataAvailable": False}
-    bench.orders.stop(orders.NEXT_BATCH_MAX_S if case == "hurry" else 60.0)  # returns, though no batch begins
+    if case == "long batches":
+        query.lastProgress = {"durationMs": {"triggerExecution": 30_000}}
+    if case == "no batch so far":
+        query.lastProgress = None
+    begun_at_s = time.monotonic()
+    bench.orders.stop(0.5 if case == "hurry" else 60.0)  # returns, though no batch begins
+    if case in ("the next batch is far", "long batches"):
+        assert time.monotonic() - begun_at_s < 10
     assert not query.isActive and bench.events() == ["heard", "stopping", "stopped"]
 
 
