@@ -436,7 +436,7 @@ class CordonDocument(TypedDict):
 
 
 class HostDocument(TypedDict):
-    """A supervisor that is up. ``leader`` says whether it leads."""
+    """A supervisor that is up. ``leader`` says whether it leads. ``api`` is the address by which others reach its API."""
 
     id: str
     host: str
@@ -452,6 +452,7 @@ class HostDocument(TypedDict):
     since: str
     software: str
     policy_sha256: str | None
+    api: str | None
 
 
 class ZooKeeperDocument(TypedDict):

@@ -20,6 +20,8 @@ from supervisor.clock import boottime_s
 
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 _DEAD_STATES = "ZXx"
+STOPPED_STATES = "Tt"
+"""By a signal (SIGSTOP), or by a debugger."""
 
 
 class ProcessId(NamedTuple):
@@ -43,6 +45,10 @@ class ProcessStat(NamedTuple):
     @property
     def dead(self) -> bool:
         return self.state in _DEAD_STATES
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.state in STOPPED_STATES
 
 
 def boot_id() -> str:

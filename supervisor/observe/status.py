@@ -167,4 +167,5 @@ def _supervisor(
         "since": member.since,
         "software": member.software,
         "policy_sha256": member.policy_sha256 or None,
+        "api": member.api or None,
     }

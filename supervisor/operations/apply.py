@@ -92,7 +92,7 @@ class Applied:
         self.error, self.why = error, str(error)
 
     def document(self) -> dict[str, Any]:
-        document = {
+        document: dict[str, Any] = {
             "file": str(self.source),
             "name": self.name,
             "action": self.action.value if self.action is not None else None,

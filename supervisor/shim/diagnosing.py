@@ -37,7 +37,7 @@ def forget(turn: Turn) -> None:
     """Handles that a driver is not silent any more: it is judged anew, its next silence is diagnosed again, and the
     diagnostics of this one are not those of its end. Their file stays, and says of when it is."""
     if turn.state.diagnosed:
-        turn.set(diagnosing_until_at_s=None, diagnosed=False, diagnostics="")
+        turn.set(diagnosing_until_at_s=None, diagnosed=False, diagnostics="", stopped_pids=())
 
 
 def before_end_of_grace(turn: Turn, ladder: Ladder) -> None:
@@ -54,7 +54,20 @@ def before_end_of_grace(turn: Turn, ladder: Ladder) -> None:
 
 def diagnosed(turn: Turn, event: Diagnosed) -> None:
     """Notes that the collection is over. A kill that waits for it follows from the time."""
-    turn.set(diagnosed=True, diagnostics=event.path or turn.state.diagnostics)
+    turn.set(
+        diagnosed=True,
+        diagnostics=event.path or turn.state.diagnostics,
+        stopped_pids=event.stopped_pids,
+    )
+
+
+def with_stopped(turn: Turn, why: str) -> str:
+    """Returns ``why`` a driver is silent, with those of its processes that a signal has stopped."""
+    pids = ", ".join(map(str, turn.state.stopped_pids))
+    if not pids:
+        return why
+    found = f"process {pids} is" if len(turn.state.stopped_pids) == 1 else f"processes {pids} are"
+    return f"{why}; {found} stopped (SIGSTOP)"
 
 
 def _begin(turn: Turn, within_s: float, why: str) -> None:

@@ -11,6 +11,7 @@ and diagnostics of the same attempt that were there before are replaced.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
@@ -18,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from supervisor.clients import umask
+from supervisor.clients import processes, umask
 from supervisor.clients.channel import orders_path
 from supervisor.clients.diagnostics.child import LATE_S, DiagnosticsProcess
 from supervisor.clients.diagnostics.collection import DiagnosticsTask
@@ -27,6 +28,7 @@ from supervisor.model.diagnostics import FILE_MAX_BYTES, FILES_KEPT, PROCESSES_M
 from supervisor.model.launch import Launch
 from supervisor.shim.state import Diagnose, Diagnosed
 
+STOPPED_NAMED: Final = 5
 _CHUNK_BYTES: Final = 64 * 1024
 _NAME: Final = re.compile(r"[0-9A-Za-z-]+\.(?:\d+|p[0-9a-f]+)" + re.escape(SUFFIX))
 _CUT: Final = b"\n[the rest was left out]\n"
@@ -65,6 +67,7 @@ class Diagnosis(threading.Thread):
         """Starts the process. Raises OSError."""
         super().__init__(name="diagnosis", daemon=True)
         self._path = path_of(launch.log_path)
+        self._pids = task.pids
         self._post = post
         self._log = log
         self._open = threading.Lock()
@@ -100,7 +103,7 @@ class Diagnosis(threading.Thread):
             if process is not None:
                 process.kill()
                 process.close()
-            self._post(Diagnosed(path))
+            self._post(Diagnosed(path, stopped_of(self._pids)))
 
     def _copy(self) -> int:
         """Writes the file. Returns its size in bytes. Raises OSError."""
@@ -131,6 +134,17 @@ class Diagnosis(threading.Thread):
             self.kill()
             _write(descriptor, f"\n[{LATE}]\n".encode())
         return size
+
+
+def stopped_of(pids: Iterable[int]) -> tuple[int, ...]:
+    """Returns the first few of the processes that are stopped now."""
+    found: list[int] = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            known = processes.stat(pid)
+            if known is not None and known.is_stopped:
+                found.append(pid)
+    return tuple(found[:STOPPED_NAMED])
 
 
 def remove_surplus(directory: str) -> None:

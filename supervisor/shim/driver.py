@@ -176,7 +176,8 @@ def watch(turn: Turn) -> None:
         verdict = health.overdue(state.life, state.launch, state.exec_at_s, turn.now_s)
         if verdict is not None:
             if not diagnosing.is_awaited(turn, *verdict):
-                begin_kill(turn, *verdict)
+                cause, why = verdict
+                begin_kill(turn, cause, diagnosing.with_stopped(turn, why))
             return
         diagnosing.forget(turn)
         probe_queries(turn)

@@ -251,9 +251,10 @@ class Unheard:
 @dataclass(frozen=True, slots=True)
 class Diagnosed:
     """The collection that ``Diagnose`` has asked for is over. ``path`` is the file with the diagnostics, or empty if there
-    is none."""
+    is none. ``stopped_pids`` are the processes of the driver that a signal has stopped (SIGSTOP): they do nothing."""
 
     path: str = ""
+    stopped_pids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -543,6 +544,7 @@ class ShimState:
     diagnosed: bool = False  # they are there, or not to be had
     diagnosing_stop: bool = False  # they are of its stop, and not of a silence
     diagnostics: str = ""  # the file with them, while they are of the end that may come
+    stopped_pids: tuple[int, ...] = ()  # of its processes, as they were found with them
     status: int | None = None
     tail: str = ""
     oom: Oom | None = None

@@ -1,8 +1,8 @@
 """Has a driver import pyspark from files that are compiled already.
 
 ``spark-submit`` puts ``SPARK_HOME/python/lib/pyspark.zip`` on the path, and Python compiles what it imports from an archive
-each time: 0.4 s of a start (docs/spark.md S36). Spark's installation has the same files in a directory, of which Python keeps
-the compiled ones: beside the archive in Spark's own distribution, or as the package that pip has installed.
+each time: 0.4 s of a start (docs/spark.md S36). Spark's installation has the same files in a directory, where Python keeps
+the compiled ones beside them: in Spark's own distribution, or as the package that pip has installed.
 
 ``bootstrap`` loads this before the application, under whatever Python that runs (3.9 and later), and it imports nothing
 outside the standard library. ``sys.path`` stays as it is: only where ``pyspark`` is found below the archive's entry is

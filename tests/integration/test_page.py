@@ -329,6 +329,25 @@ def test_what_is_not_read_is_not_live_though_all_else_is(
     browser.wait_text(".fresh", "live")
 
 
+def test_a_page_that_is_not_current_links_to_this_view_of_the_others(
+    browser: Browser, service: MadeUpService, url: str
+) -> None:
+    status = two_hosts()
+    first = {**status["supervisors"][0], "api": url}
+    addresses = ("https://host-b.example:8781", "javascript:alert(1)", "not an address", None)
+    others = [{**first, "id": f"host-{number}", "api": api} for number, api in enumerate(addresses)]
+    service.documents["/status"] = {**status, "supervisors": [first, *others]}
+    browser.enter(url)
+    browser.chrome.get(f"{url}/#/jobs/clicks")
+    browser.wait_text(".fresh", "live")
+    assert not browser.all(".others a")
+    del service.documents["/status"]
+    browser.wait_text(".others", "host-0")
+    assert [each.get_attribute("href") for each in browser.all(".others a")] == [
+        "https://host-b.example:8781/#/jobs/clicks"
+    ]
+
+
 def test_what_changes_is_told_and_without_a_stream_it_is_asked_for(
     browser: Browser, service: MadeUpService, url: str
 ) -> None:

@@ -253,6 +253,7 @@ def host(name: str, *, leader: bool = False, **more: Any) -> dict[str, Any]:
         "since": ago(90000),
         "software": "0.2.0",
         "policy_sha256": None,
+        "api": None,
         **more,
     }
 

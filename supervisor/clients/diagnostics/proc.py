@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 from supervisor.clients import processes
 from supervisor.model.diagnostics import heap_limit, shown_command
 
-STOPPED: Final = "Tt"
 READ_MAX_BYTES: Final = 256 * 1024
 _THREADS_MAX: Final = 60
 
@@ -36,7 +35,7 @@ class ProcessView(NamedTuple):
 
     @property
     def is_stopped(self) -> bool:
-        return self.state in STOPPED
+        return self.state in processes.STOPPED_STATES
 
 
 def view_of(pid: int, pss_max_bytes: int | None = None) -> ProcessView | None:

@@ -54,6 +54,20 @@ def test_a_silent_driver_is_diagnosed_and_then_killed() -> None:
     assert (world.state.cause, world.state.diagnostics) == (Cause.STALLED, "/log.diagnostics.txt")
 
 
+@pytest.mark.parametrize(
+    ("pids", "said"),
+    [
+        ((), "60 s"),
+        ((41,), "; process 41 is stopped (SIGSTOP)"),
+        ((41, 42), "; processes 41, 42 are stopped (SIGSTOP)"),
+    ],
+)
+def test_the_reason_says_which_processes_are_stopped(pids: tuple[int, ...], said: str) -> None:
+    world = silent()
+    world.deliver(shim.Diagnosed("/log.diagnostics.txt", pids))
+    assert world.stage() is Stage.KILLING and world.state.reason.endswith(said)
+
+
 def test_diagnostics_that_never_come_delay_the_kill_for_their_time_only() -> None:
     world = silent()
     world.run(COLLECT_S - 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from supervisor.model.diagnostics import FILES_KEPT
 from supervisor.model.driver_user import DriverUser
 from supervisor.shim import diagnosis as diagnosis_module
 from supervisor.shim import state as shim
-from supervisor.shim.diagnosis import Diagnosis, remove_surplus, task_for
+from supervisor.shim.diagnosis import Diagnosis, remove_surplus, stopped_of, task_for
 from tests.unit.shim.world import LAUNCH
 from tests.waiting import wait_until
 
@@ -58,6 +59,17 @@ def test_diagnostics_are_kept_beside_the_output(tmp_path: Path) -> None:
     text = file.read_text()
     assert "why: no sign for 60 s\nquery q: active\n" in text and "== thread dump 1 of 1 of " in text
     assert list(file.parent.iterdir()) == [file]
+
+
+def test_the_processes_that_are_stopped_are_found() -> None:
+    with subprocess.Popen(["sleep", "600"]) as stopped, subprocess.Popen(["sleep", "600"]) as runs:
+        try:
+            stopped.send_signal(signal.SIGSTOP)
+            wait_until(lambda: stopped_of([stopped.pid, runs.pid, os.getpid()]) == (stopped.pid,))
+        finally:
+            stopped.kill()
+            runs.kill()
+    assert stopped_of([stopped.pid]) == ()
 
 
 def test_what_a_kill_has_left_is_no_file(tmp_path: Path) -> None:

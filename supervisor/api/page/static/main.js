@@ -12,6 +12,7 @@ const bar = document.getElementById("bar");
 const banners = document.getElementById("banners");
 const main = document.getElementById("main");
 const SAID_MS = 10000;
+const OTHERS_MAX = 5;
 const page = { view: null, status: null, poll: null, stream: null, errors: new Map() };
 
 // -- who may see it ---------------------------------------------------------------------------------------------------
@@ -105,11 +106,12 @@ function makeBar() {
   parts.health = el("span", { class: "health" });
   parts.old = el("span", { class: "old" });
   parts.fresh = el("span", { class: "fresh", role: "status" });
+  parts.others = el("span", { class: "others" });
   parts.said = el("span", { class: "said", role: "status" });
   const leaveButton = el("button", { type: "button", on: { click: () => (token.forget(), askForToken()) } }, "Sign out");
   bar.replaceChildren(
     el("a", { class: "home", href: "#/" }, el("img", { src: "/page/icon.svg", alt: "", width: 20, height: 20 }), parts.cluster),
-    parts.leader, parts.health, parts.old, el("span", { class: "fill" }), parts.said, parts.fresh, leaveButton,
+    parts.leader, parts.health, parts.old, el("span", { class: "fill" }), parts.said, parts.fresh, parts.others, leaveButton,
   );
   showFreshness();
 }
@@ -124,6 +126,31 @@ function showFreshness() {
   setText(parts.old, isOld ? "as it was last read" : "");
   parts.fresh.title = page.stream?.isUp ? "the supervisor tells what changes" : "it asks every 2 seconds";
   setText(parts.fresh, error === null ? "live" : `not current: ${error.message}`);
+  showOthers(error === null ? [] : othersOf(page.status));
+}
+
+/** Shows links to this view at `others`, the pages of other supervisors. */
+function showOthers(others) {
+  rebuild(parts.others, [others, location.hash], () => others.map(({ id, url }) =>
+    el("a", { href: new URL(`/${location.hash}`, url), rel: "noopener noreferrer", title: "the page of this supervisor" }, id)));
+}
+
+/** Returns the other supervisors of which the last status has told where their API is. */
+function othersOf(status) {
+  return (status?.supervisors ?? [])
+    .map(({ id, api }) => ({ id, url: webOriginOf(api) }))
+    .filter(({ url }) => url !== null && url !== location.origin)
+    .slice(0, OTHERS_MAX);
+}
+
+/** Returns the origin of an address, or null if it is none of the web's: it comes from ZooKeeper. */
+function webOriginOf(address) {
+  try {
+    const url = new URL(address);
+    return ["http:", "https:"].includes(url.protocol) ? url.origin : null;
+  } catch {
+    return null;
+  }
 }
 
 function showStatus(status) {
