@@ -46,6 +46,7 @@ NOT_BEGUN = 78  # EX_CONFIG; the shim knows why from the verdict
 LAST_TRIES = 20
 LAST_PAUSE_S = 0.025
 WITHOUT_EVERY_S = 5.0
+SHUTDOWN_POLL_S = 0.05
 
 # Searched for in the whole text of an error, since the part that is sent may end before the cause is named.
 PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)")
@@ -180,6 +181,7 @@ class Watch:
         self._waiting: dict[str, Callable[[Any], None]] = {
             "pyspark.sql.session": lambda module: self._wrap_session(module.SparkSession),
             "pyspark.sql.streaming.readwriter": lambda module: self._wrap_writer(module.DataStreamWriter),
+            "pyspark.accumulators": hasten_shutdown,
         }
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
@@ -309,6 +311,15 @@ class Watch:
         """Waits, while the driver is being stopped, until no query is in a batch any more."""
         if self.orders is not None:
             self.orders.wait_stopped()
+
+
+def hasten_shutdown(accumulators: Any) -> None:
+    """Has the server for accumulators look every 50 ms whether it is to end, in place of every 500 ms (``socketserver``): a
+    SparkContext that stops waits for that (docs/spark.md S39)."""
+    for name in ("AccumulatorServer", "AccumulatorTCPServer", "AccumulatorUnixServer"):
+        server = getattr(accumulators, name, None)
+        if server is not None:
+            server.serve_forever = functools.partialmethod(server.serve_forever, SHUTDOWN_POLL_S)
 
 
 def beside(name: str) -> types.ModuleType:

@@ -1,7 +1,7 @@
 """A real Prometheus that scrapes supervisors of a test: own port, own directory, ended by its pid.
 
-Debian's package ``prometheus`` brings both binaries. ``.ci/run`` takes them out of the package without installing it, since
-that would start a service.
+Debian's packages ``prometheus`` and ``prometheus-alertmanager`` bring the programs. ``.ci/run`` takes them out of the
+packages without installing these, since that would start services.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ import yaml
 
 from tests.waiting import wait_until
 
+PROGRAMS = ("prometheus", "promtool", "prometheus-alertmanager", "amtool")
 REPOSITORY = Path(__file__).resolve().parents[2]
 RULES = REPOSITORY / "deploy" / "prometheus" / "spark-supervisor.rules.yml"
 SCRAPE_CONFIG = REPOSITORY / "deploy" / "prometheus" / "prometheus.yml"
 
 
 def missing() -> str | None:
-    absent = [name for name in ("prometheus", "promtool") if shutil.which(name) is None]
+    absent = [name for name in PROGRAMS if shutil.which(name) is None]
     return f"no {' and no '.join(absent)}" if absent else None
 
 

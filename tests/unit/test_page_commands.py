@@ -119,6 +119,10 @@ ELSEWHERE: dict[str, Elsewhere | str] = {
     ),
     "ulimit -u": "names a limit of a shell",
     "ulimit -v": "names a limit of a shell",
+    "python -m compileall SPARK_HOME/python": Elsewhere(
+        "tests/unit/spark/test_compiled_pyspark.py::test_compiled_files_of_the_installation_are_used",
+        "tests/unit/spark/test_compiled_pyspark.py",
+    ),
     "python app.py": "names a way to start an application, which the product does not use",
 }
 """What is not a command of the program or of the tests: by whom it is run, or why no test can."""

@@ -375,3 +375,16 @@ def test_the_address_of_sparks_ui_is_reported_with_the_session(reports: ReportSo
     assert reports.taken == [{"event": "session"}, {"event": "session", "spark_ui": "http://host:4040"}]
     assert bootstrap.ui_of(SimpleNamespace(sparkContext=SimpleNamespace(uiWebUrl=None))) == ""
     assert bootstrap.ui_of(SimpleNamespace()) == "", "Connect has no context here"
+
+
+def test_the_server_of_accumulators_looks_often_whether_it_is_to_end() -> None:
+    asked: list[float] = []
+
+    class Server:
+        def serve_forever(self, poll_interval: float = 0.5) -> None:
+            asked.append(poll_interval)
+
+    bootstrap.hasten_shutdown(SimpleNamespace(AccumulatorTCPServer=Server))
+    Server().serve_forever()
+    bootstrap.hasten_shutdown(SimpleNamespace())  # another pyspark than we know
+    assert asked == [bootstrap.SHUTDOWN_POLL_S]

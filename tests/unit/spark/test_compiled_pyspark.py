@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import py_compile
 import subprocess
 import sys
 import zipfile
@@ -51,8 +50,8 @@ class Installation:
         write_files(directory)
 
     def compile(self) -> None:
-        for name in FILES:
-            py_compile.compile(str(self.directory / name), doraise=True)
+        """Does what pip does, and what the page says of an unpacked distribution."""
+        subprocess.run([sys.executable, "-m", "compileall", "-q", str(self.directory)], check=True)
 
     def run(self, *before: Path) -> subprocess.CompletedProcess[str]:
         """Imports pyspark with ``before`` and then the archive on the path."""
