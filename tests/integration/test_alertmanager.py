@@ -25,8 +25,8 @@ SEVERITIES = {
 }
 
 
-class Desk:
-    """An Alertmanager, and who is told by it."""
+class Alerting:
+    """An Alertmanager, and who gets its messages."""
 
     def __init__(self, alertmanager: Alertmanager, page: ReceiverOfTests, team: ReceiverOfTests) -> None:
         self.alertmanager, self.page, self.team = alertmanager, page, team
@@ -35,17 +35,17 @@ class Desk:
         """Fires alerts of the rules, with their severities."""
         self.alertmanager.fire(*({**each, "severity": SEVERITIES[each["alertname"]]} for each in alerts))
 
-    def told(self, receiver: ReceiverOfTests) -> set[str]:
+    def received(self, receiver: ReceiverOfTests) -> set[str]:
         bodies = [json.loads(body) for _, _, _, body in receiver.asked]
         return {alert["labels"]["alertname"] for body in bodies for alert in body["alerts"]}
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def alerting(tmp_path: Path) -> Iterator[Alerting]:
     page, team = ReceiverOfTests(), ReceiverOfTests()
     receivers = {"page": f"http://127.0.0.1:{page.port}/", "team": f"http://127.0.0.1:{team.port}/"}
     with running_alertmanager(tmp_path, receivers) as alertmanager:
-        yield Desk(alertmanager, page, team)
+        yield Alerting(alertmanager, page, team)
     page.close()
     team.close()
 
@@ -60,24 +60,32 @@ def test_its_own_tool_finds_the_configuration_well_formed_and_routes_by_severity
         assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == receiver
 
 
-def test_what_is_critical_pages_and_the_rest_goes_to_the_team(desk: Desk) -> None:
-    desk.fire({"alertname": "SparkSupervisorNoLeader"}, {"alertname": "SparkJobFallsBehind", "job": "clicks"})
+def test_what_is_critical_pages_and_the_rest_goes_to_the_team(alerting: Alerting) -> None:
+    alerting.fire(
+        {"alertname": "SparkSupervisorNoLeader"}, {"alertname": "SparkJobFallsBehind", "job": "clicks"}
+    )
     assert SEVERITIES["SparkSupervisorNoLeader"] == "critical"
     assert SEVERITIES["SparkJobFallsBehind"] == "warning"
-    wait_until(lambda: desk.told(desk.page) and desk.told(desk.team), 60, "both to be told")
-    assert desk.told(desk.page) == {"SparkSupervisorNoLeader"}
-    assert desk.told(desk.team) == {"SparkJobFallsBehind"}
+    wait_until(
+        lambda: alerting.received(alerting.page) and alerting.received(alerting.team), 60, "both to be told"
+    )
+    assert alerting.received(alerting.page) == {"SparkSupervisorNoLeader"}
+    assert alerting.received(alerting.team) == {"SparkJobFallsBehind"}
 
 
-def test_what_follows_from_another_alert_is_not_told_beside_it(desk: Desk) -> None:
-    desk.fire(
+def test_what_follows_from_another_alert_is_not_told_beside_it(alerting: Alerting) -> None:
+    alerting.fire(
         {"alertname": "SparkSupervisorNoLeader"},
         {"alertname": "SparkJobWaitsForCluster", "job": "clicks"},
         {"alertname": "SparkSupervisorDown", "instance": "host-1:8780"},
     )
     causes = {"SparkSupervisorNoLeader", "SparkJobWaitsForCluster", "SparkSupervisorDown"}
-    wait_until(lambda: desk.told(desk.page) | desk.told(desk.team) == causes, 60, "the causes")
-    desk.fire(
+    wait_until(
+        lambda: alerting.received(alerting.page) | alerting.received(alerting.team) == causes,
+        60,
+        "the causes",
+    )
+    alerting.fire(
         {"alertname": "SparkJobNotRunning", "job": "clicks"},
         {"alertname": "SparkJobNotProgressing", "job": "clicks"},
         {"alertname": "SparkSupervisorStoreUnusable", "instance": "host-1:8780"},
@@ -85,14 +93,18 @@ def test_what_follows_from_another_alert_is_not_told_beside_it(desk: Desk) -> No
         {"alertname": "SparkJobNotProgressing", "job": "views"},
     )
     more = {"SparkSupervisorStoreUnusable", "SparkJobNotProgressing"}
-    wait_until(lambda: desk.told(desk.page) | desk.told(desk.team) == causes | more, 60, "the others")
-    told = [
+    wait_until(
+        lambda: alerting.received(alerting.page) | alerting.received(alerting.team) == causes | more,
+        60,
+        "the others",
+    )
+    alerts = [
         alert["labels"]
-        for receiver in (desk.page, desk.team)
+        for receiver in (alerting.page, alerting.team)
         for _, _, _, body in receiver.asked
         for alert in json.loads(body)["alerts"]
     ]
-    assert {each.get("instance") for each in told if each["alertname"] == "SparkSupervisorStoreUnusable"} == {
-        "host-2:8780"
-    }
-    assert {each.get("job") for each in told if each["alertname"] == "SparkJobNotProgressing"} == {"views"}
+    assert {
+        each.get("instance") for each in alerts if each["alertname"] == "SparkSupervisorStoreUnusable"
+    } == {"host-2:8780"}
+    assert {each.get("job") for each in alerts if each["alertname"] == "SparkJobNotProgressing"} == {"views"}
