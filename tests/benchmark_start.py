@@ -55,11 +55,12 @@ NO_ARCHIVE = {"spark.driver.extraJavaOptions": "-Xshare:auto"}
 
 LEASE_S, FIRST_BATCH_MAX_S, ARCHIVE_MAX_S, QUIET_S, WATCHED_S, SETTLED_S = 15.0, 300.0, 900.0, 3.0, 20.0, 30.0
 BACKOFF_S = 0.5
-PLAIN = "plain spark-submit"
+PLAIN, AS_THEY_COME = "plain spark-submit", "plain spark-submit, jars as they come"
+ARCHIVED = "crash, cold, with a class archive"
 COLUMNS = ("what", "median", "from–to", "ratio to plain", "goal")
 GOALS = {
     "crash, cold": None,
-    "crash, cold, with a class archive": 0.6,
+    ARCHIVED: 0.6,
     "restart, cold, with a class archive": None,
     "restart, prepared, level session": 0.15,
     "restart, prepared, level application": 0.15,
@@ -198,7 +199,7 @@ def plain(bench: Bench) -> None:
     """A cold spark-submit that goes on from a checkpoint, as whoever has no supervisor starts a job again."""
     kinds = {PLAIN: s3a_jars() if bench.prefix.startswith("s3a") else None}
     if bench.as_they_come is not None:
-        kinds["plain spark-submit, jars as they come"] = bench.as_they_come
+        kinds[AS_THEY_COME] = bench.as_they_come
     for row, jars in kinds.items():
         name = f"plain-{uuid.uuid4().hex[:8]}"
         conf = {**bench.properties, **({"spark.driver.extraClassPath": f"{jars}/*"} if jars else {})}
@@ -303,8 +304,8 @@ def archived(bench: Bench) -> None:
     with job(bench, "archived") as name:
         said = bench.fleet.show(name).get("class_archive")
         took_s = crash(bench, name)
-        bench.note("crash, cold, with a class archive", took_s)
-        bench.note("crash, cold, with a class archive, at work", took_s - BACKOFF_S)
+        bench.note(ARCHIVED, took_s)
+        bench.note(f"{ARCHIVED}, at work", took_s - BACKOFF_S)
         bench.note("restart, cold, with a class archive", restart(bench, name, "--cold"))
         if said is not None and not str(said).endswith((".jsa", ".aot")):
             print(f"    it had none: {said}", flush=True)
@@ -414,6 +415,10 @@ def figures(bench: Bench) -> list[tuple[str, ...]]:
                 "" if goal is None else f"≤ {goal:g}",
             )
         )
+    if AS_THEY_COME in bench.took and ARCHIVED in bench.took:
+        pairs = zip(bench.took[ARCHIVED], bench.took[AS_THEY_COME], strict=False)
+        of_these = statistics.median(value / plain_s for value, plain_s in pairs)
+        rows.append((f"{ARCHIVED}, to jars as they come", "", "", f"{of_these:.2f}", "≤ 0.5"))
     limit_s = 2 * TRIGGER_S + 2.0
     for row in ("restart, prepared, level session", "restart, prepared, level application"):
         if row in bench.took:

@@ -15,6 +15,8 @@ CA_VARIABLE: Final = "SPARK_SUPERVISOR_SERVER_CA"
 _OF_TIME: Final = (9, 10)
 _OF_NAME: Final = (62, 64)
 """OpenSSL's numbers of what is wrong with a certificate: not valid yet, expired; another name, another address."""
+_CUT: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""The other side ended the connection in the handshake; which of the two it is depends on Python and OpenSSL."""
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST")
 
 
@@ -23,7 +25,7 @@ def connect_complaint(url: str, error: BaseException | None, ca: Path | None) ->
     TLS. ``ca`` is the file of authorities that was given."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _of_certificate(url, error, ca)
-    if isinstance(error, ssl.SSLEOFError) or (isinstance(error, ssl.SSLError) and error.reason in _NO_TLS):
+    if isinstance(error, _CUT) or (isinstance(error, ssl.SSLError) and error.reason in _NO_TLS):
         return Complaint(
             f"{url} does not seem to speak TLS",
             "without api.tls a supervisor is reached on its own host only: write http:// there",

@@ -168,7 +168,7 @@ def _failure(error: ssl.SSLError, host: str) -> ConnectFailure:
             f"the server {host} turned our certificate, or our TLS, down ({_reason(error)})",
             "give zookeeper.tls.cert and key of an authority that the servers trust, not expired",
         )
-    if isinstance(error, ssl.SSLEOFError) or reason in _NOT_TLS:
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or reason in _NOT_TLS:
         return _not_tls(host)
     return ConnectFailure(
         f"TLS with {host} failed ({_reason(error)})", "compare zookeeper.tls with the servers' configuration"

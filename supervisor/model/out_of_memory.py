@@ -62,9 +62,10 @@ _PHRASES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
             r"SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY",
             f"Java is out of memory: {RAISE_BOTH}",
         ),
-        # From the first such word on, once: a driver's last words may repeat it thousands of times.
+        # From the first such word on, once: a driver's last words may repeat it thousands of times. What a look ahead has
+        # found is not tried again; possessive quantifiers are wrong in Python 3.11.2, which is that of Debian 12.
         (
-            r"(?s)\A(?:(?!PythonException|pyspark/worker|PYTHON_).)*+(?:PythonException|pyspark/worker|PYTHON_).*\bMemoryError\b",
+            r"(?s)\A(?=(.*?(?:PythonException|pyspark/worker|PYTHON_)))\1.*\bMemoryError\b",
             "a Python worker got no memory: raise spark.executor.pyspark.memory if it is set, and resources.memory",
         ),
         (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.model.zookeeper_access import OPEN_ACL, Acl
+from supervisor.model.zookeeper_access import Acl
 from supervisor.registry.access_control import is_open
 from tests.faults.conftest import MakeFleet
 from tests.testbed.fleet import DRIVER, Fleet
@@ -53,13 +53,17 @@ def configured(fleet: Fleet, step: str) -> None:
 
 
 def acls(client: ZooClient, path: str) -> Iterator[tuple[str, Acl]]:
-    yield path, client.read_acl(path) or OPEN_ACL
+    acl = client.read_acl(path)
+    if acl is not None:  # else it is gone since it was listed
+        yield path, acl
     for name in client.children(path) or ():
         yield from acls(client, f"{path}/{name}")
 
 
 def open_znodes(fleet: Fleet) -> list[str]:
-    return [path for path, acl in acls(fleet.client, fleet.root) if is_open(acl)]
+    found = dict(acls(fleet.client, fleet.root))
+    assert fleet.root in found
+    return [path for path, acl in found.items() if is_open(acl)]
 
 
 def test_a_fleet_is_secured_step_by_step_and_goes_back(

@@ -17,7 +17,8 @@ NAMES = sorted(path.name.removesuffix(".tar.gz") for path in ARCHIVES.glob("*.ta
 def unpack(name: str, directory: Path) -> Path:
     """A copy of the golden checkpoint below ``directory``."""
     with tarfile.open(ARCHIVES / f"{name}.tar.gz") as archive:
-        archive.extractall(directory, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none
+        archive.extractall(directory)
     return directory / name
 
 

@@ -17,6 +17,11 @@ from supervisor.clients import environment_archive, unzipped
 from supervisor.clients.environment_archive import ForbiddenInterpreter, require_environment, unpack
 from supervisor.errors import InvalidInput, Unreachable
 
+UNPACKS = pytest.mark.skipif(
+    not hasattr(tarfile, "data_filter"), reason="Python unpacks nothing safely before 3.11.4"
+)
+pytestmark = UNPACKS
+
 Member = tuple[str, str | bytes | None, int]
 """Its name, its content (a text is a link's target; None is a directory), its mode."""
 PYTHON: Member = ("bin/python", b"#!/bin/sh\n", 0o755)
@@ -315,3 +320,11 @@ def test_what_is_no_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "more").mkdir()
     with pytest.raises(InvalidInput, match="is larger than"):
         unpack(packed(tmp_path / "large.tar.gz", PYTHON), tmp_path / "more", lambda _: True)
+
+
+def test_a_python_that_unpacks_nothing_safely_unpacks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(tarfile, "data_filter")
+    with pytest.raises(Unreachable, match=r"run it with Python 3\.11\.4 or newer"):
+        unpack(packed(tmp_path / "env.tar.gz", PYTHON), tmp_path / "env", lambda _path: True)

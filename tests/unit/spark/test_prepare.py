@@ -29,7 +29,7 @@ from supervisor.spark.prepare import AttemptPlace, files_of, make_fence_ahead, p
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
 from tests.testbed.moto import MotoServer
-from tests.unit.clients.test_environment_archive import PYTHON, packed
+from tests.unit.clients.test_environment_archive import PYTHON, UNPACKS, packed
 from tests.unit.spark.conftest import MakeSpec
 
 Fetch = Callable[[str], Path]
@@ -342,6 +342,7 @@ def test_a_driver_runs_with_the_interpreter_that_it_names(
         assert made.argv[0] == "/bin/sh" or launch == "submit"
 
 
+@UNPACKS
 @pytest.mark.parametrize("master", ["local[2]", "spark://host:7077"])
 def test_a_packed_environment_is_for_the_driver_and_on_a_cluster_for_executors(
     make_spec: MakeSpec,

@@ -24,7 +24,9 @@ from supervisor.spark.python_environments import (
     sweep,
 )
 from supervisor.spark.refusal import Refused
-from tests.unit.clients.test_environment_archive import PYTHON, packed
+from tests.unit.clients.test_environment_archive import PYTHON, UNPACKS, packed
+
+pytestmark = UNPACKS
 
 
 @pytest.fixture
