@@ -18,12 +18,17 @@ from tests.waiting import wait_until
 
 
 class Polling:
-    """``select.poll``, which tells when somebody has turned away from a descriptor."""
+    """``select.poll``, which tells how often somebody has begun to wait, and when he has turned away from a descriptor."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
-        self.register, self.poll = self._poll.register, self._poll.poll
+        self.register = self._poll.register
+        self.begun = 0
         self.turned_away = threading.Event()
+
+    def poll(self) -> list[tuple[int, int]]:
+        self.begun += 1
+        return self._poll.poll()
 
     def unregister(self, descriptor: int) -> None:
         self._poll.unregister(descriptor)
@@ -48,7 +53,7 @@ def closed_after(monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes) -> 
         watching = threading.Thread(target=session_closer.main, daemon=True)
         os.write(write, first)
         watching.start()
-        wait_until(lambda: not select.select([read], [], [], 0)[0])  # it has read the first piece by itself
+        wait_until(lambda: polling.begun >= 2)  # it has read the first piece by itself, and waits again
         os.write(write, then)
         os.close(write)
         # it has seen the end of the pipe, and goes on, or it has ended
