@@ -5,8 +5,9 @@ which goes on from a checkpoint too, in the same round, so that the load of the 
 a state and hands its batches to Python. **plain**: from the start of spark-submit to its first batch. **crash**: from kill -9 of
 the driver to the first batch of the next attempt. **restart**: from the last batch of the old driver to the first of the new one.
 **lost host**: from kill -9 of everything on it. The lines "…, at work" leave out what Spark does not cause: the wait that
-proves a lost host's driver dead, and the back-off after a crash (0.5 s: ``restart.initial`` of the jobs here). ``--on s3a`` needs Java and Maven, and measures besides with the jars of hadoop-aws as they
-come (``--as-they-come``: 700 MB are fetched once).
+proves a lost host's driver dead, and the back-off after a crash (0.5 s: ``restart.initial`` of the jobs here). ``--on s3a``
+needs Java and Maven, and measures besides with the jars of hadoop-aws as they come (``--as-they-come``: 700 MB are fetched
+once).
 """
 
 from __future__ import annotations

@@ -13,7 +13,14 @@ from supervisor.cli.apply_screen import is_refused, said_of_action
 from supervisor.cli.options import Chosen, command, over_api
 from supervisor.cli.output import notice, print_line
 from supervisor.cli.remote import api_of
-from supervisor.operations.apply import Applied, AppliedAction, changed_of, compare, exit_code_of, judge_all
+from supervisor.operations.apply import (
+    Applied,
+    AppliedAction,
+    changed_of,
+    exit_code_of,
+    judge_all,
+    note_differences,
+)
 from supervisor.operations.bundle import BundleWish
 from supervisor.operations.context import open_commands
 from supervisor.operations.live_sparks import warn_of_missing_sparks
@@ -53,7 +60,7 @@ def _compared(chosen: Chosen, paths: Paths, set_key: SetKey) -> list[Applied]:
         applied = judge_all(context, read, again=True)
         if all(one.error is None for one in applied):
             warn_of_missing_sparks(context, changed_of(applied))
-            compare(context, applied)
+            note_differences(context, applied)
     return applied
 
 

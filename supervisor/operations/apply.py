@@ -60,7 +60,7 @@ ACTIONS: Final[Mapping[Change, AppliedAction]] = {
 class Applied:
     """Holds what became of the spec in ``source``, or with a dry run, what would. ``revision`` is the number that the job
     has from now on. Until all is judged, ``judged`` and ``action`` are None. ``reported_name`` is set where another process
-    has judged it, which told the name of the job (``api.write_client``). ``differences`` are known after ``compare``."""
+    has judged it, which told the name of the job (``api.write_client``). ``differences`` are those of ``note_differences``."""
 
     source: Path
     prepared: Prepared | None = None
@@ -291,7 +291,7 @@ class Difference:
     after: Any
 
 
-def compare(context: CommandContext, applied: Iterable[Applied]) -> None:
+def note_differences(context: CommandContext, applied: Iterable[Applied]) -> None:
     """Notes of each, of which none is refused, what it would change, and how that reaches the job. Raises what the store
     raises."""
     for one in applied:

@@ -19,8 +19,8 @@ from supervisor.operations.apply import (
     Applied,
     carry_out,
     changed_of,
-    compare,
     judge_all,
+    note_differences,
     refuse_all,
     rollout,
 )
@@ -143,7 +143,7 @@ def apply_bundle(context: CommandContext, bundle: SpecBundle, wish: BundleWish) 
         return applied
     warn_of_missing_sparks(context, changed_of(applied))
     if wish.differences:
-        compare(context, applied)
+        note_differences(context, applied)
         return applied
     if wish.dry_run:
         for one in applied:

@@ -250,10 +250,16 @@ class Orders:
             newest_s = query.lastProgress["durationMs"]["triggerExecution"] / 1000
         except Exception:  # noqa: BLE001 - it has made none yet, or this is another Spark than we know
             return 0.0
-        return interval_s if interval_s + 2 * newest_s <= within_s * NEXT_BATCH_SHARE else 0.0
+        return interval_s if has_room(interval_s, newest_s, within_s) else 0.0
 
     def _has_committed(self, run: str, before: int) -> bool:
         return self.committed.get(run, 0) > before
+
+
+def has_room(interval_s: float, newest_s: float, within_s: float) -> bool:
+    """Returns whether a stop that has ``within_s`` has room for the next batch, which begins ``interval_s`` from now at the
+    latest, where the newest one took ``newest_s``."""
+    return interval_s + 2 * newest_s <= within_s * NEXT_BATCH_SHARE
 
 
 class Closing:

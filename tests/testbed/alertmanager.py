@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
-import subprocess
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,8 +15,8 @@ from typing import Any
 
 import yaml
 
+from tests.testbed.loopback_server import free_address, running_server
 from tests.testbed.prometheus import REPOSITORY
-from tests.waiting import wait_until
 
 CONFIG = REPOSITORY / "deploy" / "alertmanager" / "alertmanager.yml"
 AT_ONCE = {"group_wait": "1s", "group_interval": "2s"}
@@ -44,7 +41,7 @@ class Alertmanager:
         try:
             with urllib.request.urlopen(f"{self.url}/-/ready", timeout=5) as answer:
                 return bool(answer.status == 200)
-        except (urllib.error.URLError, ConnectionError):
+        except OSError:
             return False
 
 
@@ -58,31 +55,14 @@ def running_alertmanager(directory: Path, receivers: Mapping[str, str]) -> Itera
         for hook in one["webhook_configs"]:
             hook["url"] = receivers[one["name"]]
     (directory / "alertmanager.yml").write_text(yaml.safe_dump(config))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = free_address()
     made = Alertmanager(f"http://{address}")
-    with (directory / "alertmanager.log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                "prometheus-alertmanager",
-                f"--config.file={directory}/alertmanager.yml",
-                f"--storage.path={directory}/data",
-                f"--web.listen-address={address}",
-                "--cluster.listen-address=",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        wait_until(lambda: process.poll() is not None or made.is_ready(), 30, "Alertmanager to be ready")
-        assert process.poll() is None, (directory / "alertmanager.log").read_text()
+    command = (
+        "prometheus-alertmanager",
+        f"--config.file={directory}/alertmanager.yml",
+        f"--storage.path={directory}/data",
+        f"--web.listen-address={address}",
+        "--cluster.listen-address=",
+    )
+    with running_server(command, directory / "alertmanager.log", made.is_ready):
         yield made
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

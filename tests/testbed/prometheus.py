@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import socket
-import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -20,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from tests.testbed.loopback_server import free_address, running_server
 from tests.waiting import wait_until
 
 PROGRAMS = ("prometheus", "promtool", "prometheus-alertmanager", "amtool")
@@ -82,38 +81,21 @@ class Prometheus:
 @contextlib.contextmanager
 def running_prometheus(directory: Path, **scrape: Any) -> Iterator[Prometheus]:
     """``scrape`` has further keys of the scrape configuration."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = free_address()
     made = Prometheus(f"http://{address}", directory)
     (directory / "prometheus.yml").write_text(yaml.safe_dump(_config(directory, scrape)))
-    with made.log.open("wb") as log:
-        process = subprocess.Popen(
-            [
-                "prometheus",
-                f"--config.file={directory}/prometheus.yml",
-                f"--storage.tsdb.path={directory}/data",
-                f"--web.listen-address={address}",
-                "--log.level=warn",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        wait_until(lambda: _ready(made, process), 30, "Prometheus to be ready")
+    command = (
+        "prometheus",
+        f"--config.file={directory}/prometheus.yml",
+        f"--storage.tsdb.path={directory}/data",
+        f"--web.listen-address={address}",
+        "--log.level=warn",
+    )
+    with running_server(command, made.log, lambda: _is_ready(made)):
         yield made
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
-def _ready(made: Prometheus, process: subprocess.Popen[bytes]) -> bool:
-    assert process.poll() is None, made.log.read_text(errors="replace")[-2000:]
+def _is_ready(made: Prometheus) -> bool:
     with contextlib.suppress(OSError, AssertionError):  # 503 while it starts
         made.query("1")
         return True

@@ -185,6 +185,16 @@ def test_a_query_whose_next_batch_is_not_worth_a_wait_is_stopped_between_two(cas
     assert not query.isActive and bench.events() == ["heard", "stopping", "stopped"]
 
 
+@pytest.mark.parametrize(
+    ("interval_s", "newest_s", "within_s", "room"),
+    [(1.0, 0.4, 3.3, True), (1.0, 0.6, 3.3, False), (2.0, 0.1, 3.3, False), (1.0, 30.0, 60.0, False)],
+)
+def test_a_stop_has_room_for_a_short_batch_that_is_due_soon(
+    interval_s: float, newest_s: float, within_s: float, room: bool
+) -> None:
+    assert orders.has_room(interval_s, newest_s, within_s) is room
+
+
 def test_no_query_is_started_any_more() -> None:
     bench = Bench()
     assert bench.orders.start(lambda: 5) == 5
