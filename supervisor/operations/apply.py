@@ -60,7 +60,7 @@ ACTIONS: Final[Mapping[Change, AppliedAction]] = {
 class Applied:
     """Holds what became of the spec in ``source``, or with a dry run, what would. ``revision`` is the number that the job
     has from now on. Until all is judged, ``judged`` and ``action`` are None. ``reported_name`` is set where another process
-    has judged it, which told the name of the job (``api.write_client``). ``differences`` are those of ``note_differences``."""
+    has judged it, which told the name of the job (``api.write_client``). ``note_differences`` sets ``differences``."""
 
     source: Path
     prepared: Prepared | None = None
