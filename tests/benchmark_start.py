@@ -39,7 +39,8 @@ from supervisor.spark.toolchain import installed_spark_home
 from tests import results
 from tests.benchmark_s3 import with_bundle
 from tests.testbed.attempts import pss_kb
-from tests.testbed.moto import AWS_ENV, REGION, MotoServer
+from tests.testbed.moto import AWS_ENV, REGION, MotoServer, S3Server
+from tests.testbed.radosgw import RadosGateway
 from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import APPLICATIONS, SparkFleet
 from tests.waiting import wait_until
@@ -54,6 +55,7 @@ CONF = {
 NO_ARCHIVE = {"spark.driver.extraJavaOptions": "-Xshare:auto"}
 """What a JVM does anyhow; but a driver with an option about archives is given none."""
 
+STORES: dict[str, Callable[[Path], S3Server]] = {"moto": MotoServer, "ceph": RadosGateway}
 LEASE_S, FIRST_BATCH_MAX_S, ARCHIVE_MAX_S, QUIET_S, WATCHED_S, SETTLED_S = 15.0, 300.0, 900.0, 3.0, 20.0, 30.0
 BACKOFF_S = 0.5
 PLAIN, AS_THEY_COME = "plain spark-submit", "plain spark-submit, jars as they come"
@@ -78,6 +80,7 @@ class Bench:
     prefix: str
     directory: Path
     properties: dict[str, str]
+    store: S3Server
     as_they_come: Path | None = None
     steady_s: float = 600.0
     took: dict[str, list[float]] = field(default_factory=dict)
@@ -122,7 +125,8 @@ def main() -> None:
                 fleet,
                 prefix,
                 own,
-                properties_for(where, server.endpoint_url),
+                properties_for(where, server),
+                server,
                 bundle if where == "s3a" else None,
                 chosen.steady,
             )
@@ -138,9 +142,9 @@ def main() -> None:
 
 
 @contextmanager
-def served(directory: Path) -> Iterator[tuple[SparkFleet, MotoServer]]:
+def served(directory: Path, store: str = "moto") -> Iterator[tuple[SparkFleet, S3Server]]:
     """Two supervisors on an ensemble and an S3 of their own."""
-    server = MotoServer(directory)
+    server = STORES[store](directory)
     os.environ.update(AWS_ENV)
     try:
         with EmbeddedEnsemble(directory / "zookeeper") as ensemble:
@@ -183,14 +187,14 @@ def wait_for_archives(fleet: SparkFleet) -> None:
     )
 
 
-def properties_for(where: str, endpoint_url: str) -> dict[str, str]:
+def properties_for(where: str, server: S3Server) -> dict[str, str]:
     """The properties of the plain spark-submit."""
     s3a = {
-        "spark.hadoop.fs.s3a.endpoint": endpoint_url,
+        "spark.hadoop.fs.s3a.endpoint": server.endpoint_url,
         "spark.hadoop.fs.s3a.endpoint.region": REGION,
         "spark.hadoop.fs.s3a.path.style.access": "true",
     }
-    return {**CONF, **(s3a if where == "s3a" else {})}
+    return {**CONF, **({**s3a, **server.s3a} if where == "s3a" else {})}
 
 
 # -- plain -----------------------------------------------------------------------------------------------------------
@@ -254,7 +258,7 @@ def job(
         name,
         args=["{checkpoint}", trigger],
         checkpoint=f"{bench.prefix}/{name}",
-        conf={**CONF, "spark.driver.extraJavaOptions": "", **(conf or {})},
+        conf={**CONF, **bench.store.s3a, "spark.driver.extraJavaOptions": "", **(conf or {})},
         resources={"memory": "1g"},
         restart={"initial": f"{BACKOFF_S * 1000:g}ms", "jitter": 0},
         lease=f"{LEASE_S:g}s",

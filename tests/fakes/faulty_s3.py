@@ -116,7 +116,10 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in headers:
             if name.lower() not in ("content-length", "connection", "transfer-encoding"):
                 self.send_header(name, value)
-        if status != 204:
+        if self.command == "HEAD":
+            of_get = [value for name, value in headers if name.lower() == "content-length"]
+            self.send_header("Content-Length", of_get[0] if of_get else "0")
+        elif status != 204:
             self.send_header("Content-Length", str(len(body) if announced is None else announced))
         self.end_headers()
         if self.command != "HEAD":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import shlex
 import sys
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,19 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from supervisor.model.exits import CONFLICT_WORDS, OTHER_WRITER
+from supervisor.spark.fence import build
 from supervisor.spark.fence.build import fence_jar
 from supervisor.spark.fence.choice import MANAGER, OWNER_KEY, owner_of
 from supervisor.spark.toolchain import installed_spark_home, java_of, spark_version
-from tests.fakes.faulty_s3 import FaultyS3, lose_reply, refuse
+from tests.fakes.faulty_s3 import FaultyS3, lose_reply, refuse, truncate_body
 from tests.testbed.moto import MotoServer
 from tests.testbed.s3a_jars import s3a_jars
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
 MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
+READ_AHEAD = "supervisor.spark.fence.ReadAhead"
 FIRST, SECOND = owner_of("clicks", "u1", 3, "h1"), owner_of("clicks", "u2", 4, "h2")
 
 
@@ -40,6 +45,11 @@ class Bench:
 
     def manager(self, owner: str = FIRST, place: str | None = None) -> Any:
         """As Spark makes one for a log."""
+        path = self.path(place or f"s3a://{self.bucket}/{self.place}/offsets")
+        checkpointing = self.jvm.org.apache.spark.sql.execution.streaming.checkpointing
+        return checkpointing.CheckpointFileManager.create(path, self.configuration(owner))
+
+    def configuration(self, owner: str) -> Any:
         conf = self.jvm.org.apache.hadoop.conf.Configuration()
         settings = {
             "endpoint": self.faulty.endpoint_url,
@@ -54,9 +64,7 @@ class Bench:
             conf.set(f"fs.s3a.{name}", value)
         conf.set(OWNER_KEY.removeprefix("spark.hadoop."), owner)
         conf.set(MANAGER_KEY, MANAGER)
-        path = self.path(place or f"s3a://{self.bucket}/{self.place}/offsets")
-        checkpointing = self.jvm.org.apache.spark.sql.execution.streaming.checkpointing
-        return checkpointing.CheckpointFileManager.create(path, conf)
+        return conf
 
     def path(self, text: str | int) -> Any:
         return self.jvm.org.apache.hadoop.fs.Path(
@@ -94,6 +102,14 @@ def faulty(moto_server: MotoServer) -> Iterator[FaultyS3]:
 
 @pytest.fixture(scope="module")
 def jvm(log: Path, moto_server: MotoServer) -> Iterator[Any]:
+    with running_jvm(log, moto_server) as made:
+        yield made
+    assert log.read_text().rstrip().rpartition("\n")[2].startswith("checkpoint fence: "), "its last words"
+
+
+@contextmanager
+def running_jvm(log: Path, moto: MotoServer) -> Iterator[Any]:
+    """A JVM with the manager, as it is compiled from ``build.SOURCES``."""
     from pyspark.java_gateway import launch_gateway
 
     home = installed_spark_home()
@@ -103,7 +119,7 @@ def jvm(log: Path, moto_server: MotoServer) -> Iterator[Any]:
     class_path = f"{s3a_jars()}/*:{built.jar}"
     env = {
         **os.environ,
-        **moto_server.env,
+        **moto.env,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": shlex.join(
             ("--driver-memory", "512m", "--driver-class-path", class_path, "pyspark-shell")
@@ -113,11 +129,12 @@ def jvm(log: Path, moto_server: MotoServer) -> Iterator[Any]:
         for name, value in env.items():
             patch.setenv(name, value)
         gateway = launch_gateway(popen_kwargs={"stdout": out, "stderr": out, "env": env})
-    yield gateway.jvm
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(30)
-    assert log.read_text().rstrip().rpartition("\n")[2].startswith("checkpoint fence: "), "its last words"
+    try:
+        yield gateway.jvm
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(30)
 
 
 @pytest.fixture
@@ -251,3 +268,246 @@ def test_other_file_systems_are_as_without_it(bench: Bench, tmp_path: Path) -> N
     bench.write(manager, f"{place}/1.delta", b"two", overwrite=True)
     assert (tmp_path / "offsets" / "1.delta").read_bytes() == b"two"
     assert manager.isLocal()
+
+
+# -- fewer requests, and reading ahead -----------------------------------------------------------------------------------
+
+
+def delta(bench: Bench, version: int) -> str:
+    return f"s3a://{bench.bucket}/{bench.place}/offsets/{version}.delta"
+
+
+def deltas(bench: Bench, manager: Any, count: int) -> list[str]:
+    """Versions from 1, each with its own text."""
+    paths = [delta(bench, version) for version in range(1, count + 1)]
+    for number, path in enumerate(paths, 1):
+        bench.write(manager, path, b"version %d" % number, overwrite=True)
+    return paths
+
+
+def look(bench: Bench, manager: Any) -> None:
+    """As a state store does: it wants to see snapshots only, and there are none."""
+    everything = bench.jvm.org.apache.hadoop.fs.GlobFilter("*.snapshot")
+    assert list(manager.list(bench.path(0).getParent(), everything)) == []
+
+
+def text_of(bench: Bench, manager: Any, path: str | int) -> str:
+    """What an open of it shows: "gone" where there is no such file."""
+    try:
+        found = manager.open(bench.path(path))
+    except Py4JJavaError as error:
+        assert error.java_exception.getClass().getSimpleName() == "FileNotFoundException", error
+        return "gone"
+    try:
+        return str(bench.jvm.org.apache.commons.io.IOUtils.toString(found, "UTF-8"))
+    finally:
+        found.close()
+
+
+def asked(bench: Bench) -> list[str]:
+    """Method and last name of each request since the last reset."""
+    words = [line.split() for line in bench.faulty.requests]
+    return [f"{method} {place.partition('?')[0].rpartition('/')[2]}" for method, place, *_ in words]
+
+
+def foreign_write(bench: Bench, path: str, body: bytes) -> None:
+    bench.client.put_object(Bucket=bench.bucket, Key=path.partition(f"{bench.bucket}/")[2], Body=body)
+
+
+def test_each_delta_costs_one_request_and_those_after_it_are_read_ahead(bench: Bench) -> None:
+    manager = bench.manager()
+    paths = deltas(bench, manager, 30)
+    look(bench, manager)
+    bench.faulty.reset()
+    assert text_of(bench, manager, paths[0]) == "version 1"
+    wait_until(lambda: len(asked(bench)) >= 17, 60, "the sixteen after it")
+    assert sorted(asked(bench)) == sorted(f"GET {version}.delta" for version in range(1, 18))
+    assert [text_of(bench, manager, path) for path in paths[1:]] == [f"version {n}" for n in range(2, 31)]
+    assert sorted(asked(bench)) == sorted(f"GET {version}.delta" for version in range(1, 31))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        ("supervisor.fence.read.ahead", "false"),
+        ("fs.s3a.change.detection.mode", "warn"),
+        ("fs.s3a.change.detection.source", "versionid"),
+        ("fs.s3a.encryption.algorithm", "CSE-CUSTOM"),
+    ],
+)
+def test_where_it_is_not_wanted_or_another_object_would_not_be_refused_each_costs_two(
+    bench: Bench, setting: tuple[str, str]
+) -> None:
+    """Each bucket has a file system of its own, with its own settings."""
+    paths = deltas(bench, bench.manager(), 3)
+    bench.path(0).getFileSystem(bench.configuration(FIRST)).getConf().set(*setting)
+    manager = bench.manager()
+    look(bench, manager)
+    bench.faulty.reset()
+    assert [text_of(bench, manager, path) for path in paths] == ["version 1", "version 2", "version 3"]
+    assert asked(bench) == [f"{method} {n}.delta" for n in (1, 2, 3) for method in ("HEAD", "GET")]
+
+
+def test_what_is_written_or_deleted_after_the_look_counts(bench: Bench) -> None:
+    manager = bench.manager()
+    paths = deltas(bench, manager, 8)
+    look(bench, manager)
+    bench.faulty.reset()
+    assert text_of(bench, manager, paths[0]) == "version 1"
+    wait_until(lambda: len(asked(bench)) >= 8, 60, "all to be read ahead")
+    bench.write(manager, paths[1], b"again", overwrite=True)
+    manager.delete(bench.path(paths[2]))
+    assert [text_of(bench, manager, path) for path in paths[1:4]] == ["again", "gone", "version 4"]
+
+
+def test_what_another_wrote_after_the_look_is_opened_as_it_is_now(bench: Bench) -> None:
+    """The GET asks for the ETag of the look. It is longer than what was seen: half of it would be worse than an old one."""
+    manager = bench.manager()
+    paths = deltas(bench, manager, 3)
+    look(bench, manager)
+    foreign_write(bench, paths[0], b"another one, and longer than it was")
+    foreign_write(bench, paths[1], b"short")
+    bench.client.delete_object(Bucket=bench.bucket, Key=paths[2].partition(f"{bench.bucket}/")[2])
+    found = [text_of(bench, manager, path) for path in paths]
+    assert found == ["another one, and longer than it was", "short", "gone"]
+
+
+def test_a_look_serves_one_open(bench: Bench) -> None:
+    manager = bench.manager()
+    (path,) = deltas(bench, manager, 1)
+    look(bench, manager)
+    assert text_of(bench, manager, path) == "version 1"
+    foreign_write(bench, path, b"other")
+    assert text_of(bench, manager, path) == "other"
+
+
+def test_an_old_look_serves_none(bench: Bench) -> None:
+    manager = bench.manager()
+    paths = deltas(bench, manager, 2)
+    fresh = bench.jvm.java.lang.Class.forName(READ_AHEAD).getDeclaredField("freshS")
+    fresh.setAccessible(True)
+    look(bench, manager)
+    before = fresh.getLong(None)
+    fresh.setLong(None, 0)
+    try:
+        bench.faulty.reset()
+        assert [text_of(bench, manager, path) for path in paths] == ["version 1", "version 2"]
+        assert asked(bench) == [f"{method} {n}.delta" for n in (1, 2) for method in ("HEAD", "GET")]
+    finally:
+        fresh.setLong(None, before)
+
+
+@pytest.mark.parametrize("fault", [refuse(403, "AccessDenied"), refuse(503, "SlowDown"), truncate_body])
+def test_whatever_fails_is_opened_as_ever(bench: Bench, fault: Any) -> None:
+    """The ordinary open asks again, as often as S3A does."""
+    manager = bench.manager()
+    paths = deltas(bench, manager, 4)
+    look(bench, manager)
+    bench.faulty.faults = [fault] * 3
+    assert [text_of(bench, manager, path) for path in paths] == [f"version {n}" for n in (1, 2, 3, 4)]
+
+
+def test_a_large_file_is_left_to_an_ordinary_open(bench: Bench) -> None:
+    manager = bench.manager()
+    paths = deltas(bench, manager, 2)
+    bench.write(manager, paths[1], b"x" * (256 * 1024 + 1), overwrite=True)
+    look(bench, manager)
+    bench.faulty.reset()
+    assert text_of(bench, manager, paths[0]) == "version 1"
+    assert len(text_of(bench, manager, paths[1])) == 256 * 1024 + 1
+    assert asked(bench) == ["GET 1.delta", "HEAD 2.delta", "GET 2.delta"]
+
+
+def test_a_file_that_was_looked_for_costs_one_more_request(bench: Bench) -> None:
+    manager = bench.manager()
+    bench.write(manager, 7, b"seven")
+    bench.faulty.reset()
+    assert manager.exists(bench.path(7))
+    assert text_of(bench, manager, 7) == "seven"
+    assert asked(bench) == ["HEAD 7", "GET 7"]
+    bench.faulty.reset()
+    assert manager.exists(bench.path(7).getParent()), (
+        "a directory of Spark's: no look for a file of that name"
+    )
+    assert [line.partition(" ")[0] for line in bench.faulty.requests] == ["GET"]
+
+
+def test_a_directory_that_is_not_there_or_is_a_file_is_seen_as_ever(bench: Bench) -> None:
+    manager = bench.manager()
+    parent = bench.path(0).getParent()
+    assert not manager.exists(parent)
+    foreign_write(bench, f"s3a://{bench.bucket}/{bench.place}/offsets", b"a file")
+    assert manager.exists(parent)
+
+
+def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
+    """What an open shows is what this manager wrote last; of a file that another wrote since the look, that or the one before."""
+    chance = random.Random(20261127)
+    manager = bench.manager()
+    versions = range(1, 9)
+    may_show: dict[int, set[str]] = {version: {"gone"} for version in versions}
+    for step in range(400):
+        version, what = (
+            chance.choice(versions),
+            chance.choice(("look", "open", "open", "write", "foreign", "delete", "exists")),
+        )
+        path, text = delta(bench, version), f"{step} {'x' * chance.randrange(40)}"
+        if what == "look":
+            look(bench, manager) if any(shown != {"gone"} for shown in may_show.values()) else None
+        elif what == "exists":
+            manager.exists(bench.path(path))
+        elif what == "write":
+            bench.write(manager, path, text.encode(), overwrite=True)
+            may_show[version] = {text}
+        elif what == "delete":
+            manager.delete(bench.path(path))
+            may_show[version] = {"gone"}
+        elif what == "foreign":
+            foreign_write(bench, path, text.encode())
+            may_show[version] = {*may_show[version], text}
+        else:
+            shown = text_of(bench, manager, path)
+            assert shown in may_show[version], (step, version, shown, may_show[version])
+
+
+@pytest.mark.parametrize(
+    ("code", "defect", "test"),
+    [
+        ("                manager.written(path);\n", "", test_any_order_of_looks_writes_and_opens),
+        (
+            "super.delete(path);\n        written(path);",
+            "super.delete(path);",
+            test_what_is_written_or_deleted_after_the_look_counts,
+        ),
+        (
+            "builder.withFileStatus(status);",
+            'builder.opt("fs.option.openfile.length", String.valueOf(status.getLen()));',
+            test_what_another_wrote_after_the_look_is_opened_as_it_is_now,
+        ),
+        ("(Seen) listed.remove(key)", "(Seen) listed.get(key)", test_a_look_serves_one_open),
+        (
+            "return System.nanoTime() - at <",
+            "return true || System.nanoTime() - at <",
+            test_an_old_look_serves_none,
+        ),
+    ],
+    ids=["write-forgotten", "delete-forgotten", "any-etag", "many-opens", "old-look"],
+)
+def test_a_defect_is_seen(
+    bench: Bench,
+    code: str,
+    defect: str,
+    test: Callable[[Bench], None],
+    tmp_path: Path,
+    moto_server: MotoServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Planted one at a time, in a JVM of its own; the test that is to see it fails then."""
+    sources = [path.read_text() for path in build.SOURCES]
+    assert sum(text.count(code) for text in sources) == 1
+    planted = [tmp_path / path.name for path in build.SOURCES]
+    for path, text in zip(planted, sources, strict=True):
+        path.write_text(text.replace(code, defect))
+    monkeypatch.setattr(build, "SOURCES", tuple(planted))
+    with running_jvm(tmp_path / "jvm.log", moto_server) as defective, pytest.raises(AssertionError):
+        test(replace(bench, jvm=defective))

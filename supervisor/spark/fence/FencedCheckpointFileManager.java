@@ -3,10 +3,14 @@ package supervisor.spark.fence;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.regex.Pattern;
 
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
@@ -32,6 +36,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
     static final String HEADER = "fs.s3a.create.header.";
     static final String OWNER = "spark-supervisor-owner";
     static final String WRITE = "spark-supervisor-write";
+    static final Pattern DIRECTORY = Pattern.compile(".*/(offsets|commits|sources|_metadata|state(/[0-9]+/[0-9]+)?)");
     static final String MARK = "checkpoint fence: ";
 
     static volatile String lastWords = null;
@@ -39,6 +44,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
     private final String owner;
     private final boolean fenced;
     private final CheckpointFileManager unfenced;
+    private final ReadAhead ahead;
     private boolean looked = false;
     private long newest = -1;
 
@@ -47,6 +53,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
         owner = conf.get("supervisor.fence.owner", "nobody");
         fenced = canFence(path);
         unfenced = fenced ? null : defaultManager(path, conf);
+        ahead = fenced ? ReadAhead.of(fs()) : null;
         if (!fenced && "s3a".equals(fs().getUri().getScheme())) {
             log().warn(MARK + path + " is not fenced: " + fs().getClass().getName() + " has no conditional create, or has it off");
         }
@@ -92,9 +99,24 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
         }
     }
 
+    /** Asks for all that is there, as S3A does for any filter: a state store asks for its snapshots, and opens the deltas. */
     @Override
     public FileStatus[] list(Path path, PathFilter filter) {
-        FileStatus[] found = super.list(path, filter);
+        if (ahead == null) {
+            return noted(super.list(path, filter));
+        }
+        FileStatus[] all = super.list(path, new FencedCheckpointFileManager.Everything());
+        ahead.listed(all);
+        List<FileStatus> found = new ArrayList<FileStatus>();
+        for (int i = 0; i < all.length; i++) {
+            if (filter.accept(all[i].getPath())) {
+                found.add(all[i]);
+            }
+        }
+        return noted((FileStatus[]) found.toArray(new FileStatus[0]));
+    }
+
+    private FileStatus[] noted(FileStatus[] found) {
         looked = true; // an empty log is known as well
         for (int i = 0; i < found.length; i++) {
             entryKnown(found[i].getPath());
@@ -102,10 +124,36 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
         return found;
     }
 
+    static final class Everything implements PathFilter {
+        @Override
+        public boolean accept(Path path) {
+            return true;
+        }
+    }
+
+    @Override
+    public FSDataInputStream open(Path path) {
+        FSDataInputStream read = ahead == null ? null : ahead.open(path);
+        return read == null ? super.open(path) : read;
+    }
+
+    @Override
+    public void delete(Path path) {
+        super.delete(path);
+        written(path);
+    }
+
+    /** There is something else now, or nothing, than what was listed. */
+    void written(Path path) {
+        if (ahead != null) {
+            ahead.forget(path);
+        }
+    }
+
     /** Spark asks this before it writes an entry; one beyond all that were listed or written here is another driver's. */
     @Override
     public boolean exists(Path path) {
-        boolean there = super.exists(path);
+        boolean there = ahead == null ? super.exists(path) : isThere(path);
         if (there && fenced && isUnknownEntry(path)) {
             try {
                 if (fs().getFileStatus(path).isDirectory()) { // a log of its own, of a source: sources/0
@@ -120,6 +168,22 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
             }
         }
         return there;
+    }
+
+    /** With fewer requests: S3A asks for a file first, and then for a directory. */
+    private boolean isThere(Path path) {
+        try {
+            if (DIRECTORY.matcher(path.toString()).matches() && fs().isDirectory(path)) {
+                return true;
+            }
+            ahead.seen(fs().getFileStatus(path));
+            return true;
+        } catch (FileNotFoundException e) {
+            return false;
+        } catch (IOException e) {
+            Platform.throwException(e);
+            return false;
+        }
     }
 
     synchronized void entryKnown(Path path) {
@@ -200,6 +264,8 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
                 out.close();
             } catch (IOException failure) {
                 settle(failure);
+            } finally {
+                manager.written(path);
             }
             manager.entryKnown(path);
         }

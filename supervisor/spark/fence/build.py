@@ -25,7 +25,7 @@ from supervisor.clients.tools import run_tool
 from supervisor.clock import boottime_s
 from supervisor.spark.toolchain import java_version
 
-SOURCE: Final = Path(__file__).with_name("FencedCheckpointFileManager.java")
+SOURCES: Final = tuple(sorted(Path(__file__).parent.glob("*.java")))
 COMPILER: Final = "org.codehaus.commons.compiler.samples.CompilerDemo"
 """This is Janino's own command line, in its jar commons-compiler."""
 BUILD_MAX_S: Final = 30.0
@@ -90,7 +90,7 @@ def _key(home: Path, java: Path, spark_version: str) -> str:
     """Returns the name of the jar. ``java`` is resolved first: one on the PATH is often a link."""
     jars = home.glob("jars/hadoop-client-api-*.jar")
     hadoop = [jar.name.removeprefix("hadoop-client-api-").removesuffix(".jar") for jar in jars]
-    source = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
+    source = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()[:12]
     tools = "\0".join((os.path.realpath(home), os.path.realpath(java), java_version(java) or ""))
     made_by = hashlib.sha256(os.fsencode(tools)).hexdigest()[:12]
     return f"{spark_version}-{'-'.join(sorted(hadoop)) or 'unknown'}-{source}-{made_by}".replace("/", "_")
@@ -118,7 +118,7 @@ def _make(home: Path, java: Path, target: Path, env: Mapping[str, str], within_s
                 "-g",
                 "-classpath",
                 ":".join(map(str, sorted(jars.glob("*.jar")))),
-                str(SOURCE),
+                *map(str, SOURCES),
             ),
             env,
             within_s,

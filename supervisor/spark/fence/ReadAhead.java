@@ -1,0 +1,265 @@
+package supervisor.spark.fence;
+
+import java.io.EOFException;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+import org.apache.hadoop.fs.EtagSource;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSInputStream;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.FutureDataInputStreamBuilder;
+import org.apache.hadoop.fs.Path;
+
+/**
+ * Reads small files of a checkpoint on S3 with fewer requests, and state files before Spark opens them. Spark lists a
+ * directory, or looks whether a file exists, and opens files then, each with a HEAD and a GET. Of a file whose length and
+ * ETag are known from that look, one GET is enough. A state store opens one delta after the other, and waits for each: those
+ * that come after the opened one are read meanwhile.
+ *
+ * What is handed out is the very object that was seen, because the GET asks for its ETag. Each look serves one open. An
+ * ordinary open has to serve what was written or deleted here since, comes late after the look, or fails here.
+ */
+final class ReadAhead {
+    static final int SMALL_BYTES = 256 * 1024;
+    static final int FILES = 16;
+    static final int THREADS = 8;
+    static long freshS = 30; // for a test to change
+    static final Pattern STATE_FILE = Pattern.compile("([0-9]{1,18})(_[^.]+)?\\.(delta|changelog|snapshot|zip)");
+
+    private static ThreadPoolExecutor readers = null;
+
+    private final FileSystem store;
+    private final TreeMap<String, Seen> listed = new TreeMap<String, Seen>();
+    private final Map<String, Seen> lookedAt = new HashMap<String, Seen>();
+
+    private ReadAhead(FileSystem store) {
+        this.store = store;
+    }
+
+    /**
+     * Returns null where S3A would not refuse a file that is another one than was seen, or tells another length of it, and
+     * where it is not wanted (supervisor.fence.read.ahead: false).
+     */
+    static ReadAhead of(FileSystem store) {
+        boolean refuses = "etag".equals(store.getConf().get("fs.s3a.change.detection.source", "etag"))
+            && store.getConf().get("fs.s3a.change.detection.mode", "server").matches("server|client");
+        String encrypted = store.getConf().get("fs.s3a.encryption.algorithm", "")
+            + store.getConf().get("fs.s3a.server-side-encryption-algorithm", "");
+        boolean wanted = store.getConf().getBoolean("supervisor.fence.read.ahead", true);
+        return wanted && refuses && !encrypted.contains("CSE") ? new ReadAhead(store) : null;
+    }
+
+    /** Takes in what a directory has. It replaces what was seen before. */
+    synchronized void listed(FileStatus[] found) {
+        listed.clear();
+        lookedAt.clear();
+        for (int i = 0; i < found.length; i++) {
+            if (isSmallFile(found[i])) {
+                listed.put(key(found[i].getPath()), new ReadAhead.Seen(store, found[i]));
+            }
+        }
+    }
+
+    /** Takes in that a file exists. Only the last such look counts. */
+    synchronized void seen(FileStatus found) {
+        lookedAt.clear();
+        if (isSmallFile(found)) {
+            lookedAt.put(key(found.getPath()), new ReadAhead.Seen(store, found));
+        }
+    }
+
+    private static boolean isSmallFile(FileStatus found) {
+        return found.isFile() && found.getLen() <= SMALL_BYTES
+            && found instanceof EtagSource && ((EtagSource) found).getEtag() != null;
+    }
+
+    /** A file was written or deleted, or maybe a whole directory: an ordinary open shows what is there now. */
+    synchronized void forget(Path path) {
+        lookedAt.clear();
+        if (isStateFile(path)) {
+            listed.remove(key(path));
+        } else {
+            listed.clear();
+        }
+    }
+
+    /** Returns the file, read as a whole; null if an ordinary open has to read it. */
+    FSDataInputStream open(Path path) {
+        Seen seen = taken(path);
+        if (seen == null) {
+            return null;
+        }
+        try {
+            seen.reading.run(); // nothing, if a reader has begun with it
+            return new FSDataInputStream(new ReadAhead.InMemory((byte[]) seen.reading.get()));
+        } catch (ExecutionException e) {
+            return null;
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return null;
+        }
+    }
+
+    private synchronized Seen taken(Path path) {
+        String key = key(path);
+        Seen seen = (Seen) lookedAt.remove(key);
+        Seen ofList = (Seen) listed.remove(key);
+        if (isStateFile(path)) {
+            beginAfter(key);
+        }
+        seen = seen == null ? ofList : seen;
+        return seen != null && seen.isFresh() ? seen : null;
+    }
+
+    private void beginAfter(String key) {
+        Iterator<Map.Entry<String, Seen>> after = listed.tailMap(key, false).entrySet().iterator();
+        for (int i = 0; i < FILES && after.hasNext(); i++) {
+            Seen next = (Seen) ((Map.Entry<String, Seen>) after.next()).getValue();
+            if (!next.begun && next.isFresh() && isStateFile(next.path)) {
+                next.begun = true;
+                readers().execute(next.reading);
+            }
+        }
+    }
+
+    private static boolean isStateFile(Path path) {
+        return STATE_FILE.matcher(path.getName()).matches();
+    }
+
+    /** State files are in the order of their versions. */
+    private static String key(Path path) {
+        Matcher found = STATE_FILE.matcher(path.getName());
+        return found.matches() ? String.format("%018d %s", Long.valueOf(found.group(1)), path) : path.toString();
+    }
+
+    private static synchronized ThreadPoolExecutor readers() {
+        if (readers == null) {
+            readers = new ThreadPoolExecutor(THREADS, THREADS, 30, TimeUnit.SECONDS,
+                new LinkedBlockingQueue<Runnable>(), new ReadAhead.Daemons());
+            readers.allowCoreThreadTimeOut(true);
+        }
+        return readers;
+    }
+
+    /** A file as it was seen, and its reading, which somebody has to run. */
+    static final class Seen {
+        final Path path;
+        final FutureTask<byte[]> reading;
+        boolean begun = false;
+        private final long at = System.nanoTime();
+
+        Seen(FileSystem store, FileStatus status) {
+            path = status.getPath();
+            reading = new FutureTask<byte[]>(new ReadAhead.Reading(store, status));
+        }
+
+        boolean isFresh() {
+            return System.nanoTime() - at < TimeUnit.SECONDS.toNanos(freshS);
+        }
+    }
+
+    /** Reads one file. */
+    static final class Reading implements Callable<byte[]> {
+        private final FileSystem store;
+        private final FileStatus status;
+
+        Reading(FileSystem store, FileStatus status) {
+            this.store = store;
+            this.status = status;
+        }
+
+        @Override
+        public byte[] call() throws Exception {
+            FutureDataInputStreamBuilder builder = store.openFile(status.getPath());
+            builder.withFileStatus(status);
+            builder.opt("fs.option.openfile.read.policy", "whole-file");
+            byte[] data = new byte[(int) status.getLen()];
+            FSDataInputStream in = (FSDataInputStream) builder.build().get();
+            try {
+                in.readFully(data);
+            } finally {
+                in.close();
+            }
+            return data;
+        }
+    }
+
+    /** Readers end with the JVM, and when there is nothing to read. */
+    static final class Daemons implements ThreadFactory {
+        private final AtomicInteger number = new AtomicInteger();
+
+        @Override
+        public Thread newThread(Runnable work) {
+            Thread made = new Thread(work, "checkpoint-read-ahead-" + number.incrementAndGet());
+            made.setDaemon(true);
+            return made;
+        }
+    }
+
+    /** A file that was read as a whole. */
+    static final class InMemory extends FSInputStream {
+        private final byte[] data;
+        private int at = 0;
+
+        InMemory(byte[] data) {
+            this.data = data;
+        }
+
+        @Override
+        public int read() {
+            return at < data.length ? data[at++] & 0xff : -1;
+        }
+
+        @Override
+        public int read(byte[] into, int from, int length) {
+            if (length == 0) {
+                return 0;
+            }
+            if (at >= data.length) {
+                return -1;
+            }
+            int taken = Math.min(length, data.length - at);
+            System.arraycopy(data, at, into, from, taken);
+            at += taken;
+            return taken;
+        }
+
+        @Override
+        public int available() {
+            return data.length - at;
+        }
+
+        @Override
+        public void seek(long to) throws IOException {
+            if (to < 0 || to > data.length) {
+                throw new EOFException("cannot seek to " + to + " of " + data.length + " bytes");
+            }
+            at = (int) to;
+        }
+
+        @Override
+        public long getPos() {
+            return at;
+        }
+
+        @Override
+        public boolean seekToNewSource(long to) {
+            return false;
+        }
+    }
+}
