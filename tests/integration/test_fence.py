@@ -29,7 +29,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.spark
 
 MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
-READ_AHEAD = "supervisor.spark.fence.ReadAhead"
+SAVER = "supervisor.spark.fence.RequestSaver"
 FIRST, SECOND = owner_of("clicks", "u1", 3, "h1"), owner_of("clicks", "u2", 4, "h2")
 
 
@@ -329,7 +329,7 @@ def test_each_delta_costs_one_request_and_those_after_it_are_read_ahead(bench: B
 @pytest.mark.parametrize(
     "setting",
     [
-        ("supervisor.fence.read.ahead", "false"),
+        ("supervisor.fence.save.requests", "false"),
         ("fs.s3a.change.detection.mode", "warn"),
         ("fs.s3a.change.detection.source", "versionid"),
         ("fs.s3a.encryption.algorithm", "CSE-CUSTOM"),
@@ -384,7 +384,7 @@ def test_a_look_serves_one_open(bench: Bench) -> None:
 def test_an_old_look_serves_none(bench: Bench) -> None:
     manager = bench.manager()
     paths = deltas(bench, manager, 2)
-    fresh = bench.jvm.java.lang.Class.forName(READ_AHEAD).getDeclaredField("freshS")
+    fresh = bench.jvm.java.lang.Class.forName(SAVER).getDeclaredField("freshS")
     fresh.setAccessible(True)
     look(bench, manager)
     before = fresh.getLong(None)
@@ -418,18 +418,47 @@ def test_a_large_file_is_left_to_an_ordinary_open(bench: Bench) -> None:
     assert asked(bench) == ["GET 1.delta", "HEAD 2.delta", "GET 2.delta"]
 
 
-def test_a_file_that_was_looked_for_costs_one_more_request(bench: Bench) -> None:
+def test_a_file_that_was_looked_for_costs_one_more_request_and_none_when_it_is_read_again(
+    bench: Bench,
+) -> None:
     manager = bench.manager()
     bench.write(manager, 7, b"seven")
     bench.faulty.reset()
     assert manager.exists(bench.path(7))
     assert text_of(bench, manager, 7) == "seven"
     assert asked(bench) == ["HEAD 7", "GET 7"]
+    other = bench.manager()
+    assert other.exists(bench.path(7))
+    assert text_of(bench, other, 7) == "seven"
+    assert asked(bench) == ["HEAD 7", "GET 7", "HEAD 7"]
+    foreign_write(bench, str(bench.path(7).toString()), b"other")
+    assert other.exists(bench.path(7))
+    assert text_of(bench, other, 7) == "other"
+
+
+def test_a_log_that_was_looked_for_is_listed_at_once(bench: Bench) -> None:
+    manager, place = bench.manager(), bench.path(0).getParent()
+    bench.write(manager, 0, b"x")
     bench.faulty.reset()
-    assert manager.exists(bench.path(7).getParent()), (
-        "a directory of Spark's: no look for a file of that name"
-    )
-    assert [line.partition(" ")[0] for line in bench.faulty.requests] == ["GET"]
+    assert manager.exists(place)
+    assert [str(each.getPath().getName()) for each in manager.list(place)] == ["0"]
+    assert len(bench.faulty.requests) == 1
+    assert manager.exists(place)
+    bench.write(manager, 1, b"x")
+    assert [str(each.getPath().getName()) for each in manager.list(place)] == ["0", "1"]
+
+
+def test_a_directory_of_a_state_store_is_looked_for_until_it_is_there(bench: Bench) -> None:
+    manager = bench.manager()
+    place = f"s3a://{bench.bucket}/{bench.place}/state/0/0"
+    assert not manager.exists(bench.path(place))
+    manager.mkdirs(bench.path(place))
+    bench.write(manager, f"{place}/1.delta", b"x", overwrite=True)
+    assert manager.exists(bench.path(place))
+    bench.faulty.reset()
+    assert bench.manager().exists(bench.path(place))
+    bench.manager().mkdirs(bench.path(place))
+    assert bench.faulty.requests == []
 
 
 def test_a_directory_that_is_not_there_or_is_a_file_is_seen_as_ever(bench: Bench) -> None:
@@ -449,13 +478,17 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
     for step in range(400):
         version, what = (
             chance.choice(versions),
-            chance.choice(("look", "open", "open", "write", "foreign", "delete", "exists")),
+            chance.choice(("look", "open", "open", "write", "foreign", "delete", "exists", "exists-log")),
         )
         path, text = delta(bench, version), f"{step} {'x' * chance.randrange(40)}"
         if what == "look":
             look(bench, manager) if any(shown != {"gone"} for shown in may_show.values()) else None
         elif what == "exists":
             manager.exists(bench.path(path))
+        elif what == "exists-log":
+            assert manager.exists(bench.path(0).getParent()) or all(
+                "gone" in shown for shown in may_show.values()
+            )
         elif what == "write":
             bench.write(manager, path, text.encode(), overwrite=True)
             may_show[version] = {text}
@@ -480,9 +513,19 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
             test_what_is_written_or_deleted_after_the_look_counts,
         ),
         (
-            "builder.withFileStatus(status);",
-            'builder.opt("fs.option.openfile.length", String.valueOf(status.getLen()));',
+            "            builder.withFileStatus(status);",
+            '            builder.opt("fs.option.openfile.length", String.valueOf(status.getLen()));',
             test_what_another_wrote_after_the_look_is_opened_as_it_is_now,
+        ),
+        (
+            "return (byte[]) kept.get(status.getPath()",
+            "for (Iterator<byte[]> i = kept.values().iterator(); i.hasNext(); ) { return (byte[]) i.next(); } return (byte[]) kept.get(status.getPath()",
+            test_a_file_that_was_looked_for_costs_one_more_request_and_none_when_it_is_read_again,
+        ),
+        (
+            "        listedPath = null;\n        listing = null;\n        if (isStateFile(path))",
+            "        if (isStateFile(path))",
+            test_a_log_that_was_looked_for_is_listed_at_once,
         ),
         ("(Seen) listed.remove(key)", "(Seen) listed.get(key)", test_a_look_serves_one_open),
         (
@@ -491,7 +534,15 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
             test_an_old_look_serves_none,
         ),
     ],
-    ids=["write-forgotten", "delete-forgotten", "any-etag", "many-opens", "old-look"],
+    ids=[
+        "write-forgotten",
+        "delete-forgotten",
+        "any-etag",
+        "any-content",
+        "old-listing",
+        "many-opens",
+        "old-look",
+    ],
 )
 def test_a_defect_is_seen(
     bench: Bench,

@@ -7,7 +7,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.regex.Pattern;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -36,7 +35,6 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
     static final String HEADER = "fs.s3a.create.header.";
     static final String OWNER = "spark-supervisor-owner";
     static final String WRITE = "spark-supervisor-write";
-    static final Pattern DIRECTORY = Pattern.compile(".*/(offsets|commits|sources|_metadata|state(/[0-9]+/[0-9]+)?)");
     static final String MARK = "checkpoint fence: ";
 
     static volatile String lastWords = null;
@@ -44,7 +42,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
     private final String owner;
     private final boolean fenced;
     private final CheckpointFileManager unfenced;
-    private final ReadAhead ahead;
+    private final RequestSaver saver;
     private boolean looked = false;
     private long newest = -1;
 
@@ -53,7 +51,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
         owner = conf.get("supervisor.fence.owner", "nobody");
         fenced = canFence(path);
         unfenced = fenced ? null : defaultManager(path, conf);
-        ahead = fenced ? ReadAhead.of(fs()) : null;
+        saver = fenced ? RequestSaver.of(fs()) : null;
         if (!fenced && "s3a".equals(fs().getUri().getScheme())) {
             log().warn(MARK + path + " is not fenced: " + fs().getClass().getName() + " has no conditional create, or has it off");
         }
@@ -99,19 +97,22 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
         }
     }
 
-    /** Asks for all that is there, as S3A does for any filter: a state store asks for its snapshots, and opens the deltas. */
+    /** All that is there is seen, as S3A asks for it whatever the filter: a state store wants snapshots, and opens deltas. */
     @Override
     public FileStatus[] list(Path path, PathFilter filter) {
-        if (ahead == null) {
+        if (saver == null) {
             return noted(super.list(path, filter));
         }
-        FileStatus[] all = super.list(path, new FencedCheckpointFileManager.Everything());
-        ahead.listed(all);
         List<FileStatus> found = new ArrayList<FileStatus>();
-        for (int i = 0; i < all.length; i++) {
-            if (filter.accept(all[i].getPath())) {
-                found.add(all[i]);
+        try {
+            FileStatus[] all = saver.list(path);
+            for (int i = 0; i < all.length; i++) {
+                if (filter.accept(all[i].getPath())) {
+                    found.add(all[i]);
+                }
             }
+        } catch (IOException e) {
+            Platform.throwException(e);
         }
         return noted((FileStatus[]) found.toArray(new FileStatus[0]));
     }
@@ -124,16 +125,9 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
         return found;
     }
 
-    static final class Everything implements PathFilter {
-        @Override
-        public boolean accept(Path path) {
-            return true;
-        }
-    }
-
     @Override
     public FSDataInputStream open(Path path) {
-        FSDataInputStream read = ahead == null ? null : ahead.open(path);
+        FSDataInputStream read = saver == null ? null : saver.open(path);
         return read == null ? super.open(path) : read;
     }
 
@@ -145,15 +139,22 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
 
     /** There is something else now, or nothing, than what was listed. */
     void written(Path path) {
-        if (ahead != null) {
-            ahead.forget(path);
+        if (saver != null) {
+            saver.forget(path);
+        }
+    }
+
+    @Override
+    public void mkdirs(Path path) {
+        if (saver == null || !saver.isKnownDirectory(path)) {
+            super.mkdirs(path);
         }
     }
 
     /** Spark asks this before it writes an entry; one beyond all that were listed or written here is another driver's. */
     @Override
     public boolean exists(Path path) {
-        boolean there = ahead == null ? super.exists(path) : isThere(path);
+        boolean there = isThere(path);
         if (there && fenced && isUnknownEntry(path)) {
             try {
                 if (fs().getFileStatus(path).isDirectory()) { // a log of its own, of a source: sources/0
@@ -170,16 +171,9 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
         return there;
     }
 
-    /** With fewer requests: S3A asks for a file first, and then for a directory. */
     private boolean isThere(Path path) {
         try {
-            if (DIRECTORY.matcher(path.toString()).matches() && fs().isDirectory(path)) {
-                return true;
-            }
-            ahead.seen(fs().getFileStatus(path));
-            return true;
-        } catch (FileNotFoundException e) {
-            return false;
+            return saver == null ? super.exists(path) : saver.exists(path);
         } catch (IOException e) {
             Platform.throwException(e);
             return false;

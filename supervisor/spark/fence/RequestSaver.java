@@ -1,12 +1,14 @@
 package supervisor.spark.fence;
 
 import java.io.EOFException;
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -26,71 +28,139 @@ import org.apache.hadoop.fs.FutureDataInputStreamBuilder;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Reads small files of a checkpoint on S3 with fewer requests, and state files before Spark opens them. Spark lists a
- * directory, or looks whether a file exists, and opens files then, each with a HEAD and a GET. Of a file whose length and
- * ETag are known from that look, one GET is enough. A state store opens one delta after the other, and waits for each: those
- * that come after the opened one are read meanwhile.
+ * Asks S3 less often for a checkpoint than Spark's own managers do, which pay for each look and each open:
  *
- * What is handed out is the very object that was seen, because the GET asks for its ETag. Each look serves one open. An
- * ordinary open has to serve what was written or deleted here since, comes late after the look, or fails here.
+ * A file that was just seen, in a list or by itself, is opened with one GET, without a HEAD. A state store opens one delta
+ * after the other, and waits for each: those that come after the opened one are read meanwhile. A small file that was read
+ * before, and has the same ETag still, is not read again. A log that was just looked for is not listed once more. A
+ * directory of a state store that is known to exist is not looked for again: on S3 nothing depends on it.
+ *
+ * What is handed out is the very object that was seen, because the GET asks for its ETag. Each look serves one open or list.
+ * An ordinary open has to serve what was written or deleted here since, comes late after the look, or fails here.
  */
-final class ReadAhead {
+final class RequestSaver {
     static final int SMALL_BYTES = 256 * 1024;
-    static final int FILES = 16;
+    static final int KEPT_BYTES = 16 * 1024;
+    static final int ALL_KEPT_BYTES = 1024 * 1024;
+    static final int DIRECTORIES = 100000;
+    static final int FILES_AHEAD = 16;
     static final int THREADS = 8;
-    static long freshS = 30; // for a test to change
+    static final long LISTED_S = 1;
     static final Pattern STATE_FILE = Pattern.compile("([0-9]{1,18})(_[^.]+)?\\.(delta|changelog|snapshot|zip)");
+    static final Pattern STATE_DIRECTORY = Pattern.compile(".*/state/[0-9]+/[0-9]+(/_metadata)?");
+    static final Pattern LOG = Pattern.compile(".*/(offsets|commits|sources|state)");
+    static long freshS = 30; // for a test to change
 
+    private static final Map<String, Boolean> directories = new ConcurrentHashMap<String, Boolean>();
+    private static final Map<String, byte[]> kept = new HashMap<String, byte[]>();
+    private static int keptBytes = 0;
     private static ThreadPoolExecutor readers = null;
 
     private final FileSystem store;
     private final TreeMap<String, Seen> listed = new TreeMap<String, Seen>();
     private final Map<String, Seen> lookedAt = new HashMap<String, Seen>();
+    private Path listedPath = null;
+    private FileStatus[] listing = null;
+    private long listedAt = 0;
 
-    private ReadAhead(FileSystem store) {
+    private RequestSaver(FileSystem store) {
         this.store = store;
     }
 
     /**
      * Returns null where S3A would not refuse a file that is another one than was seen, or tells another length of it, and
-     * where it is not wanted (supervisor.fence.read.ahead: false).
+     * where it is not wanted (supervisor.fence.save.requests: false).
      */
-    static ReadAhead of(FileSystem store) {
+    static RequestSaver of(FileSystem store) {
         boolean refuses = "etag".equals(store.getConf().get("fs.s3a.change.detection.source", "etag"))
             && store.getConf().get("fs.s3a.change.detection.mode", "server").matches("server|client");
         String encrypted = store.getConf().get("fs.s3a.encryption.algorithm", "")
             + store.getConf().get("fs.s3a.server-side-encryption-algorithm", "");
-        boolean wanted = store.getConf().getBoolean("supervisor.fence.read.ahead", true);
-        return wanted && refuses && !encrypted.contains("CSE") ? new ReadAhead(store) : null;
+        boolean wanted = store.getConf().getBoolean("supervisor.fence.save.requests", true);
+        return wanted && refuses && !encrypted.contains("CSE") ? new RequestSaver(store) : null;
     }
 
-    /** Takes in what a directory has. It replaces what was seen before. */
-    synchronized void listed(FileStatus[] found) {
+    /** Returns all that a directory has. What was seen before is forgotten. */
+    FileStatus[] list(Path path) throws IOException {
+        FileStatus[] found = takenListing(path);
+        if (found == null) {
+            found = store.listStatus(path);
+        }
+        note(found);
+        return found;
+    }
+
+    private synchronized FileStatus[] takenListing(Path path) {
+        boolean serves = path.equals(listedPath) && System.nanoTime() - listedAt < TimeUnit.SECONDS.toNanos(LISTED_S);
+        FileStatus[] found = serves ? listing : null;
+        listedPath = null;
+        listing = null;
+        return found;
+    }
+
+    private synchronized void note(FileStatus[] found) {
         listed.clear();
         lookedAt.clear();
         for (int i = 0; i < found.length; i++) {
             if (isSmallFile(found[i])) {
-                listed.put(key(found[i].getPath()), new ReadAhead.Seen(store, found[i]));
+                listed.put(key(found[i].getPath()), new RequestSaver.Seen(store, found[i]));
             }
         }
     }
 
-    /** Takes in that a file exists. Only the last such look counts. */
-    synchronized void seen(FileStatus found) {
-        lookedAt.clear();
+    boolean exists(Path path) throws IOException {
+        String place = path.toString();
+        try {
+            if (isKnownDirectory(path)) {
+                return true;
+            }
+            if (LOG.matcher(place).matches()) {
+                keepListing(path, store.listStatus(path));
+            } else if (STATE_DIRECTORY.matcher(place).matches() && store.isDirectory(path)) {
+                if (directories.size() >= DIRECTORIES) {
+                    directories.clear();
+                }
+                directories.put(place, Boolean.TRUE);
+            } else {
+                see(store.getFileStatus(path));
+            }
+            return true;
+        } catch (FileNotFoundException e) {
+            return false;
+        }
+    }
+
+    /** On S3 a file needs no directory: if this one was deleted meanwhile, nothing goes wrong. */
+    boolean isKnownDirectory(Path path) {
+        return directories.containsKey(path.toString());
+    }
+
+    private synchronized void keepListing(Path path, FileStatus[] found) {
+        listedPath = path;
+        listing = found;
+        listedAt = System.nanoTime();
+    }
+
+    private synchronized void see(FileStatus found) {
+        lookedAt.clear(); // only the last such look counts
         if (isSmallFile(found)) {
-            lookedAt.put(key(found.getPath()), new ReadAhead.Seen(store, found));
+            lookedAt.put(key(found.getPath()), new RequestSaver.Seen(store, found));
         }
     }
 
     private static boolean isSmallFile(FileStatus found) {
-        return found.isFile() && found.getLen() <= SMALL_BYTES
-            && found instanceof EtagSource && ((EtagSource) found).getEtag() != null;
+        return found.isFile() && found.getLen() <= SMALL_BYTES && etag(found) != null;
+    }
+
+    private static String etag(FileStatus found) {
+        return found instanceof EtagSource ? ((EtagSource) found).getEtag() : null;
     }
 
     /** A file was written or deleted, or maybe a whole directory: an ordinary open shows what is there now. */
     synchronized void forget(Path path) {
         lookedAt.clear();
+        listedPath = null;
+        listing = null;
         if (isStateFile(path)) {
             listed.remove(key(path));
         } else {
@@ -106,7 +176,7 @@ final class ReadAhead {
         }
         try {
             seen.reading.run(); // nothing, if a reader has begun with it
-            return new FSDataInputStream(new ReadAhead.InMemory((byte[]) seen.reading.get()));
+            return new FSDataInputStream(new RequestSaver.InMemory((byte[]) seen.reading.get()));
         } catch (ExecutionException e) {
             return null;
         } catch (InterruptedException e) {
@@ -128,7 +198,7 @@ final class ReadAhead {
 
     private void beginAfter(String key) {
         Iterator<Map.Entry<String, Seen>> after = listed.tailMap(key, false).entrySet().iterator();
-        for (int i = 0; i < FILES && after.hasNext(); i++) {
+        for (int i = 0; i < FILES_AHEAD && after.hasNext(); i++) {
             Seen next = (Seen) ((Map.Entry<String, Seen>) after.next()).getValue();
             if (!next.begun && next.isFresh() && isStateFile(next.path)) {
                 next.begun = true;
@@ -137,7 +207,7 @@ final class ReadAhead {
         }
     }
 
-    private static boolean isStateFile(Path path) {
+    static boolean isStateFile(Path path) {
         return STATE_FILE.matcher(path.getName()).matches();
     }
 
@@ -150,10 +220,27 @@ final class ReadAhead {
     private static synchronized ThreadPoolExecutor readers() {
         if (readers == null) {
             readers = new ThreadPoolExecutor(THREADS, THREADS, 30, TimeUnit.SECONDS,
-                new LinkedBlockingQueue<Runnable>(), new ReadAhead.Daemons());
+                new LinkedBlockingQueue<Runnable>(), new RequestSaver.Daemons());
             readers.allowCoreThreadTimeOut(true);
         }
         return readers;
+    }
+
+    /** Returns what was read of the very same object before, or null. */
+    static synchronized byte[] kept(FileStatus status) {
+        return (byte[]) kept.get(status.getPath() + " " + etag(status));
+    }
+
+    static synchronized void keep(FileStatus status, byte[] data) {
+        if (data.length > KEPT_BYTES || isStateFile(status.getPath())) {
+            return;
+        }
+        if (keptBytes + data.length > ALL_KEPT_BYTES) {
+            kept.clear();
+            keptBytes = 0;
+        }
+        kept.put(status.getPath() + " " + etag(status), data);
+        keptBytes += data.length;
     }
 
     /** A file as it was seen, and its reading, which somebody has to run. */
@@ -165,7 +252,7 @@ final class ReadAhead {
 
         Seen(FileSystem store, FileStatus status) {
             path = status.getPath();
-            reading = new FutureTask<byte[]>(new ReadAhead.Reading(store, status));
+            reading = new FutureTask<byte[]>(new RequestSaver.Reading(store, status));
         }
 
         boolean isFresh() {
@@ -185,6 +272,10 @@ final class ReadAhead {
 
         @Override
         public byte[] call() throws Exception {
+            byte[] before = RequestSaver.kept(status);
+            if (before != null) {
+                return before;
+            }
             FutureDataInputStreamBuilder builder = store.openFile(status.getPath());
             builder.withFileStatus(status);
             builder.opt("fs.option.openfile.read.policy", "whole-file");
@@ -195,6 +286,7 @@ final class ReadAhead {
             } finally {
                 in.close();
             }
+            RequestSaver.keep(status, data);
             return data;
         }
     }
