@@ -32,11 +32,13 @@ import org.apache.hadoop.fs.Path;
  *
  * A file that was just seen, in a list or by itself, is opened with one GET, without a HEAD. A state store opens one delta
  * after the other, and waits for each: those that come after the opened one are read meanwhile. A small file that was read
- * before, and has the same ETag still, is not read again. A log that was just looked for is not listed once more. A
- * directory of a state store that is known to exist is not looked for again: on S3 nothing depends on it.
+ * before, and has the same ETag still, is not read again. What a log has, and that a file exists, is not asked again within a
+ * second, unless this JVM has written or deleted something meanwhile. A directory of a state store that is known to exist is
+ * not looked for again: on S3 nothing depends on it.
  *
- * What is handed out is the very object that was seen, because the GET asks for its ETag. Each look serves one open or list.
- * An ordinary open has to serve what was written or deleted here since, comes late after the look, or fails here.
+ * What is handed out is the very object that was seen, because the GET asks for its ETag. Each look serves one open. An
+ * ordinary open has to serve what was written or deleted here since, comes late after the look, or fails here. That another
+ * driver has written within that second is seen at the next write, which the condition refuses.
  */
 final class RequestSaver {
     static final int SMALL_BYTES = 256 * 1024;
@@ -45,13 +47,15 @@ final class RequestSaver {
     static final int DIRECTORIES = 100000;
     static final int FILES_AHEAD = 16;
     static final int THREADS = 8;
-    static final long LISTED_S = 1;
+    static final int RECENT = 1000;
     static final Pattern STATE_FILE = Pattern.compile("([0-9]{1,18})(_[^.]+)?\\.(delta|changelog|snapshot|zip)");
     static final Pattern STATE_DIRECTORY = Pattern.compile(".*/state/[0-9]+/[0-9]+(/_metadata)?");
     static final Pattern LOG = Pattern.compile(".*/(offsets|commits|sources|state)");
     static long freshS = 30; // for a test to change
 
     private static final Map<String, Boolean> directories = new ConcurrentHashMap<String, Boolean>();
+    private static final Map<String, Recent> recent = new HashMap<String, Recent>();
+    private static long changes = 0;
     private static final Map<String, byte[]> kept = new HashMap<String, byte[]>();
     private static int keptBytes = 0;
     private static ThreadPoolExecutor readers = null;
@@ -59,9 +63,6 @@ final class RequestSaver {
     private final FileSystem store;
     private final TreeMap<String, Seen> listed = new TreeMap<String, Seen>();
     private final Map<String, Seen> lookedAt = new HashMap<String, Seen>();
-    private Path listedPath = null;
-    private FileStatus[] listing = null;
-    private long listedAt = 0;
 
     private RequestSaver(FileSystem store) {
         this.store = store;
@@ -82,20 +83,47 @@ final class RequestSaver {
 
     /** Returns all that a directory has. What was seen before is forgotten. */
     FileStatus[] list(Path path) throws IOException {
-        FileStatus[] found = takenListing(path);
+        FileStatus[] found = recent(path, true);
         if (found == null) {
-            found = store.listStatus(path);
+            found = looked(path, true);
         }
         note(found);
         return found;
     }
 
-    private synchronized FileStatus[] takenListing(Path path) {
-        boolean serves = path.equals(listedPath) && System.nanoTime() - listedAt < TimeUnit.SECONDS.toNanos(LISTED_S);
-        FileStatus[] found = serves ? listing : null;
-        listedPath = null;
-        listing = null;
+    /** Asks the store, and remembers the answer for a second if nothing has changed here meanwhile. */
+    private FileStatus[] looked(Path path, boolean asDirectory) throws IOException {
+        long before = changes();
+        FileStatus[] found = asDirectory ? store.listStatus(path) : new FileStatus[] {store.getFileStatus(path)};
+        remember(path, new RequestSaver.Recent(store, found, asDirectory), before);
         return found;
+    }
+
+    private FileStatus[] recent(Path path, boolean asDirectory) {
+        Recent found = recentOf(path);
+        return found != null && found.serves(store, asDirectory) ? found.files : null;
+    }
+
+    private static synchronized Recent recentOf(Path path) {
+        return (Recent) recent.get(path.toString());
+    }
+
+    private static synchronized long changes() {
+        return changes;
+    }
+
+    private static synchronized void remember(Path path, Recent found, long before) {
+        if (recent.size() >= RECENT) {
+            recent.clear();
+        }
+        if (changes == before) {
+            recent.put(path.toString(), found);
+        }
+    }
+
+    private static synchronized void change() {
+        changes++;
+        recent.clear();
     }
 
     private synchronized void note(FileStatus[] found) {
@@ -110,19 +138,24 @@ final class RequestSaver {
 
     boolean exists(Path path) throws IOException {
         String place = path.toString();
+        boolean isLog = LOG.matcher(place).matches();
         try {
             if (isKnownDirectory(path)) {
                 return true;
             }
-            if (LOG.matcher(place).matches()) {
-                keepListing(path, store.listStatus(path));
-            } else if (STATE_DIRECTORY.matcher(place).matches() && store.isDirectory(path)) {
+            if (STATE_DIRECTORY.matcher(place).matches() && store.isDirectory(path)) {
                 if (directories.size() >= DIRECTORIES) {
                     directories.clear();
                 }
                 directories.put(place, Boolean.TRUE);
-            } else {
-                see(store.getFileStatus(path));
+                return true;
+            }
+            FileStatus[] found = recent(path, isLog);
+            if (found == null) {
+                found = looked(path, isLog);
+            }
+            if (!isLog) {
+                see(found[0]);
             }
             return true;
         } catch (FileNotFoundException e) {
@@ -133,12 +166,6 @@ final class RequestSaver {
     /** On S3 a file needs no directory: if this one was deleted meanwhile, nothing goes wrong. */
     boolean isKnownDirectory(Path path) {
         return directories.containsKey(path.toString());
-    }
-
-    private synchronized void keepListing(Path path, FileStatus[] found) {
-        listedPath = path;
-        listing = found;
-        listedAt = System.nanoTime();
     }
 
     private synchronized void see(FileStatus found) {
@@ -158,9 +185,8 @@ final class RequestSaver {
 
     /** A file was written or deleted, or maybe a whole directory: an ordinary open shows what is there now. */
     synchronized void forget(Path path) {
+        change();
         lookedAt.clear();
-        listedPath = null;
-        listing = null;
         if (isStateFile(path)) {
             listed.remove(key(path));
         } else {
@@ -241,6 +267,24 @@ final class RequestSaver {
         }
         kept.put(status.getPath() + " " + etag(status), data);
         keptBytes += data.length;
+    }
+
+    /** What a look has shown. */
+    static final class Recent {
+        final FileStatus[] files;
+        private final FileSystem store;
+        private final boolean asDirectory;
+        private final long at = System.nanoTime();
+
+        Recent(FileSystem store, FileStatus[] files, boolean asDirectory) {
+            this.store = store;
+            this.files = files;
+            this.asDirectory = asDirectory;
+        }
+
+        boolean serves(FileSystem other, boolean wanted) {
+            return store == other && asDirectory == wanted && System.nanoTime() - at < TimeUnit.SECONDS.toNanos(1);
+        }
     }
 
     /** A file as it was seen, and its reading, which somebody has to run. */
