@@ -41,6 +41,7 @@ from tests.benchmark_s3 import with_bundle
 from tests.testbed.attempts import pss_kb
 from tests.testbed.moto import AWS_ENV, REGION, MotoServer, S3Server
 from tests.testbed.radosgw import RadosGateway
+from tests.testbed.radosgw import missing as missing_radosgw
 from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import APPLICATIONS, SparkFleet
 from tests.waiting import wait_until
@@ -112,10 +113,13 @@ def main() -> None:
     given.add_argument(
         "--cache", type=Path, default=Path(__file__).parent.parent / ".ci" / "cache" / "benchmark-s3"
     )
+    given.add_argument("--store", choices=list(STORES), default="moto", help="the S3 (default %(default)s)")
     results.add_option(given)
     chosen = given.parse_args()
+    if chosen.store == "ceph" and (why := missing_radosgw()) is not None:
+        given.error(why)
     bundle = with_bundle(chosen.cache.resolve()) if chosen.as_they_come else None
-    with tempfile.TemporaryDirectory() as name, served(Path(name)) as (fleet, server):
+    with tempfile.TemporaryDirectory() as name, served(Path(name), chosen.store) as (fleet, server):
         wait_for_archives(fleet)
         for where in chosen.on:
             own = Path(name) / where

@@ -15,9 +15,11 @@ import pytest
 from supervisor.clients import controllers
 from supervisor.clients.containment import CgroupContainment, find_own_cgroup
 from supervisor.clients.controllers import SUBGROUP, find_attempt_groups
+from supervisor.clients.tree_usage import MemorySource, TreeMeter
 from supervisor.model.driver_user import ResourceLimits
 from supervisor.model.out_of_memory import Oom
 from supervisor.shim.oom import OomWatch
+from supervisor.spark.toolchain import installed_spark_home
 from tests.testbed import requirements
 from tests.testbed.fleet_member import remove_groups
 
@@ -106,3 +108,38 @@ def test_who_forks_beyond_its_tasks_gets_no_more(limited: CgroupContainment) -> 
     script = "import os, time\ntry:\n  for _ in range(100):\n    if os.fork() == 0: time.sleep(600)\nexcept BlockingIOError: os._exit(7)"
     assert run_in(limited, script) == 7
     assert os.path.exists(limited.path)
+
+
+def test_what_a_tree_uses_is_what_the_kernel_has_counted(limited: CgroupContainment) -> None:
+    """Two processes with 12 MiB each, a child that took a second of the processor and has ended; and 24 MiB of a file that
+    was read: the kernel counts them as memory of the group, and gives them back first."""
+    home = installed_spark_home()
+    assert home is not None
+    file = max((home / "jars").glob("*.jar"), key=lambda path: path.stat().st_size)
+    with file.open("rb") as opened:
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    script = (
+        f"open({limited.path + '/cgroup.procs'!r}, 'w').write('0')\n"
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "  while time.process_time() < 1: pass\n"
+        "  os._exit(0)\n"
+        "os.wait()\n"
+        f"file = open({str(file)!r}, 'rb', buffering=0)\n"
+        f"for _ in range(24): file.read({MIB})\n"
+        "os.fork()\n"
+        f"x = os.urandom({12 * MIB})\n"
+        "os.write(1, b'x')\n"
+        "time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-S", "-c", script], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.read(2) == b"xx"
+    reading = TreeMeter(limited.path, limited.pids).read()
+    counted = int(Path(limited.path, "memory.current").read_text())
+    process.kill()
+    process.wait()
+    assert reading is not None
+    assert reading.source is MemorySource.CGROUP
+    assert 24 * MIB <= reading.memory_bytes <= 44 * MIB <= counted
+    assert 1.0 <= reading.cpu_s <= 10.0

@@ -285,7 +285,7 @@ def deltas(bench: Bench, manager: Any, count: int) -> list[str]:
     return paths
 
 
-def look(bench: Bench, manager: Any) -> None:
+def list_snapshots(bench: Bench, manager: Any) -> None:
     """As a state store does: it wants to see snapshots only, and there are none."""
     everything = bench.jvm.org.apache.hadoop.fs.GlobFilter("*.snapshot")
     assert list(manager.list(bench.path(0).getParent(), everything)) == []
@@ -317,7 +317,7 @@ def foreign_write(bench: Bench, path: str, body: bytes) -> None:
 def test_each_delta_costs_one_request_and_those_after_it_are_read_ahead(bench: Bench) -> None:
     manager = bench.manager()
     paths = deltas(bench, manager, 30)
-    look(bench, manager)
+    list_snapshots(bench, manager)
     bench.faulty.reset()
     assert text_of(bench, manager, paths[0]) == "version 1"
     wait_until(lambda: len(asked(bench)) >= 17, 60, "the sixteen after it")
@@ -342,7 +342,7 @@ def test_where_it_is_not_wanted_or_another_object_would_not_be_refused_each_cost
     paths = deltas(bench, bench.manager(), 3)
     bench.path(0).getFileSystem(bench.configuration(FIRST)).getConf().set(*setting)
     manager = bench.manager()
-    look(bench, manager)
+    list_snapshots(bench, manager)
     bench.faulty.reset()
     assert [text_of(bench, manager, path) for path in paths] == ["version 1", "version 2", "version 3"]
     assert asked(bench) == [f"{method} {n}.delta" for n in (1, 2, 3) for method in ("HEAD", "GET")]
@@ -351,7 +351,7 @@ def test_where_it_is_not_wanted_or_another_object_would_not_be_refused_each_cost
 def test_what_is_written_or_deleted_after_the_look_counts(bench: Bench) -> None:
     manager = bench.manager()
     paths = deltas(bench, manager, 8)
-    look(bench, manager)
+    list_snapshots(bench, manager)
     bench.faulty.reset()
     assert text_of(bench, manager, paths[0]) == "version 1"
     wait_until(lambda: len(asked(bench)) >= 8, 60, "all to be read ahead")
@@ -364,7 +364,7 @@ def test_what_another_wrote_after_the_look_is_opened_as_it_is_now(bench: Bench) 
     """The GET asks for the ETag of the look. It is longer than what was seen: half of it would be worse than an old one."""
     manager = bench.manager()
     paths = deltas(bench, manager, 3)
-    look(bench, manager)
+    list_snapshots(bench, manager)
     foreign_write(bench, paths[0], b"another one, and longer than it was")
     foreign_write(bench, paths[1], b"short")
     bench.client.delete_object(Bucket=bench.bucket, Key=paths[2].partition(f"{bench.bucket}/")[2])
@@ -375,7 +375,7 @@ def test_what_another_wrote_after_the_look_is_opened_as_it_is_now(bench: Bench) 
 def test_a_look_serves_one_open(bench: Bench) -> None:
     manager = bench.manager()
     (path,) = deltas(bench, manager, 1)
-    look(bench, manager)
+    list_snapshots(bench, manager)
     assert text_of(bench, manager, path) == "version 1"
     foreign_write(bench, path, b"other")
     assert text_of(bench, manager, path) == "other"
@@ -386,7 +386,7 @@ def test_an_old_look_serves_none(bench: Bench) -> None:
     paths = deltas(bench, manager, 2)
     fresh = bench.jvm.java.lang.Class.forName(SAVER).getDeclaredField("freshS")
     fresh.setAccessible(True)
-    look(bench, manager)
+    list_snapshots(bench, manager)
     before = fresh.getLong(None)
     fresh.setLong(None, 0)
     try:
@@ -402,7 +402,7 @@ def test_whatever_fails_is_opened_as_ever(bench: Bench, fault: Any) -> None:
     """The ordinary open asks again, as often as S3A does."""
     manager = bench.manager()
     paths = deltas(bench, manager, 4)
-    look(bench, manager)
+    list_snapshots(bench, manager)
     bench.faulty.faults = [fault] * 3
     assert [text_of(bench, manager, path) for path in paths] == [f"version {n}" for n in (1, 2, 3, 4)]
 
@@ -411,7 +411,7 @@ def test_a_large_file_is_left_to_an_ordinary_open(bench: Bench) -> None:
     manager = bench.manager()
     paths = deltas(bench, manager, 2)
     bench.write(manager, paths[1], b"x" * (256 * 1024 + 1), overwrite=True)
-    look(bench, manager)
+    list_snapshots(bench, manager)
     bench.faulty.reset()
     assert text_of(bench, manager, paths[0]) == "version 1"
     assert len(text_of(bench, manager, paths[1])) == 256 * 1024 + 1
@@ -483,11 +483,11 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
     for step in range(400):
         version, what = (
             chance.choice(versions),
-            chance.choice(("look", "open", "open", "write", "foreign", "delete", "exists", "exists-log")),
+            chance.choice(("list", "open", "open", "write", "foreign", "delete", "exists", "exists-log")),
         )
         path, text = delta(bench, version), f"{step} {'x' * chance.randrange(40)}"
-        if what == "look":
-            look(bench, manager) if any(shown != {"gone"} for shown in may_show.values()) else None
+        if what == "list":
+            list_snapshots(bench, manager) if any(shown != {"gone"} for shown in may_show.values()) else None
         elif what == "exists":
             manager.exists(bench.path(path))
         elif what == "exists-log":
