@@ -373,12 +373,14 @@ def test_what_another_wrote_after_the_look_is_opened_as_it_is_now(bench: Bench) 
 
 
 def test_a_look_serves_one_open(bench: Bench) -> None:
+    """The second one was read ahead."""
     manager = bench.manager()
-    (path,) = deltas(bench, manager, 1)
+    paths = deltas(bench, manager, 2)
     list_snapshots(bench, manager)
-    assert text_of(bench, manager, path) == "version 1"
-    foreign_write(bench, path, b"other")
-    assert text_of(bench, manager, path) == "other"
+    assert [text_of(bench, manager, path) for path in paths] == ["version 1", "version 2"]
+    for path in paths:
+        foreign_write(bench, path, b"other")
+    assert [text_of(bench, manager, path) for path in paths] == ["other", "other"]
 
 
 def test_an_old_look_serves_none(bench: Bench) -> None:
@@ -405,6 +407,19 @@ def test_whatever_fails_is_opened_as_ever(bench: Bench, fault: Any) -> None:
     list_snapshots(bench, manager)
     bench.faulty.faults = [fault] * 3
     assert [text_of(bench, manager, path) for path in paths] == [f"version {n}" for n in (1, 2, 3, 4)]
+
+
+def test_what_was_read_as_a_whole_is_a_stream_as_any(bench: Bench) -> None:
+    manager = bench.manager()
+    (path,) = deltas(bench, manager, 1)
+    list_snapshots(bench, manager)
+    found = manager.open(bench.path(path))
+    found.seek(8)
+    assert (found.read(), found.getPos(), found.available(), found.read()) == (ord("1"), 9, 0, -1)
+    found.seek(0)
+    assert found.read() == ord("v")
+    with pytest.raises(Py4JJavaError, match="cannot seek to 10 of 9 bytes"):
+        found.seek(10)
 
 
 def test_a_large_file_is_left_to_an_ordinary_open(bench: Bench) -> None:
@@ -461,9 +476,45 @@ def test_a_directory_of_a_state_store_is_looked_for_until_it_is_there(bench: Ben
     bench.write(manager, f"{place}/1.delta", b"x", overwrite=True)
     assert manager.exists(bench.path(place))
     bench.faulty.reset()
+    assert manager.exists(bench.path(place)), "nor is it taken for an entry of a log that somebody else wrote"
     assert bench.manager().exists(bench.path(place))
     bench.manager().mkdirs(bench.path(place))
     assert bench.faulty.requests == []
+
+
+def test_a_directory_of_a_state_store_that_others_have_deleted_is_empty(bench: Bench) -> None:
+    """As after a checkpoint was deleted, while its JVM goes on: a state store lists what it was told to be there."""
+    manager = bench.manager()
+    place = f"s3a://{bench.bucket}/{bench.place}/state/0/0"
+    bench.write(manager, f"{place}/1.delta", b"x", overwrite=True)
+    assert manager.exists(bench.path(place))
+    bench.client.delete_object(Bucket=bench.bucket, Key=f"{bench.place}/state/0/0/1.delta")
+    assert list(manager.list(bench.path(place))) == []
+    assert not manager.exists(bench.path(place))
+
+
+def test_a_log_below_such_a_name_is_a_log(bench: Bench) -> None:
+    manager = bench.manager()
+    place = f"s3a://{bench.bucket}/{bench.place}/state/1/2/offsets"
+    bench.write(manager, f"{place}/0", b"x")
+    assert manager.exists(bench.path(place))
+    bench.client.delete_object(Bucket=bench.bucket, Key=f"{bench.place}/state/1/2/offsets/0")
+    bench.write(manager, 0, b"x")  # what was seen before counts no more
+    assert not manager.exists(bench.path(place))
+
+
+def test_who_is_interrupted_stays_interrupted(bench: Bench) -> None:
+    """A query that is stopped: the ordinary open ends with that, as it does without the manager."""
+    manager = bench.manager()
+    paths = deltas(bench, manager, 1)
+    list_snapshots(bench, manager)
+    thread = bench.jvm.java.lang.Thread
+    thread.currentThread().interrupt()
+    try:
+        with pytest.raises(Py4JJavaError, match="Interrupted"):
+            manager.open(bench.path(paths[0])).read()
+    finally:
+        thread.interrupted()
 
 
 def test_a_directory_that_is_not_there_or_is_a_file_is_seen_as_ever(bench: Bench) -> None:
@@ -513,8 +564,8 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
     [
         ("                manager.written(path);\n", "", test_any_order_of_looks_writes_and_opens),
         (
-            "super.delete(path);\n        written(path);",
-            "super.delete(path);",
+            "            super.delete(path);\n        } finally {\n            written(path);",
+            "            super.delete(path);\n        } finally {",
             test_what_is_written_or_deleted_after_the_look_counts,
         ),
         (

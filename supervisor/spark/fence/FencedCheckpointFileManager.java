@@ -133,8 +133,11 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
 
     @Override
     public void delete(Path path) {
-        super.delete(path);
-        written(path);
+        try {
+            super.delete(path);
+        } finally {
+            written(path);
+        }
     }
 
     /** There is something else now, or nothing, than what was listed. */
@@ -148,6 +151,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
     public void mkdirs(Path path) {
         if (saver == null || !saver.isKnownDirectory(path)) {
             super.mkdirs(path);
+            written(path);
         }
     }
 
@@ -155,7 +159,8 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
     @Override
     public boolean exists(Path path) {
         boolean there = isThere(path);
-        if (there && fenced && isUnknownEntry(path)) {
+        boolean isEntry = saver == null || !saver.isKnownDirectory(path);
+        if (there && fenced && isEntry && isUnknownEntry(path)) {
             try {
                 if (fs().getFileStatus(path).isDirectory()) { // a log of its own, of a source: sources/0
                     return true;

@@ -3,6 +3,9 @@ package supervisor.spark.fence;
 import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.lang.ref.SoftReference;
+import java.net.SocketTimeoutException;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
@@ -34,22 +37,23 @@ import org.apache.hadoop.fs.Path;
  * after the other, and waits for each: those that come after the opened one are read meanwhile. A small file that was read
  * before, and has the same ETag still, is not read again. What a log has, and that a file exists, is not asked again within a
  * second, unless this JVM has written or deleted something meanwhile. A directory of a state store that is known to exist is
- * not looked for again: on S3 nothing depends on it.
+ * not looked for again: on S3 nothing depends on it, and one that was deleted by others is listed as empty.
  *
- * What is handed out is the very object that was seen, because the GET asks for its ETag. Each look serves one open. An
+ * What is handed out is the very object that was seen, because S3A asks for its ETag. Each look serves one open. An
  * ordinary open has to serve what was written or deleted here since, comes late after the look, or fails here. That another
  * driver has written within that second is seen at the next write, which the condition refuses.
  */
 final class RequestSaver {
     static final int SMALL_BYTES = 256 * 1024;
     static final int KEPT_BYTES = 16 * 1024;
+    static final int KEY_BYTES = 512;
     static final int ALL_KEPT_BYTES = 1024 * 1024;
     static final int DIRECTORIES = 100000;
     static final int FILES_AHEAD = 16;
     static final int THREADS = 8;
-    static final int RECENT = 1000;
+    static final int RECENT = 64;
     static final Pattern STATE_FILE = Pattern.compile("([0-9]{1,18})(_[^.]+)?\\.(delta|changelog|snapshot|zip)");
-    static final Pattern STATE_DIRECTORY = Pattern.compile(".*/state/[0-9]+/[0-9]+(/_metadata)?");
+    static final Pattern STATE_DIRECTORY = Pattern.compile(".*/state/[0-9]+/[0-9]+(/[^/.]+)?");
     static final Pattern LOG = Pattern.compile(".*/(offsets|commits|sources|state)");
     static long freshS = 30; // for a test to change
 
@@ -63,6 +67,7 @@ final class RequestSaver {
     private final FileSystem store;
     private final TreeMap<String, Seen> listed = new TreeMap<String, Seen>();
     private final Map<String, Seen> lookedAt = new HashMap<String, Seen>();
+    private long ownChanges = 0;
 
     private RequestSaver(FileSystem store) {
         this.store = store;
@@ -83,11 +88,20 @@ final class RequestSaver {
 
     /** Returns all that a directory has. What was seen before is forgotten. */
     FileStatus[] list(Path path) throws IOException {
-        FileStatus[] found = recent(path, true);
-        if (found == null) {
-            found = looked(path, true);
+        boolean isLog = LOG.matcher(path.toString()).matches();
+        long before = ownChanges();
+        FileStatus[] found = isLog ? recent(path, true) : null;
+        try {
+            if (found == null) {
+                found = isLog ? looked(path, true) : store.listStatus(path);
+            }
+        } catch (FileNotFoundException e) {
+            if (directories.remove(path.toString()) == null) {
+                throw e;
+            }
+            found = new FileStatus[0]; // as far as anybody was told, it is there
         }
-        note(found);
+        note(found, before);
         return found;
     }
 
@@ -126,11 +140,15 @@ final class RequestSaver {
         recent.clear();
     }
 
-    private synchronized void note(FileStatus[] found) {
+    private synchronized long ownChanges() {
+        return ownChanges;
+    }
+
+    private synchronized void note(FileStatus[] found, long before) {
         listed.clear();
         lookedAt.clear();
         for (int i = 0; i < found.length; i++) {
-            if (isSmallFile(found[i])) {
+            if (isSmallFile(found[i]) && ownChanges == before) {
                 listed.put(key(found[i].getPath()), new RequestSaver.Seen(store, found[i]));
             }
         }
@@ -139,11 +157,12 @@ final class RequestSaver {
     boolean exists(Path path) throws IOException {
         String place = path.toString();
         boolean isLog = LOG.matcher(place).matches();
+        long before = ownChanges();
         try {
             if (isKnownDirectory(path)) {
                 return true;
             }
-            if (STATE_DIRECTORY.matcher(place).matches() && store.isDirectory(path)) {
+            if (!isLog && STATE_DIRECTORY.matcher(place).matches() && store.isDirectory(path)) {
                 if (directories.size() >= DIRECTORIES) {
                     directories.clear();
                 }
@@ -155,7 +174,7 @@ final class RequestSaver {
                 found = looked(path, isLog);
             }
             if (!isLog) {
-                see(found[0]);
+                see(found[0], before);
             }
             return true;
         } catch (FileNotFoundException e) {
@@ -163,20 +182,20 @@ final class RequestSaver {
         }
     }
 
-    /** On S3 a file needs no directory: if this one was deleted meanwhile, nothing goes wrong. */
+    /** On S3 a file needs no directory: if this one was deleted meanwhile, writes go on. */
     boolean isKnownDirectory(Path path) {
         return directories.containsKey(path.toString());
     }
 
-    private synchronized void see(FileStatus found) {
+    private synchronized void see(FileStatus found, long before) {
         lookedAt.clear(); // only the last such look counts
-        if (isSmallFile(found)) {
+        if (isSmallFile(found) && ownChanges == before) {
             lookedAt.put(key(found.getPath()), new RequestSaver.Seen(store, found));
         }
     }
 
     private static boolean isSmallFile(FileStatus found) {
-        return found.isFile() && found.getLen() <= SMALL_BYTES && etag(found) != null;
+        return found.isFile() && found.getLen() > 0 && found.getLen() <= SMALL_BYTES && etag(found) != null;
     }
 
     private static String etag(FileStatus found) {
@@ -186,6 +205,7 @@ final class RequestSaver {
     /** A file was written or deleted, or maybe a whole directory: an ordinary open shows what is there now. */
     synchronized void forget(Path path) {
         change();
+        ownChanges++;
         lookedAt.clear();
         if (isStateFile(path)) {
             listed.remove(key(path));
@@ -200,10 +220,17 @@ final class RequestSaver {
         if (seen == null) {
             return null;
         }
+        FutureTask<byte[]> reading = seen.reading();
         try {
-            seen.reading.run(); // nothing, if a reader has begun with it
-            return new FSDataInputStream(new RequestSaver.InMemory((byte[]) seen.reading.get()));
+            reading.run(); // nothing, if a reader has begun with it
+            return new FSDataInputStream(new RequestSaver.InMemory((byte[]) reading.get()));
         } catch (ExecutionException e) {
+            Throwable cause = e.getCause();
+            boolean isInterrupt = cause instanceof InterruptedException
+                || cause instanceof InterruptedIOException && !(cause instanceof SocketTimeoutException);
+            if (isInterrupt) {
+                Thread.currentThread().interrupt(); // for the ordinary open
+            }
             return null;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -226,9 +253,8 @@ final class RequestSaver {
         Iterator<Map.Entry<String, Seen>> after = listed.tailMap(key, false).entrySet().iterator();
         for (int i = 0; i < FILES_AHEAD && after.hasNext(); i++) {
             Seen next = (Seen) ((Map.Entry<String, Seen>) after.next()).getValue();
-            if (!next.begun && next.isFresh() && isStateFile(next.path)) {
-                next.begun = true;
-                readers().execute(next.reading);
+            if (next.isFresh() && isStateFile(next.status.getPath()) && !next.begin()) {
+                return;
             }
         }
     }
@@ -243,7 +269,7 @@ final class RequestSaver {
         return found.matches() ? String.format("%018d %s", Long.valueOf(found.group(1)), path) : path.toString();
     }
 
-    private static synchronized ThreadPoolExecutor readers() {
+    static synchronized ThreadPoolExecutor readers() {
         if (readers == null) {
             readers = new ThreadPoolExecutor(THREADS, THREADS, 30, TimeUnit.SECONDS,
                 new LinkedBlockingQueue<Runnable>(), new RequestSaver.Daemons());
@@ -261,12 +287,12 @@ final class RequestSaver {
         if (data.length > KEPT_BYTES || isStateFile(status.getPath())) {
             return;
         }
-        if (keptBytes + data.length > ALL_KEPT_BYTES) {
+        if (keptBytes + data.length + KEY_BYTES > ALL_KEPT_BYTES) {
             kept.clear();
             keptBytes = 0;
         }
         kept.put(status.getPath() + " " + etag(status), data);
-        keptBytes += data.length;
+        keptBytes += data.length + KEY_BYTES;
     }
 
     /** What a look has shown. */
@@ -287,16 +313,36 @@ final class RequestSaver {
         }
     }
 
-    /** A file as it was seen, and its reading, which somebody has to run. */
+    /** A file as it was seen. What was read ahead goes when the JVM is short of memory, or with the next list. */
     static final class Seen {
-        final Path path;
-        final FutureTask<byte[]> reading;
-        boolean begun = false;
+        final FileStatus status;
+        private final FileSystem store;
         private final long at = System.nanoTime();
+        private SoftReference<FutureTask<byte[]>> ahead = null;
 
         Seen(FileSystem store, FileStatus status) {
-            path = status.getPath();
-            reading = new FutureTask<byte[]>(new RequestSaver.Reading(store, status));
+            this.store = store;
+            this.status = status;
+        }
+
+        /** Has it read by another thread. Returns false if there is no thread to be had. */
+        boolean begin() {
+            if (ahead != null) {
+                return true;
+            }
+            FutureTask<byte[]> reading = reading();
+            try {
+                RequestSaver.readers().execute(reading);
+            } catch (OutOfMemoryError e) { // a limit of threads
+                return false;
+            }
+            ahead = new SoftReference<FutureTask<byte[]>>(reading);
+            return true;
+        }
+
+        FutureTask<byte[]> reading() {
+            FutureTask<byte[]> begun = ahead == null ? null : (FutureTask<byte[]>) ahead.get();
+            return begun == null ? new FutureTask<byte[]>(new RequestSaver.Reading(store, status)) : begun;
         }
 
         boolean isFresh() {
