@@ -142,9 +142,11 @@ class EmbeddedEnsemble:
         self._end(i, signal.SIGKILL)
 
     def pause(self, i: int) -> None:
-        """Stops node ``i`` with SIGSTOP: it keeps its connections and answers nothing."""
-        self._signal(i, signal.SIGSTOP)
+        """Stops node ``i`` with SIGSTOP, and waits until each of its threads has stopped: it keeps its connections and
+        answers nothing."""
+        process = self._signal(i, signal.SIGSTOP)
         self._paused.add(i)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self, i: int) -> None:
         self._signal(i, signal.SIGCONT)
@@ -268,11 +270,12 @@ class EmbeddedEnsemble:
         if self._guard is not None:
             self._guard.watch(process.pid)
 
-    def _signal(self, i: int, number: signal.Signals) -> None:
+    def _signal(self, i: int, number: signal.Signals) -> subprocess.Popen[bytes]:
         process = self._processes[i]
         if process is None or process.poll() is not None:
             raise NotFound(f"node {i} of the ensemble is not running", "restart it first")
         process.send_signal(number)
+        return process
 
     def _end(self, i: int, number: signal.Signals) -> None:
         process = self._processes[i]
