@@ -146,7 +146,7 @@ def main() -> None:
 
 
 @contextmanager
-def served(directory: Path, store: str = "moto") -> Iterator[tuple[SparkFleet, S3Server]]:
+def served(directory: Path, store: str) -> Iterator[tuple[SparkFleet, S3Server]]:
     """Two supervisors on an ensemble and an S3 of their own."""
     server = STORES[store](directory)
     os.environ.update(AWS_ENV)

@@ -291,6 +291,14 @@ def list_snapshots(bench: Bench, manager: Any) -> None:
     assert list(manager.list(bench.path(0).getParent(), everything)) == []
 
 
+def listed_deltas(bench: Bench, manager: Any, count: int) -> list[str]:
+    """Deltas that ``manager`` has just seen in a list; requests are counted from here."""
+    paths = deltas(bench, manager, count)
+    list_snapshots(bench, manager)
+    bench.faulty.reset()
+    return paths
+
+
 def text_of(bench: Bench, manager: Any, path: str | int) -> str:
     """What an open of it shows: "gone" where there is no such file."""
     try:
@@ -316,9 +324,7 @@ def foreign_write(bench: Bench, path: str, body: bytes) -> None:
 
 def test_each_delta_costs_one_request_and_those_after_it_are_read_ahead(bench: Bench) -> None:
     manager = bench.manager()
-    paths = deltas(bench, manager, 30)
-    list_snapshots(bench, manager)
-    bench.faulty.reset()
+    paths = listed_deltas(bench, manager, 30)
     assert text_of(bench, manager, paths[0]) == "version 1"
     wait_until(lambda: len(asked(bench)) >= 17, 60, "the sixteen after it")
     assert sorted(asked(bench)) == sorted(f"GET {version}.delta" for version in range(1, 18))
@@ -350,9 +356,7 @@ def test_where_it_is_not_wanted_or_another_object_would_not_be_refused_each_cost
 
 def test_what_is_written_or_deleted_after_the_look_counts(bench: Bench) -> None:
     manager = bench.manager()
-    paths = deltas(bench, manager, 8)
-    list_snapshots(bench, manager)
-    bench.faulty.reset()
+    paths = listed_deltas(bench, manager, 8)
     assert text_of(bench, manager, paths[0]) == "version 1"
     wait_until(lambda: len(asked(bench)) >= 8, 60, "all to be read ahead")
     bench.write(manager, paths[1], b"again", overwrite=True)
@@ -363,8 +367,7 @@ def test_what_is_written_or_deleted_after_the_look_counts(bench: Bench) -> None:
 def test_what_another_wrote_after_the_look_is_opened_as_it_is_now(bench: Bench) -> None:
     """The GET asks for the ETag of the look. It is longer than what was seen: half of it would be worse than an old one."""
     manager = bench.manager()
-    paths = deltas(bench, manager, 3)
-    list_snapshots(bench, manager)
+    paths = listed_deltas(bench, manager, 3)
     foreign_write(bench, paths[0], b"another one, and longer than it was")
     foreign_write(bench, paths[1], b"short")
     bench.client.delete_object(Bucket=bench.bucket, Key=paths[2].partition(f"{bench.bucket}/")[2])
@@ -375,8 +378,7 @@ def test_what_another_wrote_after_the_look_is_opened_as_it_is_now(bench: Bench) 
 def test_a_look_serves_one_open(bench: Bench) -> None:
     """The second one was read ahead."""
     manager = bench.manager()
-    paths = deltas(bench, manager, 2)
-    list_snapshots(bench, manager)
+    paths = listed_deltas(bench, manager, 2)
     assert [text_of(bench, manager, path) for path in paths] == ["version 1", "version 2"]
     for path in paths:
         foreign_write(bench, path, b"other")
@@ -403,16 +405,14 @@ def test_an_old_look_serves_none(bench: Bench) -> None:
 def test_whatever_fails_is_opened_as_ever(bench: Bench, fault: Any) -> None:
     """The ordinary open asks again, as often as S3A does."""
     manager = bench.manager()
-    paths = deltas(bench, manager, 4)
-    list_snapshots(bench, manager)
+    paths = listed_deltas(bench, manager, 4)
     bench.faulty.faults = [fault] * 3
     assert [text_of(bench, manager, path) for path in paths] == [f"version {n}" for n in (1, 2, 3, 4)]
 
 
 def test_what_was_read_as_a_whole_is_a_stream_as_any(bench: Bench) -> None:
     manager = bench.manager()
-    (path,) = deltas(bench, manager, 1)
-    list_snapshots(bench, manager)
+    (path,) = listed_deltas(bench, manager, 1)
     found = manager.open(bench.path(path))
     found.seek(8)
     assert (found.read(), found.getPos(), found.available(), found.read()) == (ord("1"), 9, 0, -1)
@@ -506,8 +506,7 @@ def test_a_log_below_such_a_name_is_a_log(bench: Bench) -> None:
 def test_who_is_interrupted_stays_interrupted(bench: Bench) -> None:
     """A query that is stopped: the ordinary open ends with that, as it does without the manager."""
     manager = bench.manager()
-    paths = deltas(bench, manager, 1)
-    list_snapshots(bench, manager)
+    paths = listed_deltas(bench, manager, 1)
     thread = bench.jvm.java.lang.Thread
     thread.currentThread().interrupt()
     try:

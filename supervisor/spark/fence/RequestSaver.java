@@ -66,7 +66,7 @@ final class RequestSaver {
 
     private final FileSystem store;
     private final TreeMap<String, Seen> listed = new TreeMap<String, Seen>();
-    private final Map<String, Seen> lookedAt = new HashMap<String, Seen>();
+    private Seen lookedAt = null;
     private long ownChanges = 0;
 
     private RequestSaver(FileSystem store) {
@@ -88,13 +88,10 @@ final class RequestSaver {
 
     /** Returns all that a directory has. What was seen before is forgotten. */
     FileStatus[] list(Path path) throws IOException {
-        boolean isLog = LOG.matcher(path.toString()).matches();
         long before = ownChanges();
-        FileStatus[] found = isLog ? recent(path, true) : null;
+        FileStatus[] found = null;
         try {
-            if (found == null) {
-                found = isLog ? looked(path, true) : store.listStatus(path);
-            }
+            found = LOG.matcher(path.toString()).matches() ? looked(path, true) : store.listStatus(path);
         } catch (FileNotFoundException e) {
             if (directories.remove(path.toString()) == null) {
                 throw e;
@@ -105,17 +102,16 @@ final class RequestSaver {
         return found;
     }
 
-    /** Asks the store, and remembers the answer for a second if nothing has changed here meanwhile. */
+    /** Returns what was seen less than a second ago; or asks, and remembers that if nothing has changed here meanwhile. */
     private FileStatus[] looked(Path path, boolean asDirectory) throws IOException {
+        Recent known = recentOf(path);
+        if (known != null && known.serves(store, asDirectory)) {
+            return known.files;
+        }
         long before = changes();
         FileStatus[] found = asDirectory ? store.listStatus(path) : new FileStatus[] {store.getFileStatus(path)};
         remember(path, new RequestSaver.Recent(store, found, asDirectory), before);
         return found;
-    }
-
-    private FileStatus[] recent(Path path, boolean asDirectory) {
-        Recent found = recentOf(path);
-        return found != null && found.serves(store, asDirectory) ? found.files : null;
     }
 
     private static synchronized Recent recentOf(Path path) {
@@ -146,7 +142,7 @@ final class RequestSaver {
 
     private synchronized void note(FileStatus[] found, long before) {
         listed.clear();
-        lookedAt.clear();
+        lookedAt = null;
         for (int i = 0; i < found.length; i++) {
             if (isSmallFile(found[i]) && ownChanges == before) {
                 listed.put(key(found[i].getPath()), new RequestSaver.Seen(store, found[i]));
@@ -169,10 +165,7 @@ final class RequestSaver {
                 directories.put(place, Boolean.TRUE);
                 return true;
             }
-            FileStatus[] found = recent(path, isLog);
-            if (found == null) {
-                found = looked(path, isLog);
-            }
+            FileStatus[] found = looked(path, isLog);
             if (!isLog) {
                 see(found[0], before);
             }
@@ -188,10 +181,8 @@ final class RequestSaver {
     }
 
     private synchronized void see(FileStatus found, long before) {
-        lookedAt.clear(); // only the last such look counts
-        if (isSmallFile(found) && ownChanges == before) {
-            lookedAt.put(key(found.getPath()), new RequestSaver.Seen(store, found));
-        }
+        boolean serves = isSmallFile(found) && ownChanges == before;
+        lookedAt = serves ? new RequestSaver.Seen(store, found) : null; // only the last such look counts
     }
 
     private static boolean isSmallFile(FileStatus found) {
@@ -206,7 +197,7 @@ final class RequestSaver {
     synchronized void forget(Path path) {
         change();
         ownChanges++;
-        lookedAt.clear();
+        lookedAt = null;
         if (isStateFile(path)) {
             listed.remove(key(path));
         } else {
@@ -240,12 +231,14 @@ final class RequestSaver {
 
     private synchronized Seen taken(Path path) {
         String key = key(path);
-        Seen seen = (Seen) lookedAt.remove(key);
-        Seen ofList = (Seen) listed.remove(key);
+        Seen seen = (Seen) listed.remove(key);
+        if (lookedAt != null && path.equals(lookedAt.status.getPath())) {
+            seen = lookedAt;
+            lookedAt = null;
+        }
         if (isStateFile(path)) {
             beginAfter(key);
         }
-        seen = seen == null ? ofList : seen;
         return seen != null && seen.isFresh() ? seen : null;
     }
 
