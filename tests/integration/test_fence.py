@@ -324,12 +324,53 @@ def foreign_write(bench: Bench, path: str, body: bytes) -> None:
 
 def test_each_delta_costs_one_request_and_those_after_it_are_read_ahead(bench: Bench) -> None:
     manager = bench.manager()
-    paths = listed_deltas(bench, manager, 30)
+    paths = listed_deltas(bench, manager, 40)
     assert text_of(bench, manager, paths[0]) == "version 1"
-    wait_until(lambda: len(asked(bench)) >= 17, 60, "the sixteen after it")
-    assert sorted(asked(bench)) == sorted(f"GET {version}.delta" for version in range(1, 18))
-    assert [text_of(bench, manager, path) for path in paths[1:]] == [f"version {n}" for n in range(2, 31)]
-    assert sorted(asked(bench)) == sorted(f"GET {version}.delta" for version in range(1, 31))
+    wait_until(lambda: len(asked(bench)) >= 33, 60, "the 32 after it")
+    assert sorted(asked(bench)) == sorted(f"GET {version}.delta" for version in range(1, 34))
+    assert [text_of(bench, manager, path) for path in paths[1:]] == [f"version {n}" for n in range(2, 41)]
+    assert sorted(asked(bench)) == sorted(f"GET {version}.delta" for version in range(1, 41))
+
+
+def test_the_checksum_of_a_delta_is_read_ahead_with_it(bench: Bench) -> None:
+    """Spark may keep one beside each file, and opens both; one that is not there costs a HEAD."""
+    manager = bench.manager()
+    for path in deltas(bench, manager, 3)[:2]:
+        bench.write(manager, f"{path}.crc", b"checksum of " + path[-7:].encode(), overwrite=True)
+    list_snapshots(bench, manager)
+    bench.faulty.reset()
+    assert text_of(bench, manager, delta(bench, 1)) == "version 1"
+    wait_until(lambda: len(asked(bench)) >= 5, 60, "the four after it")
+    assert text_of(bench, manager, f"{delta(bench, 1)}.crc") == "checksum of 1.delta"
+    bench.write(manager, f"{delta(bench, 2)}.crc", b"another", overwrite=True)
+    assert text_of(bench, manager, delta(bench, 2)) == "version 2"
+    assert text_of(bench, manager, f"{delta(bench, 2)}.crc") == "another"
+    bench.faulty.reset()
+    assert text_of(bench, manager, f"{delta(bench, 3)}.crc") == "gone"
+    assert asked(bench) == ["HEAD 3.delta.crc"]
+
+
+def test_a_state_file_that_is_to_be_written_costs_one_look(bench: Bench) -> None:
+    manager = bench.manager()
+    (path,) = listed_deltas(bench, manager, 1)
+    assert [manager.exists(bench.path(each)) for each in (path, delta(bench, 2))] == [True, False]
+    assert asked(bench) == ["HEAD 1.delta", "HEAD 2.delta"]
+
+
+def test_the_start_of_a_query_forgets_what_was_seen(bench: Bench) -> None:
+    """A start that fails, a checkpoint that is deleted past the manager, and another start, within a second."""
+    manager = bench.manager()
+    bench.write(manager, 0, b"x")
+    place = bench.path(0).getParent()
+    assert len(manager.list(place)) == 1
+    assert text_of(bench, manager, 0) == "x"
+    bench.client.delete_object(Bucket=bench.bucket, Key=f"{bench.place}/offsets/0")
+    root = bench.jvm.supervisor.spark.fence.FencedCheckpointFileManager(
+        place.getParent(), bench.configuration(FIRST)
+    )
+    root.createCheckpointDirectory()
+    assert not bench.manager().exists(bench.path(0))
+    assert not bench.manager().exists(place)
 
 
 @pytest.mark.parametrize(
@@ -489,7 +530,10 @@ def test_an_entry_that_is_to_be_written_costs_one_look(bench: Bench, log: Path) 
     bench.write(manager, 0, b"x")
     bench.faulty.reset()
     assert not manager.exists(bench.path(1))
-    assert asked(bench) == ["HEAD 1"]
+    source = f"s3a://{bench.bucket}/{bench.place}/sources/0"
+    bench.write(manager, f"{source}/0", b"x")
+    assert not manager.exists(bench.path(f"{source}/1"))
+    assert asked(bench) == ["HEAD 1", "PUT 0", "HEAD 1"]
     foreign_write(bench, str(bench.path(1).toString()), b"other")
     assert manager.exists(bench.path(1))
     assert f"{bench.place}/offsets/1 was written by [a driver without the fence]" in log.read_text()
@@ -628,6 +672,7 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
     ("code", "defect", "test"),
     [
         ("                manager.written(path);\n", "", test_any_order_of_looks_writes_and_opens),
+        ("            saver.forgetLooks();\n", "", test_the_start_of_a_query_forgets_what_was_seen),
         (
             "            super.delete(path);\n        } finally {\n            written(path);",
             "            super.delete(path);\n        } finally {",
@@ -644,24 +689,24 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
             test_a_file_that_was_looked_for_costs_one_more_request_and_none_when_it_is_read_again,
         ),
         (
-            "        change();\n",
+            "changes++;\n        recent.clear();",
             "",
             test_a_log_that_was_looked_for_is_listed_at_once,
         ),
         ("(Seen) listed.remove(key)", "(Seen) listed.get(key)", test_a_look_serves_one_open),
         (
-            "if (isEntry && isNext)",
-            "if (isEntry)",
+            "if (isEntry && isNext ||",
+            "if (isEntry ||",
             test_a_file_that_was_looked_for_costs_one_more_request_and_none_when_it_is_read_again,
         ),
         (
-            "(offsets|commits)/[0-9]{1,18}",
-            "(offsets|commits|sources)/[0-9]{1,18}",
+            "(offsets|commits|sources/[0-9]+)/[0-9]{1,18}",
+            "(offsets|commits|sources(/[0-9]+)?)/[0-9]{1,18}",
             test_the_log_of_a_source_has_a_name_like_an_entry,
         ),
         (
-            "        if (!isFile && !LOG",
-            "        if (!LOG",
+            "        if (!isFile) {",
+            "        if (true) {",
             test_a_file_at_the_place_of_a_state_directory_is_a_file,
         ),
         (
@@ -672,6 +717,7 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
     ],
     ids=[
         "write-forgotten",
+        "start-forgets-nothing",
         "delete-forgotten",
         "any-etag",
         "any-content",

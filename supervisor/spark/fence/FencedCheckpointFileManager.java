@@ -130,7 +130,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
         FSDataInputStream read = null;
         try {
             read = saver == null ? null : saver.open(path);
-        } catch (FileNotFoundException e) {
+        } catch (IOException e) {
             Platform.throwException(e);
         }
         return read == null ? super.open(path) : read;
@@ -150,6 +150,14 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
         if (saver != null) {
             saver.forget(path);
         }
+    }
+
+    @Override
+    public Path createCheckpointDirectory() {
+        if (saver != null) {
+            saver.forgetLooks();
+        }
+        return super.createCheckpointDirectory();
     }
 
     @Override

@@ -50,13 +50,14 @@ final class RequestSaver {
     static final int KEY_BYTES = 512;
     static final int ALL_KEPT_BYTES = 1024 * 1024;
     static final int DIRECTORIES = 100000;
-    static final int FILES_AHEAD = 16;
+    static final int FILES_AHEAD = 32;
     static final int THREADS = 8;
     static final int RECENT = 64;
-    static final Pattern STATE_FILE = Pattern.compile("([0-9]{1,18})(_[^.]+)?\\.(delta|changelog|snapshot|zip)");
+    static final int RECENT_FILES = 5000;
+    static final Pattern STATE_FILE = Pattern.compile("([0-9]{1,18})(_[^.]+)?\\.(delta|changelog|snapshot|zip)(\\.crc)?");
     static final Pattern STATE_DIRECTORY = Pattern.compile(".*/state/[0-9]+/[0-9]+(/[^/.]+)?");
     static final Pattern LOG = Pattern.compile(".*/(offsets|commits|sources|state)");
-    static final Pattern ENTRY = Pattern.compile(".*/(offsets|commits)/[0-9]{1,18}");
+    static final Pattern ENTRY = Pattern.compile(".*/(offsets|commits|sources/[0-9]+)/[0-9]{1,18}");
     static long freshS = 30; // for a test to change
 
     private static final Map<String, Boolean> directories = new ConcurrentHashMap<String, Boolean>();
@@ -93,7 +94,7 @@ final class RequestSaver {
         long before = ownChanges();
         FileStatus[] found = null;
         try {
-            found = isLogOrStore(path) ? looked(path, true) : store.listStatus(path);
+            found = isLog(path) ? looked(path, true) : listed(path);
         } catch (FileNotFoundException e) {
             if (directories.remove(path.toString()) == null) {
                 throw e;
@@ -116,6 +117,18 @@ final class RequestSaver {
         return found;
     }
 
+    /** A list of a state store's directory may be long: it serves once. */
+    private FileStatus[] listed(Path path) throws IOException {
+        FileStatus[] known = recentOf(path, true);
+        if (known == null) {
+            return store.listStatus(path);
+        }
+        synchronized (RequestSaver.class) {
+            recent.remove(path.toString());
+        }
+        return known;
+    }
+
     private FileStatus[] recentOf(Path path, boolean asDirectory) {
         synchronized (RequestSaver.class) {
             Recent known = (Recent) recent.get(path.toString());
@@ -131,7 +144,7 @@ final class RequestSaver {
         if (recent.size() >= RECENT) {
             recent.clear();
         }
-        if (changes == before) {
+        if (changes == before && found.files.length <= RECENT_FILES) {
             recent.put(path.toString(), found);
         }
     }
@@ -167,13 +180,15 @@ final class RequestSaver {
             if (log != null) {
                 return seeIn(log, path, before);
             }
-            if (isEntry && isNext) {
+            if (isEntry && isNext || isStateFile(path)) { // it is to be written, not to be opened
                 return store.isFile(path); // one HEAD; for a status S3A looks for files below such a name, too
             }
-            if (isLogOrStore(path)) {
-                noteDirectory(path, looked(path, true));
+            if (isLog(path)) {
+                looked(path, true);
+            } else if (STATE_DIRECTORY.matcher(path.toString()).matches()) {
+                noteDirectory(path, looked(path, true)); // it is listed next
             } else {
-                see(path);
+                see(looked(path, false)[0], before);
             }
             return true;
         } catch (FileNotFoundException e) {
@@ -181,14 +196,13 @@ final class RequestSaver {
         }
     }
 
-    /** What is looked for is listed next. */
-    private static boolean isLogOrStore(Path path) {
-        return LOG.matcher(path.toString()).matches() || STATE_DIRECTORY.matcher(path.toString()).matches();
+    private static boolean isLog(Path path) {
+        return LOG.matcher(path.toString()).matches();
     }
 
     private static void noteDirectory(Path path, FileStatus[] files) {
         boolean isFile = files.length == 1 && files[0].isFile() && path.equals(files[0].getPath());
-        if (!isFile && !LOG.matcher(path.toString()).matches()) {
+        if (!isFile) {
             if (directories.size() >= DIRECTORIES) {
                 directories.clear();
             }
@@ -198,17 +212,12 @@ final class RequestSaver {
 
     private boolean seeIn(FileStatus[] log, Path path, long before) {
         for (int i = 0; i < log.length; i++) {
-            if (path.equals(log[i].getPath())) {
+            if (path.getName().equals(log[i].getPath().getName())) {
                 see(log[i], before);
                 return true;
             }
         }
         return false;
-    }
-
-    private void see(Path path) throws IOException {
-        long before = ownChanges();
-        see(looked(path, false)[0], before);
     }
 
     /** On S3 a file needs no directory: if this one was deleted meanwhile, writes go on. */
@@ -231,18 +240,27 @@ final class RequestSaver {
 
     /** A file was written or deleted, or maybe a whole directory: an ordinary open shows what is there now. */
     synchronized void forget(Path path) {
-        change();
-        ownChanges++;
-        lookedAt = null;
         if (isStateFile(path)) {
+            change();
+            ownChanges++;
+            lookedAt = null;
             listed.remove(key(path));
         } else {
-            listed.clear();
+            forgetLooks();
+            dropKept(path);
         }
     }
 
+    /** A query starts: what was seen may be of a checkpoint that others have deleted since. What was read has its ETag. */
+    synchronized void forgetLooks() {
+        change();
+        ownChanges++;
+        lookedAt = null;
+        listed.clear();
+    }
+
     /** Returns the file, read as a whole; null if an ordinary open has to read it. */
-    FSDataInputStream open(Path path) throws FileNotFoundException {
+    FSDataInputStream open(Path path) throws IOException {
         Seen seen = taken(path);
         if (seen == null && !isStateFile(path)) {
             seen = lookedFor(path);
@@ -268,15 +286,11 @@ final class RequestSaver {
         }
     }
 
-    private Seen lookedFor(Path path) throws FileNotFoundException {
-        try {
-            see(path);
-        } catch (FileNotFoundException e) {
-            throw e;
-        } catch (IOException e) {
-            return null;
-        }
-        return taken(path);
+    /** Looks for a file that is opened without having been looked for. */
+    private Seen lookedFor(Path path) throws IOException {
+        long before = ownChanges();
+        FileStatus found = looked(path, false)[0];
+        return isSmallFile(found) && ownChanges() == before ? new RequestSaver.Seen(store, found) : null;
     }
 
     private synchronized Seen taken(Path path) {
@@ -336,6 +350,17 @@ final class RequestSaver {
         }
         kept.put(status.getPath() + " " + etag(status), data);
         keptBytes += data.length + KEY_BYTES;
+    }
+
+    private static synchronized void dropKept(Path path) {
+        Iterator<Map.Entry<String, byte[]>> all = kept.entrySet().iterator();
+        while (all.hasNext()) {
+            Map.Entry<String, byte[]> each = (Map.Entry<String, byte[]>) all.next();
+            if (((String) each.getKey()).startsWith(path.toString())) {
+                keptBytes -= ((byte[]) each.getValue()).length + KEY_BYTES;
+                all.remove();
+            }
+        }
     }
 
     /** What a look has shown. */
