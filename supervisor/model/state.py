@@ -20,6 +20,7 @@ from supervisor.model.records import (
     DETAIL_MAX_BYTES,
     LEASED,
     PLANNED_CAUSES,
+    QUARANTINED_KEPT,
     ROLLED_BACK_KEPT,
     UNCHARGED_CAUSES,
     Cause,
@@ -39,6 +40,7 @@ from supervisor.model.records import (
     QueryProgress,
     QueryState,
     Result,
+    RollbackRule,
     SpecRevision,
     Update,
     clip,
@@ -430,6 +432,29 @@ def _of_exited(job: JobRef, own: Ownership) -> Shown:
         return Shown(JobState.FAILED, f"{no_more}: {why}", f"{headline(why)}; {no_more}")
     reason = f"failure {acc.failures}, next attempt after {acc.delay_s:.1f} s: {why}"
     return Shown(JobState.BACKOFF, reason, headline(why))
+
+
+def is_quarantined(job: JobRef, own: Ownership) -> bool:
+    """Says whether ``job`` is quarantined for certain by the end of the attempt in ``own``: trying again cannot help, and
+    nobody has asked for anything else since.
+
+    It is False for a target of an update that may be rolled back instead. Where that depends on what it has left in the
+    checkpoint, the records do not say it.
+    """
+    is_of_job = (own.uid, own.restart_nonce, own.revision) == (job.uid, job.restart_nonce, job.revision)
+    if not is_of_job or not own.permanent or own.state is not OwnState.EXITED:
+        return False
+    update = observed_update(job)
+    stays = update is None or update.policy is None or update.policy.rollback is RollbackRule.NEVER
+    return stays and job.desired is Desired.RUNNING
+
+
+def with_quarantined(job: JobRef, own: Ownership | None) -> tuple[int, ...]:
+    """Returns the attempts of ``job`` whose quarantine is over, after a write that ends the present one, if there is one.
+    ``own`` is what the write rests on, or None if it can't be read."""
+    if own is None or not is_quarantined(job, own):
+        return job.quarantined
+    return (*(each for each in job.quarantined if each != own.attempt), own.attempt)[-QUARANTINED_KEPT:]
 
 
 # -- updates ------------------------------------------------------------------------------------------------------

@@ -895,6 +895,7 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
         promotion=record.promotion,
         declared=record.declared,
         rolled_back=record.rolled_back,
+        quarantined=record.quarantined,
         extra=record.extra,
     )
 

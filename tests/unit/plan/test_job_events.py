@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from supervisor.model.notifications import JobEvent
-from supervisor.model.records import Cause, NotifiedEvent, Outcome, OwnState, QueryProgress
+from supervisor.model.records import (
+    Cause,
+    Desired,
+    HistoryEntry,
+    NotifiedEvent,
+    Outcome,
+    OwnState,
+    QueryProgress,
+    RollbackRule,
+    UpdatePolicy,
+)
 from supervisor.model.seen import Found, Unreadable
+from supervisor.model.state import is_quarantined
 from supervisor.model.view import Leftover, Row, View
 from supervisor.plan.falling_behind import LAG_MIN, SAMPLE_S, WINDOW_S, LagVerdict, LagWatch
 from supervisor.plan.job_events import SeenEvents, events_of
 from supervisor.plan.make import Policy, make_plan
-from tests.unit.plan.rows import NOW_S, job, lease, leftover, own, updated
+from tests.unit.plan.rows import HOST, NOW_S, exited, job, lease, leftover, own, updated
 
 E = NotifiedEvent
 NO_LAG = LagVerdict()
@@ -86,6 +99,74 @@ def test_an_update_that_was_rolled_back_is_told_and_one_that_was_given_up_is_not
 
 def test_a_registry_that_is_not_trusted_shows_nothing() -> None:
     assert seen(Row("j", job(), permanent()), distrust="restored") == SeenEvents()
+
+
+# -- quarantines that are over -----------------------------------------------------------------------------------------
+
+
+def test_a_quarantine_that_a_write_has_ended_is_told_with_the_end_of_its_attempt_if_that_is_known() -> None:
+    history = (
+        HistoryEntry(at="t", event="no_spark", attempt=1, detail="no Spark"),
+        HistoryEntry(at="t", event="assigned", attempt=2),
+    )
+    quarantined = replace(job().record, quarantined=(1, 2))
+    shown = seen(Row("j", Found(quarantined, 4), own(OwnState.CLAIMED, history=history), lease=lease()))
+    first, second = shown.happened
+    assert first == JobEvent(
+        E.QUARANTINED,
+        "j",
+        "u1",
+        1,
+        0,
+        "quarantined",
+        "it was quarantined by the end of attempt 1: no Spark",
+        "no_spark",
+        "spark-supervisor history j",
+        past=True,
+    )
+    assert (second.attempt, second.cause) == (2, "")
+    assert second.reason == "it was quarantined by the end of attempt 2"
+    of_another = own(OwnState.CLAIMED, "u2", history=history)
+    assert [each.cause for each in seen(Row("j", Found(quarantined, 4), of_another)).happened] == ["", ""]
+
+
+def test_a_result_shows_what_its_reference_kept() -> None:
+    record = replace(leftover(uid="u1").result.record, quarantined=(2,))
+    (event,) = seen(Row("j", None, own(OwnState.VACANT), leftovers=(Leftover(Found(record, 1)),))).happened
+    assert (event.event, event.attempt, event.past) == (E.QUARANTINED, 2, True)
+
+
+def ended_for_good() -> Iterator[tuple[Row, bool]]:
+    """Rows of jobs whose attempt has ended, and whether it depends on more than records what becomes of them."""
+    for rule, revision, nonce, desired, is_permanent, left, place, waited_s in product(
+        (None, *RollbackRule),
+        (1, 2),
+        ("n0", "n1"),
+        Desired,
+        (True, False),
+        (None, "", "a state"),
+        (None, "s3a://b/j"),
+        (0.0, 1000.0),
+    ):
+        found = updated(desired=desired, checkpoint=place)
+        assert found.record.update is not None
+        policy = UpdatePolicy(rollback=rule) if rule is not None else None
+        ref = Found(replace(found.record, update=replace(found.record.update, policy=policy)), 4)
+        ended = exited(Cause.NO_SPARK, permanent=is_permanent, revision=revision, restart_nonce=nonce)
+        row = Row("j", ref, ended, own_seen_at_s=NOW_S - waited_s, left_behind=left)
+        yield row, rule in (RollbackRule.CLEAN, RollbackRule.SAVEPOINT) and place is not None
+
+
+def test_what_a_write_keeps_of_a_quarantine_is_what_the_plan_makes_of_the_job() -> None:
+    found = []
+    for row, depends in ended_for_good():
+        assert isinstance(row.ref, Found) and isinstance(row.own, Found)
+        notes = make_plan(View({"j": row}, {"s1": HOST}, 4), Policy(), NOW_S).notes
+        by_plan = any(note.quarantined for note in notes)
+        by_records = is_quarantined(row.ref.record, row.own.record)
+        assert by_records == by_plan or (depends and not by_records)
+        found.append((by_plan, by_records))
+    assert set(found) == {(True, True), (False, False), (True, False)}
 
 
 # -- lag ---------------------------------------------------------------------------------------------------------------
