@@ -716,7 +716,8 @@ class QueryProgress:
     as in ``Progress``.
 
     ``elsewhere`` is the location of its checkpoint, if that is not inside the job's: nothing protects a
-    checkpoint there, and a temporary directory is lost with the host.
+    checkpoint there, and a temporary directory is lost with the host. ``behind`` says whether it falls behind its source
+    (``model.lag_window``); it is None of a query that reports no lag now, and of a shim of the version before.
     """
 
     query: str | None = None
@@ -732,6 +733,7 @@ class QueryProgress:
     elsewhere: str | None = None
     state_rows: float | None = field(default=None, metadata=OMITTED)
     trigger_interval_s: float | None = field(default=None, metadata=OMITTED)
+    behind: bool | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.headline import headline
 from supervisor.model.history import Series, opened
+from supervisor.model.lag_window import behind_sentence, query_behind
 from supervisor.model.records import (
     DEAD,
     DELAYABLE,
@@ -317,7 +318,12 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
         return Shown(JobState.STARTING, f"claimed on {own.host}", HOW_FAR[Phase.CLAIMED])
     phase = lease.record.phase
     if phase is Phase.RUNNING:
-        others = (_strays(lease.record), _unused(job, lease.record), _of_update(job, own))
+        others = (
+            _strays(lease.record),
+            _behind(lease.record),
+            _unused(job, lease.record),
+            _of_update(job, own),
+        )
         unproven, failed = _unproven(own, lease.record), failed_query(lease.record)
         where = f"running on {own.host}" + (f", {unproven}" if unproven else "")
         waits = waiting_for_cluster(lease.record)
@@ -394,6 +400,11 @@ def strays_of(lease: Lease) -> tuple[QueryProgress, ...]:
     nothing else would report it.
     """
     return tuple(query for query in lease.queries if query.elsewhere)
+
+
+def _behind(lease: Lease) -> str:
+    behind = query_behind(lease)
+    return behind_sentence(behind) if behind is not None else ""
 
 
 def _strays(lease: Lease) -> str:

@@ -187,6 +187,14 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         NOTIFIER,
         "test_no_quarantine_is_told_where_somebody_had_asked_for_something_else_before",
     ),
+    "a-lag-is-measured-anew-by-each-leader": (
+        "unit.plan.test_job_events",
+        "test_the_word_of_a_lease_counts_before_what_a_leader_has_seen_itself",
+    ),
+    "a-window-of-a-lag-outlives-an-idle-query": (
+        "unit.shim.test_queries",
+        "test_nothing_is_said_of_a_query_without_a_lag_one_that_waits_for_data_and_one_that_has_ended",
+    ),
     "what-histories-show-is-told-by-the-version-after": (
         NOTIFIER,
         "test_what_histories_show_of_the_time_before_they_were_read_is_told_to_nobody",

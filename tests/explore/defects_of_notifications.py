@@ -5,8 +5,9 @@ from __future__ import annotations
 from supervisor.daemon.leader import deliveries, notifier, notifier_inbox
 from supervisor.model import notifications, state
 from supervisor.operations import jobs
-from supervisor.plan import job_events
+from supervisor.plan import falling_behind, job_events
 from supervisor.registry import leader_writes, user_writes
+from supervisor.shim import queries
 from tests.explore.planting import text
 
 AFTER = "§12: an entry is marked after the receiver has accepted it"
@@ -202,6 +203,20 @@ DEFECTS = (
             state.is_quarantined,
             "(own.uid, own.restart_nonce, own.revision) == (job.uid, job.restart_nonce, job.revision)",
             "own.uid == job.uid",
+        ),
+    ),
+    text(
+        "a-lag-is-measured-anew-by-each-leader",
+        ONCE,
+        (falling_behind.LagWatch.judge, "falls_behind = query.behind", "falls_behind = None"),
+    ),
+    text(
+        "a-window-of-a-lag-outlives-an-idle-query",
+        "§12: a query falls behind by what it reports while it has data",
+        (
+            queries._with_report,
+            "return replace(query, ended=False, idle=True, lags=EMPTY)",
+            "return replace(query, ended=False, idle=True)",
         ),
     ),
 )

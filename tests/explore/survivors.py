@@ -153,6 +153,8 @@ UNSEEN: dict[str, str] = {
     "a-roll-back-is-forgotten-with-the-next-update": NOT_MODELLED,
     "what-histories-show-is-told-by-the-version-after": NOT_MODELLED,
     "what-has-made-room-is-told-again": NOT_MODELLED,
+    "a-lag-is-measured-anew-by-each-leader": NOT_MODELLED,
+    "a-window-of-a-lag-outlives-an-idle-query": NOT_MODELLED,
     "a-quarantine-is-forgotten-with-the-write-that-ends-it": NOT_MODELLED,
     "a-cancel-forgets-the-quarantine-that-it-ends": NOT_MODELLED,
     "a-suspend-forgets-the-quarantine-that-it-ends": NOT_MODELLED,

@@ -292,6 +292,7 @@ SAMPLES: tuple[Any, ...] = (
                 elsewhere="file:/tmp/temporary-1",
                 state_rows=5.0,
                 trigger_interval_s=10.0,
+                behind=True,
             ),
         ),
         more_queries=3,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from supervisor.model.lag_window import LAG_MIN, SAMPLE_S, WINDOW_S
 from supervisor.model.notifications import JobEvent
 from supervisor.model.records import (
     Cause,
@@ -15,16 +16,20 @@ from supervisor.model.records import (
     NotifiedEvent,
     Outcome,
     OwnState,
+    Progress,
     QueryProgress,
+    QueryState,
     RollbackRule,
     UpdatePolicy,
 )
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.state import is_quarantined
 from supervisor.model.view import Leftover, Row, View
-from supervisor.plan.falling_behind import LAG_MIN, SAMPLE_S, WINDOW_S, LagVerdict, LagWatch
+from supervisor.plan.falling_behind import LagVerdict, LagWatch
 from supervisor.plan.job_events import SeenEvents, events_of
 from supervisor.plan.make import Policy, make_plan
+from supervisor.shim.queries import after_report, shown
+from supervisor.shim.state import Life, Reported
 from tests.unit.plan.rows import HOST, NOW_S, exited, job, lease, leftover, own, updated
 
 E = NotifiedEvent
@@ -210,6 +215,44 @@ def test_a_small_lag_in_between_begins_the_window_anew() -> None:
     assert watched([LAG_MIN]).caught_up == {"u1"}
 
 
+def by_shim(behind: bool | None, lag: float = 5000.0, **changes: Any) -> View:
+    query = QueryProgress(query="q", lag=lag, behind=behind, **changes)
+    return View({"j": Row("j", job(), own(OwnState.CLAIMED), lease=lease(queries=(query,)))}, {}, 1)
+
+
+def test_the_word_of_a_lease_counts_before_what_a_leader_has_seen_itself() -> None:
+    sentence = "query q is 5000 records behind its source, and was falling behind for 15 minutes"
+    assert LagWatch().judge(by_shim(True), NOW_S).behind == {"u1": sentence}, "the first view of a leader"
+    watch = LagWatch()
+    for number in range(3 * MINUTES):
+        verdict = watch.judge(by_shim(False, 5000.0 + number), NOW_S + number * SAMPLE_S)
+        assert (verdict.behind, verdict.caught_up) == ({}, frozenset())
+    assert watch._windows == {}
+    assert LagWatch().judge(by_shim(True, state=QueryState.STALLED), NOW_S).behind == {}
+    assert LagWatch().judge(by_shim(False, LAG_MIN), NOW_S).caught_up == {"u1"}
+
+
+def test_a_change_of_leader_in_the_middle_of_the_window_changes_nothing_but_with_a_shim_of_the_version_before() -> (
+    None
+):
+    """A query of which one leader sees fourteen minutes, and the next one as many."""
+    for judges in (True, False):
+        life = Life()
+        watches = [LagWatch(), LagWatch()]
+        found = []
+        for number in range(2 * MINUTES - 1):
+            progress = Progress(query="q", batch_id=number, at="t", lag=5000.0 + number)
+            now_s = NOW_S + number * SAMPLE_S
+            life = after_report(life, Reported("progress", progress, "", "q", "id"), now_s)
+            shown_queries, _ = shown(life, 10_000.0, now_s)
+            if not judges:
+                shown_queries = tuple(replace(query, behind=None) for query in shown_queries)
+            row = Row("j", job(), own(OwnState.CLAIMED), lease=lease(queries=shown_queries))
+            watch = watches[number >= MINUTES]
+            found.append(bool(watch.judge(View({"j": row}, {}, 1), now_s).behind))
+        assert found == [judges and number >= MINUTES for number in range(2 * MINUTES - 1)]
+
+
 def test_another_attempt_is_neither_behind_nor_has_it_caught_up() -> None:
     watch = LagWatch()
     grows = [LAG_MIN + 10.0 * number for number in range(1, MINUTES + 2)]
@@ -219,7 +262,7 @@ def test_another_attempt_is_neither_behind_nor_has_it_caught_up() -> None:
     assert (verdict.behind, verdict.caught_up) == ({}, frozenset())
     verdict = watch.judge(lagging(None, attempt=3), at_s + 1)
     assert (verdict.behind, verdict.caught_up) == ({}, frozenset())
-    assert watch._samples == {}
+    assert watch._windows == {}
 
 
 def test_what_falls_behind_and_what_has_caught_up_become_events() -> None:
