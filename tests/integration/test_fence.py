@@ -468,6 +468,68 @@ def test_a_log_that_was_looked_for_is_listed_at_once(bench: Bench) -> None:
     assert [str(each.getPath().getName()) for each in manager.list(place)] == ["0", "1"]
 
 
+def test_an_entry_that_a_list_has_just_shown_is_not_asked_for(bench: Bench) -> None:
+    """As a query does at its start: the newest entry, the one before it, and the one that it is to write."""
+    manager, place = bench.manager(), bench.path(0).getParent()
+    for number in (0, 1):
+        bench.write(manager, number, b"entry %d" % number)
+    bench.faulty.reset()
+    assert [str(each.getPath().getName()) for each in manager.list(place)] == ["0", "1"]
+    assert [manager.exists(bench.path(number)) for number in (0, 1, 2)] == [True, True, False]
+    assert manager.exists(bench.path(0))
+    assert text_of(bench, manager, 0) == "entry 0"
+    assert asked(bench) == [f"GET {bench.bucket}", "GET 0"], "a list, and what was opened"
+    bench.write(manager, 2, b"entry 2")
+    assert manager.exists(bench.path(2)), "what was written since the list"
+
+
+def test_an_entry_that_is_to_be_written_costs_one_look(bench: Bench, log: Path) -> None:
+    """S3A looks below such a name as well, which is a list for each entry. One that is there is somebody else's."""
+    manager = bench.manager()
+    bench.write(manager, 0, b"x")
+    bench.faulty.reset()
+    assert not manager.exists(bench.path(1))
+    assert asked(bench) == ["HEAD 1"]
+    foreign_write(bench, str(bench.path(1).toString()), b"other")
+    assert manager.exists(bench.path(1))
+    assert f"{bench.place}/offsets/1 was written by [a driver without the fence]" in log.read_text()
+
+
+def test_the_log_of_a_source_has_a_name_like_an_entry(bench: Bench) -> None:
+    """sources/0 is a directory, of which a list knows as well."""
+    manager = bench.manager()
+    place = f"s3a://{bench.bucket}/{bench.place}/sources"
+    bench.write(manager, f"{place}/0/0", b"x")
+    assert manager.exists(bench.path(f"{place}/0"))
+    assert len(manager.list(bench.path(place))) == 1
+    bench.write(bench.manager(), f"{place}/1/0", b"x")
+    assert manager.exists(bench.path(f"{place}/1"))
+
+
+def test_a_file_that_is_opened_again_costs_a_look_within_a_second_none(bench: Bench) -> None:
+    """Spark opens the metadata of an operator without asking whether it is there."""
+    manager = bench.manager()
+    path = f"s3a://{bench.bucket}/{bench.place}/state/0/_metadata/metadata"
+    bench.write(manager, path, b"operator")
+    bench.faulty.reset()
+    assert [text_of(bench, manager, path) for _ in range(3)] == ["operator"] * 3
+    assert asked(bench) == ["HEAD metadata", "GET metadata"]
+    bench.write(manager, path, b"another", overwrite=True)
+    assert text_of(bench, manager, path) == "another"
+    manager.delete(bench.path(path))
+    assert text_of(bench, manager, path) == "gone"
+
+
+def test_a_file_at_the_place_of_a_state_directory_is_a_file(bench: Bench) -> None:
+    manager = bench.manager()
+    place = f"s3a://{bench.bucket}/{bench.place}/state/0/0"
+    foreign_write(bench, place, b"a file")
+    assert manager.exists(bench.path(place))
+    bench.client.delete_object(Bucket=bench.bucket, Key=f"{bench.place}/state/0/0")
+    bench.write(manager, 0, b"x")
+    assert not manager.exists(bench.path(place)), "it was no directory"
+
+
 def test_a_directory_of_a_state_store_is_looked_for_until_it_is_there(bench: Bench) -> None:
     manager = bench.manager()
     place = f"s3a://{bench.bucket}/{bench.place}/state/0/0"
@@ -489,6 +551,7 @@ def test_a_directory_of_a_state_store_that_others_have_deleted_is_empty(bench: B
     bench.write(manager, f"{place}/1.delta", b"x", overwrite=True)
     assert manager.exists(bench.path(place))
     bench.client.delete_object(Bucket=bench.bucket, Key=f"{bench.place}/state/0/0/1.delta")
+    bench.write(manager, 0, b"x")  # what was seen before counts no more
     assert list(manager.list(bench.path(place))) == []
     assert not manager.exists(bench.path(place))
 
@@ -524,6 +587,9 @@ def test_a_directory_that_is_not_there_or_is_a_file_is_seen_as_ever(bench: Bench
     assert manager.exists(parent)
 
 
+WHAT = ("list", "open", "open", "write", "foreign", "delete", "exists", "exists-log")
+
+
 def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
     """What an open shows is what this manager wrote last; of a file that another wrote since the look, that or the one before."""
     chance = random.Random(20261127)
@@ -533,7 +599,7 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
     for step in range(400):
         version, what = (
             chance.choice(versions),
-            chance.choice(("list", "open", "open", "write", "foreign", "delete", "exists", "exists-log")),
+            chance.choice(WHAT),
         )
         path, text = delta(bench, version), f"{step} {'x' * chance.randrange(40)}"
         if what == "list":
@@ -584,6 +650,21 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
         ),
         ("(Seen) listed.remove(key)", "(Seen) listed.get(key)", test_a_look_serves_one_open),
         (
+            "if (isEntry && isNext)",
+            "if (isEntry)",
+            test_a_file_that_was_looked_for_costs_one_more_request_and_none_when_it_is_read_again,
+        ),
+        (
+            "(offsets|commits)/[0-9]{1,18}",
+            "(offsets|commits|sources)/[0-9]{1,18}",
+            test_the_log_of_a_source_has_a_name_like_an_entry,
+        ),
+        (
+            "        if (!isFile && !LOG",
+            "        if (!LOG",
+            test_a_file_at_the_place_of_a_state_directory_is_a_file,
+        ),
+        (
             "return System.nanoTime() - at <",
             "return true || System.nanoTime() - at <",
             test_an_old_look_serves_none,
@@ -596,6 +677,9 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
         "any-content",
         "old-listing",
         "many-opens",
+        "status-of-none",
+        "source-as-entry",
+        "file-as-directory",
         "old-look",
     ],
 )

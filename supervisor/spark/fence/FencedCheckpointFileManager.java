@@ -127,7 +127,12 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
 
     @Override
     public FSDataInputStream open(Path path) {
-        FSDataInputStream read = saver == null ? null : saver.open(path);
+        FSDataInputStream read = null;
+        try {
+            read = saver == null ? null : saver.open(path);
+        } catch (FileNotFoundException e) {
+            Platform.throwException(e);
+        }
         return read == null ? super.open(path) : read;
     }
 
@@ -178,7 +183,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
 
     private boolean isThere(Path path) {
         try {
-            return saver == null ? super.exists(path) : saver.exists(path);
+            return saver == null ? super.exists(path) : saver.exists(path, isUnknownEntry(path));
         } catch (IOException e) {
             Platform.throwException(e);
             return false;

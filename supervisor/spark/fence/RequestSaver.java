@@ -35,9 +35,10 @@ import org.apache.hadoop.fs.Path;
  *
  * A file that was just seen, in a list or by itself, is opened with one GET, without a HEAD. A state store opens one delta
  * after the other, and waits for each: those that come after the opened one are read meanwhile. A small file that was read
- * before, and has the same ETag still, is not read again. What a log has, and that a file exists, is not asked again within a
- * second, unless this JVM has written or deleted something meanwhile. A directory of a state store that is known to exist is
- * not looked for again: on S3 nothing depends on it, and one that was deleted by others is listed as empty.
+ * before, and has the same ETag still, is not read again. What a log or a state store has, and that a file exists, is not asked
+ * again within a second, unless this JVM has written or deleted something meanwhile; the list of a log answers for its entries.
+ * A directory of a state store that is known to exist is not looked for again: on S3 nothing depends on it, and one that was
+ * deleted by others is listed as empty.
  *
  * What is handed out is the very object that was seen, because S3A asks for its ETag. Each look serves one open. An
  * ordinary open has to serve what was written or deleted here since, comes late after the look, or fails here. That another
@@ -55,6 +56,7 @@ final class RequestSaver {
     static final Pattern STATE_FILE = Pattern.compile("([0-9]{1,18})(_[^.]+)?\\.(delta|changelog|snapshot|zip)");
     static final Pattern STATE_DIRECTORY = Pattern.compile(".*/state/[0-9]+/[0-9]+(/[^/.]+)?");
     static final Pattern LOG = Pattern.compile(".*/(offsets|commits|sources|state)");
+    static final Pattern ENTRY = Pattern.compile(".*/(offsets|commits)/[0-9]{1,18}");
     static long freshS = 30; // for a test to change
 
     private static final Map<String, Boolean> directories = new ConcurrentHashMap<String, Boolean>();
@@ -91,7 +93,7 @@ final class RequestSaver {
         long before = ownChanges();
         FileStatus[] found = null;
         try {
-            found = LOG.matcher(path.toString()).matches() ? looked(path, true) : store.listStatus(path);
+            found = isLogOrStore(path) ? looked(path, true) : store.listStatus(path);
         } catch (FileNotFoundException e) {
             if (directories.remove(path.toString()) == null) {
                 throw e;
@@ -104,9 +106,9 @@ final class RequestSaver {
 
     /** Returns what was seen less than a second ago; or asks, and remembers that if nothing has changed here meanwhile. */
     private FileStatus[] looked(Path path, boolean asDirectory) throws IOException {
-        Recent known = recentOf(path);
-        if (known != null && known.serves(store, asDirectory)) {
-            return known.files;
+        FileStatus[] known = recentOf(path, asDirectory);
+        if (known != null) {
+            return known;
         }
         long before = changes();
         FileStatus[] found = asDirectory ? store.listStatus(path) : new FileStatus[] {store.getFileStatus(path)};
@@ -114,8 +116,11 @@ final class RequestSaver {
         return found;
     }
 
-    private static synchronized Recent recentOf(Path path) {
-        return (Recent) recent.get(path.toString());
+    private FileStatus[] recentOf(Path path, boolean asDirectory) {
+        synchronized (RequestSaver.class) {
+            Recent known = (Recent) recent.get(path.toString());
+            return known != null && known.serves(store, asDirectory) ? known.files : null;
+        }
     }
 
     private static synchronized long changes() {
@@ -150,29 +155,60 @@ final class RequestSaver {
         }
     }
 
-    boolean exists(Path path) throws IOException {
-        String place = path.toString();
-        boolean isLog = LOG.matcher(place).matches();
+    /** Says whether there is a file or directory. {@code isNext}: an entry of a log beyond those that are known. */
+    boolean exists(Path path, boolean isNext) throws IOException {
         long before = ownChanges();
         try {
             if (isKnownDirectory(path)) {
                 return true;
             }
-            if (!isLog && STATE_DIRECTORY.matcher(place).matches() && store.isDirectory(path)) {
-                if (directories.size() >= DIRECTORIES) {
-                    directories.clear();
-                }
-                directories.put(place, Boolean.TRUE);
-                return true;
+            boolean isEntry = ENTRY.matcher(path.toString()).matches();
+            FileStatus[] log = isEntry ? recentOf(path.getParent(), true) : null;
+            if (log != null) {
+                return seeIn(log, path, before);
             }
-            FileStatus[] found = looked(path, isLog);
-            if (!isLog) {
-                see(found[0], before);
+            if (isEntry && isNext) {
+                return store.isFile(path); // one HEAD; for a status S3A looks for files below such a name, too
+            }
+            if (isLogOrStore(path)) {
+                noteDirectory(path, looked(path, true));
+            } else {
+                see(path);
             }
             return true;
         } catch (FileNotFoundException e) {
             return false;
         }
+    }
+
+    /** What is looked for is listed next. */
+    private static boolean isLogOrStore(Path path) {
+        return LOG.matcher(path.toString()).matches() || STATE_DIRECTORY.matcher(path.toString()).matches();
+    }
+
+    private static void noteDirectory(Path path, FileStatus[] files) {
+        boolean isFile = files.length == 1 && files[0].isFile() && path.equals(files[0].getPath());
+        if (!isFile && !LOG.matcher(path.toString()).matches()) {
+            if (directories.size() >= DIRECTORIES) {
+                directories.clear();
+            }
+            directories.put(path.toString(), Boolean.TRUE);
+        }
+    }
+
+    private boolean seeIn(FileStatus[] log, Path path, long before) {
+        for (int i = 0; i < log.length; i++) {
+            if (path.equals(log[i].getPath())) {
+                see(log[i], before);
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private void see(Path path) throws IOException {
+        long before = ownChanges();
+        see(looked(path, false)[0], before);
     }
 
     /** On S3 a file needs no directory: if this one was deleted meanwhile, writes go on. */
@@ -206,8 +242,11 @@ final class RequestSaver {
     }
 
     /** Returns the file, read as a whole; null if an ordinary open has to read it. */
-    FSDataInputStream open(Path path) {
+    FSDataInputStream open(Path path) throws FileNotFoundException {
         Seen seen = taken(path);
+        if (seen == null && !isStateFile(path)) {
+            seen = lookedFor(path);
+        }
         if (seen == null) {
             return null;
         }
@@ -227,6 +266,17 @@ final class RequestSaver {
             Thread.currentThread().interrupt();
             return null;
         }
+    }
+
+    private Seen lookedFor(Path path) throws FileNotFoundException {
+        try {
+            see(path);
+        } catch (FileNotFoundException e) {
+            throw e;
+        } catch (IOException e) {
+            return null;
+        }
+        return taken(path);
     }
 
     private synchronized Seen taken(Path path) {

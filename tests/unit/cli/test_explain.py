@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from supervisor.clients.store.files import FileStore
+from supervisor.clock import boottime_s, wall_s
 from supervisor.coord.epoch_marks import EpochMarks
+from supervisor.errors import Unreachable
 from supervisor.model.actions import Assign, Drain
 from supervisor.model.history import put_aside
 from supervisor.model.records import (
@@ -37,6 +39,7 @@ from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import SeenAcceptance, View
 from supervisor.observe.listing import seconds_of
+from supervisor.operations import scene
 from supervisor.operations.explain_document import document_of
 from supervisor.operations.explain_screen import lines_of, row_of
 from supervisor.operations.explain_words import plain_lines
@@ -524,6 +527,27 @@ def test_an_election_while_the_store_is_asked_is_no_doubt(
     monkeypatch.setattr(EpochMarks, "newest_epoch_above", elected)
     assert terminal.run("explain", "a", "-o", "json").json["distrust"] is None
     assert elections
+
+
+def test_the_wait_for_a_store_that_does_not_answer_is_no_silence_of_the_driver(
+    terminal: Terminal, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease was read before the store was asked, which took 20 s of a lease of 30 s."""
+    from supervisor.model.records import EpochRecord
+
+    def no_answer(_marks: EpochMarks, _above: int) -> int | None:
+        waited_s.append(20.0)
+        raise Unreachable("no answer in time")
+
+    bench.put(bench.layout.epoch, EpochRecord(epoch=7, supervisor="host-a", op="op7"))
+    bench.run("a", progress=PROGRESS)
+    waited_s: list[float] = []
+    monkeypatch.setattr(EpochMarks, "newest_epoch_above", no_answer)
+    monkeypatch.setattr(scene, "boottime_s", lambda: boottime_s() + sum(waited_s))
+    monkeypatch.setattr(scene, "wall_s", lambda: wall_s() + sum(waited_s))
+    ran = terminal.run("explain", "a")
+    assert waited_s and "no answer in time" in ran.err
+    assert "nothing was heard of it" not in ran.out and "a is running on" in ran.out
 
 
 # -- history ----------------------------------------------------------------------------------------------------------
