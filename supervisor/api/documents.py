@@ -64,8 +64,8 @@ class JobDocument(TypedDict):
 
 class QueryDocument(TypedDict):
     """A query of an application. ``at`` is its last sign of life, ``age_s`` how long ago that was; ``elsewhere`` is the
-    location of its checkpoint if that is not inside the job's. ``behind`` says whether it falls behind its source; it is null
-    if that is not known."""
+    location of its checkpoint if that is not inside the job's. ``behind`` says whether it falls behind its source; null
+    is: not known."""
 
     query: str | None
     id: str | None
