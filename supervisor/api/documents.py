@@ -64,7 +64,8 @@ class JobDocument(TypedDict):
 
 class QueryDocument(TypedDict):
     """A query of an application. ``at`` is its last sign of life, ``age_s`` how long ago that was; ``elsewhere`` is the
-    location of its checkpoint if that is not inside the job's."""
+    location of its checkpoint if that is not inside the job's. ``behind`` says whether it falls behind its source; null
+    is: not known."""
 
     query: str | None
     id: str | None
@@ -79,6 +80,7 @@ class QueryDocument(TypedDict):
     elsewhere: str | None
     state_rows: float | None
     trigger_interval_s: float | None
+    behind: bool | None
     age_s: float | None
 
 

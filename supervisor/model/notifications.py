@@ -9,6 +9,8 @@ of an event that is written down already:
   (``JobEvent.past``) is known if its number is not above that one.
 * What *lasts* (quarantined, falling behind) is told once until it is over. The end is written down, so that the next time
   counts as another one for every later leader, too. A later attempt that is quarantined says that an earlier one was over.
+* A quarantine that only the record of the job shows (``JobRef.quarantined``) has begun and is over at once. It is known if
+  an entry is about that attempt or a later one.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ EventKey = tuple[str, NotifiedEvent, int | None]
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """Is an event of a job as one View shows it. ``occurrence`` is None for one that lasts. ``past`` says that only the
-    history of the job shows it: somebody has resumed, cancelled or updated the job since."""
+    """Is an event of a job as one View shows it. ``occurrence`` is None for what lasts, or lasted: that is counted. ``past``
+    says that only the history of the job shows it: somebody has resumed, cancelled or updated the job since."""
 
     event: NotifiedEvent
     name: str
@@ -56,7 +58,16 @@ class JobEvent:
     @property
     def key(self) -> EventKey:
         """Returns what tells it from other events, as far as they are known to be others."""
-        return self.uid, self.event, self.occurrence
+        return (
+            self.uid,
+            self.event,
+            self.attempt if self.past and self.occurrence is None else self.occurrence,
+        )
+
+    @property
+    def happened(self) -> bool:
+        """Says whether it stays as it is, so that later views have no news of it."""
+        return self.past or self.occurrence is not None
 
 
 def notification_id(uid: str, entry: Notification) -> str:
@@ -105,6 +116,7 @@ def recorded(record: Notifications, event: JobEvent, receivers: tuple[str, ...],
         cause=event.cause,
         command=clip(event.command, COMMAND_MAX_BYTES),
         pending=receivers,
+        over=event.past and event.occurrence is None,
     )
     return replace(record, entries=_pruned((*record.entries, entry)))
 
@@ -114,6 +126,9 @@ def _is_known(record: Notifications, event: JobEvent) -> bool:
     if event.occurrence is not None:
         known = [each.occurrence for each in record.entries if each.event == event.event]
         return event.occurrence in known or (event.past and event.occurrence < max(known, default=0))
+    if event.past:
+        attempts = [each.attempt for each in record.entries if each.event == event.event]
+        return event.attempt <= max(attempts, default=-1)
     newest = newest_of(record, event.event)
     if newest is None or newest.over:
         return False
@@ -122,8 +137,17 @@ def _is_known(record: Notifications, event: JobEvent) -> bool:
 
 
 def keep(known: dict[EventKey, JobEvent], events: Iterable[JobEvent]) -> None:
-    """Adds ``events`` to ``known``. What only the history shows says less than what a view has shown before."""
-    known.update({event.key: event for event in events if not event.past or event.key not in known})
+    """Adds ``events`` to ``known``. What only the history shows says less than what a view has shown before. What lasts
+    comes after all that is known to have happened."""
+    for event in events:
+        if event.past:
+            lasting = known.get((event.uid, event.event, None))
+            if event.key in known or (lasting is not None and lasting.attempt == event.attempt):
+                continue
+        elif not event.happened:
+            known.pop(event.key, None)
+            known.pop((event.uid, event.event, event.attempt), None)
+        known[event.key] = event
 
 
 def ended(record: Notifications, event: NotifiedEvent) -> Notifications:

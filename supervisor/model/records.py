@@ -307,6 +307,9 @@ DISTRUST_MAX_BYTES = 600
 ROLLED_BACK_KEPT = 4
 """So many revisions that were rolled back are named in a reference, the newest ones."""
 
+QUARANTINED_KEPT = 4
+"""So many attempts whose quarantine is over are named in a reference, the newest ones."""
+
 POLICIES_MAX = 16
 """So many policies that refuse a job are remembered; of more, the newest."""
 
@@ -524,6 +527,8 @@ class JobRef:
     file of the job names, if the leader has moved the job from there to a copy of a savepoint; commands that are given a
     spec with it take the checkpoint of ``terms`` in its place. ``rolled_back`` are the newest ``ROLLED_BACK_KEPT`` revisions
     that a leader has rolled back, oldest first: receivers are told of them after another update, too (protocol §12).
+    ``quarantined`` are, for the same reason, the newest ``QUARANTINED_KEPT`` attempts by whose end the job was quarantined
+    until a write of the reference ended that.
     """
 
     name: JobName
@@ -548,6 +553,7 @@ class JobRef:
     submitted_by: str = field(default="", metadata=OMITTED)
     declared: str = field(default="", metadata=OMITTED)
     rolled_back: tuple[Count, ...] = field(default=(), metadata=OMITTED)
+    quarantined: tuple[Count, ...] = field(default=(), metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -710,7 +716,8 @@ class QueryProgress:
     as in ``Progress``.
 
     ``elsewhere`` is the location of its checkpoint, if that is not inside the job's: nothing protects a
-    checkpoint there, and a temporary directory is lost with the host.
+    checkpoint there, and a temporary directory is lost with the host. ``behind`` says whether it falls behind its source
+    (``model.lag_window``); it is None of a query that reports no lag now, and of a shim of the version before.
     """
 
     query: str | None = None
@@ -726,6 +733,7 @@ class QueryProgress:
     elsewhere: str | None = None
     state_rows: float | None = field(default=None, metadata=OMITTED)
     trigger_interval_s: float | None = field(default=None, metadata=OMITTED)
+    behind: bool | None = field(default=None, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -883,6 +891,7 @@ class Result:
     submitted_by: str = field(default="", metadata=OMITTED)  # as in the reference
     declared: str = field(default="", metadata=OMITTED)  # as in the reference
     rolled_back: tuple[Count, ...] = field(default=(), metadata=OMITTED)  # as in the reference
+    quarantined: tuple[Count, ...] = field(default=(), metadata=OMITTED)  # as in the reference
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

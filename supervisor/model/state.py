@@ -14,12 +14,14 @@ from typing import Final
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.headline import headline
 from supervisor.model.history import Series, opened
+from supervisor.model.lag_window import behind_sentence, query_behind
 from supervisor.model.records import (
     DEAD,
     DELAYABLE,
     DETAIL_MAX_BYTES,
     LEASED,
     PLANNED_CAUSES,
+    QUARANTINED_KEPT,
     ROLLED_BACK_KEPT,
     UNCHARGED_CAUSES,
     Cause,
@@ -39,6 +41,7 @@ from supervisor.model.records import (
     QueryProgress,
     QueryState,
     Result,
+    RollbackRule,
     SpecRevision,
     Update,
     clip,
@@ -315,7 +318,12 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
         return Shown(JobState.STARTING, f"claimed on {own.host}", HOW_FAR[Phase.CLAIMED])
     phase = lease.record.phase
     if phase is Phase.RUNNING:
-        others = (_strays(lease.record), _unused(job, lease.record), _of_update(job, own))
+        others = (
+            _strays(lease.record),
+            _behind(lease.record),
+            _unused(job, lease.record),
+            _of_update(job, own),
+        )
         unproven, failed = _unproven(own, lease.record), failed_query(lease.record)
         where = f"running on {own.host}" + (f", {unproven}" if unproven else "")
         waits = waiting_for_cluster(lease.record)
@@ -394,6 +402,11 @@ def strays_of(lease: Lease) -> tuple[QueryProgress, ...]:
     return tuple(query for query in lease.queries if query.elsewhere)
 
 
+def _behind(lease: Lease) -> str:
+    behind = query_behind(lease)
+    return behind_sentence(behind) if behind is not None else ""
+
+
 def _strays(lease: Lease) -> str:
     strays = strays_of(lease)
     if not strays:
@@ -430,6 +443,29 @@ def _of_exited(job: JobRef, own: Ownership) -> Shown:
         return Shown(JobState.FAILED, f"{no_more}: {why}", f"{headline(why)}; {no_more}")
     reason = f"failure {acc.failures}, next attempt after {acc.delay_s:.1f} s: {why}"
     return Shown(JobState.BACKOFF, reason, headline(why))
+
+
+def is_quarantined(job: JobRef, own: Ownership) -> bool:
+    """Says whether ``job`` is quarantined for certain by the end of the attempt in ``own``: trying again cannot help, and
+    nobody has asked for anything else since.
+
+    It is False for a target of an update that may be rolled back instead. Where that depends on what it has left in the
+    checkpoint, the records do not say it.
+    """
+    is_of_job = (own.uid, own.restart_nonce, own.revision) == (job.uid, job.restart_nonce, job.revision)
+    if not is_of_job or not own.permanent or own.state is not OwnState.EXITED:
+        return False
+    update = observed_update(job)
+    stays = update is None or update.policy is None or update.policy.rollback is RollbackRule.NEVER
+    return stays and job.desired is Desired.RUNNING
+
+
+def with_quarantined(job: JobRef, own: Ownership | None) -> tuple[int, ...]:
+    """Returns the attempts of ``job`` whose quarantine is over, after a write that ends the present one, if there is one.
+    ``own`` is what the write rests on, or None if it can't be read."""
+    if own is None or not is_quarantined(job, own):
+        return job.quarantined
+    return (*(each for each in job.quarantined if each != own.attempt), own.attempt)[-QUARANTINED_KEPT:]
 
 
 # -- updates ------------------------------------------------------------------------------------------------------

@@ -91,9 +91,9 @@ from supervisor.registry.user_writes import AskedRevision, Move, UserWriteContex
 
 EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 JOBS_MAX = 10_000
-RECORD_RESERVE_BYTES = 800
+RECORD_RESERVE_BYTES = 850
 """So much of a reference is left free by an update: for the reason why it is given up or rolled back (657 bytes at most,
-where each of its characters is escaped), and for later commands."""
+where each of its characters is escaped), and for later commands, with what they keep of quarantines."""
 ENDED_BEFORE = "an earlier submission of it has ended; this is a new one"
 TRIES_MAX = 20
 
@@ -895,6 +895,7 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
         promotion=record.promotion,
         declared=record.declared,
         rolled_back=record.rolled_back,
+        quarantined=record.quarantined,
         extra=record.extra,
     )
 

@@ -1,24 +1,19 @@
-"""Judges which jobs fall behind their sources, from the lag that their queries report in the lease. It is pure.
+"""Says which jobs fall behind their sources, by what their leases say (``model.lag_window`` has the rule). It is pure.
 
-A query falls behind when its lag was above ``LAG_MIN`` for the whole of ``WINDOW_S`` and has grown within it, as the alert
-SparkJobFallsBehind has it. It has caught up when its lag is not above ``LAG_MIN``. In between nothing is known: neither does
-a job fall behind because it was restarted, nor has it caught up by that.
+A shim says of each query whether it falls behind, so that a change of leader changes nothing. Where a shim of the version
+before does not, the leader judges by the lags that it has seen itself. A query has caught up when its lag is not above
+``LAG_MIN``. In between nothing is known: neither does a job fall behind because it was restarted, nor has it caught up by
+that.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
+from supervisor.model.lag_window import EMPTY, LAG_MIN, LagWindow, behind_sentence
 from supervisor.model.records import QueryProgress, QueryState
 from supervisor.model.view import Row, View
-
-WINDOW_S: Final = 900.0
-SAMPLE_S: Final = 60.0
-LAG_MIN: Final = 1000.0
-"""So many records of lag, or fewer, are no trouble."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,55 +26,37 @@ class LagVerdict:
 
 
 class LagWatch:
-    """Keeps the samples of one term. ``now_s`` is BOOTTIME of the leader."""
+    """Keeps the windows of one term, of queries of which no shim judges. ``now_s`` is BOOTTIME of the leader."""
 
     def __init__(self) -> None:
-        self._samples: dict[tuple[str, int, str], deque[tuple[float, float]]] = {}
+        self._windows: dict[tuple[str, int, str], LagWindow] = {}
 
     def judge(self, view: View, now_s: float) -> LagVerdict:
         """Takes the lags of ``view`` in, and returns what is known now."""
         behind: dict[str, str] = {}
-        caught_up, alive = set(), set()
+        caught_up: set[str] = set()
+        windows: dict[tuple[str, int, str], LagWindow] = {}
         for row in view.rows.values():
-            lease = row.lease_of_owner
-            lags = dict(_lags(row)) if lease is not None else {}
-            if lease is None or not lags:
+            lease, queries = row.lease_of_owner, tuple(_lagging(row))
+            if lease is None or not queries:
                 continue
-            for query, lag in lags.items():
-                key = (lease.uid, lease.attempt, query)
-                alive.add(key)
-                if self._falls_behind(key, lag, now_s):
-                    behind[lease.uid] = _sentence(query, lag)
-            if all(lag <= LAG_MIN for lag in lags.values()):
+            for query in queries:
+                falls_behind = query.behind
+                if falls_behind is None:
+                    key = (lease.uid, lease.attempt, query.query or query.id or "")
+                    windows[key] = self._windows.get(key, EMPTY).after(query.lag, now_s)
+                    falls_behind = windows[key].falls_behind(query.lag, now_s)
+                if falls_behind:
+                    behind[lease.uid] = behind_sentence(query)
+            if all((query.lag or 0.0) <= LAG_MIN for query in queries):
                 caught_up.add(lease.uid)
-        self._samples = {key: samples for key, samples in self._samples.items() if key in alive}
+        self._windows = windows
         return LagVerdict(behind, frozenset(caught_up))
 
-    def _falls_behind(self, key: tuple[str, int, str], lag: float, now_s: float) -> bool:
-        samples = self._samples.setdefault(key, deque())
-        if not samples or now_s - samples[-1][0] >= SAMPLE_S:
-            samples.append((now_s, lag))
-        while len(samples) > 1 and now_s - samples[1][0] >= WINDOW_S:
-            samples.popleft()  # the one that is left is the newest that is as old as the window
-        if lag <= LAG_MIN:
-            samples.clear()
-            return False
-        return now_s - samples[0][0] >= WINDOW_S and lag > samples[0][1]
 
-
-def _lags(row: Row) -> Iterator[tuple[str, float]]:
+def _lagging(row: Row) -> Iterator[QueryProgress]:
+    """Yields the queries of ``row`` that report a lag."""
     lease = row.lease_of_owner
     for query in lease.queries if lease is not None else ():
         if query.state is QueryState.ACTIVE and query.lag is not None:
-            yield _label(query), query.lag
-
-
-def _label(query: QueryProgress) -> str:
-    return query.query or query.id or ""
-
-
-def _sentence(query: str, lag: float) -> str:
-    minutes = round(WINDOW_S / 60)
-    return (
-        f"query {query} is {lag:.0f} records behind its source, and was falling behind for {minutes} minutes"
-    )
+            yield query

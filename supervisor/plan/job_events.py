@@ -5,9 +5,9 @@
 reason is the sentence of ``explain``, and the command its first remedy.
 
 A job that has failed may have been resumed, cancelled or updated before any leader saw it. The records keep that it
-happened: the history in /own and in a result, and the revisions that were rolled back. It comes before what the same record
-shows as present, so that events of one kind come in their order. A quarantine is no such event: an end of an attempt in the
-history does not say whether the job was quarantined by it.
+happened: the history in /own and in a result, the revisions that were rolled back, and the attempts by whose end the job was
+quarantined until somebody wrote its reference. It comes before what the same record shows as present, so that events of one
+kind come in their order. A quarantine that no such write ends (a record that can't be read, a policy) leaves no trace.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from supervisor.model.actions import Note, Plan
 from supervisor.model.notifications import JobEvent
 from supervisor.model.records import HistoryEntry, JobRef, NotifiedEvent, Outcome, Ownership, Result
 from supervisor.model.seen import Found
-from supervisor.model.state import JobState, state_of_ended
+from supervisor.model.state import JobState, last_exit_of, state_of_ended
 from supervisor.model.view import Row, View
 from supervisor.plan.falling_behind import LagVerdict
 from supervisor.plan.remedies import PROGRAM, Remedy, remedies_of_ended, remedies_of_quarantined
@@ -62,6 +62,7 @@ def events_of_result(result: Result) -> Iterable[JobEvent]:
     """Yields what ``result`` shows to have happened to its uid."""
     yield from _past_failures(result.name, result.uid, result.history)
     yield from _past_roll_backs(result)
+    yield from _past_quarantines(result, result.history)
     if result.update is not None and result.update.rolled_back:
         yield _rolled_back(result, result.attempt, result.outcome.value)
     if result.outcome is Outcome.FAILED:
@@ -101,6 +102,25 @@ def _past_roll_backs(job: JobRef | Result) -> Iterable[JobEvent]:
         )
 
 
+def _past_quarantines(job: JobRef | Result, history: tuple[HistoryEntry, ...]) -> Iterable[JobEvent]:
+    """Yields the quarantines of ``job`` that are over. ``history`` says by which end each came about, if it reaches back."""
+    for attempt in job.quarantined:
+        end = last_exit_of(tuple(entry for entry in history if entry.attempt == attempt))
+        what = f"it was quarantined by the end of attempt {attempt}"
+        yield JobEvent(
+            NotifiedEvent.QUARANTINED,
+            job.name,
+            job.uid,
+            attempt,
+            0,
+            JobState.QUARANTINED.value,
+            f"{what}: {end.detail}" if end is not None and end.detail else what,
+            end.event if end is not None else "",
+            command=f"{PROGRAM} history {job.name}",
+            past=True,
+        )
+
+
 def _failed(result: Result) -> JobEvent:
     checkpoint = result.terms.checkpoint if result.terms is not None else None
     return JobEvent(
@@ -122,8 +142,9 @@ def _happened(row: Row) -> Iterable[JobEvent]:
     for leftover in row.leftovers:
         yield from events_of_result(leftover.result.record)
     if isinstance(row.ref, Found):
-        job = row.ref.record
+        job, own = row.ref.record, row.own.record if isinstance(row.own, Found) else None
         yield from _past_roll_backs(job)
+        yield from _past_quarantines(job, own.history if own is not None and own.uid == job.uid else ())
         if job.update is not None and job.update.rolled_back:
             yield _rolled_back(job, _attempt_of(row, job.uid), job.desired.value)
 

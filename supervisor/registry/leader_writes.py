@@ -486,6 +486,7 @@ def conclude(
         submitted_by=job.submitted_by,
         declared=job.declared,
         rolled_back=job.rolled_back,
+        quarantined=job.quarantined,
         op=context.op_id,
         restart_nonce=job.restart_nonce,
         failures=account.failures,

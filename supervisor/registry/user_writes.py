@@ -35,7 +35,13 @@ from supervisor.model.records import (
     with_entry,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.state import has_begun, observed_update, revision_of, standing_update
+from supervisor.model.state import (
+    has_begun,
+    observed_update,
+    revision_of,
+    standing_update,
+    with_quarantined,
+)
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
@@ -176,6 +182,7 @@ def cancel(
     layout = context.layout
     job = ref.record if isinstance(ref, Found) else None
     old = own.record if isinstance(own, Found) and own.record.uid == uid else None
+    attempt = old.attempt if old else 0
     written = Result(
         name=name,
         uid=uid,
@@ -186,18 +193,17 @@ def cancel(
         update=job.update if job else None,
         spec=job.spec if job else None,
         terms=job.terms if job else None,
-        attempt=old.attempt if old else 0,
+        attempt=attempt,
         claims=old.claims if old else 0,
         reason="cancelled by the user",
         at=context.at,
         submitted_at=job.submitted_at if job else "",
         submitted_by=job.submitted_by if job else "",
         rolled_back=job.rolled_back if job else (),
+        quarantined=with_quarantined(job, old) if job else (),
         op=context.op_id,
         failures=old.failures if old else 0,
-        history=with_entry(
-            old.history if old else (), context.at, "cancelled", old.attempt if old else 0, by=context.by
-        ),
+        history=with_entry(old.history if old else (), context.at, "cancelled", attempt, by=context.by),
         earlier=old.earlier if old else "",
         extra=job.extra if job else {},
     )
@@ -256,6 +262,7 @@ def suspend(
         op=context.op_id,
         changed=HistoryEntry(at=context.at, event="suspended", detail=why, by=context.by),
         move=None,
+        quarantined=with_quarantined(job, own.record if isinstance(own, Found) else None),
     )
     return Transaction(
         "suspend",
@@ -304,6 +311,7 @@ def run_again(
         begins_with=() if fresh_start else job.begins_with,
         cold_restart=nonce if cold else "",
         move=None,
+        quarantined=with_quarantined(job, own.record),
     )
     return Transaction(
         WHAT_OF[event],
@@ -340,6 +348,7 @@ def move(context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], t
         move=request,
         op=context.op_id,
         changed=HistoryEntry(at=context.at, event=event, detail=detail, by=context.by),
+        quarantined=with_quarantined(job, own.record),
     )
     return Transaction(
         "move",
@@ -432,6 +441,7 @@ def with_update(
         changed=HistoryEntry(at=context.at, event=event, detail=detail, by=context.by),
         last_revision=max(job.revision, job.last_revision, target.revision),
         update=None if withdrawn else newest,
+        quarantined=with_quarantined(job, own.record),
     )
 
 
@@ -453,11 +463,12 @@ def resume_from(
     version, not only checked: an assignment, a claim or a renewal that was planned before fails.
     """
     layout, name = context.layout, job.name
+    job = replace(job, op=context.op_id, quarantined=with_quarantined(ref.record, own.record))
     return Transaction(
         "resume_from",
         context.op_id,
         (
-            SetData(layout.job(name), encode(replace(job, op=context.op_id)), ref.version),
+            SetData(layout.job(name), encode(job), ref.version),
             SetData(
                 layout.own(name),
                 encode(replace(own.record, op=context.op_id, remembered=move.remembered)),

@@ -22,6 +22,7 @@ from supervisor.model.checkpoint_expectation import (
     SeenQuery,
     with_batches,
 )
+from supervisor.model.lag_window import EMPTY
 from supervisor.model.launch import Launch
 from supervisor.model.location import is_inside
 from supervisor.model.records import Progress, QueryProgress, QueryState, clip
@@ -87,14 +88,18 @@ def _with_report(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
     query = replace(query, name=report.query or query.name, last_at_s=now_s, at=report.at or query.at)
     match report.event:
         case "query":  # it may be one that had ended: the same checkpoint, started again
-            return replace(query, ended=False, idle=False, error="")
+            return replace(query, ended=False, idle=False, error="", lags=EMPTY)
         case "progress":
             query = _with_batch(query, report)
-            return replace(query, ended=False, idle=False, progress=report.progress or query.progress)
+            progress = report.progress or query.progress
+            lags = query.lags.after(progress.lag if progress is not None else None, now_s)
+            return replace(query, ended=False, idle=False, progress=progress, lags=lags)
         case "terminated":
-            return replace(query, ended=True, idle=False, error=report.error)
+            return replace(query, ended=True, idle=False, error=report.error, lags=EMPTY)
+        case "idle":
+            return replace(query, ended=False, idle=True, lags=EMPTY)
         case _:
-            return replace(query, ended=False, idle=report.event == "idle")
+            return replace(query, ended=False, idle=False)
 
 
 def _with_batch(query: QueryLife, report: Reported) -> QueryLife:
@@ -189,7 +194,7 @@ def shown(
     left_bytes = SHOWN_MAX_BYTES
     for query in sorted(life.queries, key=urgency)[:SHOWN]:
         stray = clip(covered(strays[query.id]), _PLACE_MAX_BYTES) if query.id in strays else None
-        record = replace(_record(query, _state(query, stall_timeout_s, now_s)), elsewhere=stray)
+        record = replace(_record(query, _state(query, stall_timeout_s, now_s), now_s), elsewhere=stray)
         left_bytes -= len(encode(record)) + 1
         if left_bytes < 0:
             break
@@ -207,8 +212,9 @@ def _state(query: QueryLife, stall_timeout_s: float, now_s: float) -> QueryState
     return QueryState.IDLE if query.idle else QueryState.ACTIVE
 
 
-def _record(query: QueryLife, state: QueryState) -> QueryProgress:
+def _record(query: QueryLife, state: QueryState, now_s: float) -> QueryProgress:
     progress = query.progress or Progress()
+    lags = state is QueryState.ACTIVE and progress.lag is not None
     return QueryProgress(
         query=clip(query.name, _NAME_MAX_BYTES) or None,
         id=query.id or None,
@@ -222,4 +228,5 @@ def _record(query: QueryLife, state: QueryState) -> QueryProgress:
         trigger_interval_s=progress.trigger_interval_s,
         at=query.at or None,
         error=clip(covered(query.error), _ERROR_MAX_BYTES) or None,
+        behind=query.lags.falls_behind(progress.lag, now_s) if lags else None,
     )

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from supervisor.model.batch_time import TimedBatch
+from supervisor.model.lag_window import EMPTY, LagWindow
 from supervisor.model.launch import Launch
 from supervisor.model.out_of_memory import Oom
 from supervisor.model.records import Cause, ClusterWait, Ownership, Phase, Progress
@@ -435,6 +436,7 @@ class QueryLife:
     batches: tuple[TimedBatch, ...] = ()  # the latest that had rows
     warm_up: int = 0  # how many were left out before them
     state_bytes: int | None = None
+    lags: LagWindow = EMPTY
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,6 +147,54 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         NOTIFIER,
         "test_a_roll_back_is_told_after_another_update_and_after_a_cancel",
     ),
+    "a-quarantine-is-forgotten-with-the-write-that-ends-it": (
+        NOTIFIER,
+        "test_each_write_that_ends_a_quarantine_keeps_it",
+    ),
+    "a-cancel-forgets-the-quarantine-that-it-ends": (
+        NOTIFIER,
+        "test_each_write_that_ends_a_quarantine_keeps_it",
+    ),
+    "a-suspend-forgets-the-quarantine-that-it-ends": (
+        NOTIFIER,
+        "test_each_write_that_ends_a_quarantine_keeps_it",
+    ),
+    "a-resume-forgets-the-quarantine-that-it-ends": (
+        NOTIFIER,
+        "test_each_write_that_ends_a_quarantine_keeps_it",
+    ),
+    "an-update-forgets-the-quarantine-that-it-ends": (
+        NOTIFIER,
+        "test_each_write_that_ends_a_quarantine_keeps_it",
+    ),
+    "a-job-that-fails-forgets-its-quarantines": (
+        NOTIFIER,
+        "test_a_quarantine_of_a_uid_that_has_failed_since_and_came_back_is_told",
+    ),
+    "a-job-that-comes-back-forgets-its-quarantines": (
+        NOTIFIER,
+        "test_a_quarantine_of_a_uid_that_has_failed_since_and_came_back_is_told",
+    ),
+    "a-quarantine-is-told-again-when-it-is-over": (
+        NOTIFIER,
+        "test_what_was_told_while_it_lasted_is_not_told_again_when_somebody_has_ended_it",
+    ),
+    "what-a-view-has-shown-of-a-quarantine-is-told-beside-what-its-record-says": (
+        NOTIFIER,
+        "test_a_quarantine_that_a_view_has_shown_is_told_with_what_that_said_though_a_write_has_failed",
+    ),
+    "a-restart-that-was-asked-for-before-the-end-ends-a-quarantine": (
+        NOTIFIER,
+        "test_no_quarantine_is_told_where_somebody_had_asked_for_something_else_before",
+    ),
+    "a-lag-is-measured-anew-by-each-leader": (
+        "unit.plan.test_job_events",
+        "test_the_word_of_a_lease_counts_before_what_a_leader_has_seen_itself",
+    ),
+    "a-window-of-a-lag-outlives-an-idle-query": (
+        "unit.shim.test_queries",
+        "test_nothing_is_said_of_a_query_without_a_lag_one_that_waits_for_data_and_one_that_has_ended",
+    ),
     "what-histories-show-is-told-by-the-version-after": (
         NOTIFIER,
         "test_what_histories_show_of_the_time_before_they_were_read_is_told_to_nobody",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from supervisor.daemon.leader import deliveries, notifier, notifier_inbox
 from supervisor.model import notifications, state
-from supervisor.plan import job_events
+from supervisor.operations import jobs
+from supervisor.plan import falling_behind, job_events
+from supervisor.registry import leader_writes, user_writes
+from supervisor.shim import queries
 from tests.explore.planting import text
 
 AFTER = "§12: an entry is marked after the receiver has accepted it"
@@ -89,7 +92,7 @@ DEFECTS = (
         "§12: what happened before somebody was to be told is told to nobody",
         (
             notifier.Notifier._begin,
-            "if event.past or (event.occurrence is not None and not is_on):",
+            "if event.past or (event.happened and not is_on):",
             "if event.past and is_on:",
         ),
     ),
@@ -131,5 +134,89 @@ DEFECTS = (
         "what-has-made-room-is-told-again",
         "§12: what only a history shows is known if its number is not above the newest that was told",
         (notifications._is_known, "(event.past and event.occurrence < max(known, default=0))", "False"),
+    ),
+    text(
+        "a-quarantine-is-forgotten-with-the-write-that-ends-it",
+        ONCE,
+        (
+            state.with_quarantined,
+            "return (*(each for each in job.quarantined if each != own.attempt), own.attempt)[-QUARANTINED_KEPT:]",
+            "return job.quarantined",
+        ),
+    ),
+    text(
+        "a-cancel-forgets-the-quarantine-that-it-ends",
+        ONCE,
+        (
+            user_writes.cancel,
+            "quarantined=with_quarantined(job, old) if job else ()",
+            "quarantined=job.quarantined if job else ()",
+        ),
+    ),
+    text(
+        "a-suspend-forgets-the-quarantine-that-it-ends",
+        ONCE,
+        (
+            user_writes.suspend,
+            "quarantined=with_quarantined(job, own.record if isinstance(own, Found) else None),",
+            "",
+        ),
+    ),
+    text(
+        "a-resume-forgets-the-quarantine-that-it-ends",
+        ONCE,
+        (user_writes.run_again, "quarantined=with_quarantined(job, own.record),", ""),
+    ),
+    text(
+        "an-update-forgets-the-quarantine-that-it-ends",
+        ONCE,
+        (user_writes.with_update, "quarantined=with_quarantined(job, own.record),", ""),
+    ),
+    text(
+        "a-job-that-fails-forgets-its-quarantines",
+        ONCE,
+        (leader_writes.conclude, "quarantined=job.quarantined,", ""),
+    ),
+    text(
+        "a-job-that-comes-back-forgets-its-quarantines",
+        ONCE,
+        (jobs._again, "quarantined=record.quarantined,", ""),
+    ),
+    text(
+        "a-quarantine-is-told-again-when-it-is-over",
+        "§12: what only a record shows of a quarantine is known if that attempt, or a later one, was told of",
+        (notifications._is_known, "return event.attempt <= max(attempts, default=-1)", "return False"),
+    ),
+    text(
+        "what-a-view-has-shown-of-a-quarantine-is-told-beside-what-its-record-says",
+        "§12: what only a record shows of a quarantine is known if that attempt, or a later one, was told of",
+        (
+            notifications.keep,
+            "if event.key in known or (lasting is not None and lasting.attempt == event.attempt):",
+            "if event.key in known:",
+        ),
+    ),
+    text(
+        "a-restart-that-was-asked-for-before-the-end-ends-a-quarantine",
+        "§12: nothing is told that was not so",
+        (
+            state.is_quarantined,
+            "(own.uid, own.restart_nonce, own.revision) == (job.uid, job.restart_nonce, job.revision)",
+            "own.uid == job.uid",
+        ),
+    ),
+    text(
+        "a-lag-is-measured-anew-by-each-leader",
+        ONCE,
+        (falling_behind.LagWatch.judge, "falls_behind = query.behind", "falls_behind = None"),
+    ),
+    text(
+        "a-window-of-a-lag-outlives-an-idle-query",
+        "§12: a query falls behind by what it reports while it has data",
+        (
+            queries._with_report,
+            "return replace(query, ended=False, idle=True, lags=EMPTY)",
+            "return replace(query, ended=False, idle=True)",
+        ),
     ),
 )

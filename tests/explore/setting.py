@@ -217,9 +217,9 @@ def shown_only(record: Any) -> Any:
                 progress=None,
             )
         case Result():
-            return replace(record, reason="", history=(), earlier="")
+            return replace(record, reason="", history=(), earlier="", quarantined=())
         case JobRef():
-            return replace(record, changed=HistoryEntry(at="", event=""))
+            return replace(record, changed=HistoryEntry(at="", event=""), quarantined=())
         case LeaderHint():
             return replace(record, address="", distrust=None if record.distrust is None else "why")
     return record

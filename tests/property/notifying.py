@@ -1,4 +1,4 @@
-"""The world of ``test_notifications``: jobs that fail, are rolled back and quarantined, users who resume, update and cancel them, leaders
+"""The world of ``test_notifications``: jobs that fail, are rolled back and quarantined, users who resume, suspend, update and cancel them, leaders
 that come, go, stop and go on, receivers that answer or do not, and what must hold after each step.
 
 Production code as it is: the observer, the plan, the notifier with its inbox and its deliveries, the commands, and the multis by which a
@@ -6,11 +6,11 @@ job fails, is rolled back and cleaned up. What it sends is sent when the world s
 receiver was sent, and what stands in /notifications. What it forgives:
 
 * an event of which nothing was written down while the records had room for it (``forgotten``): ``HISTORY_KEPT`` entries came after it in
-  the history of its job, or ``ROLLED_BACK_KEPT`` more roll backs;
+  the history of its job, ``ROLLED_BACK_KEPT`` more roll backs, or ``QUARANTINED_KEPT`` more quarantines that are over;
 * an entry that had to make room, if by the rule of ``model.notifications`` it was its turn (``_judge_room``);
-* a quarantine that was over before a leader which had seen it has written anything down;
 * what happened before anybody was to be told (``ancient``): then it must not be told, but for what somebody has resumed while the first
-  leader with receivers began: its view had the result no more, and the results that it read after it neither.
+  leader with receivers began: its view had the result no more, and the results that it read after it neither; and but for a quarantine
+  that a view of it has shown, or that was over after its view.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ from supervisor.metrics import Metrics
 from supervisor.model.notifications import ENTRIES_MAX, notification_id
 from supervisor.model.records import (
     HISTORY_KEPT,
+    QUARANTINED_KEPT,
     ROLLED_BACK_KEPT,
     Cause,
     Cleanliness,
+    Desired,
     EpochRecord,
     Notification,
     Notifications,
@@ -71,6 +73,8 @@ from tests.property.processes import Process, SeamClient, StopPoint
 
 T = TypeVar("T")
 NAMES = ("a", "b")
+Quarantine = tuple[str, int]
+"""The uid, and the attempt by whose end it was quarantined."""
 RECEIVERS = {"every": frozenset(NotifiedEvent), "failures": frozenset({NotifiedEvent.FAILED})}
 STEPS_MAX = 60
 
@@ -112,7 +116,7 @@ class JudgedBoundary(ErrorBoundary):
 
 
 class NotifyingLeader:
-    """``shown``: what its views have shown. ``quarantines``: by uid, the newest attempt that they showed as quarantined. ``taken…``: of
+    """``shown``: what its views have shown. ``quarantines``: those that they showed, ``quarantines_over``: as over. ``taken…``: of
     these, what its present step has begun with. ``hindered``: a write of it may fail, or has to be made again."""
 
     def __init__(self, world: NotifyingWorld) -> None:
@@ -131,8 +135,9 @@ class NotifyingLeader:
         metrics = Metrics(boottime_s)
         self.shown: set[str] = set()
         self.taken: frozenset[str] = frozenset()
-        self.quarantines: dict[str, int] = {}
-        self.taken_quarantines: dict[str, int] = {}
+        self.quarantines: set[Quarantine] = set()
+        self.quarantines_over: set[Quarantine] = set()
+        self.taken_quarantines: frozenset[Quarantine] = frozenset()
         self.hindered = False
         self.has_passed = False
         self.notifier = Notifier(
@@ -179,7 +184,10 @@ class NotifyingWorld:
         self.entries: Counter[str] = Counter()  # by uid
         self.roll_backs: Counter[str] = Counter()
         self.quarantined: dict[str, list[int]] = {}  # attempts, by uid
+        self.over: dict[str, list[int]] = {}  # of these, those that a user has ended
         self.old: set[str] = set()  # what happened before a leader had receivers
+        self.old_quarantines: set[Quarantine] = set()
+        self.ancient_quarantines: frozenset[Quarantine] = frozenset()
         self.ancient: frozenset[str] | None = None  # of these, what had happened when the first one began
         self.order: dict[str, list[str]] = {}  # ids that were ever written down, by uid
         self.reported_quarantines: dict[str, dict[int, str]] = {}
@@ -225,7 +233,16 @@ class NotifyingWorld:
             return False
         job = self.bench.ref(name).record
         is_of_job = (own.restart_nonce, own.revision) == (job.restart_nonce, job.revision)
-        return own.state is OwnState.EXITED and own.permanent and is_of_job
+        return own.state is OwnState.EXITED and own.permanent and is_of_job and job.desired is Desired.RUNNING
+
+    def is_suspended(self, name: str) -> bool:
+        return self.registered(name) and self.bench.ref(name).record.desired is Desired.SUSPENDED
+
+    def _is_written(self, name: str) -> None:
+        """The reference is about to be written by a user, who wants something else from now on."""
+        if self.is_quarantined(name):
+            own = self.bench.own(name)
+            self.over.setdefault(own.uid, []).append(own.attempt)
 
     def submit(self, name: str) -> None:
         self.submissions += 1
@@ -242,16 +259,29 @@ class NotifyingWorld:
             switch = self.switch()
             if self.ancient is not None and not (switch is not None and switch.from_history):
                 self.ancient -= {known for known in self.ancient if known.startswith(f"{self.uids[name]}.")}
+        self._is_written(name)
         self.bench.commands().resume(name)
+
+    def restarts(self, name: str) -> None:
+        """It takes effect when the attempt that runs has ended."""
+        self._is_written(name)
+        self.bench.commands().restart(name)
+
+    def suspends(self, name: str) -> None:
+        self.entries[self.bench.own(name).uid] += 1
+        self._is_written(name)
+        self.bench.commands().suspend(name)
 
     def cancels(self, name: str) -> None:
         self.entries[self.bench.own(name).uid] += 1
+        self._is_written(name)
         self.bench.commands().cancel(name)
 
     def updates(self, name: str) -> None:
         """Over what it says of an update before."""
         layout, ref = self.bench.layout, self.bench.ref(name)
         own = self._own(name)
+        self._is_written(name)
         target = SpecRevision(revision=ref.record.next_revision, spec=ref.record.spec, terms=ref.record.terms)
         context = UserWriteContext(layout, "op", AT, "me")
         self.bench.put(layout.job(name), with_update(context, ref.record, own, AskedRevision(target, "me")))
@@ -261,6 +291,8 @@ class NotifyingWorld:
         self.bench.put(self.bench.layout.notifications, NotifyingSince(on=True, since=AT))
         self.ancient = frozenset(self.happened)
         self.old = set(self.happened)
+        self.old_quarantines = self.past_quarantines()
+        self.ancient_quarantines = frozenset(self.old_quarantines)
 
     # -- jobs: what leaders and hosts do -----------------------------------------------------------------------------
 
@@ -299,7 +331,7 @@ class NotifyingWorld:
         )
 
     def _set_own(self, name: str, own: Ownership, event: str, **changes: Any) -> None:
-        history = with_entry(own.history, AT, event, own.attempt)
+        history = with_entry(own.history, AT, event, own.attempt, changes.get("reason", ""))
         self.bench.put(
             self.bench.layout.own(name),
             replace(own, claim="c1", claims=own.attempt, history=history, **changes),
@@ -340,7 +372,8 @@ class NotifyingWorld:
     def quarantines(self, name: str) -> None:
         self._exits(name, Cause.NO_SPARK, "no Spark", permanent=True)
         own = self.bench.own(name)
-        self.quarantined.setdefault(own.uid, []).append(own.attempt)
+        if self.is_quarantined(name):  # else somebody has asked for something else before
+            self.quarantined.setdefault(own.uid, []).append(own.attempt)
 
     def rolls_back(self, name: str) -> None:
         """The target of an update has begun, and an attempt of it has failed."""
@@ -403,9 +436,14 @@ class NotifyingWorld:
         for entry in record.entries if record is not None else ():
             known = notification_id(uid, entry)
             if known == message_id:
+                self._judge_quarantine_of(entry, (uid, entry.attempt))
                 break
             if receiver in entry.pending and known not in self.accepted[receiver]:
                 raise OutOfOrder(f"{message_id} before {known} to {receiver}")
+
+    def _judge_quarantine_of(self, entry: Notification, quarantine: Quarantine) -> None:
+        if entry.event is NotifiedEvent.QUARANTINED and quarantine in self.ancient_quarantines:
+            raise Invented(f"{quarantine} was over before anybody was to be told")
 
     def start(self, _name: str, work: Callable[[], None]) -> Future[None]:
         work()
@@ -441,28 +479,33 @@ class NotifyingWorld:
             return False
         if leader is self.leaders[-1]:
             leader.shown |= self.visible()
+            leader.quarantines_over |= self.visible_quarantines()
             for name, uid in self.uids.items():
                 if self.is_quarantined(name) and not self.dirty(name):
                     # else the plan is first to clean up, and says nothing of it
-                    leader.quarantines[uid] = self.bench.own(name).attempt
+                    leader.quarantines.add((uid, self.bench.own(name).attempt))
         return True
 
     def steps(self, leader: NotifyingLeader, stop: StopPoint | None = None, fault: str = "") -> None:
         """One step of its notifier, up to ``stop``. ``fault``: of its next write."""
         if self.ancient is None:
             self.ancient = frozenset(self.happened)
+            self.ancient_quarantines = frozenset(leader.quarantines_over - leader.quarantines)
         before = self.records()
         switch = self.switch()
         if switch is None or not switch.on:
             self.old |= set(self.happened)
+            self.old_quarantines |= self.past_quarantines()
         elif not switch.from_history:
             self.old |= {known for known in self.happened if not self.is_present(known)}
+            self.old_quarantines |= self.past_quarantines()
         if fault:
             leader.hindered = True
             leader.client.lose_next_reply() if fault == "reply lost" else leader.client.fail_next_commit_before()
         if leader.process is None:
             leader.process = Process("notifier", leader.notifier.step)
-            leader.taken, leader.taken_quarantines = frozenset(leader.shown), dict(leader.quarantines)
+            leader.taken = frozenset(leader.shown)
+            leader.taken_quarantines = frozenset(leader.quarantines | leader.quarantines_over)
         try:
             leader.process.go_on(stop)
         except NotLeader:
@@ -491,8 +534,9 @@ class NotifyingWorld:
             raise NeverSent(f"shown to a leader, and not written down: {sorted(lost)}")
         missing = {
             (uid, attempt)
-            for uid, attempt in leader.taken_quarantines.items()
+            for uid, attempt in leader.taken_quarantines
             if attempt not in self._reported_quarantines(uid)
+            and not self.is_forgotten_quarantine(uid, attempt)
         }
         if missing:
             raise NeverSent(f"shown to a leader as quarantined, and not written down: {sorted(missing)}")
@@ -524,6 +568,25 @@ class NotifyingWorld:
         if each.event is NotifiedEvent.FAILED:
             return self.entries[each.uid] - each.entries >= HISTORY_KEPT
         return self.roll_backs[each.uid] - each.roll_backs >= ROLLED_BACK_KEPT
+
+    def past_quarantines(self) -> set[Quarantine]:
+        """Those that a user has ended."""
+        return {(uid, attempt) for uid, attempts in self.over.items() for attempt in attempts}
+
+    def visible_quarantines(self) -> set[Quarantine]:
+        """Of these, those that a view of all jobs shows now."""
+        open_ = {uid for name, uid in self.uids.items() if self.registered(name)}
+        open_ |= {uid for name in self.uids for uid in self.dirty(name)}
+        return {
+            each
+            for each in self.past_quarantines()
+            if each[0] in open_ and not self.is_forgotten_quarantine(*each)
+        }
+
+    def is_forgotten_quarantine(self, uid: str, attempt: int) -> bool:
+        """Whether the record of the job has no room for it any more."""
+        over = self.over.get(uid, [])
+        return attempt in over[:-QUARANTINED_KEPT]
 
     def written(self) -> set[str]:
         return {known for ids in self.order.values() for known in ids}
@@ -570,12 +633,16 @@ class NotifyingWorld:
                     order.append(known)
                     self._judge_new(uid, known, entry)
                 for receiver, events in RECEIVERS.items():
-                    has = receiver in entry.pending or known in {*self.accepted[receiver], *self.old}
+                    is_old = known in self.old or self._is_old_quarantine(uid, entry)
+                    has = receiver in entry.pending or known in self.accepted[receiver] or is_old
                     if entry.event in events and not has:
                         raise WronglyMarked(f"{known} by {receiver}")
         for uid, before in self.known.items():
             self._judge_room(uid, before, now.get(uid, replace(before, entries=())))
         self.known = now
+
+    def _is_old_quarantine(self, uid: str, entry: Notification) -> bool:
+        return entry.event is NotifiedEvent.QUARANTINED and (uid, entry.attempt) in self.old_quarantines
 
     def _judge_new(self, uid: str, known: str, entry: Notification) -> None:
         """Each quarantine is another attempt; each of the rest has happened."""
@@ -644,7 +711,13 @@ class NotifyingWorld:
                 wanted.add(
                     self._reported_quarantines(uid).get(attempt, f"{uid}.quarantined.of attempt {attempt}")
                 )
-        wanted = (wanted | written) - self.old - self.gone
+        past = {each for each in self.past_quarantines() if not self.is_forgotten_quarantine(*each)}
+        for uid, attempt in past - self.old_quarantines:
+            wanted.add(
+                self._reported_quarantines(uid).get(attempt, f"{uid}.quarantined.of attempt {attempt}, over")
+            )
+        old = {self._reported_quarantines(uid).get(attempt, "") for uid, attempt in self.old_quarantines}
+        wanted = (wanted | written) - self.old - old - self.gone
         for receiver, events in RECEIVERS.items():
             mine = {each for each in wanted if NotifiedEvent(each.split(".")[1]) in events}
             missing = mine - set(self.accepted[receiver])

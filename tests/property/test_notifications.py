@@ -33,6 +33,15 @@ from tests.property.notifying import (
 )
 from tests.property.processes import StopPoint
 
+ENDS = {
+    "resumed": NotifyingWorld.resumes,
+    "restarted": NotifyingWorld.restarts,
+    "suspended": NotifyingWorld.suspends,
+    "updated": NotifyingWorld.updates,
+    "cancelled": NotifyingWorld.cancels,
+}
+"""By what users end a quarantine."""
+
 names = st.sampled_from(NAMES)
 picks = st.integers(0, 5)
 stops = st.one_of(
@@ -65,6 +74,9 @@ class NotifiedHistories(RuleBasedStateMachine):
             world.fails("a")
             world.resumes("a")
             world.runs("a")
+            world.quarantines("a")
+            world.resumes("a")
+            world.runs("a")
             world.rolls_back("b")
             world.updates("b")
             world.runs("b")
@@ -86,21 +98,41 @@ class NotifiedHistories(RuleBasedStateMachine):
     @rule(
         name=names,
         what=st.sampled_from(
-            ("fails", "fails", "quarantined", "quarantined", "rolled back", "updated", "cancelled")
+            (
+                "fails",
+                "fails",
+                "quarantined",
+                "quarantined",
+                "rolled back",
+                "updated",
+                "cancelled",
+                "restarted",
+            )
         ),
+        ended_by=st.sampled_from(("resumed", "resumed", *ENDS)),
         passes=mostly,
         cleans=st.booleans(),
     )
-    def job_changes(self, name: str, what: str, passes: bool, cleans: bool) -> None:
-        """What has ended is begun anew first. ``passes``: the leader sees it. ``cleans``: then it is cleaned."""
+    def job_changes(self, name: str, what: str, ended_by: str, passes: bool, cleans: bool) -> None:
+        """What has ended is begun anew first, a quarantine is ended by ``ended_by``. ``passes``: the leader sees it. ``cleans``: then it
+        is cleaned."""
         world = self.world
-        self.change(name, what)
+        self.change(name, what, ended_by)
         if passes and world.leaders:
             world.passes(world.leaders[-1])
         if cleans:
             world.cleans(name)
 
-    def change(self, name: str, what: str) -> None:
+    @rule(name=names)
+    def is_quarantined_again(self, name: str) -> None:
+        """And no view has come between."""
+        world = self.world
+        if world.is_quarantined(name) and not world.paused:
+            world.resumes(name)
+            world.runs(name)
+            world.quarantines(name)
+
+    def change(self, name: str, what: str, ended_by: str) -> None:
         world, by_leader = self.world, not self.world.paused
         if what == "cancelled" and (world.registered(name) or world.has_failed(name)):
             world.cancels(name)
@@ -109,10 +141,12 @@ class NotifiedHistories(RuleBasedStateMachine):
                 world.resumes(name)
             elif by_leader:
                 world.submit(name)
-        elif world.is_quarantined(name):
+        elif world.is_suspended(name):
             world.resumes(name)
-        elif what == "updated":
-            world.updates(name)
+        elif world.is_quarantined(name):
+            ENDS[ended_by](world, name)
+        elif what in ("updated", "restarted"):
+            ENDS[what](world, name)
         elif not world.runs_now(name):
             if by_leader:
                 world.runs(name)
@@ -181,7 +215,6 @@ SEEN: dict[str, type[AssertionError]] = {
     "what-was-written-down-is-forgotten-by-the-next-leader": NeverSent,
     "what-nobody-wrote-down-is-forgotten-by-the-next-leader": NeverSent,
     "a-write-that-failed-is-not-made-again": NeverSent,
-    "what-happened-between-two-steps-is-forgotten": NeverSent,
     "what-is-over-is-not-sent": NeverSent,
     "the-next-message-overtakes": OutOfOrder,
     "what-is-old-is-told": Invented,
@@ -190,12 +223,26 @@ SEEN: dict[str, type[AssertionError]] = {
     "what-was-resumed-is-forgotten": NeverSent,
     "a-roll-back-is-forgotten-with-the-next-update": NeverSent,
     "what-histories-show-is-told-by-the-version-after": Invented,
+    "a-quarantine-is-forgotten-with-the-write-that-ends-it": NeverSent,
+    "a-cancel-forgets-the-quarantine-that-it-ends": NeverSent,
+    "a-suspend-forgets-the-quarantine-that-it-ends": NeverSent,
+    "a-resume-forgets-the-quarantine-that-it-ends": NeverSent,
+    "an-update-forgets-the-quarantine-that-it-ends": NeverSent,
+    "a-job-that-fails-forgets-its-quarantines": NeverSent,
+    "a-job-that-comes-back-forgets-its-quarantines": NeverSent,
+    "a-quarantine-is-told-again-when-it-is-over": Invented,
+    "a-restart-that-was-asked-for-before-the-end-ends-a-quarantine": Invented,
     "write-notifications-unguarded-by-epoch": WrittenByADeposedLeader,
 }
 """By the name of the defect: as what it shows."""
 
 UNSEEN: dict[str, str] = {
     "what-has-made-room-is-told-again": "an event that is told too often is told; unit.daemon.leader.test_notifier",
+    "what-a-view-has-shown-of-a-quarantine-is-told-beside-what-its-record-says": "a write fails while the first leader with receivers "
+    "begins, which is rare; unit.daemon.leader.test_notifier",
+    "what-happened-between-two-steps-is-forgotten": "the next view shows it, too, with less text; unit.daemon.leader.test_notifier",
+    "a-lag-is-measured-anew-by-each-leader": "no job of this world has a lag; unit.plan.test_job_events",
+    "a-window-of-a-lag-outlives-an-idle-query": "no job of this world has a lag; unit.shim.test_queries",
     "every-try-has-an-id-of-its-own": "an id that nothing happened of is what this world calls invented; unit.daemon.leader.test_notifier",
     "write-notifications-unguarded-by-pause": "a leader that knows of a pause does not come to write; unit.registry.test_notification_writes",
     "write-notifications-unguarded-by-notifications": "whoever writes is the only leader; unit.registry.test_notification_writes",

@@ -45,10 +45,22 @@ def rolled_back(world: NotifyingWorld) -> None:
     world.rolls_back(NAME)
 
 
+def quarantined(world: NotifyingWorld) -> None:
+    world.quarantines(NAME)
+
+
+def suspended(world: NotifyingWorld) -> None:
+    world.suspends(NAME)
+
+
 CHANGES: dict[str, tuple[Change, Change]] = {
     "resumed": (failed, resumed),
     "cancelled": (failed, cancelled_and_submitted),
     "updated": (rolled_back, updated),
+    "resumed after a quarantine": (quarantined, resumed),
+    "suspended after a quarantine": (quarantined, suspended),
+    "cancelled after a quarantine": (quarantined, cancelled_and_submitted),
+    "updated after a quarantine": (quarantined, updated),
 }
 MOMENTS = ("unseen", "seen", "stopped", "left", "never")
 """When the user comes: before the first leader has a view, then, while its step stands, when it is gone, or never."""

@@ -183,7 +183,7 @@ class Notifier:
             switch = self._read_switch()
         is_on = switch is not None and switch.record.on
         for key, event in list(self._unwritten.items()):
-            if event.past or (event.occurrence is not None and not is_on):
+            if event.past or (event.happened and not is_on):
                 self._write_event(key, event, ())
         self._switch(switch, on=True)
 
@@ -220,7 +220,7 @@ class Notifier:
         if event.uid not in self._unreadable:
             written = self._boundary.attempt(event.name, write, None, (SupervisorError,))
         del self._unwritten[key]
-        if written is not None and event.occurrence is not None:
+        if written is not None and event.happened:
             self._inbox.note_written(key)
         return bool(written)
 

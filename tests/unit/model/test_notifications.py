@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from supervisor.model.notifications import (
     ENTRIES_MAX,
+    EventKey,
     JobEvent,
     accepted_by,
     ended,
+    keep,
     lasts,
     next_for,
     notification_id,
@@ -36,6 +38,41 @@ def test_what_lasts_is_known_until_it_is_over() -> None:
     assert ended(over, NotifiedEvent.QUARANTINED) is over
     again = recorded(over, QUARANTINED, ("r",), "later")
     assert [each.occurrence for each in again.entries] == [1, 2]
+
+
+PAST = replace(QUARANTINED, past=True)
+
+
+def test_a_quarantine_that_only_a_record_shows_has_begun_and_is_over_at_once() -> None:
+    once = recorded(EMPTY, PAST, ("r",), "now")
+    (entry,) = once.entries
+    assert (entry.occurrence, entry.over, entry.pending) == (1, True, ("r",))
+    assert recorded(once, PAST, ("r",), "later") is once
+    for earlier in (3, 4):
+        assert recorded(once, replace(PAST, attempt=earlier), ("r",), "later") is once
+    again = recorded(once, replace(PAST, attempt=5), ("r",), "later")
+    assert [each.occurrence for each in again.entries] == [1, 2]
+
+
+def test_it_is_known_if_it_was_told_while_it_lasted_and_ends_an_earlier_one() -> None:
+    once = recorded(EMPTY, QUARANTINED, ("r",), "now")
+    assert recorded(once, PAST, ("r",), "later") is once
+    later = recorded(once, replace(PAST, attempt=6), ("r",), "later")
+    assert [(each.attempt, each.over) for each in later.entries] == [(4, True), (6, True)]
+    present = recorded(later, replace(QUARANTINED, attempt=7), ("r",), "later")
+    assert [(each.attempt, each.over) for each in present.entries] == [(4, True), (6, True), (7, False)]
+
+
+def test_what_a_view_has_shown_of_a_quarantine_takes_the_place_of_what_the_record_says() -> None:
+    for order in ((PAST, QUARANTINED), (QUARANTINED, PAST)):
+        known: dict[EventKey, JobEvent] = {}
+        keep(known, order)
+        assert list(known.values()) == [QUARANTINED]
+    earlier, now = replace(PAST, attempt=3), replace(QUARANTINED, attempt=5)
+    known = {}
+    keep(known, (QUARANTINED,))
+    keep(known, (earlier, PAST, now))
+    assert list(known.values()) == [earlier, now]
 
 
 def test_a_receiver_gets_the_oldest_that_it_lacks() -> None:

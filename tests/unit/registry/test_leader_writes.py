@@ -16,6 +16,7 @@ from supervisor.model.records import (
     Assignment,
     Cause,
     CheckpointClaim,
+    JobRef,
     Outcome,
     Ownership,
     OwnState,
@@ -176,6 +177,19 @@ def test_conclude_takes_the_reference_and_leaves_a_dirty_result_in_one_step() ->
     assert Delete("/c/jobs/j", 3) in tx.ops
     (result,) = created(tx)
     assert decode(Result, result.data, result.path).outcome is Outcome.FAILED
+
+
+REFERRING = [kind for kind, action in ALL.items() if isinstance(getattr(action, "ref", None), Found)]
+
+
+@pytest.mark.parametrize("kind", REFERRING, ids=lambda kind: kind.__name__)
+def test_whatever_a_leader_writes_of_a_job_it_keeps_the_quarantines_that_are_over(kind: type[Any]) -> None:
+    ref = ALL[kind].ref
+    tx = multi(replace(ALL[kind], ref=Found(replace(ref.record, quarantined=(1,)), ref.version)))
+    written = {op.path: op.data for op in tx.ops if isinstance(op, Create | SetData)}
+    for path, record in (("/c/jobs/j", JobRef), ("/c/results/u1", Result)):
+        if path in written:
+            assert decode(record, written[path], path).quarantined == (1,)
 
 
 def test_clean_up_of_a_dead_name_takes_lease_and_claim_and_keeps_uid_and_attempt() -> None:

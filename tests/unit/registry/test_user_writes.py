@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -24,13 +25,14 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.state import revision_of, with_quarantined
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, SetData
 from supervisor.records.codec import decode, encode
 from supervisor.records.layout import Layout
 from supervisor.registry import user_writes
 from supervisor.registry.leader_writes import next_attempt
 from supervisor.registry.revisions import NO_RECORD, NewRevision, keep_revision
-from supervisor.registry.user_writes import Move, UserWriteContext
+from supervisor.registry.user_writes import AskedRevision, Move, UserWriteContext
 from tests.fakes.registry_bench import AT, SHA, terms
 
 LAYOUT = Layout("/r")
@@ -334,3 +336,70 @@ def test_a_failed_uid_is_registered_again_with_a_savepoint_in_the_same_step() ->
         CONTEXT, JOB, own(OwnState.EXITED, remembered=MOVED.remembered), Found(failed, 8), PLACE
     )
     assert own_written(plain).remembered == MOVED.remembered
+
+
+# -- a quarantine that the write ends ------------------------------------------------------------------------------------
+
+QUARANTINED = own(OwnState.EXITED, permanent=True, restart_nonce="n1", revision=1)
+KEPT = Found(replace(JOB, quarantined=(1,)), 4)
+
+
+def moved_by_savepoint(found: Found[Ownership]) -> user_writes.Transaction:
+    move = Move(CheckpointExpectation(place="p"), None, None)
+    return user_writes.resume_from(CONTEXT, KEPT, found, replace(KEPT.record, revision=2), PLACE, move)
+
+
+ENDERS: dict[str, Callable[[Found[Ownership]], user_writes.Transaction]] = {
+    "resume": lambda found: user_writes.run_again(CONTEXT, KEPT, found, "n2", "resumed"),
+    "restart": lambda found: user_writes.run_again(CONTEXT, KEPT, found, "n2", "restarted"),
+    "suspend": lambda found: user_writes.suspend(CONTEXT, KEPT, found),
+    "move": lambda found: user_writes.move(CONTEXT, KEPT, found, "s2"),
+    "update": lambda found: user_writes.update(
+        CONTEXT, KEPT, found, AskedRevision(replace(revision_of(JOB), revision=2), "me")
+    ),
+    "resume_from": moved_by_savepoint,
+    "cancel": lambda found: user_writes.cancel(CONTEXT, KEPT, "j", "u1", found),
+}
+
+
+def kept_of(tx: user_writes.Transaction) -> tuple[int, ...]:
+    """What is kept of quarantines by the reference, or by the result that takes its place."""
+    for op in tx.ops:
+        if isinstance(op, SetData) and op.path == LAYOUT.job("j"):
+            return decode(JobRef, op.data, op.path).quarantined
+    return result_written(tx).quarantined
+
+
+@pytest.mark.parametrize("ender", ENDERS)
+def test_who_ends_a_quarantine_keeps_that_it_was(ender: str) -> None:
+    assert kept_of(ENDERS[ender](QUARANTINED)) == (1, 3)
+
+
+@pytest.mark.parametrize("ender", ENDERS)
+@pytest.mark.parametrize(
+    "found",
+    [
+        own(OwnState.EXITED, restart_nonce="n1", revision=1),
+        own(OwnState.EXITED, permanent=True, restart_nonce="n0", revision=1),
+        own(OwnState.EXITED, permanent=True, restart_nonce="n1", revision=2),
+        own(OwnState.EXITED, "u0", permanent=True, restart_nonce="n1", revision=1),
+        own(OwnState.VACANT, permanent=True, restart_nonce="n1", revision=1),
+    ],
+    ids=["not for good", "restarted before", "updated before", "of another submission", "no end"],
+)
+def test_nobody_keeps_a_quarantine_that_was_none(ender: str, found: Found[Ownership]) -> None:
+    assert kept_of(ENDERS[ender](found)) == (1,)
+
+
+def test_a_suspended_job_is_quarantined_no_more_and_four_quarantines_are_kept() -> None:
+    suspended = replace(JOB, desired=Desired.SUSPENDED)
+    assert with_quarantined(suspended, QUARANTINED.record) == ()
+    assert with_quarantined(replace(JOB, quarantined=(1, 2, 4, 5)), QUARANTINED.record) == (2, 4, 5, 3)
+    assert with_quarantined(replace(JOB, quarantined=(1, 3)), QUARANTINED.record) == (1, 3)
+    assert with_quarantined(replace(JOB, quarantined=(1,)), None) == (1,)
+
+
+def test_a_reference_that_is_written_over_an_ownership_that_can_not_be_read_keeps_what_it_has() -> None:
+    unreadable = Unreadable("bad", 5, 50)
+    assert kept_of(user_writes.suspend(CONTEXT, KEPT, unreadable)) == (1,)
+    assert kept_of(user_writes.cancel(CONTEXT, KEPT, "j", "u1", unreadable)) == (1,)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.model.checkpoint_expectation import QUERIES_MAX, CheckpointExpectation
+from supervisor.model.lag_window import SAMPLE_S
 from supervisor.model.records import Cause, Lease, Progress, QueryState
 from supervisor.model.silence import PROBE_AFTER, PROBE_EVERY
 from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
@@ -110,6 +111,65 @@ def test_one_that_is_started_again_lives_again() -> None:
     assert states(world) == {"good": "active", "again": "active"}
     go_on(world, STALL_S + 5, ("good", "progress"))
     assert world.state.cause is Cause.STALLED
+
+
+def lagging(query: str, batch_id: int, lag: float | None) -> Reported:
+    return replace(
+        report("progress", query), progress=Progress(query=query, batch_id=batch_id, at="t", lag=lag)
+    )
+
+
+def behind(life: Life, now_s: float) -> dict[str, bool | None]:
+    shown, _ = queries.shown(life, 10_000.0, now_s)
+    return {query.query or "": query.behind for query in shown}
+
+
+def grown(minutes: int, *others: Reported) -> Life:
+    """The lag of "q" grows each minute; ``others`` come in the last one."""
+    life = queries.after_report(Life(), report("query", "q"), 0.0)
+    for number in range(minutes + 1):
+        life = queries.after_report(life, lagging("q", number, 2000.0 + number), number * SAMPLE_S)
+    for other in others:
+        life = queries.after_report(life, other, minutes * SAMPLE_S)
+    return life
+
+
+def test_the_lease_says_of_each_query_whether_it_falls_behind() -> None:
+    fine = lagging("fine", 1, 1.0)
+    assert behind(grown(14, fine), 14 * SAMPLE_S) == {"q": False, "fine": False}
+    assert behind(grown(15, fine), 15 * SAMPLE_S) == {"q": True, "fine": False}
+    assert behind(grown(15, report("working", "q")), 15 * SAMPLE_S) == {"q": True}
+
+
+def test_nothing_is_said_of_a_query_without_a_lag_one_that_waits_for_data_and_one_that_has_ended() -> None:
+    for other in (lagging("q", 99, None), report("idle", "q"), report("terminated", "q")):
+        life = grown(15, other)
+        assert behind(life, 15 * SAMPLE_S) == {"q": None}
+        life = queries.after_report(life, lagging("q", 100, 9000.0), 16 * SAMPLE_S)
+        assert behind(life, 16 * SAMPLE_S) == {"q": False}, "its window has begun anew"
+
+
+def test_a_query_that_is_started_again_is_judged_anew() -> None:
+    life = grown(15, report("query", "q"))
+    life = queries.after_report(life, lagging("q", 16, 9000.0), 16 * SAMPLE_S)
+    assert behind(life, 16 * SAMPLE_S) == {"q": False}
+
+
+def test_a_wall_clock_that_jumps_is_no_time_and_the_lease_has_what_is_known() -> None:
+    """The instants of a shim are of BOOTTIME."""
+    world = started("q")
+
+    def said() -> bool | None:
+        (query,) = decode(Lease, world.nodes[LEASE].data, LEASE).queries
+        return query.behind
+
+    for number in range(20):
+        world.deliver(lagging("q", number + 1, 2000.0 + number))
+        world.run(SAMPLE_S / 2)
+        world.deliver(report("working", "q"))
+        world.run(SAMPLE_S / 2)
+        world.offset_s += 3600.0 if number == 5 else 0.0
+        assert said() is (number >= 14), "at the end of the minute"
 
 
 def test_a_silent_query_is_looked_at_before_it_counts_as_stalled() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -241,6 +241,129 @@ def test_what_histories_show_of_the_time_before_they_were_read_is_told_to_nobody
         assert pending(world, "a") == [(), ("every", "failures")]
 
 
+ENDS: dict[str, Callable[[NotifyingWorld], None]] = {
+    "resume": lambda world: world.resumes("a"),
+    "restart": lambda world: world.restarts("a"),
+    "suspend": lambda world: world.suspends("a"),
+    "update": lambda world: world.updates("a"),
+    "cancel": lambda world: world.cancels("a"),
+}
+
+
+@pytest.mark.parametrize("by", ENDS)
+@pytest.mark.parametrize("next_one", [False, True])
+def test_a_quarantine_that_was_ended_before_a_leader_has_read_it_is_told(by: str, next_one: bool) -> None:
+    with notified() as world:
+        uid = world.uids["a"]
+        world.quarantines("a")
+        if next_one:
+            world.passes(world.leaders[-1])  # which has written nothing down yet
+        ENDS[by](world)
+        if next_one:
+            world.leave(world.leaders[-1])
+            world.lead()
+        for _ in range(2):
+            goes_on(world)
+        assert on_its_way(world) == [("every", "quarantined.1")]
+        (entry,) = world.records()[uid].entries
+        assert (entry.attempt, entry.state, entry.cause, entry.over) == (1, "quarantined", "no_spark", True)
+        assert entry.reason == "it was quarantined by the end of attempt 1: no Spark"
+
+
+def test_each_write_that_ends_a_quarantine_keeps_it() -> None:
+    for by, ends in ENDS.items():
+        with notified() as world:
+            uid = world.uids["a"]
+            world.quarantines("a")
+            ends(world)
+            job = world.bench.result(uid) if by == "cancel" else world.bench.ref("a").record
+            assert job is not None and job.quarantined == (1,), by
+
+
+def test_a_quarantine_of_a_uid_that_has_failed_since_and_came_back_is_told() -> None:
+    """Its result kept it, and the reference that took the place of that."""
+    with notified() as world:
+        world.quarantines("a")
+        world.resumes("a")
+        world.runs("a")
+        world.fails("a")
+        world.resumes("a")
+        world.leave(world.leaders[-1])
+        world.lead()
+        goes_on(world)
+        entries = world.records()[world.uids["a"]].entries
+        assert sorted((each.event.value, each.attempt) for each in entries) == [
+            ("failed", 2),
+            ("quarantined", 1),
+        ]
+
+
+def test_quarantines_that_nobody_has_read_are_told_in_their_order() -> None:
+    with notified() as world:
+        for change in (world.quarantines, world.resumes, world.runs) * 2:
+            change("a")
+        world.quarantines("a")
+        goes_on(world)
+        entries = world.records()[world.uids["a"]].entries
+        assert [(each.attempt, each.occurrence, each.over) for each in entries] == [
+            (1, 1, True),
+            (2, 2, True),
+            (3, 3, False),
+        ]
+
+
+def test_what_was_told_while_it_lasted_is_not_told_again_when_somebody_has_ended_it() -> None:
+    for next_one in (False, True):
+        with notified() as world:
+            world.quarantines("a")
+            goes_on(world)
+            world.answers(one_to(world, "every"), "accepted")
+            goes_on(world)
+            world.resumes("a")
+            if next_one:
+                world.leave(world.leaders[-1])
+                world.lead()
+            for _ in range(2):
+                goes_on(world)
+            assert on_its_way(world) == []
+            (entry,) = world.records()[world.uids["a"]].entries
+            assert entry.over
+
+
+def test_no_quarantine_is_told_where_somebody_had_asked_for_something_else_before() -> None:
+    for asks in (NotifyingWorld.restarts, NotifyingWorld.updates, NotifyingWorld.suspends):
+        with notified() as world:
+            asks(world, "a")
+            world.quarantines("a")
+            world.resumes("a")
+            goes_on(world)
+            assert on_its_way(world) == [] and world.records() == {}
+
+
+def test_a_quarantine_that_was_over_before_anybody_was_to_be_told_is_told_to_nobody() -> None:
+    with notified(is_on=False) as world:
+        world.quarantines("a")
+        world.resumes("a")
+        world.runs("a")
+        world.quarantines("a")
+        goes_on(world)
+        assert on_its_way(world) == [("every", "quarantined.2")]
+        assert pending(world, "a") == [(), ("every",)]
+
+
+def test_a_quarantine_that_a_view_has_shown_is_told_with_what_that_said_though_a_write_has_failed() -> None:
+    with notified(is_on=False) as world:
+        leader = world.leaders[-1]
+        world.quarantines("a")
+        world.passes(leader)
+        world.steps(leader, fault="not sent")
+        world.resumes("a")
+        for _ in range(2):
+            goes_on(world)
+        (entry,) = world.records()[world.uids["a"]].entries
+        assert (entry.reason, entry.over, entry.pending) == ("no Spark", True, ("every",))
+
+
 def test_a_quarantine_that_is_over_within_one_step_is_told() -> None:
     with notified() as world:
         world.quarantines("a")
@@ -248,7 +371,8 @@ def test_a_quarantine_that_is_over_within_one_step_is_told() -> None:
         world.resumes("a")
         goes_on(world)
         assert on_its_way(world) == [("every", "quarantined.1")]
-        assert world.records()[world.uids["a"]].entries[0].over
+        (entry,) = world.records()[world.uids["a"]].entries
+        assert (entry.over, entry.reason) == (True, "no Spark"), "as the view has shown it"
 
 
 def test_a_later_attempt_that_is_quarantined_is_told_though_nobody_saw_that_it_ran() -> None:
@@ -482,9 +606,10 @@ def test_a_record_that_is_gone_is_written_anew() -> None:
         world.quarantines("a")
         goes_on(world)
         world.bench.zoo.remove(world.bench.layout.notifications_of(world.uids["a"]))
-        for known in (world.known, world.order, world.reported_quarantines):
+        leader = world.leaders[-1]
+        for known in (world.known, world.order, world.reported_quarantines, leader.quarantines):
             known.clear()
-        world.leaders[-1].hindered = True
+        leader.hindered = True
         world.runs("a")
         goes_on(world)
         world.quarantines("a")
