@@ -43,7 +43,7 @@ ASK_EVERY_S = 30.0
 @dataclass(frozen=True)
 class Scene:
     """Holds one such reading. ``store_error`` is why the store could not be asked whether this registry is to
-    be trusted, or None. ``aged`` is ``view`` as a leader has it that has led for long, at ``now_s``: when it was read."""
+    be trusted, or None. ``aged`` is ``view`` as a leader that has led for long has it at ``now_s``, when it was read."""
 
     view: View
     aged: View
@@ -106,7 +106,9 @@ def _scene(context: CommandContext, view: View, timed: Iterable[Row], store: Epo
     leader: Seen[LeaderHint] = seen(LeaderHint, zoo.read(layout.leader), layout.leader)
     node = zoo.read(layout.epoch)
     epoch: Seen[EpochRecord] = seen(EpochRecord, node, layout.epoch)
-    now_s, wall_now_s = boottime_s(), wall_s()  # the store may take its time, in which nothing of this is read again
+    now_s = boottime_s()
+    # before the store is asked, because nothing is read anew while that takes its time
+    old = aged(view, now_s, wall_s(), changed)
     number = epoch.record.epoch if isinstance(epoch, Found) else None
     store_error = None
     if isinstance(leader, Found):
@@ -119,7 +121,8 @@ def _scene(context: CommandContext, view: View, timed: Iterable[Row], store: Epo
         leader.record.supervisor if isinstance(leader, Found) else "somebody" if leader is not None else None
     )
     policy = Policy(context.settings.spark.submit_timeout_s, site_policy(context.settings.policy))
-    return Scene(view, aged(view, now_s, wall_now_s, changed), policy, now_s, leads, number, store_error)
+    old = replace(old, distrust=view.distrust, recorded=view.recorded)
+    return Scene(view, old, policy, now_s, leads, number, store_error)
 
 
 def explain_name(context: CommandContext, scene: Scene, name: str) -> Explanation:
