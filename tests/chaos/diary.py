@@ -61,9 +61,10 @@ class Diary:
         jobs: Iterable[str] | None = None,
         host: str = "",
         aftermath_s: float = AFTERMATH_S,
+        is_obeyed_later: bool = False,
     ) -> Iterator[Callable[[], None]]:
-        """Attempts of ``jobs`` (None: of all) on ``host`` ("": on any) may end while the context lasts, and a while after.
-        Gives a function that says: of all, anywhere."""
+        """Attempts of ``jobs`` (None: of all) on ``host`` ("": on any) may end while the context lasts, and a while after;
+        with ``is_obeyed_later`` also those that begin in that while. Gives a function that says: of all, anywhere."""
         harm = Harm(kind, boottime_s(), float("inf"), None if jobs is None else frozenset(jobs), host)
         with self._lock:
             number = len(self._harms)
@@ -78,8 +79,11 @@ class Diary:
         finally:
             with self._lock:
                 over_at_s = boottime_s()
+                ended_at_s = over_at_s + aftermath_s
                 done = self._harms[number] = replace(
-                    self._harms[number], ended_at_s=over_at_s + aftermath_s, over_at_s=over_at_s
+                    self._harms[number],
+                    ended_at_s=ended_at_s,
+                    over_at_s=ended_at_s if is_obeyed_later else over_at_s,
                 )
             jobs = None if done.jobs is None else sorted(done.jobs)
             if jobs != []:

@@ -105,6 +105,25 @@ def test_a_distribution_says_how_many_and_how_long() -> None:
     assert distribution([1.0, 2.0, 3.0]) == "n=3 p50 2.00 p90 3.00 p99 3.00 max 3.00 s"
 
 
+@pytest.mark.parametrize("command", ["update", "suspend"])
+def test_the_driver_of_a_broken_update_may_begin_when_it_is_prepared(tmp_path: Path, command: str) -> None:
+    """It began 5 s after the command was acknowledged, and failed as it was to."""
+    user: Any = object.__new__(User)
+    threading.Thread.__init__(user, name="user")
+    diary = Diary(tmp_path / "diary")
+    user._world = SimpleNamespace(leases_s={"one": 5.0}, diary=diary)
+    user._choice, user.answers, user.acknowledged = random.Random(1), Counter(), []
+    user._here = user._by_command_line = lambda _job, _command: "uid"
+    user._change_spec = lambda _job: None
+    job = Job("one", tmp_path / "one.yaml", update={"prepare": "session"})
+    job.becomes(RUNNING, "uid")
+    user._give(job, command)
+    diary.close()
+    (harm,) = diary.harms
+    later = checker.Span("one", "uid", 9, harm.begun_at_s + 5.0, harm.begun_at_s + 6.0)
+    assert bool(checker.causes(later, [harm])) is (command == "update")
+
+
 @pytest.mark.parametrize("second", ["acknowledged", "refused"])
 def test_an_update_whose_outcome_was_unknown_leaves_a_job_in_the_state_in_which_it_was(
     tmp_path: Path, second: str

@@ -194,7 +194,10 @@ class User(threading.Thread):
         aftermath_s = obeyed_s if command in SLOW else self._world.leases_s[job.name] + GRACE_S + 6.0
         if command == "update" and job.pending is None:
             self._change_spec(job)
-        with self._world.diary.harm(f"user: {command}", stops, aftermath_s=aftermath_s):
+        harm = self._world.diary.harm(
+            f"user: {command}", stops, aftermath_s=aftermath_s, is_obeyed_later=command in SLOW
+        )
+        with harm:
             before = job.now
             job.becomes(UNKNOWN, before.uid)
             try:
