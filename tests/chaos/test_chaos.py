@@ -124,6 +124,24 @@ def test_the_driver_of_a_broken_update_may_begin_when_it_is_prepared(tmp_path: P
     assert bool(checker.causes(later, [harm])) is (command == "update")
 
 
+@pytest.mark.parametrize(("state", "mended"), [(GONE, True), (RUNNING, False)])
+def test_a_job_is_not_submitted_with_a_spec_that_an_update_has_broken(
+    tmp_path: Path, state: str, mended: bool
+) -> None:
+    user: Any = object.__new__(User)
+    threading.Thread.__init__(user, name="user")
+    written: list[list[str]] = []
+    user._world = SimpleNamespace(leases_s={"one": 5.0}, diary=Diary(tmp_path / "diary"))
+    user._choice, user.answers, user.acknowledged = random.Random(1), Counter(), []
+    user._here = user._by_command_line = lambda _job, _command: "uid"
+    user._write_spec = lambda _name, knobs: written.append(knobs)
+    job = Job("one", tmp_path / "one.yaml", changes=3)
+    job.becomes(state, "uid")
+    user._give(job, "submit")
+    assert written == ([["change=3"]] if mended else [])
+    user._world.diary.close()
+
+
 @pytest.mark.parametrize("second", ["acknowledged", "refused"])
 def test_an_update_whose_outcome_was_unknown_leaves_a_job_in_the_state_in_which_it_was(
     tmp_path: Path, second: str

@@ -194,6 +194,8 @@ class User(threading.Thread):
         aftermath_s = obeyed_s if command in SLOW else self._world.leases_s[job.name] + GRACE_S + 6.0
         if command == "update" and job.pending is None:
             self._change_spec(job)
+        elif command == "submit" and job.now.state == GONE:
+            self._mend_spec(job)
         harm = self._world.diary.harm(
             f"user: {command}", stops, aftermath_s=aftermath_s, is_obeyed_later=command in SLOW
         )
@@ -252,6 +254,10 @@ class User(threading.Thread):
         job.changes += 1
         broken = ["exit_after_s=1", "exit_code=3"] if self._choice.random() < BROKEN_SHARE else []
         self._write_spec(job.name, [f"change={job.changes}", *broken])
+
+    def _mend_spec(self, job: Job) -> None:
+        """A new submission has nothing to be rolled back to: a spec that an update has broken would fail for ever."""
+        self._write_spec(job.name, [f"change={job.changes}"])
 
     def _apply(self, job: Job) -> str:
         context = self._context
