@@ -195,7 +195,7 @@ class User(threading.Thread):
         if command == "update" and job.pending is None:
             self._change_spec(job)
         elif command == "submit" and job.now.state == GONE:
-            self._mend_spec(job)
+            self._write_good_spec(job)
         harm = self._world.diary.harm(
             f"user: {command}", stops, aftermath_s=aftermath_s, is_obeyed_later=command in SLOW
         )
@@ -255,7 +255,7 @@ class User(threading.Thread):
         broken = ["exit_after_s=1", "exit_code=3"] if self._choice.random() < BROKEN_SHARE else []
         self._write_spec(job.name, [f"change={job.changes}", *broken])
 
-    def _mend_spec(self, job: Job) -> None:
+    def _write_good_spec(self, job: Job) -> None:
         """A new submission has nothing to be rolled back to: a spec that an update has broken would fail for ever."""
         self._write_spec(job.name, [f"change={job.changes}"])
 
