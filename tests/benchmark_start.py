@@ -3,13 +3,12 @@
 Not a test: it asserts nothing. Every gap is told beside a cold ``spark-submit`` of the same application, with the same properties,
 in the same round, so that the load of the machine falls on all alike. Each goes on from a checkpoint of ``BATCHES`` batches or
 some more, because a start on S3 takes longer the more deltas of the state there are. The application keeps a state and hands its
-batches to Python. **plain**: from the start of spark-submit to its first batch. **crash**: from kill -9 of
-the driver to the first batch of the next attempt. **restart**: from the last batch of the old driver to the first of the new one.
-**lost host**: from kill -9 of everything on it. The lines "…, at work" leave out what Spark does not cause: the wait that
-proves a lost host's driver dead, and the back-off after a crash (0.1 s here, the smallest ``restart.initial``; a job that does
-not say has 1 s). ``--on s3a``
-needs Java and Maven, and measures besides with hadoop-aws as it comes (``--as-they-come``: with the AWS SDK's bundle, 700 MB
-that are fetched once, given as ``--jars`` and ``--packages`` give them: ``spark.jars``).
+batches to Python. **plain**: from the start of spark-submit to its first batch. **crash**: from kill -9 of the driver to the
+first batch of the next attempt. **restart**: from the last batch of the old driver to the first of the new one. **lost host**:
+from kill -9 of everything on it. The lines "…, at work" leave out what Spark does not cause: the wait that proves a lost host's
+driver dead, and the back-off after a crash (0.1 s here, the smallest ``restart.initial``; a job that does not say has 1 s).
+``--on s3a`` needs Java and Maven, and measures besides with hadoop-aws as it comes (``--as-they-come``: with the AWS SDK's
+bundle, 700 MB that are fetched once, given as ``--jars`` and ``--packages`` give them: ``spark.jars``).
 """
 
 from __future__ import annotations

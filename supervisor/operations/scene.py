@@ -106,9 +106,7 @@ def _scene(context: CommandContext, view: View, timed: Iterable[Row], store: Epo
     leader: Seen[LeaderHint] = seen(LeaderHint, zoo.read(layout.leader), layout.leader)
     node = zoo.read(layout.epoch)
     epoch: Seen[EpochRecord] = seen(EpochRecord, node, layout.epoch)
-    now_s = boottime_s()
-    # before the store is asked, because nothing is read anew while that takes its time
-    old = aged(view, now_s, wall_s(), changed)
+    now_s, wall_at_s = boottime_s(), wall_s()  # nothing is read anew while the store takes its time
     number = epoch.record.epoch if isinstance(epoch, Found) else None
     store_error = None
     if isinstance(leader, Found):
@@ -121,8 +119,7 @@ def _scene(context: CommandContext, view: View, timed: Iterable[Row], store: Epo
         leader.record.supervisor if isinstance(leader, Found) else "somebody" if leader is not None else None
     )
     policy = Policy(context.settings.spark.submit_timeout_s, site_policy(context.settings.policy))
-    old = replace(old, distrust=view.distrust, recorded=view.recorded)
-    return Scene(view, old, policy, now_s, leads, number, store_error)
+    return Scene(view, aged(view, now_s, wall_at_s, changed), policy, now_s, leads, number, store_error)
 
 
 def explain_name(context: CommandContext, scene: Scene, name: str) -> Explanation:

@@ -214,7 +214,7 @@ def _state(query: QueryLife, stall_timeout_s: float, now_s: float) -> QueryState
 
 def _record(query: QueryLife, state: QueryState, now_s: float) -> QueryProgress:
     progress = query.progress or Progress()
-    lags = state is QueryState.ACTIVE and progress.lag is not None
+    is_judged = state is QueryState.ACTIVE and progress.lag is not None
     return QueryProgress(
         query=clip(query.name, _NAME_MAX_BYTES) or None,
         id=query.id or None,
@@ -228,5 +228,5 @@ def _record(query: QueryLife, state: QueryState, now_s: float) -> QueryProgress:
         trigger_interval_s=progress.trigger_interval_s,
         at=query.at or None,
         error=clip(covered(query.error), _ERROR_MAX_BYTES) or None,
-        behind=query.lags.falls_behind(progress.lag, now_s) if lags else None,
+        behind=query.lags.falls_behind(progress.lag, now_s) if is_judged else None,
     )

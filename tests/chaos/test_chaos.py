@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -105,21 +106,26 @@ def test_a_distribution_says_how_many_and_how_long() -> None:
     assert distribution([1.0, 2.0, 3.0]) == "n=3 p50 2.00 p90 3.00 p99 3.00 max 3.00 s"
 
 
+def user_in(directory: Path, answer: Callable[[Job, str], str] = lambda _job, _command: "uid") -> Any:
+    """A user of a world with a diary alone, whose commands ``answer`` answers, and who leaves specs as they are."""
+    user: Any = object.__new__(User)
+    threading.Thread.__init__(user, name="user")
+    user._world = SimpleNamespace(leases_s={"one": 5.0}, diary=Diary(directory / "diary"))
+    user._choice, user.answers, user.acknowledged = random.Random(1), Counter(), []
+    user._here = user._by_command_line = answer
+    user._change_spec = lambda _job: None
+    return user
+
+
 @pytest.mark.parametrize("command", ["update", "suspend"])
 def test_the_driver_of_a_broken_update_may_begin_when_it_is_prepared(tmp_path: Path, command: str) -> None:
     """It began 5 s after the command was acknowledged, and failed as it was to."""
-    user: Any = object.__new__(User)
-    threading.Thread.__init__(user, name="user")
-    diary = Diary(tmp_path / "diary")
-    user._world = SimpleNamespace(leases_s={"one": 5.0}, diary=diary)
-    user._choice, user.answers, user.acknowledged = random.Random(1), Counter(), []
-    user._here = user._by_command_line = lambda _job, _command: "uid"
-    user._change_spec = lambda _job: None
+    user = user_in(tmp_path)
     job = Job("one", tmp_path / "one.yaml", update={"prepare": "session"})
     job.becomes(RUNNING, "uid")
     user._give(job, command)
-    diary.close()
-    (harm,) = diary.harms
+    user._world.diary.close()
+    (harm,) = user._world.diary.harms
     later = checker.Span("one", "uid", 9, harm.begun_at_s + 5.0, harm.begun_at_s + 6.0)
     assert bool(checker.causes(later, [harm])) is (command == "update")
 
@@ -128,12 +134,8 @@ def test_the_driver_of_a_broken_update_may_begin_when_it_is_prepared(tmp_path: P
 def test_a_job_is_not_submitted_with_a_spec_that_an_update_has_broken(
     tmp_path: Path, state: str, mended: bool
 ) -> None:
-    user: Any = object.__new__(User)
-    threading.Thread.__init__(user, name="user")
+    user = user_in(tmp_path)
     written: list[list[str]] = []
-    user._world = SimpleNamespace(leases_s={"one": 5.0}, diary=Diary(tmp_path / "diary"))
-    user._choice, user.answers, user.acknowledged = random.Random(1), Counter(), []
-    user._here = user._by_command_line = lambda _job, _command: "uid"
     user._write_spec = lambda _name, knobs: written.append(knobs)
     job = Job("one", tmp_path / "one.yaml", changes=3)
     job.becomes(state, "uid")
@@ -154,12 +156,7 @@ def test_an_update_whose_outcome_was_unknown_leaves_a_job_in_the_state_in_which_
             raise given
         return given
 
-    user: Any = object.__new__(User)
-    threading.Thread.__init__(user, name="user")
-    user._world = SimpleNamespace(leases_s={"one": 5.0}, diary=Diary(tmp_path / "diary"))
-    user._choice, user.answers, user.acknowledged = random.Random(1), Counter(), []
-    user._here = user._by_command_line = answer
-    user._change_spec = lambda _job: None
+    user = user_in(tmp_path, answer)
     job = Job("one", tmp_path / "one.yaml")
     job.becomes(RUNNING, "uid")
     user._give(job, "update")

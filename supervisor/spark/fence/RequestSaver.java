@@ -94,7 +94,7 @@ final class RequestSaver {
         long before = ownChanges();
         FileStatus[] found = null;
         try {
-            found = isLog(path) ? looked(path, true) : listed(path);
+            found = isLog(path) ? looked(path, true) : listedOnce(path);
         } catch (FileNotFoundException e) {
             if (directories.remove(path.toString()) == null) {
                 throw e;
@@ -118,7 +118,7 @@ final class RequestSaver {
     }
 
     /** A list of a state store's directory may be long: it serves once. */
-    private FileStatus[] listed(Path path) throws IOException {
+    private FileStatus[] listedOnce(Path path) throws IOException {
         FileStatus[] known = recentOf(path, true);
         if (known == null) {
             return store.listStatus(path);
@@ -241,9 +241,7 @@ final class RequestSaver {
     /** A file was written or deleted, or maybe a whole directory: an ordinary open shows what is there now. */
     synchronized void forget(Path path) {
         if (isStateFile(path)) {
-            change();
-            ownChanges++;
-            lookedAt = null;
+            forgetLook();
             listed.remove(key(path));
         } else {
             forgetLooks();
@@ -253,10 +251,14 @@ final class RequestSaver {
 
     /** A query starts: what was seen may be of a checkpoint that others have deleted since. What was read has its ETag. */
     synchronized void forgetLooks() {
+        forgetLook();
+        listed.clear();
+    }
+
+    private void forgetLook() {
         change();
         ownChanges++;
         lookedAt = null;
-        listed.clear();
     }
 
     /** Returns the file, read as a whole; null if an ordinary open has to read it. */

@@ -40,6 +40,11 @@ def goes_on(world: NotifyingWorld, leader: NotifyingLeader | None = None) -> Non
     world.steps(leader)
 
 
+def another_leads(world: NotifyingWorld) -> None:
+    world.leave(world.leaders[-1])
+    world.lead()
+
+
 def on_its_way(world: NotifyingWorld) -> list[tuple[str, str]]:
     """The receiver, and the event with its occurrence."""
     return sorted((each.receiver, each.message_id.partition(".")[2]) for each in world.in_flight)
@@ -77,8 +82,7 @@ def test_what_was_written_down_is_sent_by_the_next_leader_under_the_same_id() ->
         goes_on(world)
         before = one_to(world, "every")
         world.answers(before, "accepted")
-        world.leave(world.leaders[-1])
-        world.lead()
+        another_leads(world)
         goes_on(world)
         assert [each.message_id for each in world.in_flight if each.receiver == "every"] == [
             before.message_id
@@ -90,8 +94,7 @@ def test_what_nobody_has_written_down_is_found_by_the_next_leader() -> None:
     with notified() as world:
         world.fails("a")
         world.cleans("a")
-        world.leave(world.leaders[-1])
-        world.lead()
+        another_leads(world)
         goes_on(world)
         assert on_its_way(world) == [("every", "failed.1"), ("failures", "failed.1")]
 
@@ -149,8 +152,7 @@ def test_what_failed_and_was_resumed_before_a_leader_has_read_it_is_told_from_th
             world.fails("a")
             world.resumes("a")
             if next_one:
-                world.leave(world.leaders[-1])
-                world.lead()
+                another_leads(world)
             goes_on(world)
             assert on_its_way(world) == [("every", "failed.1"), ("failures", "failed.1")]
             (entry,) = world.records()[world.uids["a"]].entries
@@ -164,8 +166,7 @@ def test_what_was_resumed_and_cancelled_since_is_told_from_the_history_of_its_re
         world.cancels("a")
         world.cleans("a")
         world.submit("a")
-        world.leave(world.leaders[-1])
-        world.lead()
+        another_leads(world)
         goes_on(world)
         assert {each.message_id for each in world.in_flight} == {f"{uid}.failed.1"}
 
@@ -215,8 +216,7 @@ def test_a_roll_back_is_told_after_another_update_and_after_a_cancel() -> None:
             world.updates("a")
             if ends:
                 world.cancels("a")
-            world.leave(world.leaders[-1])
-            world.lead()
+            another_leads(world)
             goes_on(world)
             assert on_its_way(world) == [("every", "rolled_back.2")]
             assert world.records()[uid].entries[0].reason == "revision 2 was rolled back"
@@ -260,8 +260,7 @@ def test_a_quarantine_that_was_ended_before_a_leader_has_read_it_is_told(by: str
             world.passes(world.leaders[-1])  # which has written nothing down yet
         ENDS[by](world)
         if next_one:
-            world.leave(world.leaders[-1])
-            world.lead()
+            another_leads(world)
         for _ in range(2):
             goes_on(world)
         assert on_its_way(world) == [("every", "quarantined.1")]
@@ -288,8 +287,7 @@ def test_a_quarantine_of_a_uid_that_has_failed_since_and_came_back_is_told() -> 
         world.runs("a")
         world.fails("a")
         world.resumes("a")
-        world.leave(world.leaders[-1])
-        world.lead()
+        another_leads(world)
         goes_on(world)
         entries = world.records()[world.uids["a"]].entries
         assert sorted((each.event.value, each.attempt) for each in entries) == [
@@ -321,8 +319,7 @@ def test_what_was_told_while_it_lasted_is_not_told_again_when_somebody_has_ended
             goes_on(world)
             world.resumes("a")
             if next_one:
-                world.leave(world.leaders[-1])
-                world.lead()
+                another_leads(world)
             for _ in range(2):
                 goes_on(world)
             assert on_its_way(world) == []
