@@ -309,6 +309,9 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "log_not_uploaded": Event("The output of an attempt is not uploaded.", f"{_ATTEMPT} why next"),
     "log_uploads_wait": Event("The store takes no output of attempts of this host.", "why next"),
+    "logs_removed": Event(
+        "Output of drivers was removed, because its sum is above supervisor.logs.", "job bytes why"
+    ),
     "shim_logs_not_kept": Event("Logs of shims wait to be moved to log_dir (no room?).", "why next"),
     # The shim and its twin (in the shim's log)
     "shim_not_begun": Event("It could not even begin, and has claimed nothing.", "uid attempt why"),

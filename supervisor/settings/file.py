@@ -51,6 +51,7 @@ ASSUMED_TICK_S: Final = 2.0
 
 OVERRIDE_PREFIX: Final = "SPARK_SUPERVISOR__"
 FILE_MAX_BYTES: Final = 256 * 1024
+MIB: Final = 1024**2
 
 
 class ZooKeeperSettings(ZooKeeperSecurity):
@@ -95,6 +96,17 @@ class CapacitySettings(Section):
     starting: int = Field(default=2, ge=1, le=1000)
 
 
+class LogLimits(Section):
+    """Says how much output of drivers a host keeps: of one job, and of all jobs together. What is above that is removed,
+    the oldest first, and never what is being written.
+    """
+
+    per_job_bytes: Annotated[SizeBytes, Field(ge=MIB, le=1024**6)] = Field(default=GIB, alias="per_job")
+    per_host_bytes: Annotated[SizeBytes, Field(ge=MIB, le=1024**6)] = Field(
+        default=10 * GIB, alias="per_host"
+    )
+
+
 class SupervisorSettings(Section):
     """Describes this process. ``id`` is unique among the supervisors of the cluster, and stable; it is the
     host name if not given.
@@ -108,6 +120,7 @@ class SupervisorSettings(Section):
     http: Listen = "127.0.0.1:8780"
     runtime_dir: AbsolutePath = Path("/run/spark-supervisor")
     log_dir: AbsolutePath = Path("/var/log/spark-supervisor")
+    logs: LogLimits = LogLimits()
     on_stop: Literal["leave", "stop_drivers"] = "leave"
     capacity: CapacitySettings = CapacitySettings()
     labels: Labels = Field(default_factory=dict)

@@ -20,6 +20,7 @@ from supervisor.cli.doctor.findings import (
 )
 from supervisor.cli.doctor.subject import Subject
 from supervisor.clients.host_probe import Directory, probe_directory
+from supervisor.settings.units import format_size
 
 NETWORK: Final = frozenset(
     {
@@ -50,12 +51,14 @@ FILES_LEAST: Final = 1000
 class DirectoryFacts:
     """Holds what was found.
 
-    ``scratch`` is java.io.tmpdir and spark.local.dir of drivers that say nothing else.
+    ``scratch`` is java.io.tmpdir and spark.local.dir of drivers that say nothing else. ``logs_most_bytes`` is what
+    supervisor.logs.per_host allows.
     """
 
     runtime: Directory
     logs: Directory
     scratch: Directory
+    logs_most_bytes: int = 0
 
 
 def collect(subject: Subject) -> DirectoryFacts:
@@ -68,6 +71,7 @@ def collect(subject: Subject) -> DirectoryFacts:
         probe_directory(settings.runtime_dir),
         probe_directory(settings.log_dir),
         probe_directory(first if first.is_absolute() else Path("/tmp")),
+        settings.logs.per_host_bytes,
     )
 
 
@@ -126,6 +130,9 @@ def judge_logs(facts: DirectoryFacts) -> DoctorFinding:
             f"{found.found}: a hanging file server would hold up the drivers that write there",
             "choose a local disk",
         )
+    if found.verdict is CheckVerdict.OK and facts.logs_most_bytes:
+        kept = format_size(facts.logs_most_bytes)
+        return replace(found, found=f"{found.found}; {kept} of output are kept at most")
     return found
 
 

@@ -4,10 +4,10 @@ probes the store.
 It has one thread, which the watchdog does not watch, because nothing waits for it. A shim writes its log into
 its run directory (memory), so that no disk can stop it. When the attempt is over the guardian puts that log
 aside (``ENDED``), and this thread moves it to ``<log_dir>/<name>/<uid>.<attempt>.shim.log``, beside the
-output of the driver, and removes logs of old attempts. Of prepared drivers to which no attempt was handed it keeps the
-newest few logs, and those of the ones that are still there. It removes what drivers of other Unix users have left
-(``leftovers``), and Python environments that no attempt uses (``spark.python_environments``). It probes every 30 s
-whether the store can be used: a
+output of the driver. It removes logs of old attempts, and what is above the limits of a job and of the host
+(``log_limits``). Of prepared drivers to which no attempt was handed it keeps the newest few logs, and those of the ones
+that are still there. It removes what drivers of other Unix users have left (``leftovers``), and Python environments that
+no attempt uses (``spark.python_environments``). It probes every 30 s whether the store can be used: a
 store that is down shows in no driver, only in the next start.
 """
 
@@ -22,9 +22,10 @@ from pathlib import Path
 
 import structlog
 
-from supervisor.clients import run_dir, umask
+from supervisor.clients import umask
 from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s
+from supervisor.daemon.host.log_limits import LogLimit, attempt_of, remove_surplus
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
@@ -34,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 ENDED = "shim-logs"
 PERIOD_S = 1.0
-STORE_EVERY_S = 30.0
+SELDOM_S = 30.0
 ATTEMPTS_KEPT = 20
 PREPARED_KEPT = 3
 """So many logs of prepared drivers of a job are kept that never had an attempt."""
@@ -43,7 +44,7 @@ PREPARED_KEPT = 3
 class Housekeeper:
     """Runs the thread. ``ended`` is ``<runtime_dir>/shim-logs``. ``check_store`` raises SupervisorError if
     the store can't be used. ``remove_leftovers`` removes some of what drivers of other users have left;
-    ``sweep_environments`` the Python environments that no attempt uses any more."""
+    ``sweep_environments`` the Python environments that no attempt uses any more. ``limit`` is for the sum of the logs."""
 
     def __init__(
         self,
@@ -53,7 +54,10 @@ class Housekeeper:
         metrics: Metrics,
         remove_leftovers: Callable[[], None] = lambda: None,
         sweep_environments: Callable[[], None] = lambda: None,
+        limit: LogLimit | None = None,
     ) -> None:
+        self._limit = limit
+        self._attempts_dir = ended.parent / "attempts"
         self._sweep_environments = sweep_environments
         self._remove_leftovers = remove_leftovers
         self._ended = ended
@@ -61,7 +65,7 @@ class Housekeeper:
         self._check_store = check_store
         self._metrics = metrics
         self._stopping = threading.Event()
-        self._asked_at_s = float("-inf")
+        self._seldom_at_s = float("-inf")
         self._store_logged = ""
         self._keep_logged = ""
         self._apart = ErrorBoundary("housekeeping")
@@ -79,10 +83,11 @@ class Housekeeper:
         while not self._stopping.is_set():
             self._apart.attempt("logs", self.keep_logs, None)
             self._apart.attempt("leftovers", self._remove_leftovers, None)
-            if boottime_s() - self._asked_at_s >= STORE_EVERY_S:
-                self._asked_at_s = boottime_s()
+            if boottime_s() - self._seldom_at_s >= SELDOM_S:
+                self._seldom_at_s = boottime_s()
                 self._apart.attempt("store", self.ask_store, None)
                 self._apart.attempt("environments", self._sweep_environments, None)
+                self._apart.attempt("log limits", self.limit_logs, None)
             self._stopping.wait(PERIOD_S)
 
     def keep_logs(self) -> None:
@@ -112,7 +117,22 @@ class Housekeeper:
         directory = self._log_dir / job
         umask.make_shared_directories(str(directory), umask.GROUP)
         shutil.move(path, directory / f"{key}.shim.log")
-        prune(directory, run_dir.directories(str(self._ended.parent / "attempts")))
+        prune(directory, self._there())
+
+    def _there(self) -> frozenset[str]:
+        """Returns the names of the attempts and prepared drivers of this host; one that was handed over has two. Raises
+        OSError."""
+        try:
+            return frozenset(path.name for path in self._attempts_dir.iterdir())
+        except FileNotFoundError:
+            return frozenset()
+
+    def limit_logs(self) -> None:
+        """Removes the oldest logs that are above the limits. Raises OSError."""
+        if self._limit is None:
+            return
+        for job, size_bytes in remove_surplus(self._log_dir, self._limit, self._there()).items():
+            log.info("logs_removed", job=job, bytes=size_bytes, why="above supervisor.logs, the oldest first")
 
     def ask_store(self) -> None:
         """Probes whether the store is usable now, and logs when that has changed."""
@@ -144,7 +164,7 @@ def prune(directory: Path, there: Collection[str] = ()) -> None:
     newest: dict[str, float] = {}
     files = [path for path in directory.iterdir() if path.is_file()]
     for path in files:
-        attempt = _attempt_of(path)
+        attempt = attempt_of(path)
         newest[attempt] = max(newest.get(attempt, 0.0), path.stat().st_mtime)
     by_age = sorted(newest, key=lambda attempt: newest[attempt])
     kept = set([key for key in by_age if not is_prepared(key)][-ATTEMPTS_KEPT:])
@@ -152,14 +172,8 @@ def prune(directory: Path, there: Collection[str] = ()) -> None:
         there
     )
     for path in files:
-        if _attempt_of(path) not in kept:
+        if attempt_of(path) not in kept:
             path.unlink(missing_ok=True)
-
-
-def _attempt_of(path: Path) -> str:
-    """Returns ``<uid>.<attempt>`` of ``<uid>.<attempt>.log``, ``….log.1`` and ``….shim.log``, and so
-    ``<uid>.p<random>``."""
-    return ".".join(path.name.split(".")[:2])
 
 
 def put_aside(run_dir_log: Path, ended: Path, job: str, key: str) -> None:

@@ -48,6 +48,7 @@ from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.host.housekeeping import ENDED, Housekeeper
 from supervisor.daemon.host.launcher import Launcher
 from supervisor.daemon.host.leftovers import LEFTOVERS
+from supervisor.daemon.host.log_limits import LogLimit
 from supervisor.daemon.host.log_uploads import LogUploads
 from supervisor.daemon.host.prepared import HostCapacity
 from supervisor.daemon.host.prepared_drivers import PreparedDrivers
@@ -265,8 +266,9 @@ class Assembly:
         settings = self._settings.supervisor
         ended, remove_leftovers = settings.runtime_dir / ENDED, self._hosted.leftovers.remove
         sweep_unused = partial(sweep, environments_dir(self._settings), self._hosted.work_dir)
+        limit = LogLimit(settings.logs.per_job_bytes, settings.logs.per_host_bytes)
         return Housekeeper(
-            ended, settings.log_dir, self._store.check, self._metrics, remove_leftovers, sweep_unused
+            ended, settings.log_dir, self._store.check, self._metrics, remove_leftovers, sweep_unused, limit
         )
 
     def _follow(self, agent: Agent, contender: Contender[ZooClient]) -> None:

@@ -46,6 +46,8 @@ def test_defaults_are_those_of_the_contract(load: Load) -> None:
     assert settings.supervisor.http == "127.0.0.1:8780"
     assert settings.supervisor.runtime_dir == Path("/run/spark-supervisor")
     assert settings.supervisor.log_dir == Path("/var/log/spark-supervisor")
+    logs = settings.supervisor.logs
+    assert (logs.per_job_bytes, logs.per_host_bytes) == (1 << 30, 10 << 30)
     capacity = settings.supervisor.capacity
     assert (capacity.memory_bytes, capacity.drivers, capacity.starting) == (16 << 30, 20, 2)
     assert (settings.spark.home, settings.spark.java_home, settings.spark.submit_timeout_s) == (

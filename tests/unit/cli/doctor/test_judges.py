@@ -754,6 +754,7 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("runtime-dir", runtime(file_system="nfs4"), PROBLEM, "tmpfs"),
     ("runtime-dir", runtime(noexec=True), WARNING, "noexec"),
     ("log-dir", DIRECTORIES, OK, "can be used"),
+    ("log-dir", replace(DIRECTORIES, logs_most_bytes=10 << 30), OK, "; 10g of output are kept at most"),
     ("log-dir", replace(DIRECTORIES, logs=replace(DIRECTORY, free_bytes=1 << 20)), PROBLEM, "make room"),
     ("log-dir", replace(DIRECTORIES, logs=replace(DIRECTORY, file_system="nfs4")), WARNING, "local disk"),
     ("scratch", DIRECTORIES, OK, "can be used"),

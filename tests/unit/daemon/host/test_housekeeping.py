@@ -86,7 +86,7 @@ def test_what_nobody_foresaw_does_not_end_the_thread(home: Home, monkeypatch: py
             raise ZeroDivisionError("a defect in a library")
 
     home.keeper._check_store = check
-    monkeypatch.setattr("supervisor.daemon.host.housekeeping.STORE_EVERY_S", 0.0)
+    monkeypatch.setattr("supervisor.daemon.host.housekeeping.SELDOM_S", 0.0)
     home.keeper.start()
     wait_until(lambda: home.store_ok() == 1, 20, "the next question")
     home.keeper.stop()
