@@ -31,6 +31,7 @@ from supervisor.clock import wall_s
 from supervisor.model.headline import headline
 from supervisor.model.history import FAILURES
 from supervisor.model.phrases import counted
+from supervisor.model.query_name import query_name
 from supervisor.settings.units import format_duration
 from supervisor.spec.job import without_defaults
 
@@ -172,7 +173,7 @@ def is_part_of(detail: str, reason: str) -> bool:
 def _batch(progress: dict[str, Any] | None) -> str | None:
     if progress is None or progress["batch_id"] is None:
         return None
-    parts = f"{progress['batch_id']}" + (f" of {progress['query']}" if progress["query"] else "")
+    parts = f"{progress['batch_id']}" + (f" of {query_name(progress['query'])}" if progress["query"] else "")
     parts += f", {age(progress['at'])} ago"
     figures = [
         f"{progress[key]:g} {unit}"
@@ -332,21 +333,21 @@ def _print_queries(queries: list[dict[str, Any]], more: int, *, every: bool) -> 
         QUERIES,
         [
             (
-                query["query"] or query["id"],
+                query_name(query["query"], query["id"]),
                 query["state"],
                 query["batch_id"],
                 _rounded(query["input_rows_per_s"]),
                 _rounded(query["processed_rows_per_s"]),
                 _whole(query["batch_ms"]),
                 _whole(query["lag"]),
-                age(query["at"]),
+                age(query["at"]) if query["at"] else None,
                 query["error"],
             )
             for query in queries
         ],
     )
     if more:
-        print_line(f"and {more} more")
+        print_line(f"and {more} more, for which its lease has no room")
 
 
 def _rounded(number: float | None) -> float | None:

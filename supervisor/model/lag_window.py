@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from supervisor.model.query_name import query_name
 from supervisor.model.records import Lease, QueryProgress
 
 WINDOW_S: Final = 900.0
@@ -48,7 +49,7 @@ def behind_sentence(query: QueryProgress) -> str:
     """Returns that ``query`` falls behind, for people."""
     minutes, lag = round(WINDOW_S / 60), query.lag or 0.0
     return (
-        f"query {query.query or query.id or ''} is {lag:.0f} records behind its source, and was falling behind for "
+        f"query {query_name(query.query, query.id)} is {lag:.0f} records behind its source, and was falling behind for "
         f"{minutes} minutes"
     )
 

@@ -70,7 +70,8 @@ class Launch:
     that does, ``on_cluster`` is the name of their cluster, or the master where the spec names that, and
     ``cluster_timeout_s`` for how long it may be without one; 0 sets no limit. If ``log_uploads_kept`` is not 0, the output
     of the attempt is uploaded when it has ended, and of so many attempts it is kept in the store. If ``log_upload_every_s``
-    is not 0, it is uploaded that often while the attempt runs, too.
+    is not 0, it is uploaded that often while the attempt runs, too. ``master`` is Spark's master as the spec asks for it;
+    it is empty where the version before has made the launch.
     """
 
     cluster: str
@@ -114,6 +115,7 @@ class Launch:
     log_upload_every_s: Seconds = field(default=0.0, metadata=OMITTED)
     # Spark properties that name the attempt, such as the tags of its application; set at the opening
     spark_conf: dict[str, str] = field(default_factory=dict, metadata=OMITTED)
+    master: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -69,6 +69,13 @@ def is_local(master: str) -> bool:
     return _IN_PROCESS.fullmatch(master) is not None
 
 
+def is_another(real: str, asked: str) -> bool:
+    """Returns whether a session runs on another master than it was asked to. Spark writes the address of a Kubernetes API
+    server anew, so two of these are taken for the same. False where one of the two is not known."""
+    is_same = real == asked or (real.startswith("k8s://") and asked.startswith("k8s://"))
+    return bool(real and asked) and not is_same
+
+
 def addresses(master: str) -> tuple[tuple[str, int], ...]:
     """Returns host and port of each master of a standalone cluster. The result is empty if ``master`` names
     none, or if one of them is malformed.

@@ -701,6 +701,7 @@ class QueryState(StrEnum):
 
     STALLED = "stalled"  # silent for ``stall_timeout``: the attempt is being ended for it
     FAILED = "failed"  # ended with an error, and the application lives on
+    UNKNOWN = "unknown"  # silent, and Spark was asked in vain what it does: ``error`` says why
     ACTIVE = "active"
     IDLE = "idle"  # it has caught up and waits for data, or for its next trigger
     TERMINATED = "terminated"  # ended without an error
@@ -717,20 +718,21 @@ class QueryProgress:
 
     ``elsewhere`` is the location of its checkpoint, if that is not inside the job's: nothing protects a
     checkpoint there, and a temporary directory is lost with the host. ``behind`` says whether it falls behind its source
-    (``model.lag_window``); it is None of a query that reports no lag now, and of a shim of the version before.
+    (``model.lag_window``); it is None of a query that reports no lag now, and of a shim of the version before. Of a query
+    for whose figures there was no room only the first four fields are there.
     """
 
-    query: str | None = None
-    id: str | None = None
-    state: QueryState = QueryState.ACTIVE
-    batch_id: int | None = None
-    input_rows_per_s: float | None = None
-    processed_rows_per_s: float | None = None
-    batch_ms: float | None = None
-    lag: float | None = None
-    at: str | None = None
-    error: str | None = None
-    elsewhere: str | None = None
+    query: str | None = field(default=None, metadata=OMITTED)
+    id: str | None = field(default=None, metadata=OMITTED)
+    state: QueryState = field(default=QueryState.ACTIVE, metadata=OMITTED)
+    batch_id: int | None = field(default=None, metadata=OMITTED)
+    input_rows_per_s: float | None = field(default=None, metadata=OMITTED)
+    processed_rows_per_s: float | None = field(default=None, metadata=OMITTED)
+    batch_ms: float | None = field(default=None, metadata=OMITTED)
+    lag: float | None = field(default=None, metadata=OMITTED)
+    at: str | None = field(default=None, metadata=OMITTED)
+    error: str | None = field(default=None, metadata=OMITTED)
+    elsewhere: str | None = field(default=None, metadata=OMITTED)
     state_rows: float | None = field(default=None, metadata=OMITTED)
     trigger_interval_s: float | None = field(default=None, metadata=OMITTED)
     behind: bool | None = field(default=None, metadata=OMITTED)
@@ -810,6 +812,8 @@ class Lease:
     cluster_wait: ClusterWait | None = field(default=None, metadata=OMITTED)
     # the address of Spark's UI as the driver says it; empty: it has none, or did not say
     spark_ui: str = field(default="", metadata=OMITTED)
+    # Spark's master, where the application's code has set another one than its spec; empty: it has not, or did not say
+    own_master: str = field(default="", metadata=OMITTED)
     usage: AttemptUsage | None = field(default=None, metadata=OMITTED)  # for display
     extra: dict[str, Any] = field(default_factory=dict)
 

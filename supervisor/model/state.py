@@ -15,6 +15,7 @@ from supervisor.model.driver_memory import next_memory
 from supervisor.model.headline import headline
 from supervisor.model.history import Series, opened
 from supervisor.model.lag_window import behind_sentence, query_behind
+from supervisor.model.query_name import query_name
 from supervisor.model.records import (
     DEAD,
     DELAYABLE,
@@ -319,6 +320,7 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
     phase = lease.record.phase
     if phase is Phase.RUNNING:
         others = (
+            _own_master(lease.record),
             _strays(lease.record),
             _behind(lease.record),
             _unused(job, lease.record),
@@ -391,7 +393,9 @@ def failed_query(lease: Lease) -> QueryProgress | None:
 
 def _of_failed(failed: QueryProgress | None, form: Callable[[str], str]) -> str:
     return (
-        "" if failed is None else f"query {failed.query or failed.id} has failed: {form(failed.error or '')}"
+        ""
+        if failed is None
+        else f"query {query_name(failed.query, failed.id)} has failed: {form(failed.error or '')}"
     )
 
 
@@ -400,6 +404,11 @@ def strays_of(lease: Lease) -> tuple[QueryProgress, ...]:
     nothing else would report it.
     """
     return tuple(query for query in lease.queries if query.elsewhere)
+
+
+def _own_master(lease: Lease) -> str:
+    master = lease.own_master
+    return f"its code has set the master {master}: that of its spec does not count" if master else ""
 
 
 def _behind(lease: Lease) -> str:
@@ -411,9 +420,8 @@ def _strays(lease: Lease) -> str:
     strays = strays_of(lease)
     if not strays:
         return ""
-    which = (
-        f"query {strays[0].query or strays[0].id} keeps its checkpoint elsewhere, in {strays[0].elsewhere}"
-    )
+    name = query_name(strays[0].query, strays[0].id)
+    which = f"query {name} keeps its checkpoint elsewhere, in {strays[0].elsewhere}"
     more = f" ({len(strays) - 1} more do)" if len(strays) > 1 else ""
     unused = "; no query uses the job's own" if len(strays) == len(lease.queries) + lease.more_queries else ""
     return f"{which}{more}: it can't be recovered from there{unused}"

@@ -44,6 +44,7 @@ def _smaller(lease: Lease) -> Iterator[Lease]:
             "not_fenced": clip(now.not_fenced, _WORDS_MAX_BYTES),
             "class_archive": "",
             "spark_ui": "",
+            "own_master": "",
             "not_limited": clip(now.not_limited, _WORDS_MAX_BYTES),
             "cluster_wait": None if now.cluster_wait is None else replace(now.cluster_wait, says=""),
         },

@@ -47,6 +47,7 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
                 begun_at_s=life.begun_at_s or now_s,
                 session_at_s=life.session_at_s or now_s,
                 spark_ui=report.spark_ui or life.spark_ui,
+                master=report.master or life.master,
             )
         case "query" | "working":
             return _query_lives(life, now_s)
@@ -137,7 +138,8 @@ def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple
             return Cause.NO_ACCESS, f"{waited} its checkpoint; the log of its host's supervisor says more"
         if life.begun_at_s is None and launch.reports:
             return Cause.START_TIMED_OUT, f"the application had not begun after {launch.start_timeout_s:g} s"
-        if life.batch_at_s is None and (life.session_at_s is not None or life.query_at_s is not None):
+        has_come = life.session_at_s is not None or life.query_at_s is not None
+        if life.batch_at_s is None and has_come and not _is_unknown(life, launch, now_s):
             return Cause.START_TIMED_OUT, f"no batch was committed within {launch.start_timeout_s:g} s"
         if waiting.is_making_context(life, now_s):
             return Cause.START_TIMED_OUT, f"its SparkContext was not up within {launch.start_timeout_s:g} s"
@@ -151,3 +153,7 @@ def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple
         else None
     )
     return None if why is None else (Cause.STALLED, why)
+
+
+def _is_unknown(life: Life, launch: Launch, now_s: float) -> bool:
+    return queries.is_unknown(life, launch.stall_timeout_s, now_s)

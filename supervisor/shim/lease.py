@@ -8,7 +8,9 @@ The functions here are handlers of ``machine.TABLE`` and ``OUTCOMES``, and make 
 from __future__ import annotations
 
 from supervisor.model import lease_terms
-from supervisor.model.records import Cause, Driver, Lease, Ownership, OwnState, StartTimes
+from supervisor.model.master import is_another
+from supervisor.model.records import Cause, Driver, Lease, Ownership, OwnState, StartTimes, clip
+from supervisor.model.secret import covered
 from supervisor.model.seen import Found
 from supervisor.model.usage import AttemptUsage
 from supervisor.registry import attempt_writes
@@ -26,6 +28,8 @@ from supervisor.shim.state import (
     WriteRejected,
 )
 from supervisor.shim.turn import LEASED, RETRY_S, Turn
+
+OWN_MASTER_MAX_BYTES = 60
 
 # -- the fence ---------------------------------------------------------------------------------------------------------
 
@@ -209,9 +213,16 @@ def record_of(turn: Turn) -> Lease:
             executors_outlive_s=state.launch.executors_outlive_s,
             cluster_wait=waiting.record_of_wait(state.life, state.launch, turn.now_s),
             spark_ui=state.life.spark_ui,
+            own_master=own_master(state),
             usage=usage_of(state, queries.USED),
         )
     )
+
+
+def own_master(state: ShimState) -> str:
+    """Returns Spark's master if the application's code has set another one than its spec, else an empty text."""
+    real = state.life.master
+    return clip(covered(real), OWN_MASTER_MAX_BYTES) if is_another(real, state.launch.master) else ""
 
 
 def usage_of(state: ShimState, most_queries: int) -> AttemptUsage | None:

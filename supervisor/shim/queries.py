@@ -5,7 +5,8 @@ These things prove that a query lives: its start, a committed batch, an idle eve
 because a query reports nothing during a batch, the answer to a probe. The shim orders a probe when a query
 has been silent for a quarter of ``stall_timeout``. It proves life if the query waits for its next trigger, or
 Spark runs tasks for it, or its jobs have moved since the last probe. So a long batch is no stall while Spark
-works on it. Code of the application itself that runs on the driver between two Spark jobs (a ``foreachBatch``
+works on it. An answer that says that Spark was asked in vain (``unknown``) proves neither: while they come, nobody is
+ended for silence. Code of the application itself that runs on the driver between two Spark jobs (a ``foreachBatch``
 that calls another service) cannot be told from one that hangs: ``stall_timeout`` must be longer than that.
 
 A query that has ended is not judged, however it ended; when all have ended, the application counts as silent.
@@ -25,6 +26,7 @@ from supervisor.model.checkpoint_expectation import (
 from supervisor.model.lag_window import EMPTY
 from supervisor.model.launch import Launch
 from supervisor.model.location import is_inside
+from supervisor.model.query_name import query_name
 from supervisor.model.records import Progress, QueryProgress, QueryState, clip
 from supervisor.model.secret import covered
 from supervisor.model.silence import PROBE_AFTER
@@ -34,6 +36,10 @@ from supervisor.shim.state import InPlace, Life, QueryLife, Reported
 
 TRACKED = 32
 SHOWN = 8
+"""Of so many queries, at most, the lease has all figures. Of others it has the name, state and batch, as far as they fit."""
+BRIEF_BYTES = 105
+BRIEF_SHARE_BYTES = 850
+"""So much is kept free for queries that are only named."""
 USED = 2
 """Of so many queries the lease says what their batches take: those that are loaded most."""
 SHOWN_MAX_BYTES = 1550
@@ -44,7 +50,7 @@ _NAME_MAX_BYTES = 64
 _ERROR_MAX_BYTES = 160
 _PLACE_MAX_BYTES = 120
 
-SIGNS = frozenset({"query", "progress", "idle", "working", "terminated"})
+SIGNS = frozenset({"query", "progress", "idle", "working", "unknown", "terminated"})
 
 
 def after_report(life: Life, report: Reported, now_s: float) -> Life:
@@ -85,10 +91,19 @@ def _with_room(life: Life, report: Reported) -> Life:
 
 
 def _with_report(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
-    query = replace(query, name=report.query or query.name, last_at_s=now_s, at=report.at or query.at)
+    if report.event == "unknown":  # no sign of anything
+        return query if query.ended else replace(query, unknown_at_s=now_s, error=report.error)
+    query = replace(
+        query,
+        name=report.query or query.name,
+        last_at_s=now_s,
+        at=report.at or query.at,
+        unknown_at_s=None,
+        error="",
+    )
     match report.event:
         case "query":  # it may be one that had ended: the same checkpoint, started again
-            return replace(query, ended=False, idle=False, error="", lags=EMPTY)
+            return replace(query, ended=False, idle=False, lags=EMPTY)
         case "progress":
             query = _with_batch(query, report)
             progress = report.progress or query.progress
@@ -149,14 +164,27 @@ def remembered(launch: Launch, life: Life) -> CheckpointExpectation | None:
 def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:
     """Returns why the application counts as stalled, or None."""
     for query in life.queries:
-        if not query.ended and now_s - query.last_at_s >= stall_timeout_s:
-            which = f"query {query.name or query.id}: " if query.name or query.id else ""
+        if not query.ended and now_s - _known_until_at_s(query) >= stall_timeout_s:
+            which = f"query {query_name(query.name, query.id)}: " if query.name or query.id else ""
             return f"{which}no progress, no idle event and no task of Spark's for {stall_timeout_s:g} s"
     if life.queries and all(
         query.ended and now_s - query.last_at_s >= stall_timeout_s for query in life.queries
     ):
         return f"all its queries have ended, and it has started none for {stall_timeout_s:g} s"
     return None
+
+
+def _known_until_at_s(query: QueryLife) -> float:
+    """Returns until when the silence of a query means nothing: it was heard then, or its driver was asked in vain."""
+    return max(query.last_at_s, query.unknown_at_s or 0.0)
+
+
+def is_unknown(life: Life, stall_timeout_s: float, now_s: float) -> bool:
+    """Returns whether nobody can say what the queries that live do: their driver was asked in vain."""
+    live = [query for query in life.queries if not query.ended]
+    return bool(live) and all(
+        query.unknown_at_s is not None and now_s - query.unknown_at_s < stall_timeout_s for query in live
+    )
 
 
 def is_to_be_probed(life: Life, stall_timeout_s: float, now_s: float) -> bool:
@@ -180,8 +208,8 @@ def shown(
     now_s: float,
     location: str | None = None,
 ) -> tuple[tuple[QueryProgress, ...], int]:
-    """Returns the queries for the lease record, and how many more there are. They are 8 at most, and never
-    too large for the record.
+    """Returns the queries for the lease record, and how many more there are. Never are they too large for the record:
+    what there is no room for is given up in the order of urgency, figures first.
 
     ``location`` is that of the job's checkpoint.
     """
@@ -191,24 +219,46 @@ def shown(
         return list(QueryState).index(_state(query, stall_timeout_s, now_s)), query.id not in strays
 
     records: list[QueryProgress] = []
-    left_bytes = SHOWN_MAX_BYTES
-    for query in sorted(life.queries, key=urgency)[:SHOWN]:
+    left_bytes, urgent = SHOWN_MAX_BYTES, sorted(life.queries, key=urgency)
+    for number, query in enumerate(urgent):
         stray = clip(covered(strays[query.id]), _PLACE_MAX_BYTES) if query.id in strays else None
-        record = replace(_record(query, _state(query, stall_timeout_s, now_s), now_s), elsewhere=stray)
-        left_bytes -= len(encode(record)) + 1
+        whole = replace(_record(query, _state(query, stall_timeout_s, now_s), now_s), elsewhere=stray)
+        kept_bytes = min(BRIEF_SHARE_BYTES, BRIEF_BYTES * (len(urgent) - number - 1))
+        if number >= SHOWN or _size(whole) > left_bytes - kept_bytes:
+            whole = _brief(whole)
+        left_bytes -= _size(whole)
         if left_bytes < 0:
             break
-        records.append(record)
+        records.append(whole)
     order = [query.id for query in life.queries]
     records.sort(key=lambda record: order.index(record.id or ""))
     return tuple(records), life.more_queries + len(life.queries) - len(records)
 
 
+def _size(record: QueryProgress) -> int:
+    """Returns how many bytes a query takes in the lease, with the comma after it."""
+    return len(encode(record)) + 1
+
+
+def _brief(record: QueryProgress) -> QueryProgress:
+    """Returns of a query only what it is called, how it is, and where it has come to; of one that is not well, why."""
+    return QueryProgress(
+        query=record.query,
+        id=record.id,
+        state=record.state,
+        batch_id=record.batch_id,
+        error=record.error,
+        elsewhere=record.elsewhere,
+    )
+
+
 def _state(query: QueryLife, stall_timeout_s: float, now_s: float) -> QueryState:
     if query.ended:
         return QueryState.FAILED if query.error else QueryState.TERMINATED
-    if now_s - query.last_at_s >= stall_timeout_s:
+    if now_s - _known_until_at_s(query) >= stall_timeout_s:
         return QueryState.STALLED
+    if query.unknown_at_s is not None:
+        return QueryState.UNKNOWN
     return QueryState.IDLE if query.idle else QueryState.ACTIVE
 
 

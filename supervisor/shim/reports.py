@@ -158,10 +158,11 @@ def parse(data: bytes) -> Reported | None:
         once = message if message.startswith(f"{kind}: ") else f"{kind}: {message}"
         return replace(reported, error=clip(once, _TEXT_MAX_BYTES))
     if event == "session":
-        return replace(reported, spark_ui=web_address(body.get("spark_ui")))
+        master = clip(_one_line(body.get("master")), _NAME_MAX_BYTES)
+        return replace(reported, spark_ui=web_address(body.get("spark_ui")), master=master)
     if event == "executors":
         return replace(reported, executors=_count(body.get("count")))
-    if event in ("ready", "unready", "cluster"):
+    if event in ("ready", "unready", "cluster", "unknown"):
         return replace(reported, error=clip(_one_line(body.get("why")), _TEXT_MAX_BYTES))
     if event == "terminated" and body.get("error"):
         return replace(reported, error=clip(_one_line(body["error"]), _TEXT_MAX_BYTES))

@@ -210,15 +210,16 @@ class InPlace(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Reported:
     """A report has come from the driver or, about a JVM application, from the host's supervisor. ``event`` is
-    one of: waiting begun session query progress idle working looked terminated error heard stopping stopped
-    ended executors cluster.
+    one of: waiting begun session query progress idle working unknown looked terminated error heard stopping
+    stopped ended executors cluster.
 
     ``executors`` is how many the driver has, with ``id`` as what the cluster calls it. ``cluster`` comes from the host's
     supervisor, with ``error`` as the words of the cluster on why it gives none. Otherwise
     ``query`` and ``id`` name the query that it is about. ``queries`` is how many queries are waited for.
     ``at`` is wall time, for display. ``committed`` holds the batches that are committed, with the checkpoint
     that they are in. ``batch`` is what a batch with rows took, ``state_bytes`` the memory of the state. ``spark_ui`` is the
-    address of Spark's UI, with a session.
+    address of Spark's UI and ``master`` Spark's master, with a session. ``unknown`` says that the driver was asked for a
+    query in vain, with ``error`` as why.
     """
 
     event: str
@@ -233,6 +234,7 @@ class Reported:
     batch: TimedBatch | None = None
     state_bytes: int | None = None
     spark_ui: str = ""
+    master: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,14 +425,16 @@ Effect: TypeAlias = (
 @dataclass(frozen=True, slots=True)
 class QueryLife:
     """Describes one query by its last report. ``id`` is Spark's, which is stable over restarts of one
-    checkpoint; ``at`` is wall time, and shown."""
+    checkpoint; ``at`` is wall time, and shown. ``unknown_at_s`` is when the driver was last asked in vain what it does,
+    since its last sign of life."""
 
     id: str
     name: str
     last_at_s: float
     idle: bool = False
     ended: bool = False
-    error: str = ""
+    unknown_at_s: float | None = None
+    error: str = ""  # with which it has ended, or why it could not be asked
     progress: Progress | None = None
     at: str = ""
     batches: tuple[TimedBatch, ...] = ()  # the latest that had rows
@@ -477,6 +481,7 @@ class Life:
     application: str = ""
     says: str = ""
     spark_ui: str = ""
+    master: str = ""  # as the application's session has it; empty: it has not said
 
 
 @dataclass(frozen=True, slots=True)

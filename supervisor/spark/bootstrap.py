@@ -20,6 +20,7 @@ opening first (``barrier``): before the application's first line, or at its firs
 from __future__ import annotations
 
 import _thread
+import contextlib
 import functools
 import importlib
 import importlib.machinery
@@ -178,6 +179,7 @@ class Watch:
             str, float
         ] = {}  # query id → seconds between the begins of its batches, as it asked for
         self.spark_ui = ""  # the address of Spark's UI, if it has one
+        self.master = ""  # as the session has it, whoever has set it
         self._waiting: dict[str, Callable[[Any], None]] = {
             "pyspark.sql.session": lambda module: self._wrap_session(module.SparkSession),
             "pyspark.sql.streaming.readwriter": lambda module: self._wrap_writer(module.DataStreamWriter),
@@ -239,6 +241,7 @@ class Watch:
                 query = self.orders.start(lambda: start(writer, *args, **kwargs))
             self.note_place(query)
             self.note_interval(query)
+            self.note_start(query)
             return query
 
         return watched
@@ -257,7 +260,16 @@ class Watch:
 
     def announce_session(self) -> None:
         """Reports that there is a session."""
-        self.reports.send("session", **({"spark_ui": self.spark_ui} if self.spark_ui else {}))
+        known = {"spark_ui": self.spark_ui, "master": self.master}
+        self.reports.send("session", **{name: value for name, value in known.items() if value})
+
+    def note_start(self, query: Any) -> None:
+        """Notes that the query runs, for the probes."""
+        try:
+            if self.orders is not None:
+                self.orders.note_start(query)
+        except Exception:  # noqa: BLE001 - the listener tells of it, as ever
+            pass
 
     def note_interval(self, query: Any) -> None:
         """Notes how often the query is to begin a batch, if it asks for that. Its progress reports carry it."""
@@ -290,6 +302,7 @@ class Watch:
         except Exception:  # noqa: BLE001 - the application's session works; it is only not watched
             complain("a session is not watched")
         self.spark_ui = ui_of(session) or self.spark_ui
+        self.master = master_of(session) or self.master
         if self.announce:
             self.announce_session()
 
@@ -301,6 +314,10 @@ class Watch:
             return
         try:
             orders = beside("orders").Orders(self.reports.send_last, self.sessions, self.intervals)
+            orders.send_progress = lambda progress: report_progress(
+                self.reports, progress, self.places, self.intervals
+            )
+            orders.send_end = lambda query: report_end(self.reports, orders, end_of(query))
             # a driver of another user than the supervisor's makes its socket elsewhere
             orders.listen(os.environ.get("SPARK_SUPERVISOR_ORDERS") or str(Path(path).with_name("orders")))
             self.orders = orders
@@ -343,6 +360,14 @@ def ui_of(session: Any) -> str:
         return ""
 
 
+def master_of(session: Any) -> str:
+    """Returns the master of the session, or an empty text if it has none here."""
+    try:
+        return str(session.sparkContext.master or "")
+    except Exception:  # noqa: BLE001 - as above
+        return ""
+
+
 def listener(
     reports: Reports,
     orders: Any = None,
@@ -372,31 +397,54 @@ def listener(
             if orders is not None:
                 run = str(event.progress.runId)
                 orders.committed[run] = orders.committed.get(run, 0) + 1
-            try:
-                key = str(event.progress.id)
-                known = {
-                    "checkpoint": (places or {}).get(key),
-                    "trigger_interval_s": (intervals or {}).get(key),
-                }
-                more = {name: value for name, value in known.items() if value}
-                reports.send("progress", **progress_of(event.progress), **more)
-            except Exception:  # noqa: BLE001 - a progress of unknown form still shows that the query lives
-                complain("a progress event was not understood")
-                reports.send("idle", id=str(event.progress.id))
+            if orders is None or orders.is_news(event.progress):
+                report_progress(reports, event.progress, places or {}, intervals or {})
 
         def onQueryIdle(self, event: Any) -> None:
             reports.send("idle", query=name_of(event), id=str(event.id))
 
         def onQueryTerminated(self, event: Any) -> None:
-            error = event.exception
             if orders is not None:
-                orders.committed.pop(str(event.runId), None)
-            ended = {"query": name_of(event), "id": str(event.id), "error": None}
-            if error is not None:
-                ended.update(error=telling(error), kind=kind_of(error, event.errorClassOnException or ""))
-            report_end(reports, orders, ended)
+                orders.note_end(str(event.runId))
+            report_end(
+                reports,
+                orders,
+                end_fields(name_of(event), str(event.id), event.exception, event.errorClassOnException),
+            )
 
     return ReportingListener()
+
+
+def report_progress(
+    reports: Reports, progress: Any, places: dict[str, str], intervals: dict[str, float]
+) -> None:
+    """Reports a batch. ``places`` and ``intervals`` are as above."""
+    try:
+        key = str(progress.id)
+        known = {"checkpoint": places.get(key), "trigger_interval_s": intervals.get(key)}
+        more = {name: value for name, value in known.items() if value}
+        reports.send("progress", **progress_of(progress), **more)
+    except Exception:  # noqa: BLE001 - a progress of unknown form still shows that the query lives
+        complain("a progress event was not understood")
+        reports.send("idle", id=str(progress.id))
+
+
+def end_fields(name: str, query_id: str, error: str | None, error_class: str | None) -> dict[str, Any]:
+    """Returns the fields of a ``terminated`` report; ``error`` is None for a query that was stopped."""
+    fields = {"query": name, "id": query_id, "error": None}
+    if error is not None:
+        fields.update(error=telling(error), kind=kind_of(error, error_class or ""))
+    return fields
+
+
+def end_of(query: Any) -> dict[str, Any]:
+    """Returns the same for a query that has ended without a listener's word."""
+    error, error_class = query.exception(), None
+    with contextlib.suppress(Exception):  # the class is only a shorter name of it
+        error_class = error.getCondition() if error is not None else None
+    return end_fields(
+        query.name or str(query.id), str(query.id), None if error is None else str(error), error_class
+    )
 
 
 def report_end(reports: Reports, orders: Any, ended: dict[str, Any]) -> None:

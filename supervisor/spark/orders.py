@@ -21,6 +21,7 @@ offsets at the next start, as after SIGTERM.
 from __future__ import annotations
 
 import _thread
+import contextlib
 import json
 import os
 import queue
@@ -47,6 +48,8 @@ interval and twice the time of its newest batch are together not more than this 
 STACKS_MAX_BYTES = 100_000
 FRAMES_MAX = 100
 THREADS_MAX = 500
+WHY_MAX_CHARS = 200
+LISTENER = "pyspark.sql.streaming.listener"
 NO_DATA = "Waiting for data to arrive"
 WAITING = ("Waiting for next trigger", NO_DATA)
 
@@ -79,6 +82,11 @@ class Orders:
         self.committed: dict[str, int] = {}  # run id → batches that the listener saw committed
         # query id → its end, which the shim had no room to hear of
         self.unsaid: dict[str, dict[str, Any]] = {}
+        self.started: dict[str, Any] = {}  # run id → query whose end was not heard of
+        self._newest: dict[str, str] = {}  # run id → when the newest batch that was reported began
+        # these report a batch (a StreamingQueryProgress), and that a query has ended
+        self.send_progress: Callable[[Any], None] = lambda _progress: None
+        self.send_end: Callable[[Any], None] = lambda _query: None
 
     def listen(self, path: str) -> None:
         """Binds the socket ``path``, through /proc, because its address holds 108 bytes only. Raises OSError.
@@ -158,35 +166,99 @@ class Orders:
 
     def active(self) -> list[Any]:
         """Returns the active queries of all sessions, each once."""
-        queries = (query for session in list(self._sessions) for query in session.streams.active)
-        return list({str(query.runId): query for query in queries}.values())
+        return [query for query, _ in self._active()]
+
+    def _active(self) -> list[tuple[Any, Any]]:
+        """Returns the active queries, each once and with its session. A session that the application has stopped runs none,
+        and can't be asked."""
+        sessions = [session for session in list(self._sessions) if not is_stopped(session)]
+        found = ((query, session) for session in sessions for query in session.streams.active)
+        return list({str(query.runId): (query, session) for query, session in found}.values())
+
+    def note_start(self, query: Any) -> None:
+        """Notes a query that was started, so that its end is noticed where no listener tells it in time."""
+        self.started[str(query.runId)] = query
+
+    def note_end(self, run: str) -> None:
+        """Notes that a listener has told the end of a query."""
+        for known in (self.committed, self.started, self._newest):
+            known.pop(run, None)
+
+    def is_news(self, progress: Any) -> bool:
+        """Returns whether a batch is newer than what was reported of its query, and notes it. A slow listener of the
+        application's delays all others: a batch may have been reported by a probe before the listener hears of it."""
+        run, began = str(progress.runId), str(getattr(progress, "timestamp", ""))
+        if began and began <= self._newest.get(run, ""):
+            return False
+        self._newest[run] = began
+        return True
 
     def probe(self) -> None:
-        """Reports each query that waits for its trigger, or for which Spark runs something.
+        """Reports each query that waits for its trigger, or for which Spark runs something, with its newest batch.
 
-        Before that it reports the queries whose end could not be sent: they would be silent for ever, and
-        cost the others their driver.
+        Before that it reports the queries whose end could not be sent, or that no listener has told of: they would be
+        silent for ever, and cost the others their driver. Where Spark is asked in vain, that is said (``unknown``): it is
+        no sign that a query hangs. A JVM that does not answer at all says nothing.
         """
-        seen, queries = {}, self.active()
+        seen: dict[str, Any] = {}
+        try:
+            active = self._active()
+        except Exception as error:  # noqa: BLE001 - as below, of all queries
+            self._send_unknown(error)
+            return
+        self._send_ends({str(query.runId): query for query, _ in active})
+        for query, session in active:
+            try:
+                self._probe_one(query, session, seen)
+            except Exception as error:  # noqa: BLE001 - another Spark than we know, or a session that is being stopped
+                self._send_unknown(error, query)
+        self._seen = seen
+
+    def _send_ends(self, active: dict[str, Any]) -> None:
+        ids = {str(query.id) for query in active.values()}
         for query_id in list(self.unsaid):
             ended = self.unsaid.pop(query_id)
-            if query_id not in {str(query.id) for query in queries}:  # else it was started again
+            if query_id not in ids:  # else it was started again
                 self._send("terminated", **ended)
-        for query in queries:
-            run, status = str(query.runId), query.status
-            names = {"query": query.name or str(query.id), "id": str(query.id)}
-            if not status["isTriggerActive"]:
-                if status["message"] in WAITING:
-                    self._send("idle", **names)
-                continue
-            tasks, seen[run] = self._at_work(run)
-            if tasks or seen[run] != self._seen.get(run, seen[run]):
-                self._send("working", **names)
-        self._seen = seen
+        for run, query in list(self.started.items()):
+            if run not in active and not query.isActive:
+                self.note_end(run)
+                if str(query.id) not in ids:
+                    self.send_end(query)
+
+    def _send_unknown(self, error: Exception, query: Any = None) -> None:
+        """Reports that a query, or all, could not be asked, unless the JVM does not answer."""
+        if is_unanswered(error):
+            raise error
+        complain("what Spark does for a query is not known")
+        names = {} if query is None else {"query": query.name or str(query.id), "id": str(query.id)}
+        self._send("unknown", why=f"{type(error).__name__}: {error}"[:WHY_MAX_CHARS], **names)
+
+    def _probe_one(self, query: Any, session: Any, seen: dict[str, Any]) -> None:
+        run, status = str(query.runId), query.status
+        names = {"query": query.name or str(query.id), "id": str(query.id)}
+        self._send_newest(query)
+        if not status["isTriggerActive"]:
+            if status["message"] in WAITING:
+                self._send("idle", **names)
+            return
+        tasks, seen[run] = self._at_work(run, session)
+        if tasks or seen[run] != self._seen.get(run, seen[run]):
+            self._send("working", **names)
+
+    def _send_newest(self, query: Any) -> None:
+        """Reports the newest batch, if no listener has told it yet."""
+        with contextlib.suppress(Exception):  # of another form than we know: the listener tells it, as ever
+            progress = query.lastProgress
+            if isinstance(progress, dict):  # before Spark 4.0
+                progress = sys.modules[LISTENER].StreamingQueryProgress.fromJson(progress)
+            if progress is not None and self.is_news(progress):
+                self.send_progress(progress)
 
     def count_executors(self) -> None:
         """Reports how many executors the SparkContext has. One that needs none now is reported as if it had one: with
-        dynamic allocation an idle application gives up the last. Nothing is said of a stopped one, or of Spark Connect's."""
+        dynamic allocation an idle application gives up the last, and a local one has none but the driver. Nothing is said
+        of a stopped one, or of Spark Connect's."""
         contexts = (getattr(session, "_sc", None) for session in list(self._sessions))
         context = next((one for one in contexts if getattr(one, "_jsc", None) is not None), None)
         if context is None:
@@ -194,13 +266,15 @@ class Orders:
         of_jvm = context._jsc.sc()
         count = max(0, len(of_jvm.statusTracker().getExecutorInfos()) - 1)  # the driver is in it
         # asked of the JVM, and only here: a copy of the conf takes a call for each property
-        if not count and of_jvm.conf().getBoolean("spark.dynamicAllocation.enabled", False):
+        if not count and of_jvm.isLocal():
+            count = 1
+        elif not count and of_jvm.conf().getBoolean("spark.dynamicAllocation.enabled", False):
             count = 0 if context.statusTracker().getActiveStageIds() else 1
         self._send("executors", count=count, id=context.applicationId)
 
-    def _at_work(self, run: str) -> tuple[int, Any]:
+    def _at_work(self, run: str, session: Any) -> tuple[int, Any]:
         """Returns how many tasks run for the query, and a value to compare with that of the next probe."""
-        tracker = next(iter(self._sessions)).sparkContext.statusTracker()
+        tracker = session.sparkContext.statusTracker()
         jobs = sorted(tracker.getJobIdsForGroup(run))
         active = sorted(set(jobs) & set(tracker.getActiveJobsIds()))
         stages = {stage for job in active for stage in (tracker.getJobInfo(job) or _NO_JOB).stageIds}
@@ -395,6 +469,17 @@ class _NoJob:
 
 
 _NO_JOB = _NoJob()
+
+
+def is_stopped(session: Any) -> bool:
+    """Returns whether the application has stopped the session: PySpark's SparkContext has no JVM's any more."""
+    context = getattr(session, "_sc", None)
+    return context is not None and getattr(context, "_jsc", None) is None
+
+
+def is_unanswered(error: Exception) -> bool:
+    """Returns whether the JVM is not there, or does not answer."""
+    return isinstance(error, OSError) or type(error).__name__ == "Py4JNetworkError"
 
 
 def in_sink(stack: list[str]) -> bool:

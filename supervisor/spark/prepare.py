@@ -226,6 +226,7 @@ def _launch_of(
         executors_outlive_s=spec.executors_outlive_s(),
         on_cluster=clip(spec.cluster or spec.master, ON_CLUSTER_MAX_BYTES) if spec.holds_executors else "",
         cluster_timeout_s=(spec.health.cluster_timeout_s or 0.0) if spec.holds_executors else 0.0,
+        master=spec.master,
     )
 
 

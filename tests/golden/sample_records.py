@@ -277,6 +277,7 @@ SAMPLES: tuple[Any, ...] = (
             cluster="prod", since=AT, application="app-20261121004650-0000", says="0 of 8 cores free"
         ),
         spark_ui="http://host-a.example:4040",
+        own_master="local[1]",
         queries=(
             QueryProgress(
                 query="counts",

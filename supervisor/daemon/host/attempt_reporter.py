@@ -340,10 +340,10 @@ def _committed(commit_log: CommitLog, launch: Launch) -> dict[str, object]:
 
 
 def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
-    """Returns the numbers of the queries that live, by name, else by id. The record holds eight at most,
-    which bounds the series of a job."""
+    """Returns the numbers of the queries that live, by name, else by id. The record has those of eight at most, which
+    bounds the series of a job."""
     ended = (QueryState.FAILED, QueryState.TERMINATED)
-    live = (one for one in lease.queries if one.state not in ended)
+    live = (one for one in lease.queries if one.state not in ended and one.at is not None)
     observed: dict[str, QueryProgress | Progress] = {one.query or one.id or "": one for one in live}
     if not lease.queries and lease.progress is not None:
         observed = {lease.progress.query or "": lease.progress}

@@ -21,6 +21,7 @@ def reason(
     more: int = 0,
     checkpoint: str | None = None,
     progress: Progress | None = None,
+    own_master: str = "",
 ) -> str:
     seen = lease().seen
     assert isinstance(seen, Found)
@@ -32,6 +33,7 @@ def reason(
         phase=Phase.RUNNING,
         claim=claimed.record.claim,
         progress=progress,
+        own_master=own_master,
     )
     return shown_state(
         Row(
@@ -70,3 +72,14 @@ def test_a_checkpoint_that_nobody_uses_is_told() -> None:
     assert "has not used" not in reason(HERE, checkpoint=place)
     assert "has not used" not in reason(more=1, checkpoint=place)
     assert "has not used" not in reason(checkpoint=place, progress=Progress(batch_id=3))
+
+
+def test_a_master_that_the_code_has_set_is_told() -> None:
+    assert "its code has set the master local[1]: that of its spec does not count" in reason(
+        HERE, own_master="local[1]"
+    )
+    assert "master" not in reason(HERE)
+
+
+def test_a_query_without_a_name_is_named_by_the_begin_of_its_id() -> None:
+    assert "query unnamed (id 3) keeps its checkpoint" in reason(replace(TEMPORARY, query=None, id="3"))

@@ -14,7 +14,7 @@ from supervisor.model.lag_window import SAMPLE_S
 from supervisor.model.records import Cause, Lease, Progress, QueryState
 from supervisor.model.silence import PROBE_AFTER, PROBE_EVERY
 from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
-from supervisor.shim import queries
+from supervisor.shim import health, queries
 from supervisor.shim import state as shim
 from supervisor.shim.reports import parse
 from supervisor.shim.state import Life, Reported, Stage
@@ -71,6 +71,33 @@ def test_idle_and_at_work_are_life(event: str) -> None:
     world = started("good", "other")
     go_on(world, STALL_S * 3, ("good", "progress"), ("other", event))
     assert world.stage() is Stage.RUNNING
+
+
+def test_what_a_probe_has_asked_in_vain_is_unknown_and_nobody_is_ended_for_it() -> None:
+    world = started("odd")
+    for _ in range(4):
+        world.run(STALL_S / 2)
+        world.deliver(report("unknown", "odd", error="AttributeError: 'NoneType' object has no attribute"))
+    assert world.stage() is Stage.RUNNING
+    assert states(world) == {"odd": "unknown"}
+    lease = decode(Lease, world.nodes[LEASE].data, LEASE)
+    assert (lease.queries[0].error or "").startswith("AttributeError")
+    assert (lease.silence_s or 0.0) >= 2 * STALL_S, "silence is told as it is"
+    world.deliver(report("working", "odd"))
+    assert states(world) == {"odd": "active"}
+    world.deliver(report("unknown", "odd"))
+    world.run(STALL_S + 1)
+    assert world.state.cause is Cause.STALLED, "it says nothing at all any more"
+
+
+def test_nobody_is_ended_at_its_start_because_nobody_can_say_what_it_does() -> None:
+    life = Life(begun_at_s=1.0, session_at_s=2.0)
+    life = health.after_report(life, report("query", "odd"), 3.0)
+    life = health.after_report(life, report("unknown", "odd"), 290.0)
+    assert health.overdue(life, LAUNCH, 0.0, 310.0) is None
+    late = 290.0 + LAUNCH.stall_timeout_s
+    verdict = health.overdue(life, LAUNCH, 0.0, late)
+    assert verdict is not None and verdict[0] is Cause.START_TIMED_OUT
 
 
 @pytest.mark.parametrize(("error", "state"), [("", "terminated"), ("ValueError: no", "failed")])
@@ -202,9 +229,27 @@ def test_the_most_urgent_are_shown_and_the_rest_is_counted() -> None:
                 life, report("terminated", f"q{n}", error="E: no" if n == 19 else ""), float(n)
             )
     shown, more = queries.shown(life, 1000.0, 50.0)
-    assert (len(shown), len(shown) + more) == (queries.SHOWN, 40)
-    assert shown[0].state is QueryState.FAILED
-    assert {query.state for query in shown[1:]} == {QueryState.ACTIVE}
+    assert len(shown) + more == 40 and len(shown) > queries.SHOWN
+    shown_states = [query.state for query in shown]
+    assert QueryState.TERMINATED not in shown_states or shown_states.count(QueryState.ACTIVE) == 20
+    assert [query.query for query in shown if query.state is QueryState.FAILED] == ["q19"]
+    assert sum(query.at is not None for query in shown) <= queries.SHOWN, "of the others there are no figures"
+
+
+@pytest.mark.parametrize("count", [1, 5, 8, 12])
+def test_each_of_a_dozen_queries_is_shown(count: int) -> None:
+    life = Life()
+    for n in range(count):
+        name = f"topic-number-{n}"
+        life = queries.after_report(life, replace(report("query", name), id=f"{n:036}"), 1.0)
+        full = Progress(
+            query=name, batch_id=10_000, at="2026-11-28T12:00:00.000+00:00", lag=1.5, batch_ms=77.0
+        )
+        event = replace(report("progress", name), id=f"{n:036}", progress=full, at=full.at or "")
+        life = queries.after_report(life, event, 2.0)
+    shown, more = queries.shown(life, 1000.0, 50.0)
+    assert ([query.query for query in shown], more) == ([f"topic-number-{n}" for n in range(count)], 0)
+    assert all(query.batch_id == 10_000 for query in shown)
 
 
 def test_one_that_is_not_tracked_is_counted_once_however_much_it_says() -> None:

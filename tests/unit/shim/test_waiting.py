@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -331,3 +332,28 @@ def test_the_wait_is_a_phase_of_the_start_of_its_own() -> None:
     assert start is not None and start.cluster_s is not None and start.first_batch_s is not None
     assert start.cluster_s >= 45.0
     assert start.first_batch_s <= 5.0
+
+
+@pytest.mark.parametrize(
+    ("real", "asked", "told"),
+    [
+        ("local[1]", "spark://127.0.0.1:7999", "local[1]"),
+        ("local[2]", "local[2]", ""),
+        ("", "local[2]", ""),
+        ("local[2]", "", ""),
+        ("k8s://https://api:443", "k8s://https://api", ""),
+    ],
+)
+def test_the_lease_says_the_master_of_the_session_if_it_is_not_that_of_the_spec(
+    real: str, asked: str, told: str
+) -> None:
+    """``.master("local")`` in the code beats the spec: the driver runs, and waits for no executor."""
+    world = running(replace(ON_CLUSTER, master=asked))
+    report = parse(json.dumps({"event": "session", "master": real}).encode())
+    assert report is not None
+    world.deliver(report)
+    world.deliver(Reported("executors", executors=1, id="local-1"))
+    world.wait(LAUNCH.lease_s / 3)
+    world.run()
+    lease = decode(Lease, world.nodes[LEASE].data, LEASE)
+    assert (lease.own_master, lease.cluster_wait) == (told, None)

@@ -31,6 +31,7 @@ REPORT_EVENTS = (
     "progress",
     "idle",
     "working",
+    "unknown",
     "looked",
     "terminated",
     "error",

@@ -377,6 +377,20 @@ def test_the_address_of_sparks_ui_is_reported_with_the_session(reports: ReportSo
     assert bootstrap.ui_of(SimpleNamespace()) == "", "Connect has no context here"
 
 
+def test_the_master_that_the_code_has_set_is_reported_with_the_session(reports: ReportSocket) -> None:
+    watch = bootstrap.Watch(bootstrap.Reports(str(reports.path)))
+    watch.seen(LocalSession())
+    reports.take()
+    assert {"event": "session", "master": "local[1]"} in reports.taken
+    assert bootstrap.master_of(SimpleNamespace()) == "", "Connect has no context here"
+
+
+class LocalSession:
+    """A session that can be held weakly, as PySpark's."""
+
+    sparkContext = SimpleNamespace(uiWebUrl=None, master="local[1]")
+
+
 def test_the_server_of_accumulators_looks_often_whether_it_is_to_end() -> None:
     asked: list[float] = []
 

@@ -77,6 +77,7 @@ class Query:
         self.runId, self.id, self.name = run, f"id-{run}", f"name-{run}"
         self.isActive = True
         self.lastProgress: Any = {"durationMs": {"triggerExecution": 100}}
+        self.error: Any = None
         self.status = {
             "isTriggerActive": in_batch,
             "isDataAvailable": True,
@@ -86,8 +87,8 @@ class Query:
     def stop(self) -> None:
         self.isActive = False
 
-    def exception(self) -> None:
-        return None
+    def exception(self) -> Any:
+        return self.error
 
 
 class Bench:
@@ -220,6 +221,86 @@ def test_a_look_tells_work_from_silence() -> None:
     assert probed() == probed() == ["idle name-idle", "working name-busy"], "tasks run"
 
 
+def test_a_probe_asks_the_session_of_the_query_and_not_one_that_was_stopped() -> None:
+    """An application loads with a first session, stops it, and streams in a second one."""
+    bench = Bench(Query("busy", in_batch=True))
+    bench.tasks = 1
+    stopped = SimpleNamespace(_sc=SimpleNamespace(_jsc=None))  # neither streams nor a tracker
+    bench.orders._sessions = [stopped, *bench.orders._sessions]
+    bench.orders.probe()
+    assert bench.sent == [("working", {"query": "name-busy", "id": "id-busy"})]
+    assert [query.id for query in bench.orders.active()] == ["id-busy"], "and a stop finds it"
+
+
+def test_what_a_probe_asks_in_vain_is_not_known_and_never_no_task() -> None:
+    bench = Bench(Query("odd", in_batch=True), Query("busy", in_batch=True))
+    bench.tasks = 1
+    bench.queries[0].status = {}
+    bench.orders.probe()
+    assert bench.sent == [
+        ("unknown", {"query": "name-odd", "id": "id-odd", "why": "KeyError: 'isTriggerActive'"}),
+        ("working", {"query": "name-busy", "id": "id-busy"}),
+    ]
+    bench.sent.clear()
+    bench.orders._sessions = [SimpleNamespace()]
+    bench.orders.probe()
+    assert bench.events() == ["unknown"] and "id" not in bench.sent[0][1], "of all queries"
+
+
+def test_a_jvm_that_does_not_answer_is_no_answer() -> None:
+    """It hangs, or is gone: that is what the silence of a query means."""
+
+    class Gone:
+        @property
+        def active(self) -> list[Any]:
+            raise ConnectionRefusedError
+
+    bench = Bench()
+    bench.orders._sessions = [SimpleNamespace(streams=Gone())]
+    with pytest.raises(ConnectionRefusedError):
+        bench.orders.probe()
+    assert bench.sent == []
+
+
+def batch(number: int, at: str) -> SimpleNamespace:
+    return SimpleNamespace(runId="busy", id="id-busy", batchId=number, timestamp=at)
+
+
+def test_a_probe_tells_the_newest_batch_and_the_end_of_a_query_before_a_slow_listener_does() -> None:
+    """Spark calls listeners one after the other: one of the application's that takes a minute delays ours by minutes."""
+    query = Query("busy", in_batch=True)
+    bench = Bench(query)
+    told: list[int] = []
+    bench.orders.send_progress = lambda progress: told.append(progress.batchId)
+    bench.orders.send_end = lambda query: bench.orders._send("terminated", id=query.id)
+    bench.orders.note_start(query)
+    assert bench.orders.is_news(batch(1, "2026-11-28T00:00:01.000Z")), "by the listener"
+    query.lastProgress = batch(7, "2026-11-28T00:00:07.000Z")
+    bench.orders.probe()
+    bench.orders.probe()
+    assert told == [7]
+    assert not bench.orders.is_news(batch(2, "2026-11-28T00:00:02.000Z")), "the listener comes late"
+    assert bench.orders.is_news(batch(8, "2026-11-28T00:00:08.000Z"))
+    query.isActive = False
+    bench.orders.probe()
+    bench.orders.probe()
+    assert [event for event in bench.events() if event == "terminated"] == ["terminated"]
+
+
+def test_the_error_of_a_query_that_no_listener_has_told_of_is_that_of_the_listener() -> None:
+    query = Query("x", in_batch=False)
+    query.error = ValueError("cannot reach warehouse table orders")
+    told = bootstrap.end_of(query)
+    assert told == {
+        "query": "name-x",
+        "id": "id-x",
+        "error": "cannot reach warehouse table orders",
+        "kind": "",
+    }
+    query.error = None
+    assert bootstrap.end_of(query)["error"] is None
+
+
 @pytest.mark.parametrize(
     ("known", "dynamic", "stages", "count"),
     [
@@ -241,7 +322,15 @@ def test_executors_are_counted_without_the_driver(
     assert sent == [("executors", {"count": count, "id": "app-1"})]
 
 
-def context(known: int, dynamic: bool, stages: list[int]) -> SimpleNamespace:
+def test_a_local_driver_waits_for_no_executor() -> None:
+    """The application's code has set the master ``local[1]``, its spec a cluster's."""
+    sent: list[tuple[str, dict[str, Any]]] = []
+    sessions = [SimpleNamespace(_sc=context(1, False, [7], local=True))]
+    orders.Orders(lambda event, **more: sent.append((event, more)), sessions).count_executors()
+    assert sent == [("executors", {"count": 1, "id": "app-1"})]
+
+
+def context(known: int, dynamic: bool, stages: list[int], local: bool = False) -> SimpleNamespace:
     """Returns a SparkContext that knows of so many, the driver among them. It is asked for its conf only if it has none."""
 
     def conf() -> SimpleNamespace:
@@ -251,7 +340,7 @@ def context(known: int, dynamic: bool, stages: list[int]) -> SimpleNamespace:
         )
 
     infos = SimpleNamespace(getExecutorInfos=lambda: [None] * known)
-    of_jvm = SimpleNamespace(statusTracker=lambda: infos, conf=conf)
+    of_jvm = SimpleNamespace(statusTracker=lambda: infos, conf=conf, isLocal=lambda: local)
     return SimpleNamespace(
         _jsc=SimpleNamespace(sc=lambda: of_jvm),
         statusTracker=lambda: SimpleNamespace(getActiveStageIds=lambda: stages),
@@ -306,7 +395,7 @@ def test_the_end_of_a_query_that_the_shim_could_not_hear_of_is_said_at_the_next_
 def test_an_order_that_fails_is_no_error_of_the_application(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Nonsense is passed over; where nothing can be asked of Spark the shim hears that nothing is waited for."""
+    """Nonsense is passed over; where nothing can be asked of Spark the shim hears so, and that nothing is waited for."""
     sent: list[tuple[str, dict[str, Any]]] = []
     broken = orders.Orders(lambda event, **more: sent.append((event, more)), [SimpleNamespace()])
     broken.listen(str(tmp_path / "orders"))
@@ -319,8 +408,9 @@ def test_an_order_that_fails_is_no_error_of_the_application(
             json.dumps({"order": "stop", "within_s": 1}).encode(),
         ):
             sender.sendto(data, str(tmp_path / "orders"))
-        wait_until(lambda: len(sent) == 2, 30, "the answer")
-    assert sent == [("heard", {}), ("stopping", {"queries": 0})]
+        wait_until(lambda: len(sent) == 3, 30, "the answers")
+    assert [event for event, _ in sent] == ["unknown", "heard", "stopping"]
+    assert sent[2][1] == {"queries": 0}
     assert threading.active_count() == threads
     assert "was not carried out" in capfd.readouterr().err
 

@@ -181,6 +181,12 @@ function timeLine(entries) {
   }));
 }
 
+/** Returns what a query is called; one without a name reports its id for it. */
+function queryName(name, id = null) {
+  if (name && name !== id && !/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(name)) return name;
+  return `unnamed (id ${(id ?? name ?? "?").slice(0, 8)})`;
+}
+
 function queryOf(query) {
   const figures = [
     ["batch", query.batch_id], ["rows/s in", query.input_rows_per_s === null ? null : number(query.input_rows_per_s)],
@@ -189,7 +195,7 @@ function queryOf(query) {
     ["state rows", query.state_rows === null ? null : number(query.state_rows)],
   ].filter(([, value]) => value !== null && value !== undefined);
   return [
-    el("h3", {}, el("span", { class: `dot query-${query.state}` }), query.query ?? query.id ?? "?", el("span", { class: "quiet" }, query.state),
+    el("h3", {}, el("span", { class: `dot query-${query.state}` }), queryName(query.query, query.id), el("span", { class: "quiet" }, query.state),
       query.at ? age(query.at, " ago") : null),
     el("p", { class: "figures" }, figures.map(([label, value]) => el("span", {}, `${label} `, el("b", {}, String(value))))),
     query.error ? el("p", { class: "error" }, query.error) : null,
@@ -222,7 +228,7 @@ function factsOf(job) {
     ["Spark UI", job.spark_ui ? [{ link: job.spark_ui }] : []],
     ["next attempt", job.next_attempt_at ? [{ at: job.next_attempt_at }] : []],
     ["last batch", progress?.batch_id !== null && progress?.batch_id !== undefined
-      ? [`${progress.batch_id}${progress.query ? ` of ${progress.query}` : ""}, `, { age: progress.at }, " ago"] : []],
+      ? [`${progress.batch_id}${progress.query ? ` of ${queryName(progress.query)}` : ""}, `, { age: progress.at }, " ago"] : []],
     ["last exit", ended ? [`${ended.cause}, attempt ${ended.attempt}, `, { age: ended.at }, ` ago: ${ended.why}`] : []],
     ["diagnostics", text(diagnosticsPlace(job.diagnostics))],
     ["cluster", wait ? [`waits for executors of ${wait.cluster ?? "its cluster"} for `, { age: wait.since }, wait.says ? `: ${wait.says}` : ""] : []],

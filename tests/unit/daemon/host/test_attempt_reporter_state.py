@@ -135,11 +135,11 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
         return metrics.registry.get_sample_value(f"spark_supervisor_{name}", {"job": "job", "query": query})
 
     clicks = QueryProgress(
-        query="clicks", id="1", batch_id=4, batch_ms=250.0, lag=70, trigger_interval_s=10.0
+        query="clicks", id="1", batch_id=4, batch_ms=250.0, lag=70, trigger_interval_s=10.0, at="t"
     )
     bench.run(
         "job",
-        queries=(clicks, QueryProgress(query=None, id="2", batch_id=9)),
+        queries=(clicks, QueryProgress(query=None, id="2", batch_id=9, at="t")),
         progress=Progress(query="clicks", batch_id=4),
     )
     reporter.round(lambda: None)
@@ -156,7 +156,10 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     )
     bench.run(
         "job",
-        queries=(replace(clicks, state=QueryState.FAILED), QueryProgress(query=None, id="2", batch_id=10)),
+        queries=(
+            replace(clicks, state=QueryState.FAILED),
+            QueryProgress(query=None, id="2", batch_id=10, at="t"),
+        ),
     )
     reporter.round(lambda: None)
     assert (shown("job_lag_records", "clicks"), shown("job_batch_id", "2")) == (None, 10), (
